@@ -37,8 +37,8 @@ _HOMES = {
     "Quantile": "dpfast.models.quantile",
     "Schema": "dpfast.data.schema",
     "SeededNoise": "dpfast.privacy.noise",
+    "Study": "dpfast.studies",
     "ZCDP": "dpfast.privacy.budget",
-    "certify": "dpfast.release",
     "compare": "dpfast.inference.shown.compare",
     "fit": "dpfast.regression.fit",
     "fit_formula": "dpfast.regression.formula",
@@ -73,6 +73,7 @@ _ROOMS = {
     "quantiles",
     "regression",
     "release",
+    "studies",
     "tables",
 }
 
@@ -100,9 +101,9 @@ __all__ = [
     "Quantile",
     "Schema",
     "SeededNoise",
+    "Study",
     "ZCDP",
     "__version__",
-    "certify",
     "compare",
     "fit",
     "fit_formula",
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
         quantiles as quantiles,
         regression as regression,
         release as release,
+        studies as studies,
         tables as tables,
     )
     from dpfast.bayesopt.tuning import tune
@@ -170,7 +172,8 @@ if TYPE_CHECKING:
     from dpfast.regression.nonprivate import nonprivate_fit
     from dpfast.regression.quantiles.fitting import fit_quantiles
     from dpfast.regression.standardise import standardize
-    from dpfast.release import certify, release_functional, release_parameter
+    from dpfast.release import release_functional, release_parameter
+    from dpfast.studies import Study
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,10 @@ import dpfast
 from tests.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
-ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "tables")
+ROOMS = (
+    "audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "studies",
+    "tables",
+)  # fmt: skip
 
 #: Rooms of which no name is another's: these are called by their last name here.
 PLAIN = (
@@ -41,6 +44,7 @@ HANDED = (
     "release.results.Certificate", "release.results.FunctionalRelease",
     "release.results.NotCertified", "release.results.ParameterRelease",
     "release.results.ReleaseGuarantee",
+    "studies.plans.Planned", "studies.plans.StudyPlan", "studies.quotes.Quote",
     "tables.fitted.SubgroupFits", "tables.planning.CellPlan", "tables.results.CellTable",
     "tables.results.QuantileTable",
 )  # fmt: skip

@@ -174,6 +174,7 @@ CALLS = {
     "effects.two_stage": {"formula": "b ~ a | x", "privacy": 9.0, **SEEDED,
                           "table": {"a": LABELS, "b": Y, "x": X[:, 0]}},
     "tables.plan": {"schema": CELLS["schema"], "by": "a", "n": 60, "privacy": 1.0},
+    "Study": {"data": CELLS["table"], "privacy": 1.0, "schema": CELLS["schema"], **SEEDED},
     "certify": {**RELEASE, "privacy": dpfast.PureDP(1.0)},
     "release_functional": {**RELEASE, "direction": [0.0, 1.0],
                            "privacy": dpfast.ApproxDP(1.0, 1e-6)},

@@ -41,11 +41,21 @@ def fitted(name):
     return made.fit(X, Y if "Logistic" not in name else (Y > 0).astype(float))
 
 
+def study():
+    """With a treatment, a covariate and an instrument beside the columns of tables by cell."""
+    table = {"a": (Y > 0).astype(float), "b": Y, "x": X[:, 0]}
+    columns = {"a": dpfast.Binary(1, 0), "v": dpfast.Numeric(-3, 3)}
+    return dpfast.Study(
+        table | {"v": Y}, privacy=1e3, schema=dpfast.Schema(columns), noise=dpfast.SeededNoise(0)
+    )
+
+
 MAKERS = {
     "Fit": lambda: flat(dpfast.fit)(**CALLS["fit"]),
     "Minimum": lambda: flat(dpfast.minimize)(**CALLS["minimize"]),
     "Plan": lambda: PLANNED,
     "Quantile": dpfast.Quantile,
+    "Study": study,
     "QuantileFits": lambda: flat(dpfast.fit_quantiles)(**CALLS["fit_quantiles"]),
     "bayesopt.Tuning": lambda: dpfast.tune(**CALLS["tune"]),
     "datasets.Table": lambda: dpfast.datasets.load_census2000(),
@@ -68,9 +78,12 @@ RIGHT: dict[str, Any] = {
     "groups": None, "inference": True, "history": HISTORY, "initial": [], "label": "a query",
     "largest_curvature": 1.0, "level": 0.95, "max_evaluations": 5, "mean": "zero", "mu": 1.0,
     "n": 60, "n_covariates": 2, "n_points": 1, "n_steps": 3, "name": "a", "names": ["a"],
-    "norm": 0.1,
+    "norm": 0.1, "once": "",
     "objective": OBJECTIVE, "others": POINTS, "path": "absent",
-    "count": Y, "points": POINTS, "public_sample": TABLE, "r": Y, "response": None,
+    "count": Y, "points": POINTS, "public_sample": TABLE, "r": Y,
+    "request": {"analysis": "counts", "by": "a", "share": 0.1},
+    "requests": [{"analysis": "counts", "by": "a", "width": 30.0}],
+    "records": False, "response": None,
     "restriction": np.eye(3)[1:], "sample_weight": None, "schedule": dpfast.optimize.Uniform(),
     "second": 2,
     "simultaneous": "max-t",
@@ -80,6 +93,7 @@ RIGHT: dict[str, Any] = {
     "total": 1.0,
     "used": ["a"], "value": 0.0, "values": Y, "x": Y, "y": Y,
 }  # fmt: skip
+PRICE: dict[str, Any] = {"share": 0.9, "mu": None, "name": None}
 OWN: dict[str, dict[str, Any]] = {
     "Categorical.codes": {"values": ["a"] * 60},
     "Categorical.encode": {"values": ["a"] * 60},
@@ -96,6 +110,19 @@ OWN: dict[str, dict[str, Any]] = {
     "QuantileFits.conf_int": {"simultaneous": True},
     "QuantileFits.fit_of": {"tau": 0.3},
     "QuantileFits.summary": {"simultaneous": True},
+    "Study.counts": {**PRICE, "by": "a", "least": 0.0},
+    "Study.effect": {
+        **PRICE,
+        "treatment": "a",
+        "response": "b",
+        "covariates": ["x"],
+        "method": "aipw",
+    },
+    "Study.fit": {**PRICE, "formula": "v ~ a", "loss": "log-cosh"},
+    "Study.fits": {**PRICE, "formula": "b ~ x", "by": "a", "loss": "least-squares", "least": 0.0},
+    "Study.means": {**PRICE, "columns": "v", "by": "a", "least": 0.0},
+    "Study.quantiles": {**PRICE, "column": "v", "by": "a", "probabilities": [0.5], "least": 0.0},
+    "Study.two_stage": {**PRICE, "formula": "b ~ a | x"},
     "ZCDP.within": {"budget": dpfast.ZCDP(1.0)},
     "bayesopt.Tuner.tell": {"values": np.zeros((2, 60))},
     "datasets.Table.__getitem__": {"name": "log_wage"},
@@ -154,6 +181,8 @@ def call(owner, key, given):
     if key == "tell":  # it answers a question
         target = bayesopt.Tuner(**CALLS["bayesopt.Tuner"])
         target.ask()
+    if owner == "Study":  # whose log would answer again
+        target = study()
     if key in ("charge", "child", "check"):
         target = classes()[owner](**CALLS[owner])
     result = getattr(target, key)(**given)

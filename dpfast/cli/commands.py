@@ -16,12 +16,14 @@ from dpfast.cli.paid import (
     minimize,
     quantiles,
     release,
+    run,
     table,
     typed_delimiter,
 )
 from dpfast.cli.progress import ProgressBar
-from dpfast.cli.values import budget_of, budget_values, loss_of, plain
+from dpfast.cli.values import budget_of, budget_values, loss_of
 from dpfast.errors import InvalidInput
+from dpfast.front.plain import plain
 from dpfast.privacy.budget import Budget
 
 
@@ -170,6 +172,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "plan": plan,
     "quantiles": quantiles,
     "release": release,
+    "run": run,
     "schema": schema,
     "table": table,
     "verify": verify,

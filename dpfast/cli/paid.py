@@ -14,9 +14,10 @@ import numpy as np
 import dpfast
 from dpfast.cli.output import PaidResult, save_unfinished
 from dpfast.cli.progress import ProgressBar
-from dpfast.cli.values import budget_of, budget_values, loss_of, plain
+from dpfast.cli.values import budget_of, budget_values, loss_of
 from dpfast.data.columns import column, column_names, number_columns, numbers
 from dpfast.errors import InvalidInput
+from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
@@ -27,6 +28,7 @@ __all__ = [
     "minimize",
     "quantiles",
     "release",
+    "run",
     "table",
     "typed_delimiter",
 ]
@@ -253,6 +255,29 @@ def table(arguments: argparse.Namespace) -> int:
     return _deliver(arguments, run, report, show)
 
 
+def run(arguments: argparse.Namespace) -> int:
+    from dpfast.studies.requests import read_file
+
+    document = read_file(arguments.request)
+    if arguments.data is None and not arguments.quote:
+        raise InvalidInput("give --data, or --quote to see what the request costs.")
+    study = dpfast.Study(
+        arguments.data,
+        schema=None if arguments.schema is None else _schema(arguments),
+        ledger=_ledger(arguments),
+        n=arguments.n,
+        like=arguments.like,
+        noise=None if arguments.seed is None else dpfast.SeededNoise(arguments.seed),
+    )
+    if arguments.quote:
+        quote = study.quote(document)
+        print(_text(quote.to_dict()) if arguments.json else quote)
+        return 0
+    return _deliver(
+        arguments, lambda: study.answer(document), dict, lambda result: result["summary"]
+    )
+
+
 def _undeclared(arguments: argparse.Namespace, schema: dpfast.Schema) -> dict[str, Any]:
     """Numeric columns of a formula that the schema declares nothing of."""
     if arguments.formula.partition("~")[0].strip() in schema.columns:
@@ -350,13 +375,18 @@ def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     if arguments.seed is not None:
         options["noise"] = dpfast.SeededNoise(arguments.seed)
     if arguments.ledger is not None:
-        if not Path(arguments.ledger).exists():
-            raise InvalidInput(
-                f"there is no ledger {arguments.ledger!r}. Create it with its total: dpfast "
-                f"ledger create {arguments.ledger} --mu ..."
-            )
-        options["ledger"] = dpfast.Ledger.open(arguments.ledger)
+        options["ledger"] = _ledger(arguments)
     return privacy, options
+
+
+def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
+    """The ledger that is named, which must exist: a total is granted once."""
+    if not Path(arguments.ledger).exists():
+        raise InvalidInput(
+            f"there is no ledger {arguments.ledger!r}. Create it with its total: dpfast "
+            f"ledger create {arguments.ledger} --mu ..."
+        )
+    return dpfast.Ledger.open(arguments.ledger)
 
 
 def _descent(arguments: argparse.Namespace, doing: str) -> dict[str, Any]:
@@ -465,7 +495,8 @@ def _deliver(
     report: Callable[[Any], dict[str, Any]],
     show: Callable[[Any], str],
 ) -> int:
-    inputs = arguments.data, arguments.schema, arguments.ledger
+    named = ("data", "schema", "ledger", "request", "like")
+    inputs = [getattr(arguments, name, None) for name in named]
     with PaidResult(arguments.out, inputs) as delivery:
         try:
             result = run()

@@ -149,6 +149,19 @@ COMMANDS = {
 --least float =0.0: cells with fewer records are not told
 {LEVEL}
 @spending"""),
+    "run": ("answer a request of a study, a small JSON document",
+            'Such as {"analysis": "fit", "formula": "y ~ x", "share": 0.2}: a share of the total '
+            "of the ledger. The same request is paid for once.", """
+request: a file of JSON
+--data: .csv, .csv.gz, .parquet, .feather or .npz
+--schema: TOML file of public facts
+--ledger required: budget file; see dpfast ledger
+--n int: number of records, public; widths follow from it
+--like: a PUBLIC file like the data, for expected widths
+--quote flag: say what it costs; reads no data
+--out: write the answer as JSON
+--json flag: print JSON instead of the table
+--seed int: simulation: reproducible, and NOT private"""),
     "plan": ("forecast interval width, budget or number of records",
              "Give two of --n, --mu and --width. Touches no data.", f"""
 --n int: number of records

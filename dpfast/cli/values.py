@@ -1,13 +1,9 @@
-"""Budgets as they are typed, and what was found as plain values for JSON."""
+"""Budgets and losses as they are typed."""
 
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
@@ -15,7 +11,7 @@ from dpfast.models.losses import Loss
 from dpfast.models.names import every_kind
 from dpfast.privacy.budget import Budget
 
-__all__ = ["budget_of", "budget_values", "loss_of", "plain"]
+__all__ = ["budget_of", "budget_values", "loss_of"]
 
 #: Losses with settings, which are options of the same names.
 LOSS_SETTINGS: dict[type[Loss], tuple[str, ...]] = {
@@ -61,18 +57,3 @@ def budget_values(budget: Budget) -> dict[str, Any]:
     """A budget's type and numbers."""
     numbers = dict(zip(budget.fields, budget.values(), strict=True))
     return {"type": type(budget).__name__} | numbers
-
-
-def plain(value: Any) -> Any:
-    """Lists, dictionaries, text, numbers; None for what is not finite, which JSON does not know."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | int):
-        return value
-    return str(value)  # what was paid for is not lost for its type

@@ -1,7 +1,8 @@
 """``plan``: how wide will the intervals be, at which budget, with how many records?
 
 The answer is the fit itself, of public rows that stand for n records, with the noise that it would
-draw left out of its answers and counted in its standard errors.
+draw left out of its answers and counted in its standard errors.  Where noise moves the standard
+errors themselves, it is the median of such fits with simulated noise.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from dpfast.models import (
 )
 from dpfast.models.objective import Terms, terms_of
 from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.fit import fit
 from dpfast.regression.nonprivate import nonprivate_fit
 
@@ -56,6 +58,18 @@ LARGEST_N, LARGEST_MU, SMALLEST_MU = 10**9, 100.0, 1e-4
 #: n mu beyond which noise is nothing; records that a row of a pilot stands for where it matters
 #: how dense they are.
 MOST_TOLD, FINEST = 1e8, 4
+
+#: n mu over p^1.5 below which noise moves what widths are made of, so that they are medians of fits
+#: of the public rows with noise; coefficients of which that would take too long.
+NOISY, TOO_MANY = 300.0, 60
+
+#: How many, until the error of their median is small; and where many widths are asked for.
+REHEARSALS, SURE, FEW = (25, 50, 100, 200), 0.05, (7,)
+
+#: How far apart budgets and numbers of records are sought that rehearsals move, in logarithms.
+NEARBY = 0.5
+
+GOLDEN = 0.5 + 0.5 * math.sqrt(5.0)
 
 #: Records of a fit that is refused for its options alone.
 EASY = 10**6
@@ -142,7 +156,10 @@ class Plan:
         else:
             assert mu is not None
             pairs = [(self.n, GDP(float(m)).mu) for m in real_array(mu, "mu").ravel()]
-        return np.array([self._forecast.width(*pair) for pair in pairs])
+        own = (self.n, self.mu)
+        return np.array(
+            [self.width if pair == own else self._forecast.width(*pair) for pair in pairs]
+        )
 
     def _budget(self) -> str:
         text = f"mu = {self.mu:.4g}"
@@ -265,26 +282,50 @@ def _budget_for(forecast: _Forecast, n: int, width: float) -> float:
             f"width = {width:g} is out of reach at n = {n} with any budget: sampling error alone "
             f"makes the interval {floor:.4g} wide. Use more records."
         )
-    low, high = math.log(SMALLEST_MU), math.log(LARGEST_MU)
-    return math.exp(_bisect(lambda x: forecast.width(n, math.exp(x)) <= width, low, high))
+    ends = math.log(SMALLEST_MU), math.log(LARGEST_MU)
+    return math.exp(_smallest(forecast, lambda x: (n, math.exp(x)), width, *ends))
 
 
 def _records_for(forecast: _Forecast, mu: float, width: float) -> int:
-    low, high = math.log(2.0), math.log(float(LARGEST_N))
     if forecast.width(LARGEST_N, mu) > width:
         raise InvalidInput(
             f"width = {width:g} is out of reach at mu = {mu:g} with up to {LARGEST_N:g} records."
         )
+    ends = math.log(2.0), math.log(float(LARGEST_N))
     return math.ceil(
-        math.exp(_bisect(lambda x: forecast.width(math.ceil(math.exp(x)), mu) <= width, low, high))
+        math.exp(_smallest(forecast, lambda x: (math.ceil(math.exp(x)), mu), width, *ends))
     )
 
 
-def _bisect(enough: Callable[[float], bool], low: float, high: float) -> float:
+def _smallest(
+    forecast: _Forecast,
+    at: Callable[[float], tuple[int, float]],
+    width: float,
+    low: float,
+    high: float,
+) -> float:
+    """Smallest x in [low, high] whose intervals are narrow enough, from above.
+
+    Found without rehearsals first, and then near it with them, which take longer.
+    """
+
+    def enough(x: float, rehearse: bool) -> bool:
+        return forecast.width(*at(x), rehearse) <= width
+
+    found = _bisect(lambda x: enough(x, False), low, high, 1e-6)
+    if enough(found, True) and not forecast._is_noisy(*at(found)):
+        return found
+    low, top = max(low, found - NEARBY), min(high, found + NEARBY)
+    while top < high and not enough(top, True):
+        low, top = top, min(high, top + NEARBY)
+    return _bisect(lambda x: enough(x, True), low, top, 1e-3)
+
+
+def _bisect(enough: Callable[[float], bool], low: float, high: float, within: float) -> float:
     """Smallest x in [low, high] that is enough (monotone), from above."""
     if enough(low):
         return low
-    while high - low > 1e-6:
+    while high - low > within:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
@@ -346,10 +387,10 @@ class _Forecast:
         """Those of slopes; of the intercept, if it is alone."""
         return values[1:] if self.fit_intercept and len(values) > 1 else values
 
-    def width(self, n: int, mu: float) -> float:
+    def width(self, n: int, mu: float, rehearse: bool = True) -> float:
         """Of the widest slope; infinite where a fit is refused."""
         try:
-            return self.expected(n, mu).widest
+            return self.expected(n, mu, FEW if rehearse else ()).widest
         except (InvalidBudget, InvalidInput):
             return math.inf
 
@@ -370,20 +411,49 @@ class _Forecast:
         widths: Array = np.ptp(found.conf_int(self.level), axis=1)
         return widths * math.sqrt(len(y) / n)
 
-    def expected(self, n: int, mu: float) -> _Expected:
+    def expected(self, n: int, mu: float, rehearse: tuple[int, ...] = REHEARSALS) -> _Expected:
         """Expected widths, the method, and what makes them optimistic."""
         mu, told = min(mu, MOST_TOLD / n), _Standing(*self._rows, n)
+        objective = Objective(**self._terms._replace(loss=self._loss_at(n, mu))._asdict())
         with observed(_Noiseless()):
-            terms = self._terms._replace(loss=self._loss_at(n, mu))
-            found = fit(told, None, Objective(**terms._asdict()), privacy=mu)
+            found = fit(told, None, objective, privacy=mu)
+        widths = self._widths(found)
+        widest = self._widest(widths, found)
+        if rehearse and self._is_noisy(n, mu):
+            each: list[Array] = []
+            for count in rehearse:
+                each += [self._rehearsed(objective, n, mu, k) for k in range(len(each), count)]
+                largest = np.array([self.slopes(own).max() for own in each])
+                low, widest, high = np.quantile(largest, [0.25, 0.5, 0.75], method="nearest")
+                if not high - low > SURE * math.sqrt(count) * widest:  # also where all are infinite
+                    break
+            widths, widest = np.median(each, axis=0), float(np.median(largest))
+        scale = found._scale if self._kind.needs_scale else None
+        return _Expected(widths, widest, found.method, found.warnings, scale)
+
+    def _is_noisy(self, n: float, mu: float) -> bool:
+        p = self._rows[0].shape[1] + int(self.fit_intercept)
+        return n * mu < NOISY * p**1.5 and p <= TOO_MANY
+
+    def _rehearsed(self, objective: Objective, n: int, mu: float, k: int) -> Array:
+        """Widths of a fit with noise of as many of the rows; of all, where there are no more."""
+        X, y = self._rows
+        if n < len(y):  # from anywhere in the table, in whatever order it is
+            stride = round(len(y) / GOLDEN)
+            while math.gcd(stride, len(y)) > 1:
+                stride += 1
+            chosen = (k * n + np.arange(n)) * stride % len(y)
+            X, y = X[chosen], y[chosen]
+        rows, noise = _Standing(X, y, n), SeededNoise(k)
+        return self._widths(fit(rows, None, objective, privacy=mu, noise=noise))
+
+    def _widths(self, found: Fit) -> Array:
+        """Of a fit's intervals; infinite of what is left out."""
         try:
             widths: Array = np.ptp(found.conf_int(self.level), axis=1)
         except InferenceUnavailable as error:
             raise InvalidInput(f"there are no intervals to forecast: {error}") from None
-        widths[np.isnan(widths)] = np.inf  # of what is left out
-        widest = self._widest(widths, found)
-        scale = found._scale if self._kind.needs_scale else None
-        return _Expected(widths, widest, found.method, found.warnings, scale)
+        return np.where(np.isnan(widths), np.inf, widths)
 
     def _widest(self, widths: Array, found: Fit) -> float:
         """Median of the largest of the slopes' widths, which scatter with their variances.

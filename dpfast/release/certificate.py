@@ -89,7 +89,7 @@ def certify(
     >>> y = 0.5 * X[:, 0]
     >>> objective = dpfast.Objective("log-cosh", scale=1.0)
     >>> budget, box = dpfast.PureDP(1.0), dpfast.models.Box(1.0)
-    >>> answer = dpfast.certify(X, y, objective, privacy=budget, domain=box)
+    >>> answer = dpfast.release.certify(X, y, objective, privacy=budget, domain=box)
     >>> type(answer).__name__
     'Certificate'
     """

@@ -195,7 +195,7 @@ class Certificate:
         --------
         >>> rng = np.random.default_rng(1)
         >>> X = rng.uniform(-1.0, 1.0, (5000, 1))
-        >>> found = dpfast.certify(
+        >>> found = dpfast.release.certify(
         ...     X,
         ...     X[:, 0],
         ...     dpfast.Objective("pseudo-huber", scale=1.0),

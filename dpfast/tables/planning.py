@@ -61,6 +61,12 @@ class CellPlan(NamedTuple):
     typical: float
     level: float
 
+    @property
+    def count_width(self) -> float:
+        """Width of the interval of a count, by privacy alone."""
+        deviations = float(t_half_widths(self.level, np.array([np.inf]))[0])
+        return 2.0 * deviations * self.count_noise
+
     def __str__(self) -> str:
         lines = [
             f"{self.n_cells} cells of {self.typical:.0f} records each, were they all alike",

@@ -43,6 +43,7 @@ EXEMPT: dict[str, str] = {
         "decides what a descent is made of; audited within clipped_gradient_descent"
     ),
     "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",
+    "dpfast.studies": "passes columns to functions that are audited, and charges what they charge",
     "dpfast.tables.fitted": "holds released numbers only",
     "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
     "dpfast.tables.grouping": "codes columns by public facts; audited within each table",

@@ -32,7 +32,7 @@ CALLS = {
     "statistics": lambda x, y, **options: flat(baselines.sufficient_statistics)(
         x, y, x_bound=2.0, y_bound=2.0, privacy=1.0, **options
     ),
-    "certify": lambda x, y, **options: flat(dpfast.certify)(
+    "certify": lambda x, y, **options: flat(dpfast.release.certify)(
         x,
         y,
         "log-cosh",

@@ -286,7 +286,7 @@ def test_no_source_but_the_librarys_own_carries_a_guarantee(name, source):
 
 
 def test_a_release_believes_no_source_either():
-    result = dpfast.certify(
+    result = dpfast.release.certify(
         X,
         Y,
         dpfast.Objective("log-cosh", scale=1.0),

@@ -331,7 +331,7 @@ def test_a_release_says_what_its_pair_was_spent_on():
     assert found.privacy.total.explain() in told
     assert "for a private sandwich covariance, of which:" in told
     assert json.loads(json.dumps(found.privacy.to_dict()))["epsilon"] == 6.0
-    pure = dpfast.certify(
+    pure = dpfast.release.certify(
         X, Y, dpfast.Objective("log-cosh", scale=3.0), privacy=PureDP(1.0),
         domain=dpfast.models.Ball(1.5), noise=SeededNoise(0),
     ).privacy  # fmt: skip

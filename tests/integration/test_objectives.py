@@ -32,7 +32,7 @@ def kl(X, y, loss, **parts):
 
 
 def certified(X, y, loss, **parts):
-    found = flat(dpfast.certify)(
+    found = flat(dpfast.release.certify)(
         X,
         y,
         loss,

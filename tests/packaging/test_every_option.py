@@ -40,6 +40,7 @@ RIGHT = {
     "quantiles": {"--column": "x", "--mu": "1"},
     "instruments": {"--formula": "y ~ x | t", "--mu": "9"},
     "table": {"--means": "x", "--mu": "1"},
+    "run": {"--data": "data.csv"},
 }
 
 
@@ -69,13 +70,16 @@ def folder(tmp_path, monkeypatch):
     rows[3] = "patient 4711,4711.0815"
     (tmp_path / "data.csv").write_text("x,y,t\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
+    request = '{"analysis": "means", "columns": "x", "share": 0.1}'
+    (tmp_path / "request.json").write_text(request, encoding="utf-8")
     return tmp_path
 
 
 def run(name, options, book):
     """Exit code of a command, and what its ledger was charged."""
-    path = options.get("data", "data.csv")
-    typed = [f"{key}={value}" for key, value in options.items() if key != "data"]
+    first = "request" if name == "run" else "data"
+    path = options.get(first, "request.json" if name == "run" else "data.csv")
+    typed = [f"{key}={value}" for key, value in options.items() if key != first]
     try:
         code = main([name, *typed, "--json", "--", path])
     except SystemExit as stopped:  # wrong usage

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+from http.client import HTTPConnection
+from http.server import HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -20,6 +24,8 @@ PRINTS = {
     "inside_a_package.py": (["the package keeps its promises"], []),
     "logistic_regression.py": (["odds ratio of the treatment: ", "refused: resid has a value"],
                                []),
+    "study_server.py": (["would cost {'type': 'GDP', 'mu': 0.5}", "north", "yes  the ledger's"],
+                        ["study.html", "study.ledger"]),
     "tune_boosting.py": (["half of the wages are predicted to a factor of 1.", "GDP(mu=0.44721"],
                          []),
     "survival.py": (["simulated, log hazard ratios 0.7 and -0.4"], []),
@@ -43,3 +49,33 @@ def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
     for word in words:
         assert word in said, said
     assert sorted(path.name for path in tmp_path.iterdir()) == files
+
+
+def test_the_server_refuses_what_a_study_refuses(tmp_path, monkeypatch):
+    """Odd paths and bodies, requests that are none, and one that was paid for by somebody else."""
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(FOLDER / "study_server.py"))
+    study = example["example_study"]()
+    request = {"analysis": "counts", "by": "region", "share": 0.25}
+    with HTTPServer(("127.0.0.1", 0), example["handler_of"](study)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+
+        def post(path, body):
+            client = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+            client.request("POST", path, body)
+            reply = client.getresponse()
+            return reply.status, json.loads(reply.read())
+
+        assert post("/quote", json.dumps(request))[1]["spend"] == {"type": "GDP", "mu": 0.5}
+        for path, body in (("/", "{}"), ("/run", "{"), ("/run", "x" * (1 << 17)), ("/run", ""),
+                           ("/run", '{"analysis": "counts", "by": "/etc/passwd", "share": 1}'),
+                           ("/study.ledger", "{}")):  # fmt: skip
+            code, told = post(path, body)
+            assert code == 400 and set(told) == {"refused"}, (path, told)
+        assert study.ledger.entries == ()
+        code, told = post("/run", json.dumps(request))
+        assert code == 200 and told["answer"]["n_records"] == 20_000
+        assert post("/run", json.dumps(request)) == (code, told)  # from the log
+        assert post("/run", json.dumps(request | {"share": 0.9}))[0] == 402
+        assert len(study.ledger.entries) == 1
+        server.shutdown()

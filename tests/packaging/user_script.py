@@ -67,7 +67,7 @@ NAMES: list[object] = [
     dpfast.audit,
     dpfast.baselines,
     dpfast.bayesopt,
-    dpfast.certify,
+    dpfast.release.certify,
     dpfast.compare,
     dpfast.datasets,
     dpfast.effects,

@@ -5376,6 +5376,60 @@ TABLES_BY_CELL = (
     ),
 )
 
+STUDY = "dpfast/studies/study.py"
+STUDY_TEST = "tests/study/test_study.py::test_"
+
+STUDIES = (
+    plant(
+        "shares-rounded-up",
+        "a share of a total costs the float next to what it is, above it, too",
+        "dpfast/studies/requests.py",
+        (STUDY_TEST + "ten_tenths_are_ten",),
+        "    return amount(type(total), found)\n",
+        "    return amount(type(total), math.nextafter(found, math.inf))\n",
+    ),
+    plant(
+        "requests-spend-more-than-quoted",
+        "what answers a request may charge whatever the study's ledger has",
+        STUDY,
+        (STUDY_TEST + "a_request_can_spend_what_it_was_quoted_and_no_more",),
+        "        super().charge(spend, label)\n        self._whole",
+        "        self._whole",
+    ),
+    plant(
+        "requests-not-charged",
+        "a request is charged to its quote and not to the study's ledger",
+        STUDY,
+        (STUDY_TEST + "ten_tenths_are_ten",),
+        "        self._whole.charge(spend, label, once=self._mark)\n",
+        "",
+    ),
+    plant(
+        "requests-paid-for-again",
+        "another process is charged for a request that was paid for",
+        LEDGER_FILE,
+        (STUDY_TEST + "what_was_paid_for_is_not_paid_for_again_by_anybody",),
+        "        _refuse_again(once, islice(self._lines, known.count))\n",
+        "",
+    ),
+    plant(
+        "marks-in-memory-ignored",
+        "a ledger in memory grants a charge again that is made once",
+        LEDGER,
+        (STUDY_TEST + "a_mark_is_charged_once",),
+        "            _refuse_again(once, self._entries)\n",
+        "",
+    ),
+    plant(
+        "answers-without-a-charge-verified",
+        "a page passes whose answers promise less than the ledger was charged for them",
+        "dpfast/inference/shown/study.py",
+        (STUDY_TEST + "a_report_that_was_changed_is_noticed",),
+        " or total > amounts(totalled(paid[0]), kind)[0]",
+        "",
+    ),
+)
+
 SUBGROUPS = "dpfast/tables/subgroups.py"
 SUBGROUP_TESTS = ("tests/tables/test_subgroups.py",)
 
@@ -5789,6 +5843,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *MONEY,
     *DATA_DEPENDENT_BEHAVIOUR,
     *TABLES,
+    *STUDIES,
     *STEERING_AND_BASELINES,
     *ONE_PARAMETER,
     *GUARDED_FILES,

@@ -48,6 +48,7 @@ RIGHT_OF = {
     "Objective": {"scale": 1.0},
     "OneHot": {"levels": 2},
     "Poisson": {"largest_mean": 4.0},
+    "Study": {"data": {"a": X[:, 0]}, "privacy": 1.0},
     "estimate_kl": {"objective": "cauchy", "scale": 1.0, "n_rays": 2},
     "nonprivate_fit": {"y": Y, "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},

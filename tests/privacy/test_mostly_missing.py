@@ -245,7 +245,7 @@ ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "perturbation": lambda X, y, noise: baselines.objective_perturbation(X, y,
     dpfast.Objective("log-cosh", scale=0.8, ridge=0.5), radius=1.5, privacy=ApproxDP(1.0, 1e-6),
     noise=noise),
-    "certificate": lambda X, y, noise: dpfast.certify(X, y, dpfast.Objective("log-cosh",
+    "certificate": lambda X, y, noise: dpfast.release.certify(X, y, dpfast.Objective("log-cosh",
     scale=0.8), privacy=PureDP(1.0), domain=Ball(1.5), noise=noise),
     "quantiles": lambda X, y, noise: dpfast.private_quantiles(
         y, (0.3, 0.7), low=-2.0, high=2.0, privacy=1.0, steps=4, noise=noise

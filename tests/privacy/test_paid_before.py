@@ -395,7 +395,7 @@ APPROXIMATE: dict[str, Callable[..., Any]] = {
     ),
     "parameter": released(dpfast.release_parameter, ridge=5.0),
     "fallback": released(dpfast.release_parameter, fallback="objective-perturbation"),
-    "both eigenvalues": released(dpfast.certify, which="both", ridge=5.0),
+    "both eigenvalues": released(dpfast.release.certify, which="both", ridge=5.0),
     "objective perturbation": partial(
         baselines.objective_perturbation,
         X,
@@ -416,7 +416,7 @@ if find_spec("dp_accounting") is not None:
     )
 
 PURE = {
-    "certificate": released(dpfast.certify, ridge=5.0),
+    "certificate": released(dpfast.release.certify, ridge=5.0),
     "random search": FRUGAL["random search"],
 }
 

@@ -169,7 +169,7 @@ def test_certify_bounds_the_condition_number():
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._found()
     options = {"scale": 1.0, "domain": Box(1.0), "which": "both"}
     for seed in range(20):
-        found = flat(dpfast.certify)(
+        found = flat(dpfast.release.certify)(
             X, y, LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), noise=dpfast.SeededNoise(seed),
             **options,
         )  # fmt: skip
@@ -177,9 +177,9 @@ def test_certify_bounds_the_condition_number():
         assert 1.0 <= found.condition_number < 4.0 * exact.largest / exact.eigenvalue
     assert found.privacy.delta == 1e-7
     assert found.failure == 2e-7
-    few = flat(dpfast.certify)(X[:50], y[:50], LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), **options)
+    few = flat(dpfast.release.certify)(X[:50], y[:50], LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), **options)
     assert few.largest_bound is None and few.condition_number is None
     with pytest.raises(dpfast.errors.InvalidBudget, match="ApproxDP"):
-        flat(dpfast.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options)
+        flat(dpfast.release.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options)
     with pytest.raises(dpfast.InvalidInput, match="which must be"):
-        flat(dpfast.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"which": "no"}))
+        flat(dpfast.release.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"which": "no"}))

@@ -488,7 +488,7 @@ def test_a_certificate_of_the_leverage_is_a_lower_bound():
     query = opened(X, y, Logistic(), None, domain)
     exact = query.kind.leverage.value(query._found().hessian)
     for seed in range(30):
-        found = dpfast.certify(
+        found = dpfast.release.certify(
             X, y, "logistic", privacy=dpfast.PureDP(2.0), domain=domain, certificate="leverage",
             noise=dpfast.SeededNoise(seed),
         )  # fmt: skip

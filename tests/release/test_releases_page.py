@@ -19,7 +19,7 @@ def test_every_block_of_code_runs(repository, capsys):
     assert "Not certified" in printed
     assert 0.03 < names["result"].value < 0.2
     assert names["smooth"].certified
-    options = dpfast.release_functional.__kwdefaults__ | dpfast.certify.__kwdefaults__
+    options = dpfast.release_functional.__kwdefaults__ | dpfast.release.certify.__kwdefaults__
     options |= dict.fromkeys(dpfast.release.Certified._fields)
     for option in re.findall(r"`(\w+)=", page):
         assert option in options, option

@@ -477,7 +477,7 @@ def test_r26_certificates_are_lower_bounds():
     X, y = sample(300_000)
     exact, plan = found(X, y, SmoothedHuber(), 1.0, 2.0)
     for seed in range(40):
-        bound = dpfast.certify(
+        bound = dpfast.release.certify(
             X, y, dpfast.Objective(SmoothedHuber(), scale=1.0), privacy=dpfast.PureDP(1.0),
             domain=dpfast.models.Ball(2.0), certificate="smooth", noise=dpfast.SeededNoise(seed),
         )  # fmt: skip

@@ -58,7 +58,7 @@ def figure_1(run: Run) -> Outcome:
             errors, positive = [], 0
             for repetition in range(repetitions):
                 X, y = sample(run.rng(d, ratio, repetition), ratio * d, d)
-                bound = dpfast.certify(
+                bound = dpfast.release.certify(
                     X, y, dpfast.Objective(LOSS, scale=1.0), privacy=dpfast.PureDP(1.0),
                     domain=BOX, certificate=which,
                     noise=dpfast.SeededNoise(run.seed(d, ratio, repetition)),

@@ -185,21 +185,11 @@ class Shown:
         (64, True)
         """
         from dpfast.arguments import file_path
-        from dpfast.inference.shown.page import page
+        from dpfast.inference.shown.page import page, save
         from dpfast.inference.shown.transcript import digest, transcript
 
         name, told = file_path(path, "path"), transcript(self, coverage(level))  # type: ignore[arg-type]
-        written = page(told)
-        try:
-            with open(name, "w", encoding="utf-8", newline="\n") as file:
-                file.write(written)
-        except OSError as error:
-            raise type(error)(
-                error.errno,
-                f"the page could not be written ({error.strerror}); the fit is as it was. Pass the "
-                "path of a file in a folder that exists and that you may write to",
-                name,
-            ) from None
+        save(name, page(told))
         return digest(told)
 
 

@@ -13,7 +13,7 @@ from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
 from dpfast.inference.shown.transcript import BEGIN, END, digest, numbers, written
 
-__all__ = ["page"]
+__all__ = ["document", "found", "page", "in_words", "save", "void"]
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
@@ -45,20 +45,39 @@ CHECK = (
 
 def page(told: dict[str, Any]) -> str:
     """The page of a transcript, and of nothing else."""
-    privacy = told["privacy"]
+    sections = [
+        void(told["privacy"]),
+        "<h2>What was found</h2>",
+        *found(told),
+        _facts(told),
+        "<h2>What was spent, in plain words</h2>",
+        in_words(told),
+        "<h2>Warnings</h2>\n" + _list(told["warnings"]),
+    ]
+    return document("Private regression: report", sections, told)
+
+
+def found(told: dict[str, Any]) -> list[str]:
+    """Of a fit: its table, its picture and what it is an estimate of."""
     columns, cells, ends = numbers(told)
     labels = tuple(map(printable, told["names"]))
-    table = Table("Coefficients", (), columns, labels, cells)
-    sections = [
-        _alarm(privacy),
-        f"<h2>What was found</h2>\n{html(table)}",
+    return [
+        html(Table("Coefficients", (), columns, labels, cells)),
         "" if ends is None else _picture(labels, told, ends),
         "" if ends is not None else "<p>No standard errors were bought.</p>",
         f"<h2>What it is an estimate of</h2>\n<p>{escape(printable(told['target']))}</p>",
-        _facts(told),
-        "<h2>What was spent, in plain words</h2>\n<pre>" + _lines(told["in_words"]) + "</pre>",
-        f"<pre>{_lines(told['statement'])}</pre>",
-        "<h2>Warnings</h2>\n" + _list(told["warnings"]),
+    ]
+
+
+def in_words(told: dict[str, Any]) -> str:
+    """Privacy in words, and as a statement."""
+    return f"<pre>{_lines(told['in_words'])}</pre>\n<pre>{_lines(told['statement'])}</pre>"
+
+
+def document(title: str, sections: list[str], told: dict[str, Any]) -> str:
+    """A page of these sections, with its transcript and how to check it."""
+    sections = [
+        *sections,
         f"<h2>How to cite</h2>\n<p>{escape(CITE.format(version=told['version']))}</p>",
         f"<h2>How to check</h2>\n<p>{CHECK}</p>\n<p>SHA-256 of the transcript: "
         f"<code>{digest(told)}</code></p>",
@@ -68,14 +87,29 @@ def page(told: dict[str, Any]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<title>Private regression: report</title>\n"
-        f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>Private regression: report</h1>\n"
+        f"<title>{title}</title>\n"
+        f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
         + "\n".join(filter(None, sections))
         + "\n</body>\n</html>\n"
     )
 
 
-def _alarm(privacy: dict[str, Any]) -> str:
+def save(name: str, written: str) -> None:
+    """Write a page; what was paid for is not lost where it cannot be written."""
+    try:
+        with open(name, "w", encoding="utf-8", newline="\n") as file:
+            file.write(written)
+    except OSError as error:
+        raise type(error)(
+            error.errno,
+            f"the page could not be written ({error.strerror}); what it is about is as it was. "
+            "Pass the path of a file in a folder that exists and that you may write to",
+            name,
+        ) from None
+
+
+def void(privacy: dict[str, Any]) -> str:
+    """What a reader has to know first, of a run that promises nothing."""
     if privacy["total"] is None:
         return '<p class="void">NOT PRIVATE: this fit could not be published.</p>'
     if not privacy["genuine"]:

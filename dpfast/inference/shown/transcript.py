@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,9 +33,9 @@ from dpfast.privacy.budget import GDP, ZCDP, Budget
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
 
-__all__ = ["ReportCheck", "digest", "transcript", "verify_report", "written"]
+__all__ = ["ReportCheck", "digest", "promised", "transcript", "verify_report", "written"]
 
-FORMAT = "dpfast report 1"
+FORMAT, STUDY = "dpfast report 1", "dpfast study 1"
 
 BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
@@ -79,7 +80,6 @@ class ReportCheck(NamedTuple):
 
 def transcript(fit: Fit, level: float) -> dict[str, Any]:
     """Everything a page says, as plain values; what is not finite as text."""
-    privacy = fit.privacy
     told: dict[str, Any] = {
         "format": FORMAT,
         "version": str(sys.modules["dpfast"].__version__),  # the package may not be imported here
@@ -89,12 +89,7 @@ def transcript(fit: Fit, level: float) -> dict[str, Any]:
         "method": fit.method,
         "target": target_of(fit.model),
         "params": _plain(fit.params),
-        "privacy": privacy.to_dict() | {"genuine": privacy.genuine},
-        "statement": str(privacy),
-        "in_words": privacy.explain(),
-        "equivalents": [_plain(np.array(pair)) for pair in privacy.equivalents()]
-        if privacy.total is not None
-        else [],
+        **promised(fit.privacy),
         "warnings": list(fit.warnings),
         "free_scale": fit._free_scale,
         "level": level,
@@ -103,6 +98,17 @@ def transcript(fit: Fit, level: float) -> dict[str, Any]:
         told["bse"] = _plain(fit.bse)
         told["degrees_of_freedom"] = _plain(fit.degrees_of_freedom)
     return told
+
+
+def promised(privacy: Guarantee) -> dict[str, Any]:
+    """What a guarantee says, in numbers and in words."""
+    pairs = [] if privacy.total is None else privacy.equivalents()
+    return {
+        "privacy": privacy.to_dict() | {"genuine": privacy.genuine},
+        "statement": str(privacy),
+        "in_words": privacy.explain(),
+        "equivalents": [_plain(np.array(pair)) for pair in pairs],
+    }
 
 
 def _plain(numbers: Any) -> list[Any]:
@@ -147,10 +153,11 @@ def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
 
 
 def verify_report(path: Any) -> ReportCheck:
-    """Recompute a page of :meth:`dpfast.Fit.report` from its transcript.
+    """Recompute a page of :meth:`dpfast.Fit.report` or :meth:`dpfast.Study.report`.
 
-    The sum of the charges in exact fractions against the total; the promise in epsilon and delta;
-    intervals and p values; and the page itself, byte by byte.
+    From its transcript: the sum of the charges in exact fractions against the total; the promise in
+    epsilon and delta; intervals and p values; and the page itself, byte by byte.  Of a study also
+    the ledger against its total, and each analysis against its entry there.
 
     Parameters
     ----------
@@ -185,7 +192,7 @@ def verify_report(path: Any) -> ReportCheck:
     """
     text, told = _read(file_path(path, "path"))
     checks: list[tuple[str, bool]] = []
-    for question, ask in QUESTIONS:
+    for question, ask in FORMATS[told["format"]]():
         try:
             answer = ask(told, text)
         except (DpfastError, ArithmeticError, *UNREADABLE):
@@ -201,18 +208,18 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
         text = raw.decode("utf-8")
         body = text[text.index(BEGIN) + len(BEGIN) :]
         told = json.loads(body[: body.index(END)])
-        if told["format"] == FORMAT:
+        if told["format"] in FORMATS:
             digest(told)  # what is nested too deep to be written again is no transcript
             return text, told
     except (OSError, *UNREADABLE):
         pass
     raise InvalidInput(
-        f"{name!r} is no page of Fit.report, or one of another version of dpfast ({FORMAT!r} is "
-        "read)."
+        f"{name!r} is no page of Fit.report or Study.report, or one of another version of dpfast "
+        f"({' and '.join(map(repr, FORMATS))} are read)."
     )
 
 
-def _adds_up(told: dict[str, Any], text: str) -> bool:
+def adds_up(told: dict[str, Any], text: str) -> bool:
     privacy = told["privacy"]
     if privacy["total"] is None:
         return privacy["composition"] is None
@@ -225,7 +232,7 @@ def _adds_up(told: dict[str, Any], text: str) -> bool:
     )
 
 
-def _entries_are_the_sum(told: dict[str, Any], text: str) -> bool:
+def entries_are_the_sum(told: dict[str, Any], text: str) -> bool:
     """The list of charges and the expression: the same in what adds up, to a few roundings."""
     privacy = told["privacy"]
     if privacy["total"] is None:
@@ -255,7 +262,7 @@ def _in_mu(total: Budget, whole: Composition, mu: float | None) -> bool:
     return isinstance(total, ZCDP) and gaussian and _amount(mu) ** 2 >= 2 * Fraction(total.rho)
 
 
-def _promise(told: dict[str, Any], text: str) -> bool:
+def promise(told: dict[str, Any], text: str) -> bool:
     """Conversions and words, made anew from the total."""
     privacy = told["privacy"]
     total = None if privacy["total"] is None else totalled(privacy["total"])
@@ -282,7 +289,7 @@ def _promise(told: dict[str, Any], text: str) -> bool:
     return same and found.guarantee == privacy["guarantee"] and found.explain() == told["in_words"]
 
 
-def _target(told: dict[str, Any], text: str) -> bool:
+def target(told: dict[str, Any], text: str) -> bool:
     return bool(told["target"] == target_of(told["model"]))
 
 
@@ -292,11 +299,26 @@ def _page(told: dict[str, Any], text: str) -> bool:
     return page(told) == text
 
 
+Question = tuple[str, Callable[[dict[str, Any], str], bool]]
+
 #: What is asked of a page.
-QUESTIONS = (
-    ("the charges add up to at most the total, in exact arithmetic", _adds_up),
-    ("the charges that are listed are those that add up", _entries_are_the_sum),
-    ("epsilon, delta and the words follow from the total", _promise),
-    ("the target is that of the model", _target),
+QUESTIONS: tuple[Question, ...] = (
+    ("the charges add up to at most the total, in exact arithmetic", adds_up),
+    ("the charges that are listed are those that add up", entries_are_the_sum),
+    ("epsilon, delta and the words follow from the total", promise),
+    ("the target is that of the model", target),
     ("table, intervals, picture and every other byte follow from the transcript", _page),
 )
+
+
+def _of_study() -> tuple[Question, ...]:
+    from dpfast.inference.shown.study import QUESTIONS
+
+    return QUESTIONS
+
+
+#: By the format of its transcript.
+FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
+    FORMAT: lambda: QUESTIONS,
+    STUDY: _of_study,
+}

@@ -236,7 +236,7 @@ class Ledger:
         """Every charge, in order."""
         return tuple(map(Entry._make, self._current()[1]))
 
-    def charge(self, spend: Budget | float, label: str) -> None:
+    def charge(self, spend: Budget | float, label: str, *, once: str = "") -> None:
         """Spend a part of the budget, or refuse.
 
         Call it before touching records or drawing noise.  There is no way to undo it.
@@ -247,11 +247,14 @@ class Ledger:
             What the coming release is proved to cost.  A bare number is mu.
         label : str
             What it is for; public.
+        once : str
+            A mark at the end of the label, of what must not be paid for twice.
 
         Raises
         ------
         BudgetExceeded
-            If it does not fit; the ledger is then unchanged.
+            If it does not fit, or a charge with that mark was granted before, to whomever; the
+            ledger is then unchanged.
         UnsupportedConversion
             If the spend cannot be paid in the ledger's currency.
         LedgerClosed
@@ -270,8 +273,10 @@ class Ledger:
         >>> ledger.spent
         ZCDP(rho=0.18)
         """
-        cost, line = self._priced(spend, label)
-        self._settle(cost, line)
+        if not isinstance(once, str):
+            raise InvalidInput(f"once must be a string; received {described(once)}.")
+        cost, line = self._priced(spend, label + once if isinstance(label, str) else label)
+        self._settle(cost, line, once)
 
     def check(self, spend: Budget | float, label: str) -> None:
         """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
@@ -385,7 +390,7 @@ class Ledger:
                 "or keep the budget in a file with Ledger.open(path, total)."
             )
 
-    def _settle(self, cost: tuple[int, ...], line: _Line) -> None:
+    def _settle(self, cost: tuple[int, ...], line: _Line, once: str = "") -> None:
         self._refuse_copies()  # before it waits for a lock that a fork left held
         if self._lock._is_owned():  # type: ignore[attr-defined]
             raise LedgerClosed(
@@ -394,6 +399,7 @@ class Ledger:
                 "after the handler returned."
             )
         with self._lock:
+            _refuse_again(once, self._entries)
             self._spent = self._after(self._spent, cost, line)  # first: an interrupt may follow
             self._entries.append(line)
         if self._process is not this_process():  # forked in the middle: granted to the parent only
@@ -441,6 +447,16 @@ class Ledger:
             return amount(GDP, ratio_to_float(root, 1 << (QUANTUM_BITS // 2), up=up))
         values = (ratio_to_float(part, _ONE, up=up) for part in quanta)
         return amount(self._currency, *values)
+
+
+def _refuse_again(once: str, entries: Iterable[_Line]) -> None:
+    """Refuse what was paid for already."""
+    if once and any(entry[0].endswith(once) for entry in entries):
+        raise BudgetExceeded(
+            f"a charge marked {once.strip()!r} was granted before, and such a charge is made once. "
+            "Nothing was spent and no record was touched. Ask who made it for the answer, or give "
+            "the question another name to pay for it again."
+        )
 
 
 def _file_name(path: Any) -> str:

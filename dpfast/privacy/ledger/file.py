@@ -30,7 +30,7 @@ from dpfast.errors import (
     LedgerUnavailable,
 )
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
-from dpfast.privacy.ledger.book import Entry, Ledger, _cost, _Line
+from dpfast.privacy.ledger.book import Entry, Ledger, _cost, _Line, _refuse_again
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import random_name
 
@@ -183,13 +183,14 @@ class FileLedger(Ledger):
     def _refuse_copies(self) -> None:
         """Copies open the file again."""
 
-    def _settle(self, cost: tuple[int, ...], line: _Line) -> None:
-        self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, cost, Entry._make(line)))
+    def _settle(self, cost: tuple[int, ...], line: _Line, once: str = "") -> None:
+        self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, cost, Entry._make(line), once))
 
     # -- with the file open and locked
 
-    def _append(self, cost: tuple[int, ...], entry: Entry, file: FileIO) -> None:
+    def _append(self, cost: tuple[int, ...], entry: Entry, once: str, file: FileIO) -> None:
         known = self._read(file)
+        _refuse_again(once, islice(self._lines, known.count))
         after = self._after(known.spent, cost, entry)
         line = _line(
             {"label": entry.label, "spend": _code(entry.spend), "charged": _code(entry.charged)}

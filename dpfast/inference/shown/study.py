@@ -1,0 +1,161 @@
+"""The page of a study: its ledger, its answers, and what a reviewer recomputes of both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from fractions import Fraction
+from html import escape
+from typing import Any
+
+from dpfast.arguments import file_path
+from dpfast.inference.composition import Charge, amounts, plain, totalled
+from dpfast.inference.results import Fit
+from dpfast.inference.shown.digits import printable
+from dpfast.inference.shown.page import document, found, in_words, save, void
+from dpfast.inference.shown.renderings import html
+from dpfast.inference.shown.table import Table
+from dpfast.inference.shown.transcript import (
+    STUDY,
+    adds_up,
+    digest,
+    entries_are_the_sum,
+    promise,
+    promised,
+    target,
+    transcript,
+)
+from dpfast.privacy.ledger import Ledger
+
+__all__ = ["QUESTIONS", "report_of", "study_page"]
+
+#: An answer: its request, the mark of its charge, the result, and its table.
+Answer = tuple[dict[str, Any], str, Any, Table]
+
+
+def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
+    """Write the page of a ledger and of answers that it paid for; its digest."""
+    name = file_path(path, "path")
+    told = {
+        "format": STUDY,
+        "version": str(sys.modules["dpfast"].__version__),
+        "ledger": ledger.identity,
+        "total": _budget(ledger.total),
+        "charges": [[label, _budget(charged)] for label, _, charged in ledger.entries],
+        "answers": [_told(*answer) for answer in answers],
+    }
+    save(name, study_page(told))
+    return digest(told)
+
+
+def _budget(spend: Any) -> dict[str, Any]:
+    """A budget as plain values, as a composition has its charges."""
+    return {name: value for name, value in plain(Charge("", spend)).items() if name != "charge"}
+
+
+def _told(request: dict[str, Any], mark: str, result: Any, table: Table) -> dict[str, Any]:
+    if isinstance(result, Fit):
+        told = transcript(result, request["level"])
+    else:
+        told = {"n_records": result.n_records, "table": json.loads(json.dumps(table._asdict()))}
+        told |= promised(result.privacy)
+    return {"request": request, "mark": mark} | told
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def study_page(told: dict[str, Any]) -> str:
+    """The page of a transcript, and of nothing else."""
+    charges = [(label, _numbers(spend)) for label, spend in told["charges"]]
+    labels = tuple([printable(label) for label, _ in charges])
+    cells = tuple([(text,) for _, text in charges])
+    sections = [
+        "<h2>What was charged</h2>",
+        html(
+            Table("Charges, in order", (("Total", _numbers(told["total"])),), ("",), labels, cells)
+        ),
+    ]
+    for number, answer in enumerate(told["answers"], 1):
+        request = json.dumps(answer["request"], sort_keys=True)
+        sections += [
+            f"<h2>{number}. {escape(printable(answer['request']['analysis']))}</h2>",
+            void(answer["privacy"]),
+            f"<p>Request: <code>{escape(printable(request))}</code></p>",
+            *(found(answer) if "params" in answer else [html(_table(answer["table"]))]),
+            in_words(answer),
+            *(
+                f'<p role="note">Warning: {escape(printable(said))}</p>'
+                for said in answer.get("warnings", ())
+            ),
+        ]
+    return document("Private study: report", sections, told)
+
+
+def _numbers(spend: dict[str, Any]) -> str:
+    budget = totalled(spend)
+    return ", ".join(
+        f"{name} = {value:.6g}" for name, value in zip(budget.fields, budget.values(), strict=True)
+    )
+
+
+def _table(told: dict[str, Any]) -> Table:
+    """A table from plain values."""
+    return Table(
+        told["title"],
+        tuple(map(tuple, told["facts"])),
+        tuple(told["columns"]),
+        tuple(told["labels"]),
+        tuple(map(tuple, told["cells"])),
+        told["remark"],
+        (),  # the privacy is said below, as it is of fits
+        tuple(told["warnings"]),
+    )
+
+
+# ---- what follows from it ------------------------------------------------------------------------
+
+
+def _ledger_adds_up(told: dict[str, Any], text: str) -> bool:
+    total = totalled(told["total"])
+    kind = type(total)
+    spent = sum((amounts(totalled(spend), kind)[0] for _, spend in told["charges"]), Fraction(0))
+    positive = all(amounts(totalled(spend), kind)[0] >= 0 for _, spend in told["charges"])
+    return positive and spent <= amounts(total, kind)[0]
+
+
+def _each_was_charged(told: dict[str, Any], text: str) -> bool:
+    """Every answer has one charge of its own, of at least what it promises."""
+    kind = type(totalled(told["total"]))
+    marks = [answer["mark"] for answer in told["answers"]]
+    for answer in told["answers"]:
+        paid = [spend for label, spend in told["charges"] if label.endswith(answer["mark"])]
+        total = amounts(totalled(answer["privacy"]["total"]), kind)[0]
+        if len(paid) != 1 or not answer["mark"] or total > amounts(totalled(paid[0]), kind)[0]:
+            return False
+    return len(set(marks)) == len(marks)
+
+
+def _of_each(ask: Any, fits: bool = False) -> Any:
+    def asked(told: dict[str, Any], text: str) -> bool:
+        answers = [one for one in told["answers"] if not fits or "params" in one]
+        return all(ask(one, text) for one in answers)
+
+    return asked
+
+
+def _page(told: dict[str, Any], text: str) -> bool:
+    return study_page(told) == text
+
+
+#: What is asked of a page.
+QUESTIONS = (
+    ("the ledger's charges add up to at most its total, in exact arithmetic", _ledger_adds_up),
+    ("each answer has a charge of its own, of at least what it promises", _each_was_charged),
+    ("the charges within each answer add up to at most its total", _of_each(adds_up)),
+    ("the charges that are listed are those that add up", _of_each(entries_are_the_sum)),
+    ("epsilon, delta and the words follow from the totals", _of_each(promise)),
+    ("the targets are those of the models", _of_each(target, fits=True)),
+    ("tables, intervals, pictures and every other byte follow from the transcript", _page),
+)

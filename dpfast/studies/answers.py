@@ -1,0 +1,118 @@
+"""What answers each kind of request: the functions that anybody calls, with what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpfast.data.columns import column, number_columns, numbers
+from dpfast.data.schema import Binary, Schema
+from dpfast.effects import treatment_effect, two_stage
+from dpfast.inference.shown.table import Summary
+from dpfast.models import Objective
+from dpfast.regression.formula import fit_formula
+from dpfast.studies.requests import Request, loss_of
+from dpfast.tables import counts, fits, means, quantiles
+
+__all__ = ["answered", "ends_of", "objective_of", "summary_of"]
+
+Options = dict[str, Any]
+
+
+def answered(request: Request, table: Any, schema: Any, **options: Any) -> Any:
+    """Ask it; ``options`` are ``privacy``, ``ledger`` and ``noise``."""
+    return ANSWERS[request.analysis](request, table, schema, options)
+
+
+def objective_of(request: Request) -> Objective:
+    """Of a request for a fit."""
+    return Objective(loss_of(request.asked["loss"]), fit_intercept=request.reads.intercept)
+
+
+def _fit(request: Request, table: Any, schema: Schema | None, options: Options) -> Any:
+    known = schema if request.reads.declared else None
+    loss = loss_of(request.asked["loss"])
+    return fit_formula(request.asked["formula"], table, loss, schema=known, **options)
+
+
+def _effect(request: Request, table: Any, schema: Schema, options: Options) -> Any:
+    asked = request.asked
+    response, name, covariates = asked["response"], asked["treatment"], asked["covariates"]
+    X: Any
+    y: Any = None
+    if request.reads.declared:
+        X = schema.encode(table, covariates, response)
+    else:
+        found = number_columns(table, [*covariates, response])
+        X, y = found[:, :-1], found[:, -1]
+    treatment = column(table, name)
+    declared = schema[name] if name in request.reads.declared else None
+    if isinstance(declared, Binary):
+        treatment = declared.encode(treatment, name)[0][:, 0]
+    else:
+        treatment = numbers(treatment, name)
+    return treatment_effect(X, treatment, y, method=asked["method"], **options)
+
+
+def _two_stage(request: Request, table: Any, schema: Any, options: Options) -> Any:
+    return two_stage(request.asked["formula"], table, **options)
+
+
+def _counts(request: Request, table: Any, schema: Schema, options: Options) -> Any:
+    asked = request.asked
+    return counts(table, asked["by"], schema=schema, least=asked["least"], **options)
+
+
+def _means(request: Request, table: Any, schema: Schema, options: Options) -> Any:
+    asked = request.asked
+    by, least = asked["by"], asked["least"]
+    return means(table, asked["columns"], by, schema=schema, least=least, **options)
+
+
+def _quantiles(request: Request, table: Any, schema: Schema, options: Options) -> Any:
+    asked = request.asked
+    options |= {"schema": schema, "least": asked["least"], "level": asked["level"]}
+    return quantiles(table, asked["column"], asked["by"], asked["probabilities"], **options)
+
+
+def _fits(request: Request, table: Any, schema: Schema, options: Options) -> Any:
+    asked = request.asked
+    options |= {"schema": schema, "least": asked["least"]}
+    return fits(asked["formula"], table, asked["by"], asked["loss"], **options)
+
+
+ANSWERS: dict[str, Callable[[Request, Any, Any, Options], Any]] = {
+    "fit": _fit,
+    "effect": _effect,
+    "two_stage": _two_stage,
+    "counts": _counts,
+    "means": _means,
+    "quantiles": _quantiles,
+    "fits": _fits,
+}
+
+
+def summary_of(request: Request, result: Any) -> Summary:
+    """An answer as a table, at the level that was asked for."""
+    if request.analysis == "quantiles":  # whose level was chosen before
+        found: Summary = result.summary()
+    else:
+        found = result.summary(request.asked["level"])
+    return found
+
+
+def ends_of(request: Request, result: Any) -> dict[str, Any]:
+    """The ends of the intervals of an answer, by what they are of."""
+    level = request.asked["level"]
+    if request.analysis == "quantiles":
+        return {request.asked["column"]: np.stack([result.low, result.high], axis=-1)}
+    if request.analysis in ("counts", "means"):
+        names = result.columns or (None,)
+        return {name or "count": result.conf_int(name, level) for name in names}
+    if request.analysis == "fits":
+        return {name: result.conf_int(name, level) for name in result.names}
+    if request.analysis == "effect":
+        return {"effect": result.conf_int(level)}
+    return dict(zip(result.names, result.conf_int(level), strict=True))

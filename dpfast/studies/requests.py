@@ -1,0 +1,412 @@
+"""Requests: what may be asked of a study, as small JSON documents that are read strictly.
+
+A request is data.  It names an analysis, columns, numbers and a share; it can neither name a file
+nor run anything, and what it costs follows from it and from the total alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from dpfast.arguments import number_in, one_of, positive
+from dpfast.data.formula import coding_from_formula, columns_of_formula
+from dpfast.data.schema import Binary, Schema
+from dpfast.effects.instrumental import columns_of
+from dpfast.effects.treatment import METHODS
+from dpfast.errors import InvalidInput, described
+from dpfast.models import Loss
+from dpfast.models.names import every_kind, kind_of, resolve_loss
+from dpfast.privacy.budget import GDP, Budget, amount
+from dpfast.tables.grouping import grouping_of
+from dpfast.tables.subgroups import LOSSES
+
+__all__ = ["Reads", "Request", "part_of", "read_file", "read_request"]
+
+#: Bytes of a document, signs of a formula or a name, names in a list: more is refused unread.
+LONGEST, LONGEST_FORMULA, LONGEST_NAME, MOST_NAMES = 1 << 16, 1000, 200, 100
+
+#: Signs of products that a formula may have beside those within functions: each may double it.
+MOST_PRODUCTS = 8
+
+#: How deep parentheses may be.
+DEEPEST = 20
+
+
+class Reads(NamedTuple):
+    """Columns of the table that an analysis reads, and no others.
+
+    Attributes
+    ----------
+    declared : tuple of str
+        As the schema says.
+    plain : tuple of str
+        As numbers, with nothing declared.
+    coefficients : tuple of str
+        Of a regression, without the intercept.
+    intercept : bool
+    """
+
+    declared: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
+    coefficients: tuple[str, ...] = ()
+    intercept: bool = False
+
+
+class Request(NamedTuple):
+    """One request, every part of which was read and found to be allowed.
+
+    Attributes
+    ----------
+    analysis : str
+    asked : dict
+        Every field, with the defaults of those that were left out.
+    spend : Budget or None
+        What it costs of the total of the study; None where a width was given in its place.
+    reads : Reads
+    """
+
+    analysis: str
+    asked: dict[str, Any]
+    spend: Budget | None
+    reads: Reads
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document, with its defaults."""
+        return {"analysis": self.analysis} | self.asked
+
+    @property
+    def digest(self) -> str:
+        """Of the document: the same words in another order are the same request."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    @property
+    def mark(self) -> str:
+        """What the ledger's entry ends with, so that nobody pays for it twice."""
+        return f" for request {self.digest}"
+
+
+# ---- fields --------------------------------------------------------------------------------------
+
+
+def _text(value: Any, name: str, most: int = LONGEST_NAME) -> str:
+    if type(value) is not str or not 0 < len(value) <= most or not value.isprintable():
+        raise InvalidInput(
+            f"{name} must be text of 1 to {most} signs that can be printed; received "
+            f"{described(value)}."
+        )
+    return value
+
+
+def _names(value: Any, name: str) -> list[str]:
+    given = [value] if type(value) is str else value
+    if not isinstance(given, list | tuple) or not 0 < len(given) <= MOST_NAMES:
+        raise InvalidInput(
+            f"{name} must be the name of a column, or a list of 1 to {MOST_NAMES}; received "
+            f"{described(value)}."
+        )
+    for i, one in enumerate(given):  # not shown: a list of cells may stand in its place
+        if type(one) is not str or not 0 < len(one) <= LONGEST_NAME or not one.isprintable():
+            raise InvalidInput(f"{name}[{i}] is no name of at most {LONGEST_NAME} printed signs.")
+    return list(given)
+
+
+def _formula(value: Any, name: str) -> str:
+    """A formula that is read in no time: its terms are few, whatever it says."""
+    text = _text(value, name, LONGEST_FORMULA)
+    outside, before = "", ""
+    calls: list[bool] = []
+    for sign in text:
+        if sign == "(":
+            calls.append(bool(calls) or before.isalnum() or before == "_")
+        elif sign == ")" and calls:
+            calls.pop()
+        elif not calls:
+            outside += sign
+        if len(calls) > DEEPEST or not all(calls):
+            raise InvalidInput(
+                f"{name} of a request has parentheses in functions only, such as C(a), log(a) and "
+                f"I(a * b), at most {DEEPEST} deep. Write its terms one by one."
+            )
+        before = sign if sign.strip() else before
+    found = re.findall(r"\*\*|[\^*/:%]", outside)
+    if len(found) > MOST_PRODUCTS or any(sign in ("**", "^", "%") for sign in found):
+        raise InvalidInput(
+            f"{name} of a request has at most {MOST_PRODUCTS} products of columns, and no power of "
+            "sums. Write its terms one by one."
+        )
+    return text
+
+
+def _numbers(value: Any, name: str) -> list[float]:
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= MOST_NAMES:
+        raise InvalidInput(f"{name} must be a list of numbers; received {described(value)}.")
+    if not all(type(one) in (int, float) and 0.0 < one < 1.0 for one in value):
+        raise InvalidInput(f"each of {name} must be a number between 0 and 1.")
+    return list(map(float, value))
+
+
+def _loss(value: Any, name: str) -> Any:
+    """A loss by its name, or by name and settings; checked by making it."""
+    if isinstance(value, Loss) and type(value) is kind_of(value.name):
+        given = {key: getattr(value, key) for key in value.settings}
+        value = {"name": value.name} | {k: v for k, v in given.items() if v is not None}
+    named = {"name": value} if type(value) is str else value
+    if not isinstance(named, Mapping) or "name" not in named:
+        raise InvalidInput(
+            f"{name} must be the name of a loss, or a name with settings "
+            f'{{"name": "quantile", "tau": 0.9}}; received {described(value)}.'
+        )
+    kind = kind_of(one_of(named["name"], tuple(every_kind()), name))
+    assert kind is not None
+    settings = {str(key): value for key, value in named.items() if key != "name"}
+    for key in settings:
+        if key not in kind.settings:
+            raise InvalidInput(
+                f"{name} {kind.name!r} has the settings {list(kind.settings)}; received "
+                f"{described(key, text=True)}."
+            )
+    settings = {key: positive(one, f"{name}.{key}") for key, one in settings.items()}
+    found = {"name": kind.name} | settings if settings else kind.name
+    loss_of(found)
+    return found
+
+
+def loss_of(loss: Any) -> Loss:
+    """The loss that a checked field stands for."""
+    if isinstance(loss, str):
+        return resolve_loss(loss, unbounded=True)
+    kind = kind_of(loss["name"])
+    assert kind is not None
+    return kind(**{key: value for key, value in loss.items() if key != "name"})
+
+
+def _level(value: Any, name: str) -> float:
+    return number_in(value, name, "[0.5, 1)")
+
+
+def _least(value: Any, name: str) -> float:
+    return positive(value, name, or_zero=True)
+
+
+def _share(value: Any, name: str) -> float:
+    return number_in(value, name, "(0, 1]")
+
+
+Field = tuple[Callable[[Any, str], Any], Any]
+
+#: Of a field that has no default.
+NEEDED: Any = object()
+FORMULA: Field = (_formula, NEEDED)
+LEVEL: Field = (_level, 0.95)
+BY: Field = (_names, NEEDED)
+LEAST: Field = (_least, 0.0)
+
+
+def _anything(value: Any, name: str) -> Any:
+    return None if value is None else _names(value, name)
+
+
+OPTIONAL_BY: Field = (_anything, None)
+
+#: Of each analysis its fields.
+ANALYSES: dict[str, dict[str, Field]] = {
+    "fit": {"formula": FORMULA, "loss": (_loss, "log-cosh"), "level": LEVEL},
+    "effect": {
+        "treatment": (_text, NEEDED),
+        "response": (_text, NEEDED),
+        "covariates": (_names, NEEDED),
+        "method": (lambda value, name: one_of(value, tuple(METHODS), name), "aipw"),
+        "level": LEVEL,
+    },
+    "two_stage": {"formula": FORMULA, "level": LEVEL},
+    "counts": {"by": BY, "least": LEAST, "level": LEVEL},
+    "means": {"columns": (_names, NEEDED), "by": OPTIONAL_BY, "least": LEAST, "level": LEVEL},
+    "quantiles": {
+        "column": (_text, NEEDED),
+        "by": OPTIONAL_BY,
+        "probabilities": (_numbers, (0.5,)),
+        "least": LEAST,
+        "level": LEVEL,
+    },
+    "fits": {
+        "formula": FORMULA,
+        "by": (_text, NEEDED),
+        "loss": (lambda value, name: one_of(value, LOSSES, name), "least-squares"),
+        "least": LEAST,
+        "level": LEVEL,
+    },
+}
+
+#: What any of them may say besides: what it costs, and a name that makes it another request.
+PRICES: dict[str, Callable[[Any, str], Any]] = {"share": _share, "mu": positive}
+
+
+def read_request(
+    document: Any, schema: Schema | None, total: Budget | None, *, width: bool = False
+) -> Request:
+    """Read a request: text of JSON, or what such text stands for.
+
+    Parameters
+    ----------
+    document : str, bytes or mapping
+    schema : Schema or None
+        Of the study; what the request names has to be in it, or be numbers of which nothing is
+        declared.
+    total : GDP, ZCDP or None
+        Of which a share is one; None where a share cannot be said.
+    width : bool
+        Whether ``width`` may stand in the place of a price, or beside it.
+
+    Raises
+    ------
+    InvalidInput
+        For anything that is not as it must be; nothing of the request was run.
+    """
+    asked = dict(_parsed(document))
+    analysis = one_of(asked.pop("analysis", None), tuple(ANALYSES), "analysis")
+    fields = ANALYSES[analysis]
+    known = {*fields, *PRICES, "name", *(["width"] if width else [])}
+    for key in asked:
+        if key not in known:
+            raise InvalidInput(
+                f"a request of {analysis!r} has the fields {sorted(known)}; received "
+                f"{described(key, text=True)}."
+            )
+    found: dict[str, Any] = {}
+    for name, (read, default) in fields.items():
+        if name not in asked and default is NEEDED:
+            raise InvalidInput(f"a request of {analysis!r} needs {name!r}.")
+        value = read(asked[name], name) if name in asked else default
+        found[name] = list(value) if isinstance(value, tuple) else value
+    prices = [name for name in PRICES if name in asked]
+    if len(prices) > 1 or not (prices or (width and "width" in asked)):
+        raise InvalidInput(
+            'a request says what it may cost: either "share", of the total, or "mu"; received '
+            f"{prices or 'neither'}."
+        )
+    found |= {name: PRICES[name](asked[name], name) for name in prices}
+    if "width" in asked:
+        found["width"] = positive(asked["width"], "width")
+    if "name" in asked:
+        found["name"] = _text(asked["name"], "name")
+    spend = None
+    if "share" in found and total is not None:
+        spend = part_of(total, found["share"])
+    elif "mu" in found:
+        spend = GDP(found["mu"])
+    try:
+        reads = _reads(analysis, found, schema)
+    except (ArithmeticError, MemoryError, RecursionError, SyntaxError):
+        reads = None
+    if reads is None:  # raised without its context, which is Python's own
+        raise InvalidInput("formula could not be read: a part of it is too large. Write less.")
+    return Request(analysis, found, spend, reads)
+
+
+def read_file(path: str) -> bytes:
+    """A document from a file, as far as one can be long."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(LONGEST + 1)
+    except OSError as error:
+        raise InvalidInput(f"the request {path!r} cannot be read ({error.strerror}).") from error
+
+
+def _parsed(document: Any) -> Mapping[str, Any]:
+    """What a document stands for: one object of JSON, with no name twice and no infinity."""
+    if isinstance(document, str | bytes):
+        told = None
+        if len(document) <= LONGEST:
+            with suppress(ValueError, RecursionError):  # refused below; they quote the document
+                told = json.loads(document, object_pairs_hook=_once_each, parse_constant=_no_number)
+        document = told
+    if not isinstance(document, Mapping) or not all(type(key) is str for key in document):
+        raise InvalidInput(
+            f"a request must be an object of JSON of at most {LONGEST} bytes, each of whose names "
+            f'stands there once, such as {{"analysis": "counts", "by": "region", "share": 0.1}}; '
+            f"received {described(document)}."
+        )
+    return document
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(text)
+
+
+def part_of(total: Budget, share: float) -> Budget:
+    """A share of a total: of ``mu^2`` in Gaussian DP, so that it is ``mu sqrt(share)``; of rho.
+
+    A share is the decimal number that it is written as, and the amount is the largest float that is
+    no more than it: ten tenths are the total, and never more.
+
+    Examples
+    --------
+    >>> from dpfast.studies.requests import part_of
+    >>> part_of(dpfast.GDP(2.0), 0.25)
+    GDP(mu=1.0)
+    """
+    (whole,), power = total.values(), 2 if isinstance(total, GDP) else 1
+    most = Fraction(repr(float(share))) * Fraction(whole) ** power
+    found = whole * float(share) ** (1.0 / power)
+    while Fraction(found) ** power > most:
+        found = math.nextafter(found, 0.0)
+    while Fraction(above := math.nextafter(found, math.inf)) ** power <= most:
+        found = above
+    return amount(type(total), found)
+
+
+# ---- columns -------------------------------------------------------------------------------------
+
+
+def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Reads:
+    """The columns that a request reads; whatever names none that may be read is refused."""
+    if analysis == "two_stage":
+        return Reads(plain=tuple(dict.fromkeys(columns_of(asked["formula"]))))
+    if analysis == "effect":
+        names = asked["covariates"], asked["response"], asked["treatment"]
+        listed = [*names[0], *names[1:]]
+        if len(set(listed)) < len(listed):
+            raise InvalidInput("covariates, response and treatment must be different columns.")
+        if schema is None or asked["response"] not in schema.columns:
+            return Reads(plain=tuple(listed), coefficients=tuple(names[0]))
+        used = schema.declared(listed[:-1], "covariates")
+        treatment = listed[-1:]
+        if treatment[0] in schema.columns and isinstance(schema[treatment[0]], Binary):
+            used, treatment = [*used, *treatment], []
+        return Reads(tuple(used), tuple(treatment), tuple(names[0]))
+    if "formula" in asked:
+        found = _of_formula(asked["formula"], schema)
+        if analysis == "fits":
+            grouping_of(schema, asked["by"], ())
+            declared = dict.fromkeys([*found.declared, asked["by"]])
+            found = found._replace(declared=tuple(declared))
+        return found
+    columns = asked.get("columns", asked.get("column", ()))
+    grouping = grouping_of(schema, asked["by"], columns, "columns")
+    return Reads(declared=tuple(dict.fromkeys([*grouping.by, *grouping.columns])))
+
+
+def _of_formula(formula: str, schema: Schema | None) -> Reads:
+    """As for fits by level: where the response is not declared, nothing of the formula is."""
+    if schema is None or formula.partition("~")[0].strip() not in schema.columns:
+        response, names, intercept = columns_of_formula(formula)
+        return Reads((), tuple(dict.fromkeys([response, *names])), tuple(names), intercept)
+    coding = coding_from_formula(formula, schema)
+    nothing: dict[str, list[Any]] = {name: [] for name in coding.columns}
+    design = coding.design(nothing)  # of no rows: names only
+    return Reads(tuple(coding.columns), (), tuple(design.names), coding.fit_intercept)

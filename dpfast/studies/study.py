@@ -1,0 +1,418 @@
+"""``Study``: several analyses of one table under one ledger, each asked by a small document."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from dpfast.arguments import file_path, flag, whole_number
+from dpfast.data.columns import column, column_names
+from dpfast.data.files import read_numbers, read_table
+from dpfast.data.schema import Schema
+from dpfast.errors import InvalidInput, UnsupportedConversion, described
+from dpfast.front.plain import plain
+from dpfast.inference.shown.study import report_of
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.studies.answers import answered, ends_of, summary_of
+from dpfast.studies.asking import Asking
+from dpfast.studies.plans import StudyPlan, plan_of
+from dpfast.studies.quotes import Quote, expected_widths, share_of
+from dpfast.studies.requests import Reads, Request, read_request
+
+__all__ = ["Study"]
+
+
+class Study(Asking):
+    """A table or file, its schema, a ledger, and what was asked: several analyses, one total.
+
+    Each analysis is a request, a small document (JSON, or a dictionary) that says what is asked and
+    which share of the total it may cost.  :meth:`fit` and the others write it themselves;
+    :meth:`quote` says what it costs without looking at the table, and :meth:`run` answers it, in
+    this process or in another.
+
+    Parameters
+    ----------
+    data : table, path or None
+        A pandas or polars DataFrame, an Arrow table, a mapping of names to arrays; or a file
+        (``.csv``, ``.csv.gz``, ``.parquet``, ``.feather``, ``.npz``), of which each request reads
+        the columns that it names.  None for quotes only.
+    privacy : GDP, ZCDP, ApproxDP or float, optional
+        The total of all analyses; a float is mu of Gaussian DP.  Needed unless the ledger exists.
+    schema : Schema, optional
+        Public facts.  A formula whose response it does not declare is one of numeric columns of
+        which nothing is declared.
+    ledger : path or Ledger, optional
+        A file that processes share, made if there is none; in memory by default.
+    n : int, optional
+        Number of records, public; by default that of a table in memory.
+    like : table or path, optional
+        **Public** data like the private ones, from which widths are expected.
+    noise : NoiseSource, optional
+        ``SeededNoise`` is for simulation and voids the guarantee.
+
+    Attributes
+    ----------
+    schema : Schema or None
+    ledger : Ledger
+    n : int or None
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        For a table, schema or total that is none.
+
+    Notes
+    -----
+    A share ``s`` costs ``mu sqrt(s)`` of a total in Gaussian DP, because squares add up, and
+    ``s rho`` of one in zCDP.  Shares are the decimal numbers that they are written as, and each
+    cost is rounded down: ten requests of a tenth fit, always.
+
+    A request is paid for once: the ledger's entry ends with its digest, and the same request is
+    answered again from the log, or refused where another process paid for it.  Another ``name``
+    makes it another request.
+
+    Privacy
+    -------
+    The total, of all that is ever released from the ledger, under replacement of one record, n
+    public (claim C9): each request is charged at once, in full, before a record is read by the
+    analysis that answers it, and what a quote says is the most that it can spend.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"x": rng.normal(size=5000), "sex": np.tile(["F", "M"], 2500)}
+    >>> table["y"] = 2.0 * table["x"] + rng.normal(size=5000)
+    >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+    >>> study = dpfast.Study(table, privacy=1.0, schema=schema)
+    >>> fit = study.fit("y ~ x", "least-squares", share=0.75)
+    >>> counts = study.counts("sex", share=0.25)
+    >>> bool(abs(fit.params[1] - 2.0) < 0.5), study.remaining
+    (True, GDP(mu=...))
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        privacy: Budget | float | None = None,
+        schema: Schema | None = None,
+        ledger: str | os.PathLike[str] | Ledger | None = None,
+        n: int | None = None,
+        like: Any = None,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        if schema is not None and not isinstance(schema, Schema):
+            raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
+        self.schema, self._noise = schema, checked_noise(noise)
+        self._data, self._like = (
+            _source(one, name) for one, name in ((data, "data"), (like, "like"))
+        )
+        self.n = None if n is None else whole_number(n, "n", 1)
+        if n is None and data is not None and not isinstance(self._data, str):
+            self.n = _rows(data, column_names(data)[0])
+        self.ledger = _ledger_of(ledger, privacy)
+        self._answers: dict[str, tuple[Request, Any]] = {}
+        self._one_at_a_time = threading.Lock()
+
+    @property
+    def remaining(self) -> Budget:
+        """What is left of the total, rounded down."""
+        left: Budget = self.ledger.remaining
+        return left
+
+    @property
+    def log(self) -> list[tuple[dict[str, Any], Any]]:
+        """Requests that were answered here, in order, with their answers."""
+        return [(asked.to_dict(), result) for asked, result in self._answers.values()]
+
+    def quote(self, request: Any) -> Quote:
+        """What a request costs, and how wide its intervals will be; no record is looked at.
+
+        Parameters
+        ----------
+        request : str, bytes or mapping
+            JSON, or what it stands for.
+
+        Returns
+        -------
+        Quote
+
+        Raises
+        ------
+        InvalidInput, InvalidBudget
+            For a request that would be refused.
+
+        Privacy
+        -------
+        Spends nothing: from the request, the schema, n and a public table alone.
+
+        Examples
+        --------
+        >>> study = dpfast.Study(None, privacy=dpfast.GDP(1.0), n=10_000)
+        >>> quote = study.quote('{"analysis": "fit", "formula": "y ~ x", "share": 0.25}')
+        >>> quote.spend, quote.payable, sorted(quote.widths)
+        (GDP(mu=0.5), True, ['intercept', 'x'])
+        """
+        return self._quoted(self._read(request))
+
+    def plan(self, requests: Sequence[Any], *, records: bool = False) -> StudyPlan:
+        """What a list of requests costs and tells, before any is asked; no record is looked at.
+
+        Parameters
+        ----------
+        requests : sequence of str, bytes or mapping
+            As for :meth:`run`; each may have a ``width``, of its widest interval but that of an
+            intercept, in the place of its price, which is found then.
+        records : bool
+            Find the number of records with which every interval is as narrow as its ``width``, at
+            the prices that are given, too.
+
+        Returns
+        -------
+        StudyPlan
+
+        Raises
+        ------
+        InvalidInput, InvalidBudget
+            For a request that would be refused, or a width that is out of reach.
+
+        Privacy
+        -------
+        Spends nothing: from the requests, the schema, n and a public table alone.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> study = dpfast.Study(None, privacy=1.0, schema=schema, n=10_000)
+        >>> found = study.plan([
+        ...     {"analysis": "fit", "formula": "y ~ x", "loss": "least-squares", "share": 0.5},
+        ...     {"analysis": "counts", "by": "sex", "width": 20.0},
+        ... ])
+        >>> found.payable, found.rows[1].spend
+        (True, GDP(mu=0.27...))
+        """
+        if not (flag(records, "records") or self.n):
+            raise InvalidInput("a plan needs the number of records: pass n= to the study.")
+        n, total = None if records else self.n, self.ledger.total
+        return plan_of(requests, self.schema, total, n, self._public)
+
+    def run(self, request: Any) -> Any:
+        """Answer a request: charge what it was quoted, and then ask.
+
+        Parameters
+        ----------
+        request : str, bytes or mapping
+            JSON, or what it stands for.
+
+        Returns
+        -------
+        Fit, TreatmentEffect, TwoStage, CellTable, QuantileTable or SubgroupFits
+            Whatever the function that answers returns.  The same request again has the same answer,
+            which costs nothing.
+
+        Raises
+        ------
+        InvalidInput, InvalidBudget
+            For anything that can be refused, before anything is spent.
+        BudgetExceeded
+            If the ledger cannot pay, or paid for this request before; nothing is spent then.
+
+        Privacy
+        -------
+        Spends :attr:`Quote.spend` of the ledger, once.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> study = dpfast.Study({"sex": ["F", "M"] * 500}, privacy=1.0, schema=schema)
+        >>> request = {"analysis": "counts", "by": "sex", "share": 0.5}
+        >>> study.run(request) is study.run(request), len(study.ledger.entries)
+        (True, 1)
+        """
+        asked = self._read(request)
+        with self._one_at_a_time:
+            if asked.digest not in self._answers:
+                table, purse = self._table(asked), _Purse(self.ledger, asked)
+                result = answered(
+                    asked, table, self.schema, privacy=purse.total, ledger=purse, noise=self._noise
+                )
+                self._answers[asked.digest] = asked, result
+            return self._answers[asked.digest][1]
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        """As :meth:`run`, as plain values for JSON: what a server sends.
+
+        Parameters
+        ----------
+        request : str, bytes or mapping
+            JSON, or what it stands for.
+
+        Returns
+        -------
+        dict
+            The ``request`` as it was read, its ``digest``, the ``answer``, the ends of its
+            intervals (``conf_int``), and a ``summary`` for people.
+
+        Raises
+        ------
+        InvalidInput, InvalidBudget, BudgetExceeded
+            As :meth:`run`; nothing is spent then.
+
+        Privacy
+        -------
+        As :meth:`run`.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> study = dpfast.Study({"sex": ["F", "M"] * 500}, privacy=1.0, schema=schema)
+        >>> found = study.answer({"analysis": "counts", "by": "sex", "share": 0.5})
+        >>> found["answer"]["levels"], len(found["conf_int"]["count"])
+        ([['F', 'M']], 2)
+        """
+        result, asked = self.run(request), self._read(request)
+        told = {"request": asked.to_dict(), "digest": asked.digest}
+        told |= {"answer": result.to_dict(), "conf_int": ends_of(asked, result)}
+        found: dict[str, Any] = plain(told | {"summary": str(summary_of(asked, result))})
+        return found
+
+    def report(self, path: str | os.PathLike[str]) -> str:
+        """Write one page about all answers, from which ``dpfast verify`` recomputes the accounting.
+
+        Parameters
+        ----------
+        path : path
+            Of a file of HTML; what is there is replaced.
+
+        Returns
+        -------
+        str
+            The SHA-256 of the page's transcript.
+
+        Raises
+        ------
+        InvalidInput
+            If the path is none.
+        OSError
+            If the file cannot be written.
+
+        Privacy
+        -------
+        Released and public numbers: costs nothing.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> study = dpfast.Study({"sex": ["F", "M"] * 500}, privacy=1.0, schema=schema)
+        >>> counts = study.counts("sex", share=0.5)
+        >>> digest = study.report("study.html")
+        >>> dpfast.inference.verify_report("study.html").passed
+        True
+        """
+        answers = [
+            (asked.to_dict(), asked.mark, result, summary_of(asked, result).table)
+            for asked, result in self._answers.values()
+        ]
+        return report_of(self.ledger, answers, path)
+
+    def _read(self, request: Any) -> Request:
+        return read_request(request, self.schema, self.ledger.total)
+
+    def _quoted(self, request: Request) -> Quote:
+        spend, ledger = request.spend, self.ledger
+        assert spend is not None
+        share = share_of(ledger.total, spend)
+        ends = tuple(entry.label for entry in ledger.entries if entry.label.endswith(request.mark))
+        payable = not ends and share <= share_of(ledger.total, ledger.remaining)
+        told = expected_widths(request, spend, self.n, self._public(request), self.schema)
+        return Quote(request.to_dict(), request.digest, spend, float(share), payable, *told)
+
+    def _public(self, request: Request) -> Any:
+        """The public table, if there is one, or its columns that a request names."""
+        return None if self._like is None else _columns(self._like, request.reads, self.schema)
+
+    def _table(self, request: Request) -> Any:
+        """The table that a request is about, or its columns of the one file there is."""
+        if self._data is None:
+            raise InvalidInput("this study has no table: it quotes, and answers nothing.")
+        table = _columns(self._data, request.reads, self.schema)
+        rows = _rows(table, (*request.reads.declared, *request.reads.plain)[0])
+        if self.n is not None and rows != self.n:
+            raise InvalidInput(
+                f"the table has {rows} records, and the study was declared to have n={self.n}."
+            )
+        return table
+
+
+class _Purse(Ledger):
+    """Through it one request pays: the study's ledger, once, and no more than was quoted."""
+
+    def __init__(self, whole: Ledger, request: Request) -> None:
+        assert request.spend is not None
+        super().__init__(request.spend)
+        self._whole, self._mark = whole, request.mark
+
+    def charge(self, spend: Budget | float, label: str, *, once: str = "") -> None:
+        super().charge(spend, label)
+        self._whole.charge(spend, label, once=self._mark)
+
+
+def _ledger_of(ledger: Any, privacy: Any) -> Ledger:
+    total = None if privacy is None else as_budget(privacy)
+    if isinstance(total, ApproxDP):
+        total = GDP.within(total)
+    if isinstance(ledger, Ledger):
+        found = ledger
+        if total is not None and found.total != total:
+            raise InvalidInput(f"the ledger has the total {found.total!r}, not {total!r}.")
+    elif ledger is not None:
+        found = Ledger.open(ledger, total)
+    elif total is None:
+        raise InvalidInput("a study needs a total: pass privacy=, or a ledger that has one.")
+    else:
+        found = Ledger(total)
+    if not isinstance(found.total, GDP | ZCDP):
+        raise UnsupportedConversion(
+            f"a study shares a total in GDP or zCDP; this ledger has {found.total!r}. Open one "
+            "with GDP.within(ApproxDP(epsilon, delta)) as its total."
+        )
+    return found
+
+
+def _source(data: Any, name: str) -> Any:
+    """A table, the absolute path of a file, or None."""
+    if isinstance(data, str | bytes | os.PathLike):
+        return os.path.abspath(file_path(data, name))
+    if data is not None and not column_names(data):
+        raise InvalidInput(f"{name} has no columns; at least one is needed.")
+    return data
+
+
+def _columns(source: Any, reads: Reads, schema: Schema | None) -> Any:
+    """A table; of a file the columns that a request names."""
+    if not isinstance(source, str):
+        here = column_names(source)
+        if not {*reads.declared, *reads.plain} <= {*here}:
+            raise InvalidInput(f"the request names a column that the table lacks; it has {here}.")
+        return source
+    table: dict[str, Any] = {}
+    if reads.declared and schema is not None:
+        wanted = Schema({name: schema[name] for name in reads.declared})
+        found = read_table(source, wanted)
+        table = {name: column(found, name) for name in reads.declared}
+    if reads.plain:
+        table |= read_numbers(source, reads.plain)
+    return table
+
+
+def _rows(table: Any, name: str) -> int:
+    """How many records there are, by the length of a column."""
+    values = column(table, name)
+    with suppress(TypeError):
+        return len(values)
+    raise InvalidInput(f"each column must have one entry a record; one is {described(values)}.")
