@@ -26,7 +26,7 @@ from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relatio
 from dpfast.inference.results import Fit
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import GDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_6
@@ -558,8 +558,9 @@ def charge_after(
 
 
 def _spend(ledger: Ledger, privacy: Budget | float, total: Budget) -> Budget:
-    same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
-    return privacy if same and isinstance(privacy, Budget) else total
+    privacy = as_budget(privacy)
+    in_mu = ledger.keeps_apart and isinstance(total, GDP)
+    return privacy if type(privacy) is type(ledger.total) and not in_mu else total
 
 
 def _checked_ledger(ledger: Any) -> Ledger:
