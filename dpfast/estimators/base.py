@@ -50,8 +50,8 @@ class PrivateEstimator(BaseEstimator):
         Public by declaration, like the names of the columns.
     """
 
-    privacy: Budget | float
-    score_privacy: Budget | float | None
+    privacy: Budget | float | tuple[float, float]
+    score_privacy: Budget | float | tuple[float, float] | None
     fit_intercept: bool
     largest_weight: float | None
     ledger: Ledger | None

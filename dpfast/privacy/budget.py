@@ -293,7 +293,7 @@ class GDP(Budget):
         return amount(ApproxDP, self.epsilon(delta), positive(delta, "delta", below_one=True))
 
     @staticmethod
-    def within(budget: Budget | float) -> GDP:
+    def within(budget: Budget | float | tuple[float, float]) -> GDP:
         """The largest GDP a mechanism may spend so that ``budget`` is honoured, rounded down.
 
         Parameters
@@ -435,6 +435,7 @@ class ZCDP(Budget):
         >>> round(dpfast.ZCDP.within(dpfast.ApproxDP(1.0, 1e-6)).rho, 5)
         0.02436
         """
+        budget = as_budget(budget)
         if isinstance(budget, ZCDP):
             return budget
         if isinstance(budget, ApproxDP):
@@ -584,7 +585,7 @@ def checked_numbers(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
-def as_budget(budget: Budget | float) -> Budget:
+def as_budget(budget: Budget | float | tuple[float, float]) -> Budget:
     """A budget as it is, its numbers checked anew; a number as ``GDP(mu)``, two as a pair."""
     if isinstance(budget, Budget) and type(budget) in _EXACT:
         checked_numbers(budget.values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag
 from dpfast.data.source import EVERYTHING, source_of
-from dpfast.front.request import Request, rows_unseen
+from dpfast.front.request import Request, rows_unseen, warn_of_weak
 from dpfast.inference.results import Fit
 from dpfast.models.names import offset_joins_predictor
 from dpfast.models.objective import terms_of
@@ -29,7 +29,7 @@ def fit(
     y: Any = None,
     loss: str | Loss | Objective = "log-cosh",
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
     inference: bool = True,
@@ -67,8 +67,9 @@ def fit(
         "least-squares" estimates the coefficients of ordinary least squares, of columns in any
         units: it finds where they lie and how long scores are, and takes neither scale, weights,
         ridge nor method.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The **total** to spend, inference included; a float is ``mu`` of Gaussian DP.
+    privacy : float, (float, float), GDP, ZCDP or ApproxDP
+        The **total** to spend, inference included; a number is ``mu`` of Gaussian DP, two are
+        (epsilon, delta).
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
         Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
         start=[...])``: :class:`dpfast.optimize.AdaptiveNewton`, :class:`dpfast.optimize.Newton`,
@@ -153,6 +154,7 @@ def fit(
             of_predictor=offset_joins_predictor(given.loss),
         )
     inference = flag(inference, "inference")
+    warn_of_weak(privacy, request.n_units)
     if taken:
         return fit_on_road(
             request,

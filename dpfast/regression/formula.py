@@ -29,7 +29,7 @@ def fit_formula(
     data: Any,
     loss: str | Loss | Objective = "log-cosh",
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     schema: Schema | None = None,
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
@@ -54,7 +54,7 @@ def fit_formula(
         offsets, predictions and an estimated scale; ``ridge``, ``weights``, a method's ``start``
         and coefficients are of the coded columns and response.  The formula says whether there is
         an intercept: ``- 1`` drops it.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+    privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The total to spend.
     schema : Schema, optional
         Ranges, scaling and levels.  Without one each term is a numeric column, and where it lies

@@ -1118,14 +1118,6 @@ MONEY = (
         "",
     ),
     plant(
-        "pairs-divided-after-answers",
-        "an (epsilon, delta) total is divided anew after each release in GDP",
-        LEDGER,
-        DECIMALS,
-        "        if cost[2:] > (0,) and not limits:\n",
-        "        if cost[2:] > (0,):\n",
-    ),
-    plant(
         "pairs-after-gaussians",
         "after releases in GDP pairs are charged as if there had been none",
         LEDGER,

@@ -12,16 +12,19 @@ import pytest
 from scipy.stats import norm
 
 import dpfast
-from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput, UnsupportedConversion
+from dpfast.errors import (
+    BudgetExceeded,
+    BudgetWarning,
+    InvalidBudget,
+    InvalidInput,
+    UnsupportedConversion,
+)
 from dpfast.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.privacy.conversions import gdp_delta, gdp_mu
 from dpfast.privacy.mechanisms import GRID_COST, gaussian_scale, laplace_rate
 from dpfast.privacy.nonconvex.sensitivity import exponential_cost
-from dpfast.privacy.release.calibration import (
-    calibrate_functionals,
-    objective_perturbation_delta,
-    objective_perturbation_scale,
-)
+from dpfast.privacy.release import calibration
+from dpfast.release.request import approximate
 
 U = Fraction(1, 2**53)
 
@@ -61,18 +64,32 @@ def test_a_mechanism_costs_less_than_the_decimal_of_its_charge():
     assert 200 < below < 600  # doubles lie on either side of their decimals
 
 
-def test_searches_for_noise_stay_below_the_decimals():
-    """What the calibration finds is enough for a little less than the pair."""
-    for epsilon, delta in ((0.3, 1e-6), (0.7, 3e-7), (1.1, 1e-5)):
-        scale = objective_perturbation_scale(epsilon, delta, 0.25, 1.0, 1.0, 1000, 0.1)
-        found = objective_perturbation_delta(
-            epsilon * (1.0 - 2.0**-51), scale, 0.25, 1.0, 1.0, 1000, 0.1
-        )
-        assert Fraction(found) <= (1 - 6 * U) * Fraction(delta)
-    # of Laplace noise 1 / epsilon would be enough for a shift of one, if delta were nothing
-    (b,) = calibrate_functionals(0.7, 1e-12, (("laplace", 0.0),))
-    (lower,) = calibrate_functionals(0.7 * (1.0 - 2.0**-50), 1e-12, (("laplace", 0.0),))
-    assert b < lower * (1.0 + 2e-7) and b * 0.7 > 1.0 - 1e-11
+def test_searches_for_noise_ask_for_a_little_less_than_the_pair(monkeypatch):
+    """What costs just the pair, as doubles, is not enough."""
+    asked = []
+
+    def just_enough(epsilon, *_):
+        asked.append(epsilon)
+        return 1e-6
+
+    monkeypatch.setattr(calibration, "objective_perturbation_delta", just_enough)
+    tilt = calibration.objective_perturbation_scale.__wrapped__
+    assert tilt(0.3, 1e-6, 0.25, 1.0, 1.0, 1000, 0.1) == math.inf
+    assert tilt(0.3, 1.001e-6, 0.25, 1.0, 1.0, 1000, 0.1) < 1.0
+    assert all(Fraction(epsilon) <= (1 - 6 * U) * Fraction(0.3) for epsilon in asked)
+
+    def seen(profile, *scales):
+        return lambda at: asked.append(float(at[0])) or np.zeros(1)
+
+    asked.clear()
+    monkeypatch.setattr(calibration, "worst_profile", seen)
+    calibration.calibrate_functionals.__wrapped__(0.7, 1e-6, (("laplace", 0.0),))
+    monkeypatch.setattr(
+        calibration, "with_discrete_laplace", lambda p, e1, m, epsilon: asked.append(epsilon) or 0.0
+    )
+    calibration.calibrate_parameter.__wrapped__(0.7, 1e-6, 0.1, 1e-8)
+    assert len(asked) > 20
+    assert all(Fraction(epsilon) <= (1 - 6 * U) * Fraction(0.7) for epsilon in asked)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +184,34 @@ def test_a_requested_pair_is_kept_as_it_is_written():
                 m, e = mp.mpf(mu.numerator) / mu.denominator, mp.mpf(repr(epsilon))
                 exact = mp.ncdf(-e / m + m / 2) - mp.exp(e) * mp.ncdf(-e / m - m / 2)
                 assert exact <= mp.mpf(repr(delta))
+
+
+def test_two_numbers_are_epsilon_and_delta():
+    pair, budget = (1.0, 1e-6), ApproxDP(1.0, 1e-6)
+    assert Ledger(pair).total == budget
+    assert GDP.within(pair) == GDP.within(budget) and ZCDP.within(pair) == ZCDP.within(budget)
+    assert approximate(pair) == budget
+    for bad in ((1.0,), (1.0, 1e-6, 0.0), (1.0, 1.0), (-1.0, 1e-6), ("1", 1e-6), (True, 1e-6), ()):
+        with pytest.raises(InvalidBudget):
+            Ledger(bad)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "told"),
+    [
+        ((1.0, 0.1), r"delta = 0\.1 is at least 1/n = 0\.01.*such as \(1, 1e-04\)"),
+        ((100.0, 1e-6), "epsilon = 100 promises next to nothing"),
+        (ApproxDP(21.0, 1e-6), "epsilon = 21 promises next to nothing"),
+    ],
+)
+def test_a_weak_promise_is_said_before_it_is_charged(privacy, told):
+    ledger = Ledger(GDP(100.0))
+    x = np.linspace(-1.0, 1.0, 100)
+    with pytest.raises(BudgetWarning, match=told):  # warnings are errors here
+        dpfast.fit(
+            x[:, None], x, dpfast.Objective("huber", scale=1.0), privacy=privacy, ledger=ledger
+        )
+    assert ledger.entries == ()
 
 
 # ---- C87 ----------------------------------------------------------------------------------------

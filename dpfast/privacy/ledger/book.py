@@ -288,7 +288,7 @@ class Ledger:
         """Every charge, in order."""
         return tuple(map(Entry._make, self._current()[1]))
 
-    def charge(self, spend: Budget | float, label: str) -> None:
+    def charge(self, spend: Budget | float | tuple[float, float], label: str) -> None:
         """Spend a part of the budget, or refuse.
 
         Call it before touching records or drawing noise.  There is no way to undo it.
@@ -324,7 +324,7 @@ class Ledger:
         """
         self._settle(self._priced(spend, label))
 
-    def check(self, spend: Budget | float, label: str) -> None:
+    def check(self, spend: Budget | float | tuple[float, float], label: str) -> None:
         """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
 
         For work that has to come before a charge; only the charge itself decides.
@@ -356,7 +356,7 @@ class Ledger:
         self._refuse_copies()
         self._after(self._current()[0], charges)
 
-    def child(self, total: Budget | float, label: str) -> Ledger:
+    def child(self, total: Budget | float | tuple[float, float], label: str) -> Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
 
         What the child does not spend is not refunded.
