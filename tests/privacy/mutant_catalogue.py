@@ -1066,8 +1066,8 @@ MONEY = (
         "the ledger grants charges within a relative 1e-12 of its total",
         LEDGER,
         LEDGER_TESTS,
-        "return after if after[0] <= self._limit[0] else None",
-        "return after if after[0] <= self._limit[0] + (self._limit[0] >> 40) else None",
+        "return (total,) if total <= self._limit[0] else None",
+        "return (total,) if total <= self._limit[0] + (self._limit[0] >> 40) else None",
     ),
     plant(
         "ledger-of-pairs-with-tolerance",

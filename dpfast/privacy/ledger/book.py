@@ -492,8 +492,8 @@ class Ledger:
     def _added(self, spent: tuple[int, ...], cost: tuple[int, ...]) -> tuple[int, ...] | None:
         """The sums after a charge, or None if it does not fit (claims C9 and C87)."""
         if len(cost) == 1:  # of most ledgers, and charged in every step
-            after = (spent[0] + cost[0],)
-            return after if after[0] <= self._limit[0] else None
+            total = spent[0] + cost[0]
+            return (total,) if total <= self._limit[0] else None
         limits = spent[3:]
         if cost[2:] > (0,) and not limits:
             limits = self._divided(spent)

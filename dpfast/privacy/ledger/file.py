@@ -157,10 +157,8 @@ class FileLedger(Ledger):
         header = content[: content.find(b"\n") + 1]
         try:
             told = json.loads(header.decode())
-            found, kept = [
-                None if code is None else type(budget := _decode(code))(*budget.values())
-                for code in (told["total"], told.get("apart"))
-            ]
+            found, kept = _positive(told["total"]), told.get("apart")
+            kept = None if kept is None else _positive(kept)
             super().__init__(found, kept, _stands=_BEGINNINGS[header[:_LENGTH]])
         except _UNREADABLE:
             raise self._refuse("its first line is not a whole header of a ledger") from None
@@ -326,7 +324,7 @@ class FileLedger(Ledger):
                 f"the ledger {self._path!r} is new and needs a total. Pass one, for example "
                 "Ledger.open(path, GDP(1.0))."
             )
-        total = type(total)(*total.values())  # refuses zero, which can only be computed
+        total = _positive(_code(total))
         Ledger(total, apart)  # refuses what is no part of it
         header = {
             "dpfast ledger": 2,
@@ -540,6 +538,11 @@ def _code(budget: Budget) -> list[str]:
 def _decode(code: list[str]) -> Budget:
     kind, *numbers = code
     return as_budget(amount(_KINDS[kind], *map(float.fromhex, numbers)))
+
+
+def _positive(code: list[str]) -> Budget:
+    budget = _decode(code)
+    return type(budget)(*budget.values())  # refuses zero, which can only be computed
 
 
 def _head(content: bytes | bytearray) -> _Head:
