@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag
 from dpfast.data.source import EVERYTHING, source_of
+from dpfast.front.habits import refuse_names, understood
 from dpfast.front.request import Request, rows_unseen, warn_of_weak
 from dpfast.inference.results import Fit
 from dpfast.models.names import offset_joins_predictor
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # of methods that are asked for
 __all__ = ["fit"]
 
 
+@understood
 def fit(
     X: Any,
     y: Any = None,
@@ -49,11 +51,12 @@ def fit(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; or a design (``schema.encode(table, response=...)``),
-        opened records, or :func:`dpfast.records` with names, persons, weights or offsets, which
-        hold their response, with ``y=None``.  Any values: a record with a NaN or an infinity
-        contributes exactly zero and still counts in n.
+    X : str, array-like of shape (n, q), data frame, Design, Records or Source
+        A formula, ``"log(wage) ~ educ + I(age**2) + C(region)"``, of a table in the place of y, as
+        :func:`dpfast.fit_formula` has it.  Or covariates, without a column of ones; or a design
+        (``schema.encode(table, response=...)``), opened records, or :func:`dpfast.records` with
+        names, persons, weights or offsets, which hold their response, with ``y=None``.  Any values:
+        a record with a NaN or an infinity contributes exactly zero and still counts in n.
     y : array-like of shape (n,), optional
         Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.
     loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...}, Loss or Objective
@@ -136,7 +139,18 @@ def fit(
     >>> result = dpfast.fit(X, y, "log-cosh", privacy=1.0)
     >>> result.params.shape
     (3,)
+    >>> table = {"wage": np.exp(y), "educ": X[:, 0], "age": X[:, 1]}
+    >>> dpfast.fit("log(wage) ~ educ + age + I(age**2)", table, privacy=1.0).names
+    ('intercept', 'educ', 'age', 'I(age ** 2)')
     """
+    if isinstance(X, str):
+        from dpfast.regression.formula import fit_formula
+
+        return fit_formula(
+            X, y, loss, privacy=privacy, method=method, standardize=standardize,
+            inference=inference, ledger=ledger, noise=noise, progress=progress,
+        )  # fmt: skip
+    refuse_names(X, y)
     total = GDP.within(privacy)
     source, given = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)

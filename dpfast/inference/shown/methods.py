@@ -23,6 +23,22 @@ RECORDS = (
     "has a value for each record, which no budget could pay for at a useful accuracy. For public "
     "rows there is fit.predict(rows)"
 )
+#: What is called otherwise here.
+CALLED = {
+    "get_prediction": "fit.predict(rows) and fit.predict_interval(rows)",
+    "f_test": "fit.wald_test(rows)",
+    "get_robustcov_results": "nothing for it: standard errors are those of a sandwich already",
+    "df_resid": "fit.degrees_of_freedom, how well each standard error is known",
+    "df_model": "len(fit.params) - 1", "pvalue": "fit.pvalues", "coef_": "fit.params[1:]",
+    "intercept_": "fit.params[0]", "std_errors": "fit.bse", "summary2": "fit.summary()",
+    "plot": "dpfast.plots.coefficient_plot(fit)",
+    "save": "fit.report('fit.html'), or fit.to_dict() for JSON",
+    "confint": "fit.conf_int()", "fit": "the fit itself: it is one",
+    "margins": "fit.marginal_effects(rows)", "get_margeff": "fit.marginal_effects(rows)",
+    "summary_frame": "fit.to_frame()",
+    "epsilon": "fit.privacy.epsilon(1e-6)", "coefficients": "fit.params", "coef": "fit.params",
+}  # fmt: skip
+
 QUERY = (
     "is a query about the records that this fit did not pay for. Compare fits by their intervals, "
     "test coefficients together with fit.wald_test, or choose between losses with dpfast.tune"
@@ -203,9 +219,9 @@ class Shown:
         return digest(told)
 
 
-def _refusal(name: str, reason: str) -> property:
+def _refusal(name: str, reason: str, kind: type[Exception] = InferenceUnavailable) -> property:
     def read(self: Any) -> Any:
-        raise InferenceUnavailable(f"{name} {reason}.")
+        raise kind(f"{name} {reason}.")
 
     read.__name__, read.__doc__ = name, f"Refused: {name} {reason}."
     return property(read)
@@ -213,3 +229,7 @@ def _refusal(name: str, reason: str) -> property:
 
 for _name, _reason in REFUSED.items():
     setattr(Shown, _name, _refusal(_name, _reason))
+for _name, _instead in CALLED.items():
+    setattr(
+        Shown, _name, _refusal(_name, f"is called otherwise here: write {_instead}", AttributeError)
+    )

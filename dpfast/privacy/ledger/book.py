@@ -168,23 +168,22 @@ class Ledger:
     ...     ledger.charge(dpfast.GDP.within((1.0, 1e-7)), "a fit")
     """
 
+    _stands: Reading = staticmethod(written)
+
     def __init__(
         self,
         total: Budget | float | tuple[float, float],
         apart: Budget | tuple[float, float] | None = None,
-        *,
-        _stands: Reading = written,
     ) -> None:
         self._total = as_budget(total)
         self._currency = type(self._total)
         self._power = 2 if self._currency is GDP else 1
-        self._stands = _stands
-        self._limit = _cost(self._power, _stands, *self._total.values())
+        self._limit = _cost(self._power, self._stands, *self._total.values())
         #: Sums of what was charged: of an (epsilon, delta) total, followed by that of ``mu^2``, and
         #: by the limits of all three once there is one.
         self._spent: tuple[int, ...] = (0,) * len(self._limit)
         #: Whether an (epsilon, delta) total pays in GDP, too, and keeps that apart.
-        self.keeps_apart = self._currency is ApproxDP and _stands is written
+        self.keeps_apart = self._currency is ApproxDP and self._stands is written
         self._apart = (0, 0)
         if self.keeps_apart:
             self._limit, self._spent = (*self._limit, 0), (0, 0, 0)
@@ -238,7 +237,7 @@ class Ledger:
         --------
         >>> dpfast.Ledger.open("study.ledger", total=dpfast.GDP(1.0)).charge(0.6, "first look")
         >>> dpfast.Ledger.open("study.ledger").remaining
-        GDP(mu=0.7999999999999999)
+        GDP(mu=0.8)
         """
         from dpfast.privacy.ledger.file import FileLedger  # json, fcntl: only who needs them
 
@@ -388,7 +387,7 @@ class Ledger:
         >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
         >>> part = ledger.child(0.6, "for the colleagues")
         >>> part.remaining, ledger.remaining
-        (GDP(mu=0.6), GDP(mu=0.7999999999999999))
+        (GDP(mu=0.6), GDP(mu=0.8))
         """
         total = as_budget(total)
         kinds = _CHILD_CURRENCIES[self._currency] + (GDP,) * self.keeps_apart

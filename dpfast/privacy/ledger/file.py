@@ -159,7 +159,8 @@ class FileLedger(Ledger):
             told = json.loads(header.decode())
             found, kept = _positive(told["total"]), told.get("apart")
             kept = None if kept is None else _positive(kept)
-            super().__init__(found, kept, _stands=_BEGINNINGS[header[:_LENGTH]])
+            self._stands = _BEGINNINGS[header[:_LENGTH]]
+            super().__init__(found, kept)
         except _UNREADABLE:
             raise self._refuse("its first line is not a whole header of a ledger") from None
         if total is not None and total != found:

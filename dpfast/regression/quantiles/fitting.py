@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import flag, real_array
 from dpfast.data.source import EVERYTHING
 from dpfast.errors import InvalidInput, described
+from dpfast.front.habits import understood
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import after, watched
 from dpfast.front.request import Request, charge_shared
@@ -37,6 +38,7 @@ __all__ = ["fit_quantiles"]
 MOST_LEVELS = 99
 
 
+@understood
 def fit_quantiles(
     X: Any,
     y: Any = None,
