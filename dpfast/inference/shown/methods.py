@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.degrees import coverage
 from dpfast.inference.named import Named
@@ -160,6 +161,35 @@ class Shown:
             columns |= {"bse": fit.bse, "zvalues": self.zvalues, "pvalues": fit.pvalues}
             columns |= {"low": low, "high": high}
         return DataFrame(columns, index=list(self.names))
+
+    def methods_text(self, audience: str = "paper") -> str:
+        """A paragraph about this fit, made of its own numbers.
+
+        Parameters
+        ----------
+        audience : {"paper", "board"}
+            For the methods of a paper, or for an ethics board: what a person in the data risks.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        InvalidInput
+            If the audience is another.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+        >>> fit.methods_text().startswith("Coefficients were estimated with dpfast")
+        True
+        """
+        from dpfast.inference.shown.paper import for_board, for_paper
+
+        audience = one_of(audience, ("paper", "board"), "audience")
+        return (for_board if audience == "board" else for_paper)(self)  # type: ignore[arg-type]
 
     def report(self, path: str | os.PathLike[str], level: float = 0.95) -> str:
         """Write one page that stands alone: what was found, what was paid, and how to check it.

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ReportCheck", "digest", "transcript", "verify_report", "written"]
 
-FORMAT = "dpfast report 1"
+#: Format of pages, and of those made before, whose tables said z whatever the distribution.
+FORMAT, BEFORE = "dpfast report 2", "dpfast report 1"
 
 BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
@@ -143,7 +144,7 @@ def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
             ends[-1] = params[-1] / factor, params[-1] * factor
     columns = (params, bse, z, t_pvalues(z, known), *ends.T)
     rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
-    return headings(told["level"]), rows, ends
+    return headings(told["level"], known=None if told["format"] == BEFORE else known), rows, ends
 
 
 def verify_report(path: Any) -> ReportCheck:
@@ -201,7 +202,7 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
         text = raw.decode("utf-8")
         body = text[text.index(BEGIN) + len(BEGIN) :]
         told = json.loads(body[: body.index(END)])
-        if told["format"] == FORMAT:
+        if told["format"] in (FORMAT, BEFORE):
             digest(told)  # what is nested too deep to be written again is no transcript
             return text, told
     except (OSError, *UNREADABLE):
