@@ -73,6 +73,7 @@ _ROOMS = {
     "quantiles",
     "regression",
     "release",
+    "saved",
     "tables",
 }
 
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
         quantiles as quantiles,
         regression as regression,
         release as release,
+        saved as saved,
         tables as tables,
     )
     from dpfast.bayesopt.tuning import tune

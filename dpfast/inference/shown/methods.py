@@ -33,7 +33,7 @@ CALLED = {
     "df_model": "len(fit.params) - 1", "pvalue": "fit.pvalues", "coef_": "fit.params[1:]",
     "intercept_": "fit.params[0]", "std_errors": "fit.bse", "summary2": "fit.summary()",
     "plot": "dpfast.plots.coefficient_plot(fit)",
-    "save": "fit.report('fit.html'), or fit.to_dict() for JSON",
+    "save": "dpfast.saved.save(fit, 'fit.json'), which dpfast.saved.load reads",
     "confint": "fit.conf_int()", "fit": "the fit itself: it is one",
     "margins": "fit.marginal_effects(rows)", "get_margeff": "fit.marginal_effects(rows)",
     "summary_frame": "fit.to_frame()",
