@@ -180,8 +180,8 @@ def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
         if len(factors) > 1 or not factors[0].isidentifier():
             raise InvalidInput(
                 f"term {':'.join(factors)!r} needs the ranges or levels of a schema: without one, "
-                "each term is a numeric column. Pass schema=dpfast.Schema({...}), or add the "
-                "column to the table."
+                "each term is a numeric column here. Pass schema=dpfast.Schema({...}) where there "
+                "is one to pass, or add the column to the table."
             )
     return responses[0], list(dict.fromkeys(factors[0] for factors in written)), intercept
 

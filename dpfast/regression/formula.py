@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 from dpfast.data.columns import column
-from dpfast.data.formula import coding_from_formula, coding_of_table
+from dpfast.data.formula import coding_from_formula, coding_of_table, columns_of_formula
+from dpfast.data.records import Records
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, described
@@ -49,7 +51,8 @@ def fit_formula(
         Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
         the columns as scaled by the schema, the response too, and categorical ones for indicators
         of their declared levels by the full-rank rule of formulaic and patsy.
-    data : pandas or polars DataFrame, Arrow table, mapping of names to arrays, or Source
+    data : pandas or polars DataFrame, Arrow table, mapping of names to arrays, path or Source
+        The path of a Parquet file or folder is read block by block, by terms that are its columns.
         :func:`dpfast.records` of a table has persons, weights and offsets, which may be names of
         its columns, declared or not.
     loss : str, Loss or Objective
@@ -102,6 +105,14 @@ def fit_formula(
     if source.response is not None or source.names is not None:
         raise InvalidInput("the formula names response and covariates: pass neither y nor names.")
     data = source.covariates
+    on_disk = isinstance(data, str | os.PathLike)
+    if isinstance(data, Records) or (on_disk and schema is not None):
+        raise InvalidInput(
+            "a formula reads a table, or a Parquet file by its path, without a schema: "
+            "dpfast.fit('y ~ x', 'file.parquet', ...). Of records that are open already "
+            "dpfast.open_parquet(path, covariates=[...], response=...) has the columns: "
+            "dpfast.fit(opened, loss=...)."
+        )
     named = ("sample_weight", "offset", "group")
     given = {what: getattr(source, what) for what in named}
     source = source.but(
@@ -111,6 +122,13 @@ def fit_formula(
         "privacy": privacy, "method": method, "standardize": standardize, "inference": inference,
         "ledger": ledger, "noise": noise, "progress": progress,
     }  # fmt: skip
+    if on_disk:
+        from dpfast.data.files.parquet import open_parquet
+
+        response, names, intercept = columns_of_formula(formula)
+        opened = open_parquet(data, covariates=names, response=response)
+        loss = _with_intercept(loss, intercept, options)
+        return fit(source.but(covariates=opened), None, loss, **options)
     if schema is None:
         return _raw(formula, source, loss, options)
     coding = coding_from_formula(formula, schema)
@@ -127,20 +145,28 @@ def _raw(
     formula: str, source: Source, loss: str | Loss | Objective, options: dict[str, Any]
 ) -> Fit:
     """A fit to terms of columns as they come, whose units are bought."""
-    terms = terms_of(loss)
     with rows_unseen(source.each):
         coding, y = coding_of_table(formula, source.covariates)
         design = coding.design(source.covariates)
-    if coding.fit_intercept and not terms.fit_intercept:
-        raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")
-    if not coding.fit_intercept and terms.fit_intercept:
-        loss = Objective(**terms._replace(fit_intercept=False)._asdict())
-    # robust losses buy what they lack by themselves; a declared scale says that columns are coded
-    if options["standardize"] is None and terms.scale is None:
-        options["standardize"] = True
+    loss = _with_intercept(loss, coding.fit_intercept, options)
     found = fit(
         source.but(covariates=design.X, response=y, names=design.names), None, loss, **options
     )
     for told in {id(each): each for each in (found, found.coded)}.values():
         told._new_rows = FormulaRows(coding, told._new_rows)
     return found
+
+
+def _with_intercept(
+    loss: str | Loss | Objective, intercept: bool, options: dict[str, Any]
+) -> str | Loss | Objective:
+    """The loss or objective of columns as they come, with or without an intercept."""
+    terms = terms_of(loss)
+    if intercept and not terms.fit_intercept:
+        raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")
+    # robust losses buy what they lack by themselves; a declared scale says that columns are coded
+    if options["standardize"] is None and terms.scale is None:
+        options["standardize"] = True
+    if intercept or not terms.fit_intercept:
+        return loss
+    return Objective(**terms._replace(fit_intercept=False)._asdict())

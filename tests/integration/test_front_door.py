@@ -130,3 +130,29 @@ def test_a_schema_has_the_last_word_about_levels():
     assert fit.names[1:] == ("region[north]", "region[south]")
     with pytest.raises(InvalidInput, match="other levels are declared"):
         dpfast.fit_formula("wage ~ C(region, levels=['a', 'b'])", TABLE, privacy=1.0, schema=schema)
+
+
+def test_a_path_is_read_by_its_columns(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "wages.parquet"
+    TABLE[["wage", "exper", "educ"]].to_parquet(path)
+    noise = {"privacy": 1.0, "noise": dpfast.SeededNoise(3)}
+    fit = dpfast.fit("wage ~ educ + exper - 1", path, "least-squares", **noise)
+    assert fit.names == ("educ", "exper")
+    fit = dpfast.fit("wage ~ educ + exper", str(path), "least-squares", privacy=1.0)
+    assert fit.names == ("intercept", "educ", "exper")
+    for call, told in (
+        (lambda: dpfast.fit("log(wage) ~ educ", path, privacy=1.0), "one column on its left side"),
+        (lambda: dpfast.fit("wage ~ I(educ**2)", path, privacy=1.0), "add the column to the table"),
+        (lambda: dpfast.fit("wage ~ age", path, privacy=1.0), "no single column"),
+        (
+            lambda: dpfast.fit(
+                "wage ~ educ",
+                dpfast.open_parquet(path, covariates=["educ"], response="wage"),
+                privacy=1.0,
+            ),
+            r"dpfast\.fit\(opened, loss=",
+        ),
+    ):
+        with pytest.raises(InvalidInput, match=told):
+            call()
