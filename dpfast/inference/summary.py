@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpfast.errors import InvalidInput
 from dpfast.inference.degrees import DEFAULT_LEVEL
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
 
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
+    from dpfast.inference.rows import Coded
 
 __all__ = ["headings", "row_of", "summary_of"]
 
@@ -86,14 +88,26 @@ def _degrees(fit: Fit) -> str:
     return f"of freedom of t: {span}, as each standard error was released with noise"
 
 
+def _scaled(coding: Coded) -> bool:
+    """Whether covariates are in other units than those of the table."""
+    try:
+        locations, spreads = coding.natural_units()
+    except InvalidInput:  # products and functions of scaled columns
+        return True
+    return bool(locations.any() or (spreads != 1.0).any())
+
+
 def _coded(fit: Fit) -> list[tuple[str, str]]:
     """How the response was coded, where coefficients are not in its own units; what was bought."""
     if units := fit.released_units():
         bought = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in units)
         return [("Bought", f"where columns lie, and their unit: {bought}")]
     location, spread = (0.0, 1.0) if fit.coding is None else fit.coding.response_units()
-    if fit.coding is None or (location, spread) == (0.0, 1.0):
+    if fit.coding is None:
         return []
+    if (location, spread) == (0.0, 1.0):
+        told = "columns are coded (x - centre) / unit, as declared; coefficients are in these units"
+        return [("Coded", told)] if _scaled(fit.coding) else []
     own = "; the scale below is in the response's own" if fit._free_scale else ""
     text = (
         f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "

@@ -19,7 +19,7 @@ def fit_of(privacy=1.0, **options):
 
 
 def test_a_table_says_t_where_intervals_are_those_of_t():
-    few, many = fit_of(1.0), fit_of(1e5, noise=dpfast.SeededNoise(1))
+    few, many = fit_of(0.3), fit_of(1e5, noise=dpfast.SeededNoise(1))
     assert few.degrees_of_freedom.min() < 1000.0 < many.degrees_of_freedom.min()
     told = few.summary()
     assert "P>|t|" in told and "P>|z|" not in told
@@ -39,7 +39,7 @@ def test_a_page_says_t_and_one_made_before_is_still_recomputed(tmp_path):
     from dpfast.inference.shown import transcript
     from dpfast.inference.shown.page import page
 
-    fit = fit_of(1.0)
+    fit = fit_of(0.3)
     fit.report(tmp_path / "now.html")
     assert "P&gt;|t|" in (tmp_path / "now.html").read_text()
     assert transcript.verify_report(tmp_path / "now.html").passed
@@ -72,3 +72,20 @@ def test_no_paragraph_claims_what_does_not_hold():
         assert "not differentially private" in fit.methods_text()
         assert "no privacy guarantee" in fit.methods_text("board")
         assert "epsilon" not in fit.methods_text() + fit.methods_text("board")
+
+
+def test_no_table_of_coded_units_lacks_the_word():
+    """A logistic fit of a schema's columns: its response is in its own units, they are not."""
+    table = {"x": X[:, 0], "z": X[:, 1], "y": (Y > 1.0).astype(int)}
+    declared = {"x": dpfast.Numeric(-3, 3), "z": dpfast.Numeric(-4, 4, centre=0, unit=2)}
+    for x, told in ((declared["x"], True), (dpfast.Numeric(-3, 3, centre=0, unit=1), False)):
+        schema = dpfast.Schema({"x": x, "y": dpfast.Binary(1, 0)})
+        design = schema.encode(table, ["x"], response="y")
+        fit = dpfast.fit(design, None, "logistic", privacy=1.0, standardize=False)
+        assert ("coded" in fit.summary()) == told
+    pytest.importorskip("formulaic")
+    schema = dpfast.Schema(declared | {"y": dpfast.Binary(1, 0)})
+    fit = dpfast.fit_formula(
+        "y ~ x*z", table, "logistic", schema=schema, privacy=1.0, standardize=False
+    )
+    assert "coded" in fit.summary()
