@@ -73,6 +73,7 @@ _ROOMS = {
     "quantiles",
     "regression",
     "release",
+    "saved",
     "studies",
     "tables",
 }
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
         quantiles as quantiles,
         regression as regression,
         release as release,
+        saved as saved,
         studies as studies,
         tables as tables,
     )
@@ -181,7 +183,10 @@ def __getattr__(name: str) -> object:
         return import_module(f"dpfast.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'dpfast' has no attribute {name!r}.{_elsewhere(name)}")
+        from dpfast.front.habits import NAMES
+
+        hint = f" Write {NAMES[name]}." if name in NAMES else _elsewhere(name)
+        raise AttributeError(f"module 'dpfast' has no attribute {name!r}.{hint}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -96,6 +96,10 @@ class SimulationWarning(DpfastWarning):
     """Noise from a seeded source carries no privacy guarantee."""
 
 
+class BudgetWarning(DpfastWarning):
+    """A budget that promises next to nothing, as far as public numbers say."""
+
+
 LONGEST_TEXT = 80
 
 #: Where the types are whose instances are shown: budgets, losses, weights, optimisers.  Domains are

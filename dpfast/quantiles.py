@@ -40,7 +40,7 @@ def private_quantiles(
     *,
     low: float,
     high: float,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     steps: int = STEPS,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -175,7 +175,7 @@ def with_private_scaling(
     table: Any,
     columns: Sequence[str],
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> Schema:

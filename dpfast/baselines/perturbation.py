@@ -13,7 +13,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Loss, Objective
 from dpfast.models.objective import terms_of
-from dpfast.privacy.budget import ApproxDP, Budget
+from dpfast.privacy.budget import ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -74,6 +74,7 @@ def objective_perturbation(
     ... ).names
     ('intercept', 'x1')
     """
+    privacy = as_budget(privacy)
     if not isinstance(privacy, ApproxDP):
         raise InvalidBudget(
             "objective perturbation is (epsilon, delta)-DP and nothing else. Pass "

@@ -389,8 +389,9 @@ def _product(factors: list[Encoded]) -> Encoded:
             values = np.column_stack([values[:, i] * more[:, j] for i, j in pairs])
             corners = [np.outer(bounds[i], more_bounds[j]) for i, j in pairs]
         names = [f"{names[i]}:{more_names[j]}" for i, j in pairs]
+        declared = np.isfinite(bounds).all() and np.isfinite(more_bounds).all()
         bounds = np.array([[corner.min(), corner.max()] for corner in corners])
-        if not np.isfinite(bounds).all():
+        if declared and not np.isfinite(bounds).all():
             raise InvalidInput(
                 f"the product {names[0]!r} has no finite bound over the declared ranges. Change "
                 "the ranges or the centres."

@@ -36,6 +36,7 @@ __all__ = [
     "library",
     "numbers",
     "number_columns",
+    "public_levels",
     "one_column",
     "refuse_other_rows",
     "refused_type",
@@ -152,6 +153,17 @@ def number_columns(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
     if len({len(one) for one in found}) > 1:
         raise InvalidInput("the columns have different lengths; each needs an entry for each row.")
     return np.column_stack(found)
+
+
+def public_levels(values: Any) -> list[Any] | None:
+    """Levels that a column's type lists, whatever its cells are: of pandas, or an Enum of polars.
+
+    They are public as the type is: whoever made it of the cells has read them.
+    """
+    kind = getattr(values, "dtype", None)
+    if type(kind).__name__ not in ("CategoricalDtype", "Enum"):
+        return None
+    return [getattr(level, "item", lambda level=level: level)() for level in kind.categories]
 
 
 def refuse_other_rows(X: Any, other: Any, what: str) -> None:

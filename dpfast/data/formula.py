@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,12 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
-from dpfast.data.columns import column
+from dpfast.data.columns import column, column_names, public_levels
 from dpfast.data.schema import Categorical, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["coding_from_formula", "columns_of_formula", "design_from_formula"]
+__all__ = [
+    "coding_from_formula", "coding_of_table", "columns_of_formula", "design_from_formula"
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -80,6 +84,82 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
     return schema.coding(terms, list(used), response, intercept)
 
 
+def coding_of_table(formula: str, table: Any) -> tuple[Coding, Array]:
+    """What a formula means for a table of which nothing is declared, and its left side's values.
+
+    Terms are evaluated record by record, in the columns' own units, and nothing bounds them: where
+    each lies is bought by a fit.  Levels are public facts: those that ``C(name, levels=[...])``
+    lists, or those of a column whose type lists them.
+
+    Raises
+    ------
+    InvalidInput
+        For a term that is not evaluated record by record, levels that nobody declared, an absent
+        column, and without one left side.
+    """
+    responses, written, intercept = _sides(formula)
+    if responses is None or len(responses) != 1:
+        raise InvalidInput(
+            f"formula {formula!r} must have one response on its left side: 'response ~ terms'."
+        )
+    texts = list(dict.fromkeys([*responses, *(text for factors in written for text in factors)]))
+    schema = _undeclared(texts, table)
+    products = [
+        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in written
+    ]
+    left = _factor(responses[0], schema)
+    if _is_categorical(left, schema):
+        raise InvalidInput(
+            f"the response {responses[0]!r} has levels. Declare it "
+            "Binary(positive=..., negative=...) in a schema, or pass a column of 0 and 1."
+        )
+    used = {name: None for product in products for factor in product for name in _names(factor)}
+    terms = _of_full_rank(products, intercept, schema)
+    response = left.encode(table, schema)[0][:, 0]  # type: ignore[arg-type]
+    return schema.coding(terms, list(used), None, intercept), response
+
+
+def _undeclared(texts: Sequence[str], table: Any) -> Schema:
+    """The columns that terms read: numbers in their own units, or public levels."""
+    present, found, levels = column_names(table), dict[str, Column](), dict[str, Any]()
+    for text in texts:
+        tree = None if text in present else _parsed(text)
+        for node in () if tree is None else ast.walk(tree):
+            if isinstance(node, ast.Call) and _is_factor(node):
+                levels[node.args[0].id] = _listed(node, text)  # type: ignore[attr-defined]
+        for name in [text] if tree is None else Arithmetic(text).names:
+            given = levels.get(name) or public_levels(column(table, name))
+            if given is None and name in levels:
+                raise InvalidInput(
+                    f"{text!r}: which levels there are is a private fact of the data. List them: "
+                    f"C({name}, levels=[...]), or declare {name!r} in a schema."
+                )
+            found[name] = Released(0.0, 1.0) if given is None else Categorical(tuple(given))
+    return Schema(found)
+
+
+def _is_factor(node: ast.Call) -> bool:
+    """Whether this is ``C(name)`` or ``C(name, levels=[...])``."""
+    return (
+        isinstance(node.func, ast.Name)
+        and node.func.id == "C"
+        and len(node.args) == 1
+        and isinstance(node.args[0], ast.Name)
+        and [keyword.arg for keyword in node.keywords] in ([], ["levels"])
+    )
+
+
+def _listed(node: ast.Call, text: str) -> Any:
+    """Levels that a formula lists; None where it lists none."""
+    try:
+        found = [ast.literal_eval(keyword.value) for keyword in node.keywords]
+    except ValueError as error:
+        raise InvalidInput(
+            f"{text!r}: write the levels themselves, levels=['a', 'b', ...]."
+        ) from error
+    return found[0] if found else None
+
+
 def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
     """Response, covariates and whether there is an intercept, where nothing is declared.
 
@@ -100,8 +180,8 @@ def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
         if len(factors) > 1 or not factors[0].isidentifier():
             raise InvalidInput(
                 f"term {':'.join(factors)!r} needs the ranges or levels of a schema: without one, "
-                "each term is a numeric column. Pass schema=dpfast.Schema({...}), or add the "
-                "column to the table."
+                "each term is a numeric column here. Pass schema=dpfast.Schema({...}) where there "
+                "is one to pass, or add the column to the table."
             )
     return responses[0], list(dict.fromkeys(factors[0] for factors in written)), intercept
 
@@ -115,7 +195,17 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
             "formulas need the formulaic package: pip install 'dpfast[tables]'."
         ) from error
     if type(formula) is not str:  # a NumPy string is an entry of an array
-        raise InvalidInput(f"formula must be a string; received {described(formula)}.")
+        raise InvalidInput(
+            "formula must be a string, and comes first: fit('response ~ terms', table, ...); "
+            f"received {described(formula)}."
+        )
+    if re.search(r"(^|[~+])\s*\.\s*($|[-+])", formula):
+        raise InvalidInput(
+            f"formula {formula!r}: '.' stands for whatever the table happens to have. Write the "
+            "columns: 'wage ~ educ + exper'."
+        )
+    if "~" not in formula and re.search(r"[^=!<>]=[^=]", re.sub(r"\(.*?\)", "", formula)):
+        raise InvalidInput(f"formula {formula!r}: write '~' for '=': 'response ~ terms'.")
     try:
         parsed = Formula(formula)
     except Exception as error:  # its parser raises many kinds
@@ -202,28 +292,28 @@ def _names(factor: Factor) -> list[str]:
 def _factor(text: str, schema: Schema) -> Factor:
     if text in schema.columns:
         return Main(text)
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError as error:
-        raise InvalidInput(f"term {text!r} could not be read. {ALLOWED}") from error
-    if (
-        isinstance(tree, ast.Call)
-        and isinstance(tree.func, ast.Name)
-        and tree.func.id == "C"
-        and len(tree.args) == 1
-        and not tree.keywords
-        and isinstance(tree.args[0], ast.Name)
-    ):
-        name = tree.args[0].id
+    tree = _parsed(text)
+    if isinstance(tree, ast.Call) and _is_factor(tree):
+        name = tree.args[0].id  # type: ignore[attr-defined]
         if not isinstance(schema[name], Categorical):
             raise InvalidInput(
                 f"{text!r}: column {name!r} is declared {schema[name].kind}. Declare it "
                 "Categorical([...]) with its public levels."
             )
+        listed = _listed(tree, text)
+        if listed is not None and tuple(listed) != schema[name].levels:  # type: ignore[attr-defined]
+            raise InvalidInput(f"{text!r}: other levels are declared for {name!r}. Leave them out.")
         return Main(name)
     factor = Arithmetic(text)
     factor.encode({name: [] for name in schema.columns}, schema)  # refuses before data are read
     return factor
+
+
+def _parsed(text: str) -> ast.expr:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise InvalidInput(f"term {text!r} could not be read. {ALLOWED}") from error
 
 
 @dataclass(frozen=True)
@@ -272,7 +362,12 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 class _Evaluation:
-    """Evaluates an expression on the records and, by interval arithmetic, on the public ranges."""
+    """Evaluates an expression on the records and, by interval arithmetic, on the public ranges.
+
+    Of columns without a declared range nothing is bounded: what has no value is missing.
+    """
+
+    free = False
 
     def __init__(self, text: str, table: Any, columns: Mapping[str, Column] | Schema) -> None:
         self.text, self.table, self.columns = text, table, columns
@@ -284,6 +379,12 @@ class _Evaluation:
         of the ranges, and the bounds of what contains it would be those of another part.
         """
         value, low, high = self._of(node)
+        if self.free:
+            return (
+                (value, -math.inf, math.inf)
+                if isinstance(value, np.ndarray)
+                else (value, low, high)
+            )
         if not np.isfinite([low, high]).all():
             raise InvalidInput(
                 f"term {self.text!r} has no finite bound over the declared ranges. Change the "
@@ -302,6 +403,7 @@ class _Evaluation:
                 raise InvalidInput(
                     f"{self.text!r}: column {node.id!r} is categorical and has no arithmetic."
                 )
+            self.free |= isinstance(declared, Released)
             encoded, _, bounds = declared.encode(column(self.table, node.id), node.id)
             return encoded[:, 0], float(bounds[0, 0]), float(bounds[0, 1])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
@@ -335,7 +437,7 @@ class _Evaluation:
         if isinstance(node.op, ast.Mult):
             ends = [a * b for a in (low, high) for b in (right_low, right_high)]
             return left * right, min(ends), max(ends)
-        if isinstance(node.op, ast.Div) and not right_low <= 0.0 <= right_high:
+        if isinstance(node.op, ast.Div) and (self.free or not right_low <= 0.0 <= right_high):
             ends = [a / b for a in (low, high) for b in (right_low, right_high)]
             return left / right, min(ends), max(ends)
         if isinstance(node.op, ast.Pow) and right_low == right_high and right_low in range(1, 9):

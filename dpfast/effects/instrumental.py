@@ -95,7 +95,7 @@ def two_stage(
     formula: str,
     table: Any,
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> TwoStage:

@@ -87,7 +87,7 @@ def treatment_effect(
     treatment: Any,
     y: Any = None,
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     method: str = "aipw",
     overlap: float = 0.05,
     clip: float | None = None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.data.columns import refuse_other_rows
 from dpfast.data.records import Covariates
 from dpfast.data.source import Source
-from dpfast.errors import DpfastError, InvalidInput
+from dpfast.errors import DpfastError, DpfastWarning, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, room_for
@@ -27,6 +29,9 @@ from dpfast.privacy.noise import EntropyNoise, NoiseSource
 __all__ = ["Array", "PrivateEstimator", "Score"]
 
 Array = NDArray[np.float64]
+
+#: Modules of scikit-learn that ask for predictions to make a score, or a second model, of them.
+SCORERS = ("sklearn.utils._response", "sklearn.metrics._scorer")
 
 
 class Score(NamedTuple):
@@ -50,8 +55,8 @@ class PrivateEstimator(BaseEstimator):
         Public by declaration, like the names of the columns.
     """
 
-    privacy: Budget | float
-    score_privacy: Budget | float | None
+    privacy: Budget | float | tuple[float, float]
+    score_privacy: Budget | float | tuple[float, float] | None
     fit_intercept: bool
     largest_weight: float | None
     ledger: Ledger | None
@@ -168,6 +173,15 @@ class PrivateEstimator(BaseEstimator):
 
     def _linear(self, X: Any) -> Array:
         check_is_fitted(self, "coef_")
+        if sys._getframe(2).f_globals.get("__name__") in SCORERS:
+            warnings.warn(
+                "scikit-learn asks for predictions of records to score them itself: such a score "
+                "(scoring=..., as 'r2') is exact and unpaid, and publishing it breaks the promise. "
+                "Leave scoring out for the estimator's own score, which score_privacy pays for, or "
+                "use dpfast.estimators.cross_validate.",
+                DpfastWarning,
+                stacklevel=3,
+            )
         X = self._covariates(X, reset=False)
         return self._linear_of(records(X, np.zeros(len(X))).X)
 

@@ -56,7 +56,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
 
     def __init__(
         self,
-        privacy: Budget | float = 1.0,
+        privacy: Budget | float | tuple[float, float] = 1.0,
         *,
         classes: Sequence[Any] = (0, 1),
         standardize: bool | None = None,
@@ -65,7 +65,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ridge: float = 0.0,
         inference: bool = True,
         largest_weight: float | None = None,
-        score_privacy: Budget | float | None = None,
+        score_privacy: Budget | float | tuple[float, float] | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
     ) -> None:

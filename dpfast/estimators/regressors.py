@@ -227,7 +227,7 @@ class DPHuberRegressor(PrivateRegressor):
 
     def __init__(
         self,
-        privacy: Budget | float = 1.0,
+        privacy: Budget | float | tuple[float, float] = 1.0,
         *,
         loss: str | Loss = "log-cosh",
         scale: float | None = None,
@@ -237,7 +237,7 @@ class DPHuberRegressor(PrivateRegressor):
         ridge: float = 0.0,
         inference: bool = True,
         largest_weight: float | None = None,
-        score_privacy: Budget | float | None = None,
+        score_privacy: Budget | float | tuple[float, float] | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
     ) -> None:
@@ -312,7 +312,7 @@ class DPQuantileRegressor(PrivateRegressor):
 
     def __init__(
         self,
-        privacy: Budget | float = 1.0,
+        privacy: Budget | float | tuple[float, float] = 1.0,
         *,
         quantile: float = 0.5,
         bandwidth: float | None = None,
@@ -322,7 +322,7 @@ class DPQuantileRegressor(PrivateRegressor):
         fit_intercept: bool = True,
         inference: bool = True,
         largest_weight: float | None = None,
-        score_privacy: Budget | float | None = None,
+        score_privacy: Budget | float | tuple[float, float] | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
     ) -> None:
@@ -399,7 +399,7 @@ class DPPoissonRegressor(PrivateRegressor):
 
     def __init__(
         self,
-        privacy: Budget | float = 1.0,
+        privacy: Budget | float | tuple[float, float] = 1.0,
         *,
         loss: str | Poisson = "poisson",
         standardize: bool | None = None,
@@ -408,7 +408,7 @@ class DPPoissonRegressor(PrivateRegressor):
         ridge: float = 0.0,
         inference: bool = True,
         largest_weight: float | None = None,
-        score_privacy: Budget | float | None = None,
+        score_privacy: Budget | float | tuple[float, float] | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
     ) -> None:
@@ -494,13 +494,13 @@ class DPLinearRegression(PrivateRegressor):
 
     def __init__(
         self,
-        privacy: Budget | float = 1.0,
+        privacy: Budget | float | tuple[float, float] = 1.0,
         *,
         x_bound: float | None = None,
         y_bound: float | None = None,
         fit_intercept: bool = True,
         largest_weight: float | None = None,
-        score_privacy: Budget | float | None = None,
+        score_privacy: Budget | float | tuple[float, float] | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
     ) -> None:

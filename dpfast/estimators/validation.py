@@ -166,7 +166,7 @@ def cross_validate(
     guarantee = _guarantee(model, dealt, n, k, k)
     parts = dealt.parts(n)  # free: if it fails, nothing was paid
     if ledger is not None:
-        currency = type(ledger.total)
+        currency = GDP if ledger.keeps_apart else type(ledger.total)
         fit_price = _in_kind(model.privacy, currency)
         total = cross_validation_cost(
             fit_price, _in_kind(model.score_privacy, currency), k, currency

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,14 +20,14 @@ from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
 from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL, in_memory
 from dpfast.data.source import source_of
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import BudgetWarning, InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import GDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_6
@@ -46,6 +47,7 @@ __all__ = [
     "refuse_unpayable",
     "room_for",
     "rows_unseen",
+    "warn_of_weak",
 ]
 
 #: What the description of a model says of them.
@@ -521,8 +523,39 @@ def room_for(n: int, columns: int = 0, copies: int = 0) -> int:
     return 8 * n * (copies * (columns + 1) + BESIDE)
 
 
+#: Epsilon of a request beyond which the promise is hardly one.
+MOST_EPSILON = 20.0
+
+
+def warn_of_weak(privacy: Budget | float | tuple[float, float], n: int) -> None:
+    """Say, before anything is charged, that a budget spoken in epsilon promises next to nothing."""
+    asked = as_budget(privacy)
+    if not isinstance(asked, ApproxDP):
+        return
+    epsilon, delta = asked.values()
+    if delta * n >= 1.0:
+        warnings.warn(
+            f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} records "
+            "as it is would keep this promise. Pass a delta far below 1/n, such as "
+            f"({epsilon:g}, {0.01 / n:.0e}).",
+            BudgetWarning,
+            stacklevel=3,
+        )
+    if epsilon > MOST_EPSILON:
+        warnings.warn(
+            f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by a "
+            f"factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
+            BudgetWarning,
+            stacklevel=3,
+        )
+
+
 def charge_shared(
-    ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str, room: int = 0
+    ledger: Ledger | None,
+    privacy: Budget | float | tuple[float, float],
+    total: Budget,
+    label: str,
+    room: int = 0,
 ) -> None:
     """Charge the ledger several analyses share, in its own currency if the request was in it.
 
@@ -535,7 +568,7 @@ def charge_shared(
 
 
 def refuse_unpayable(
-    ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str
+    ledger: Ledger | None, privacy: Budget | float | tuple[float, float], total: Budget, label: str
 ) -> None:
     """Refuse what the ledger cannot pay, before work that has to come before the charge."""
     if ledger is not None:
@@ -545,7 +578,7 @@ def refuse_unpayable(
 def charge_after(
     first: Callable[[], Told],
     ledger: Ledger | None,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     total: Budget,
     label: str,
     room: int = 0,
@@ -557,9 +590,10 @@ def charge_after(
     return told
 
 
-def _spend(ledger: Ledger, privacy: Budget | float, total: Budget) -> Budget:
-    same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
-    return privacy if same and isinstance(privacy, Budget) else total
+def _spend(ledger: Ledger, privacy: Budget | float | tuple[float, float], total: Budget) -> Budget:
+    privacy = as_budget(privacy)
+    in_mu = ledger.keeps_apart and isinstance(total, GDP)
+    return privacy if type(privacy) is type(ledger.total) and not in_mu else total
 
 
 def _checked_ledger(ledger: Any) -> Ledger:

@@ -11,8 +11,9 @@ from dpfast.arguments import real_array
 from dpfast.data.coding import Coding, columns_by_name
 from dpfast.data.columns import is_table
 from dpfast.errors import InvalidInput
+from dpfast.inference.rows import Coded, RowReader
 
-__all__ = ["NewRows"]
+__all__ = ["FormulaRows", "NewRows"]
 
 
 class NewRows(NamedTuple):
@@ -67,3 +68,26 @@ class NewRows(NamedTuple):
             f"{type(X).__name__}. Pass an array of its covariates in their order, coded as "
             "they were; a fit of a data frame, a design or a formula takes tables."
         )
+
+
+class FormulaRows(NamedTuple):
+    """Reads tables by the terms of a formula, in the columns' own units, and then as the fit did.
+
+    Attributes
+    ----------
+    terms : Coding
+    inner : RowReader
+        Of the terms' values.
+    """
+
+    terms: Coding
+    inner: RowReader
+
+    @property
+    def coding(self) -> Coded | None:
+        """That of the terms' values, if the fit has one."""
+        return self.inner.coding
+
+    def covariates(self, X: Any) -> NDArray[np.float64]:
+        """Covariates of a table with the formula's columns, or of an array of its terms."""
+        return self.inner.covariates(self.terms.covariates(X) if is_table(X) else X)

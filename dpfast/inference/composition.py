@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from dpfast.errors import UnsupportedConversion
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
+from dpfast.privacy.conversions import written
 from dpfast.privacy.ledger import Ledger
 
 __all__ = [
@@ -110,17 +111,22 @@ def cost(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ..
     return tuple(map(sum, columns))  # type: ignore[arg-type]
 
 
+def _exactly(x: float) -> Fraction:
+    """What a number of a budget stands for (claim C86)."""
+    return Fraction(*written(x))
+
+
 def amounts(spend: Budget, currency: type[Budget]) -> tuple[Fraction, ...]:
     """A charge in what adds up in a currency; exact, but for pure DP read as Gaussian DP."""
     if type(spend) is currency:
         power = 2 if currency is GDP else 1
-        return tuple(Fraction(value) ** power for value in spend.values())
+        return tuple(_exactly(value) ** power for value in spend.values())
     if currency is ZCDP and isinstance(spend, GDP | PureDP):
-        return (Fraction(spend.values()[0]) ** 2 / 2,)
+        return (_exactly(spend.values()[0]) ** 2 / 2,)
     if currency is ApproxDP and isinstance(spend, PureDP):
-        return Fraction(spend.epsilon), Fraction(0)
+        return _exactly(spend.epsilon), Fraction(0)
     if currency is GDP:
-        return (Fraction(spend.as_gdp().mu) ** 2,)
+        return (_exactly(spend.as_gdp().mu) ** 2,)
     raise UnsupportedConversion(f"{spend!r} is no amount of {currency.__name__}.")
 
 

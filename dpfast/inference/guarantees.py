@@ -13,6 +13,7 @@ from dpfast.errors import InvalidBudget, UnsupportedConversion
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
+from dpfast.privacy.rounding import MARGIN_6
 
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
@@ -206,7 +207,7 @@ class Guarantee(NamedTuple):
             parts = [(entry.label, entry.spend.mu) for entry in charges]
             if isinstance(total, ZCDP):
                 # rounded up: charges add up to at most rho exactly, hence to at most 2 rho in mu^2
-                mu = math.nextafter(math.sqrt(2.0 * total.rho), math.inf)
+                mu = math.sqrt(2.0 * total.rho) * (1.0 + MARGIN_6)
         else:
             parts = [(entry.label, entry.charged.rho) for entry in charges]
         return cls.of(total, noise, n, parts, mu=mu, vouched=vouched, expression=expression)

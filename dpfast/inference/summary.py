@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dpfast.errors import InvalidInput
 from dpfast.inference.degrees import DEFAULT_LEVEL
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
 
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
+    from dpfast.inference.rows import Coded
 
 __all__ = ["headings", "row_of", "summary_of"]
+
+#: Degrees of freedom from which on a t distribution is shown as a normal.
+FEW = 1000.0
 
 UNBOUGHT = "No standard errors were bought."
 
@@ -22,6 +27,8 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     private = fit.privacy.total is not None
     facts = [("Model", fit.model), ("Method", fit.method), *_coded(fit)]
     facts.append(("Records", str(fit.n_records)))
+    if fit._covariance is not None and not _are_normal(fit.degrees_of_freedom):
+        facts.append(("Degrees", _degrees(fit)))
     remark = ""
     if fit._covariance is None:
         remark = "No standard errors: see below." if fit._missing else UNBOUGHT
@@ -39,10 +46,19 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     )
 
 
-def headings(level: float, estimate: str = "coef") -> tuple[str, ...]:
-    """Of the columns of estimates with their errors."""
+def headings(level: float, estimate: str = "coef", known: Any = None) -> tuple[str, ...]:
+    """Of the columns of estimates with their errors, which are ``known`` as well as these degrees.
+
+    Of freedom: with few of them the ratio is that of a t distribution, and is called so.
+    """
     tail = (1.0 - level) / 2.0
-    return (estimate, "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
+    ratio = "z" if known is None or _are_normal(known) else "t"
+    return (estimate, "std err", ratio, f"P>|{ratio}|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
+
+
+def _are_normal(known: Any) -> bool:
+    """Whether all intervals are those of a normal, to the digits that are shown."""
+    return bool(min(map(float, known), default=FEW) >= FEW)
 
 
 def row_of(
@@ -60,7 +76,25 @@ def _numbers(fit: Fit, level: float) -> tuple[tuple[str, ...], tuple[tuple[str, 
         return ("coef",), tuple([(short_number(value),) for value in fit.params])
     ends = fit.conf_int(level)
     columns = (fit.params, fit.bse, fit.zvalues, fit.pvalues, *ends.T)
-    return headings(level), tuple([row_of(*row) for row in zip(*columns, strict=True)])
+    rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
+    return headings(level, known=fit.degrees_of_freedom), rows
+
+
+def _degrees(fit: Fit) -> str:
+    """Of freedom of the intervals, the fewest and the most."""
+    known = fit.degrees_of_freedom
+    least, most = (short_number(float(value), 4) for value in (known.min(), known.max()))
+    span = least if least == most else f"{least} to {most}"
+    return f"of freedom of t: {span}, as each standard error was released with noise"
+
+
+def _scaled(coding: Coded) -> bool:
+    """Whether covariates are in other units than those of the table."""
+    try:
+        locations, spreads = coding.natural_units()
+    except InvalidInput:  # products and functions of scaled columns
+        return True
+    return bool(locations.any() or (spreads != 1.0).any())
 
 
 def _coded(fit: Fit) -> list[tuple[str, str]]:
@@ -69,8 +103,11 @@ def _coded(fit: Fit) -> list[tuple[str, str]]:
         bought = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in units)
         return [("Bought", f"where columns lie, and their unit: {bought}")]
     location, spread = (0.0, 1.0) if fit.coding is None else fit.coding.response_units()
-    if fit.coding is None or (location, spread) == (0.0, 1.0):
+    if fit.coding is None:
         return []
+    if (location, spread) == (0.0, 1.0):
+        told = "columns are coded (x - centre) / unit, as declared; coefficients are in these units"
+        return [("Coded", told)] if _scaled(fit.coding) else []
     own = "; the scale below is in the response's own" if fit._free_scale else ""
     text = (
         f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "

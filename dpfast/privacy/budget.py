@@ -17,6 +17,7 @@ from dpfast.privacy.conversions import (
     positive,
     pure_mu,
     ratio_to_float,
+    written,
     zcdp_delta,
     zcdp_epsilon,
 )
@@ -292,7 +293,7 @@ class GDP(Budget):
         return amount(ApproxDP, self.epsilon(delta), positive(delta, "delta", below_one=True))
 
     @staticmethod
-    def within(budget: Budget | float) -> GDP:
+    def within(budget: Budget | float | tuple[float, float]) -> GDP:
         """The largest GDP a mechanism may spend so that ``budget`` is honoured, rounded down.
 
         Parameters
@@ -320,8 +321,8 @@ class GDP(Budget):
         if isinstance(budget, GDP):
             return budget
         if isinstance(budget, ZCDP):
-            mu = math.sqrt(2.0 * budget.rho)
-            numerator, denominator = budget.rho.as_integer_ratio()
+            mu = math.nextafter(math.sqrt(2.0 * budget.rho), math.inf)
+            numerator, denominator = written(budget.rho)
             while True:  # at most a few steps: mu^2 / 2 <= rho, decided exactly
                 top, bottom = half_square(mu)
                 if top * denominator <= numerator * bottom:
@@ -434,6 +435,7 @@ class ZCDP(Budget):
         >>> round(dpfast.ZCDP.within(dpfast.ApproxDP(1.0, 1e-6)).rho, 5)
         0.02436
         """
+        budget = as_budget(budget)
         if isinstance(budget, ZCDP):
             return budget
         if isinstance(budget, ApproxDP):
@@ -583,17 +585,20 @@ def checked_numbers(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
-def as_budget(budget: Budget | float) -> Budget:
-    """A budget as it is, its numbers checked anew; a bare number as ``GDP(mu)``."""
+def as_budget(budget: Budget | float | tuple[float, float]) -> Budget:
+    """A budget as it is, its numbers checked anew; a number as ``GDP(mu)``, two as a pair."""
     if isinstance(budget, Budget) and type(budget) in _EXACT:
         checked_numbers(budget.values())
         return budget
+    if type(budget) is tuple and len(budget) == 2:
+        return ApproxDP(*budget)
     if isinstance(budget, (float, Real)) and not isinstance(budget, bool):  # a float: at once
         try:
             return GDP(float(budget))
         except (TypeError, OverflowError):  # an integer of hundreds of digits
             pass
     raise InvalidBudget(
-        f"a budget must be GDP(mu), ZCDP(rho), PureDP(epsilon), ApproxDP(epsilon, delta), none of "
-        f"them subclassed, or a number (mu); received {described(budget)}."
+        "a budget must be a number (mu), a pair (epsilon, delta), GDP(mu), ZCDP(rho), "
+        "PureDP(epsilon) or ApproxDP(epsilon, delta), none of them subclassed; received "
+        f"{described(budget)}."
     )

@@ -25,6 +25,7 @@ __all__ = [
     "positive",
     "pure_mu",
     "ratio_to_float",
+    "written",
     "zcdp_delta",
     "zcdp_epsilon",
 ]
@@ -297,19 +298,39 @@ def pure_mu(epsilon: float) -> float:
 # ---- exact arithmetic ---------------------------------------------------------------------------
 
 
+def written(x: float) -> tuple[int, int]:
+    """The shortest decimal that reads as this double, which is how it is written, as a ratio.
+
+    What a number of a budget stands for: ten times .1 is 1 (claim C86).
+    """
+    digits, _, exponent = repr(x).partition("e")
+    whole, _, part = digits.partition(".")
+    shift = int(exponent or 0) - len(part)
+    return int(whole + part) * 10 ** max(shift, 0), 10 ** max(-shift, 0)
+
+
 def half_square(x: float) -> tuple[int, int]:
-    """``x^2 / 2`` as an exact ratio of integers."""
-    numerator, denominator = x.as_integer_ratio()
+    """``x^2 / 2`` as an exact ratio of integers, of x as it is written."""
+    numerator, denominator = written(x)
     return numerator * numerator, 2 * denominator * denominator
 
 
-def ratio_to_float(numerator: int, denominator: int, *, up: bool) -> float:
-    """The double next to ``numerator / denominator >= 0`` on the safe side, exactly decided."""
+def ratio_to_float(
+    numerator: int,
+    denominator: int,
+    *,
+    up: bool,
+    read: Callable[[float], tuple[int, int]] = written,
+) -> float:
+    """The double next to ``numerator / denominator >= 0`` on the safe side, exactly decided.
+
+    ``read`` is what doubles stand for: their decimals, or themselves.
+    """
     try:
         quotient = numerator / denominator  # correctly rounded by Python
     except OverflowError:
         return math.inf if up else sys.float_info.max
-    top, bottom = quotient.as_integer_ratio()
+    top, bottom = read(quotient)
     error = top * denominator - numerator * bottom
     if up and error < 0:
         return math.nextafter(quotient, math.inf)

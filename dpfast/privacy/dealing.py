@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import EntropyFailure, InvalidInput
+from dpfast.errors import EntropyFailure, InvalidInput, UnsupportedConversion
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -173,6 +173,10 @@ def cross_validation_cost(
     -------
     A record is in ``n_folds - 1`` training sets and in one test fold (claim C54).
     """
+    if currency is ApproxDP and GDP in (type(fit), type(score)):
+        raise UnsupportedConversion(
+            f"{fit!r} and {score!r} have no sum in (epsilon, delta): add them up in GDP."
+        )
     book = Ledger(_BOUNDLESS[currency])
     for _ in range(n_folds - 1):
         book.charge(fit, "fit on the other folds")

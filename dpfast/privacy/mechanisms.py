@@ -260,7 +260,7 @@ def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:
             "sensitivity must be a positive integer and epsilon positive and finite; received "
             f"{described(sensitivity)} and {described(epsilon)}."
         )
-    numerator, denominator = epsilon.as_integer_ratio()
+    numerator, denominator = (epsilon * (1.0 - MARGIN_6)).as_integer_ratio()  # claim C86
     bits = 50
     rate = (numerator << bits) // (denominator * sensitivity)
     if not 2**10 <= rate < 2**62:

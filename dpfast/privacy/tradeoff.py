@@ -28,7 +28,7 @@ _SMALLEST_NORMAL = 2.0**-1022
 RATES = (0.001, 0.01, 0.05, 0.1)
 
 
-def attack_power(budget: Budget | float, false_positive_rate: float) -> float:
+def attack_power(budget: Budget | float | tuple[float, float], false_positive_rate: float) -> float:
     """Largest true-positive rate of any attack with this false-positive rate, rounded up.
 
     Parameters
@@ -67,7 +67,7 @@ def attack_power(budget: Budget | float, false_positive_rate: float) -> float:
     return best
 
 
-def attack_advantage(budget: Budget | float) -> float:
+def attack_advantage(budget: Budget | float | tuple[float, float]) -> float:
     """Largest true-positive rate minus false-positive rate of any attack, rounded up.
 
     Half of it is what the attacker's chance of a right guess between two equally likely
@@ -114,7 +114,7 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 700.0 else math.inf
 
 
-def explain(budget: Budget | float, delta: float = 1e-6) -> str:
+def explain(budget: Budget | float | tuple[float, float], delta: float = 1e-6) -> str:
     """The guarantee in plain words, as (epsilon, delta), and as what an attacker can do at best.
 
     Parameters

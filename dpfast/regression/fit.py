@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag
 from dpfast.data.source import EVERYTHING, source_of
-from dpfast.front.request import Request, rows_unseen
+from dpfast.front.habits import refuse_names, understood
+from dpfast.front.request import Request, rows_unseen, warn_of_weak
 from dpfast.inference.results import Fit
 from dpfast.models.names import offset_joins_predictor
 from dpfast.models.objective import terms_of
@@ -24,12 +25,13 @@ if TYPE_CHECKING:  # of methods that are asked for
 __all__ = ["fit"]
 
 
+@understood
 def fit(
     X: Any,
     y: Any = None,
     loss: str | Loss | Objective = "log-cosh",
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
     inference: bool = True,
@@ -49,11 +51,12 @@ def fit(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; or a design (``schema.encode(table, response=...)``),
-        opened records, or :func:`dpfast.records` with names, persons, weights or offsets, which
-        hold their response, with ``y=None``.  Any values: a record with a NaN or an infinity
-        contributes exactly zero and still counts in n.
+    X : str, array-like of shape (n, q), data frame, Design, Records or Source
+        A formula, ``"log(wage) ~ educ + I(age**2) + C(region)"``, of a table in the place of y, as
+        :func:`dpfast.fit_formula` has it.  Or covariates, without a column of ones; or a design
+        (``schema.encode(table, response=...)``), opened records, or :func:`dpfast.records` with
+        names, persons, weights or offsets, which hold their response, with ``y=None``.  Any values:
+        a record with a NaN or an infinity contributes exactly zero and still counts in n.
     y : array-like of shape (n,), optional
         Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.
     loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...}, Loss or Objective
@@ -67,8 +70,9 @@ def fit(
         "least-squares" estimates the coefficients of ordinary least squares, of columns in any
         units: it finds where they lie and how long scores are, and takes neither scale, weights,
         ridge nor method.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The **total** to spend, inference included; a float is ``mu`` of Gaussian DP.
+    privacy : float, (float, float), GDP, ZCDP or ApproxDP
+        The **total** to spend, inference included; a number is ``mu`` of Gaussian DP, two are
+        (epsilon, delta).
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
         Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
         start=[...])``: :class:`dpfast.optimize.AdaptiveNewton`, :class:`dpfast.optimize.Newton`,
@@ -135,7 +139,18 @@ def fit(
     >>> result = dpfast.fit(X, y, "log-cosh", privacy=1.0)
     >>> result.params.shape
     (3,)
+    >>> table = {"wage": np.exp(y), "educ": X[:, 0], "age": X[:, 1]}
+    >>> dpfast.fit("log(wage) ~ educ + age + I(age**2)", table, privacy=1.0).names
+    ('intercept', 'educ', 'age', 'I(age ** 2)')
     """
+    if isinstance(X, str):
+        from dpfast.regression.formula import fit_formula
+
+        return fit_formula(
+            X, y, loss, privacy=privacy, method=method, standardize=standardize,
+            inference=inference, ledger=ledger, noise=noise, progress=progress,
+        )  # fmt: skip
+    refuse_names(X, y)
     total = GDP.within(privacy)
     source, given = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)
@@ -153,6 +168,7 @@ def fit(
             of_predictor=offset_joins_predictor(given.loss),
         )
     inference = flag(inference, "inference")
+    warn_of_weak(privacy, request.n_units)
     if taken:
         return fit_on_road(
             request,

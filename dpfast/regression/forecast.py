@@ -201,7 +201,7 @@ def plan(
     p: int | None = None,
     loss: str | Loss | Objective = "log-cosh",
     *,
-    mu: Budget | float | None = None,
+    mu: Budget | float | tuple[float, float] | None = None,
     width: float | None = None,
     level: float = 0.95,
     rate: float = 0.5,

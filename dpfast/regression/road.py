@@ -412,7 +412,7 @@ def shown_objective(request: Request, loss: Loss) -> Objective:
 
 def fit_on_road(
     request: Request,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     total: GDP,
     loss: str | Loss,
     *,

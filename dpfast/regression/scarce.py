@@ -39,7 +39,7 @@ UNWEIGHTED = (
 
 def fit_mean_alone(
     request: Request,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     total: GDP,
     objective: Objective,
     ledger: Ledger | None,

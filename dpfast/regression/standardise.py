@@ -246,7 +246,7 @@ def standardize(
     X: Any,
     y: Any = None,
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     response: bool = True,
     fit_intercept: bool = True,
     ledger: Ledger | None = None,

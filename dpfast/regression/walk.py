@@ -338,7 +338,7 @@ class Walks:
 
     def run(
         self,
-        privacy: Budget | float,
+        privacy: Budget | float | tuple[float, float],
         ledger: Ledger | None,
         progress: Callable[[int, int], None] | None,
         label: str,

@@ -10,7 +10,7 @@ from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.models import Domain, Loss, Objective
-from dpfast.privacy.budget import ApproxDP, Budget, PureDP
+from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.release.request import ReleaseRequest
@@ -94,6 +94,7 @@ def certify(
     'Certificate'
     """
     which = one_of(which, WHICH, "which")
+    privacy = as_budget(privacy)
     both, share = which == "both", number_in(failure, "failure", "(0, 1)")
     kind = kind_of(certificate, *["largest eigenvalue"] * both)
     if not both and not isinstance(privacy, PureDP):

@@ -19,7 +19,7 @@ from dpfast.inference.composition import Composition
 from dpfast.inference.natural import NaturalMap, natural_map
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of
-from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.regression.road import OnRoad, on_road, room_of
@@ -44,6 +44,7 @@ ROW_SLACK = 1.0 + 1e-12
 
 def approximate(privacy: Budget) -> ApproxDP:
     """The total as (epsilon, delta); these releases have no Gaussian-DP guarantee."""
+    privacy = as_budget(privacy)
     if not isinstance(privacy, ApproxDP):
         pair = (
             f"{privacy.as_approx(USUAL_DELTA)!r}, which {privacy!r} implies"

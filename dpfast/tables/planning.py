@@ -85,7 +85,7 @@ def plan(
     columns: str | Sequence[str] = (),
     *,
     n: int,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     least: float = 0.0,
     level: float = 0.95,
 ) -> CellPlan:

@@ -41,7 +41,7 @@ def quantiles(
     probabilities: Sequence[float] = (0.5,),
     *,
     schema: Schema,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     least: float = 0.0,
     level: float = 0.95,
     steps: int = STEPS,

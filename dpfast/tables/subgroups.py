@@ -58,7 +58,7 @@ def fits(
     loss: str | Loss = "least-squares",
     *,
     schema: Schema,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     least: float = 0.0,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dpfast
 from dpfast import Ledger, SeededNoise
+from dpfast.errors import DpfastWarning
 from dpfast.estimators import (
     DealtFolds,
     DPHuberRegressor,
@@ -133,6 +134,17 @@ def test_a_bag_without_a_public_bound_on_copies_is_refused_for_free():
     assert not book.entries
 
 
+@pytest.mark.parametrize("scoring", ["r2", "neg_mean_absolute_error"])
+def test_a_foreign_scorer_is_told_to_be_unpaid(scoring):
+    """Once for each score, and never where the estimator's own score is taken."""
+    own = huber()
+    with pytest.warns(DpfastWarning, match="exact and unpaid"):
+        cross_validate(own, X, Y, cv=2, scoring=scoring)
+    cross_validate(own, X, Y, cv=2)  # warnings are errors here
+    own.fit(X, Y).predict(X[:3])
+
+
+@pytest.mark.filterwarnings("ignore::dpfast.errors.DpfastWarning")
 def test_a_foreign_scorer_hands_out_an_exact_residual():
     """A record left out, and never paid for, is read off the released model and the score."""
     book = Ledger(5.0)

@@ -268,7 +268,7 @@ def test_blocks_side_by_side_are_a_maximum():
     assert isinstance(blocks, Prepaid) and isinstance(blocks.part, Maximum)
     assert 0.249 < cost(blocks.part, GDP)[0] < 0.251
     assert blocks.spend == GDP(0.75) and gradient.label == "gradient"
-    assert cost(expression, GDP)[0] == Fraction(9, 16) + Fraction(gradient.spend.mu) ** 2
+    assert cost(expression, GDP)[0] == Fraction(9, 16) + Fraction(repr(gradient.spend.mu)) ** 2
     text = "\n".join(lines(expression))
     assert "the largest of 3 blocks of disjoint records" in text
 

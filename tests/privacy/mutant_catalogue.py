@@ -82,6 +82,7 @@ SCALE_TESTS = ("tests/privacy/test_attacks_scale.py",)
 ROUNDING_TESTS = ("tests/privacy/test_rounding.py",)
 BUDGET_TESTS = ("tests/privacy/test_budget.py",)
 LEDGER_TESTS = ("tests/privacy/test_ledger.py",)
+DECIMALS = ("tests/privacy/test_decimals.py",)
 LEDGER_FILE_TESTS = ("tests/privacy/test_ledger_file.py",)
 LEDGER_PLACES = ("tests/privacy/test_ledger_places.py",)
 LEDGER_MOMENTS = ("tests/privacy/test_ledger_moments.py",)
@@ -1056,39 +1057,98 @@ MONEY = (
         "the ledger squares mu in floating point",
         LEDGER,
         LEDGER_TESTS,
-        "        return numerator * numerator << QUANTUM_BITS - 2 * (denominator.bit_length() - 1)\n",
-        "        numerator, denominator = (x * x).as_integer_ratio()\n",
+        "    return tuple([a**power * (ONE // b**power) for a, b in ratios])",
+        "    squares = [((a / b) ** power).as_integer_ratio() for a, b in ratios]\n"
+        "    return tuple([a * ONE // b for a, b in squares])",
     ),
     plant(
         "ledger-with-tolerance",
         "the ledger grants charges within a relative 1e-12 of its total",
         LEDGER,
         LEDGER_TESTS,
-        "fits = after[0] <= self._limit[0]",
-        "fits = after[0] <= self._limit[0] + (self._limit[0] >> 40)",
+        "return (total,) if total <= self._limit[0] else None",
+        "return (total,) if total <= self._limit[0] + (self._limit[0] >> 40) else None",
     ),
     plant(
         "ledger-of-pairs-with-tolerance",
         "a ledger in epsilon and delta grants charges within a relative 1e-12 of its total",
         LEDGER,
         LEDGER_TESTS,
-        "fits = all(map(int.__le__, after, self._limit))",
-        "fits = all(a <= limit + (limit >> 40) for a, limit in zip(after, self._limit))",
+        "fits = all(map(int.__le__, after, limits or self._limit))",
+        "fits = all(a <= b + (b >> 40) for a, b in zip(after, limits or self._limit))",
     ),
     plant(
         "spend-reported-down",
         "what was spent is reported rounded down",
         LEDGER,
         LEDGER_TESTS,
-        "return self._as_budget(self._current()[0], up=True)",
-        "return self._as_budget(self._current()[0], up=False)",
+        "return self._as_budget(spent[: len(self._currency.fields)], up=True)",
+        "return self._as_budget(spent[: len(self._currency.fields)], up=False)",
+    ),
+    plant(
+        "integers-calibrated-to-doubles",
+        "noise of integers is calibrated to the double, which may exceed its decimal",
+        MECHANISMS,
+        DECIMALS,
+        "(epsilon * (1.0 - MARGIN_6)).as_integer_ratio()",
+        "epsilon.as_integer_ratio()",
+    ),
+    plant(
+        "scales-calibrated-to-doubles",
+        "noise is calibrated to the double, which may exceed its decimal",
+        MECHANISMS,
+        DECIMALS,
+        "sensitivity / (mu - GRID_COST) * (1.0 + MARGIN_30)",
+        "sensitivity / (mu - GRID_COST) * (1.0 + MARGIN_6 / 2)",
+    ),
+    plant(
+        "choices-charged-as-doubles",
+        "a choice is charged its cost as a double, without what decimals take",
+        "dpfast/privacy/nonconvex/sensitivity.py",
+        DECIMALS,
+        "return 0.5 * half_range * half_range * _UP",
+        "return 0.5 * half_range * half_range * (1.0 + 4.0 * UNIT_ROUNDOFF)",
+    ),
+    plant(
+        "tilts-calibrated-to-doubles",
+        "the noise of a tilt is calibrated to the doubles of a pair",
+        "dpfast/privacy/release/calibration.py",
+        DECIMALS,
+        "    epsilon, delta = epsilon * _TAKEN, delta * _TAKEN\n",
+        "",
+    ),
+    plant(
+        "pairs-after-gaussians",
+        "after releases in GDP pairs are charged as if there had been none",
+        LEDGER,
+        DECIMALS,
+        "        fits = all(map(int.__le__, after, limits or self._limit))\n",
+        "        whole = not cost[2:] > (0,)\n"
+        "        fits = all(map(int.__le__, after, (not whole and limits) or self._limit))\n"
+        "        fits = fits or (whole and all(map(int.__le__, after[:2], self._limit)))\n",
+    ),
+    plant(
+        "pairs-paid-before-are-forgotten",
+        "what was charged in pairs is given to GDP, too",
+        LEDGER,
+        DECIMALS,
+        "kept = tuple(map(max, spent, self._apart))",
+        "kept = self._apart",
+    ),
+    plant(
+        "old-files-read-as-decimals",
+        "a file whose numbers were binary is read as decimals",
+        LEDGER_FILE,
+        DECIMALS,
+        "float.as_integer_ratio,\n",
+        "written,\n",
     ),
     plant(
         "child-not-charged",
         "a child ledger is not charged to its parent",
         LEDGER,
         LEDGER_TESTS,
-        "        self.charge(total, label)\n        child = Ledger(total)",
+        "        self._settle(self._priced(total, label)[:1])\n        child = Ledger(total)",
         "        child = Ledger(total)",
     ),
     plant(
@@ -1152,8 +1212,8 @@ MONEY = (
         "threads charge without a lock",
         LEDGER,
         LEDGER_TESTS,
-        "        with self._lock:\n            self._spent =",
-        "        if self._lock:\n            self._spent =",
+        "        with self._lock:\n            self._spent, line =",
+        "        if self._lock:\n            self._spent, line =",
     ),
     plant(
         "file-ledger-without-lock",
@@ -1234,7 +1294,7 @@ MONEY = (
         "a pickle of a ledger whose file is gone grants the budget anew",
         LEDGER_FILE,
         LEDGER_FILE_TESTS,
-        "return FileLedger, (self._path, None, _head(self._bytes[: self._known.length]))",
+        "return FileLedger, (self._path, None, None, _head(self._bytes[: self._known.length]))",
         "return FileLedger, (self._path, self._total)",
     ),
     plant(
@@ -1312,8 +1372,9 @@ MONEY = (
         "a ledger file in which more is spent than its total is believed",
         LEDGER_FILE,
         LEDGER_FILE_TESTS,
-        "if any(map(int.__gt__, spent, self._limit)):",
-        "if not spent:",
+        "            if after is None:\n",
+        "            after = after or tuple(map(int.__add__, spent, self._cost_of(entry.charged)))\n"
+        "            if after is None:\n",
     ),
     plant(
         "forks-inherit-a-charge",
@@ -3246,7 +3307,7 @@ ONE_STEP = (
         "each of several steps takes what they share",
         "dpfast/curator/release/one_step.py",
         (STEP + "test_r39_several_steps_share_epsilon",),
-        "return in_units(epsilon / count, epsilon)",
+        "return ratio_to_float(numerator, denominator * count, up=False)",
         "return epsilon",
     ),
     plant(
@@ -3981,7 +4042,7 @@ TOLERANCES_ABOVE_ROUNDING = (
         "the cost of the exponential mechanism is rounded down",
         "dpfast/privacy/nonconvex/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
-        "return 0.5 * half_range * half_range * (1.0 + MARGIN_6)",
+        "return 0.5 * half_range * half_range * _UP",
         "return 0.5 * half_range * half_range * (1.0 - 1e-9)",
     ),
     plant(
@@ -4025,7 +4086,7 @@ TOLERANCES_ABOVE_ROUNDING = (
         "the noise of sampled gradients may cost a part in a thousand more than the budget",
         "dpfast/curator/baselines/amplification.py",
         (ERRORS + "test_a_multiplier_just_short_is_not_enough",),
-        "if epsilon <= budget.epsilon:",
+        "if epsilon <= budget.epsilon * _TAKEN:",
         "if epsilon <= budget.epsilon * (1.0 + 1e-3):",
     ),
     plant(
@@ -4033,7 +4094,7 @@ TOLERANCES_ABOVE_ROUNDING = (
         "what convolutions lose is added to delta instead of taken from it",
         "dpfast/curator/baselines/amplification.py",
         (ERRORS + "test_sampled_steps_are_all_accounted_for",),
-        "delta - CONVOLUTION_ERROR",
+        "delta * _TAKEN - CONVOLUTION_ERROR",
         "delta + 1000.0 * CONVOLUTION_ERROR",
     ),
     plant(

@@ -66,10 +66,10 @@ def test_impossible_dealings_are_refused(n, n_parts):
 @pytest.mark.parametrize(("fit", "score"), [(0.4, 0.3), (0.1, 1.7), (1e-3, 1e-9), (3.3, 0.1)])
 def test_the_cost_is_that_of_one_record(k, fit, score):
     """k - 1 fits and one score, compared with exact fractions; rounded up, by an ulp at most."""
-    exact = (k - 1) * Fraction(fit) ** 2 + Fraction(score) ** 2
+    exact = (k - 1) * Fraction(repr(fit)) ** 2 + Fraction(repr(score)) ** 2
     mu = cross_validation_cost(GDP(fit), GDP(score), k).mu
-    assert exact <= Fraction(mu) ** 2
-    assert Fraction(math.nextafter(mu, 0.0)) ** 2 < exact
+    assert exact <= Fraction(repr(mu)) ** 2
+    assert Fraction(repr(math.nextafter(mu, 0.0))) ** 2 < exact
 
 
 def test_other_currencies_add_up_by_the_ledgers_rule():

@@ -24,9 +24,14 @@ from dpfast.errors import (
 )
 from dpfast.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.privacy.budget import amount
-from dpfast.privacy.ledger import QUANTUM_BITS
+from dpfast.privacy.ledger import ONE
 
 positive = st.floats(min_value=5e-324, max_value=1e150, allow_nan=False)
+
+
+def written(x):
+    """What a number of a budget stands for."""
+    return Fraction(repr(float(x)))
 
 
 # ---- exact arithmetic ---------------------------------------------------------------------------
@@ -38,13 +43,13 @@ def test_charges_add_up_exactly(mus):
     ledger = Ledger(GDP(1e200))
     for mu in mus:
         ledger.charge(GDP(mu), "x")
-    exact = sum(Fraction(mu) ** 2 for mu in mus)
-    assert Fraction(ledger._spent[0], 2**QUANTUM_BITS) == exact
-    spent = Fraction(ledger.spent.mu)
+    exact = sum(written(mu) ** 2 for mu in mus)
+    assert Fraction(ledger._spent[0], ONE) == exact
+    spent = written(ledger.spent.mu)
     assert spent**2 >= exact
-    assert Fraction(math.nextafter(ledger.spent.mu, 0.0)) ** 2 < exact
-    left = Fraction(1e200) ** 2 - exact
-    assert Fraction(ledger.remaining.mu) ** 2 <= left
+    assert written(math.nextafter(ledger.spent.mu, 0.0)) ** 2 < exact
+    left = written(1e200) ** 2 - exact
+    assert written(ledger.remaining.mu) ** 2 <= left
 
 
 @given(positive)
@@ -69,7 +74,7 @@ def test_neither_part_of_a_pair_can_be_exceeded_by_a_quantum(epsilon, delta):
             ledger.charge(more, "one more quantum")
     ledger.charge(amount(ApproxDP, 0.0, ledger.remaining.delta), "the rest of delta")
     with pytest.raises(BudgetExceeded):
-        ledger.charge(amount(ApproxDP, 0.0, 5e-324), "one more quantum")
+        ledger.charge(amount(ApproxDP, 0.0, 2.0 * math.ulp(delta)), "more than rounding left")
     assert len(ledger.entries) == 2
 
 
@@ -93,21 +98,21 @@ def test_many_schedules_stay_within_their_total(shape, n_steps):
         for mu in mus:
             if mu > 0:
                 ledger.charge(GDP(mu), "step")
-        assert sum(Fraction(mu) ** 2 for mu in mus) <= Fraction(total) ** 2
+        assert sum(written(mu) ** 2 for mu in mus) <= written(total) ** 2
         # without the margin the floating-point shares may exceed the total; then the ledger,
         # unlike a sum of doubles, refuses exactly when the exact sum does
-        ledger, exact, limit = Ledger(GDP(total)), Fraction(0), Fraction(total) ** 2
+        ledger, exact, limit = Ledger(GDP(total)), Fraction(0), written(total) ** 2
         for share in shares.tolist():
             mu = total * share**0.5
             if mu == 0:
                 continue
-            fits = exact + Fraction(mu) ** 2 <= limit
+            fits = exact + written(mu) ** 2 <= limit
             if not fits:
                 with pytest.raises(BudgetExceeded):
                     ledger.charge(GDP(mu), "step")
                 break
             ledger.charge(GDP(mu), "step")
-            exact += Fraction(mu) ** 2
+            exact += written(mu) ** 2
 
 
 def test_refusal_names_everything_and_changes_nothing():
@@ -172,7 +177,7 @@ def test_currencies():
     [
         (GDP(1), ZCDP(0.1)), (GDP(1), ApproxDP(0.1, 1e-9)), (ZCDP(1), ApproxDP(0.1, 1e-9)),
         (PureDP(1), GDP(0.1)), (PureDP(1), ZCDP(0.1)), (PureDP(1), ApproxDP(0.1, 1e-9)),
-        (ApproxDP(1, 1e-5), GDP(0.1)), (ApproxDP(1, 1e-5), ZCDP(0.1)),
+        (ApproxDP(1, 1e-5), ZCDP(0.1)),
     ],
     ids=repr,
 )  # fmt: skip
@@ -295,11 +300,10 @@ def test_a_child_costs_its_parent_everything_at_once_and_refunds_nothing():
     del child
     with pytest.raises(BudgetExceeded):
         parent.child(0.9, "second fit")
-    with pytest.raises(BudgetExceeded):  # 0.6^2 + 0.8^2 exceeds 1 as doubles, by 7e-17
-        parent.child(0.8, "second fit")
     left = parent.remaining
+    assert left == GDP(0.8)  # as written; as doubles 0.6^2 + 0.8^2 exceeds 1, by 7e-17
     assert parent.child(left, "second fit").total == left
-    assert parent.remaining.mu < 1e-7
+    assert parent.remaining.mu == 0.0
 
 
 def test_a_pure_child_of_a_gdp_ledger_is_refused():
@@ -340,8 +344,8 @@ def test_grandchildren_and_mixed_children_never_exceed_the_root():
 class SlowLedger(Ledger):
     """Hesitates between the test and the update, where another thread could slip in."""
 
-    def _after(self, spent, cost, entry):
-        after = super()._after(spent, cost, entry)
+    def _after(self, spent, charges):
+        after = super()._after(spent, charges)
         time.sleep(1e-4)
         return after
 
@@ -365,7 +369,7 @@ def test_threads_cannot_overspend():
         thread.start()
     for thread in threads:
         thread.join()
-    fit = int(1 / Fraction(0.1) ** 2)
+    fit = 100  # tenths are tenths
     assert len(successes) == len(ledger.entries) == fit
 
 

@@ -432,7 +432,7 @@ FOREIGN = {
     "deep": header('["GDP", ' + "[" * 100_000),
     "deep total": header('["GDP", "0x1p+0"], "x": ' + "[" * 100_000 + "]" * 100_000),
     "long integer": header('["GDP", "0x1p+0"], "x": ' + "9" * 10_000),
-    "version 2": header(version="2"),
+    "version 3": header(version="3"),
     "version true": header(version="true"),
     "no total": b'{"dpfast ledger": 1}\n',
     "not utf-8": header()[:-2] + b', "x": "\xff"}\n',
@@ -669,7 +669,7 @@ def test_the_file_is_readable_by_people(path):
     ledger = Ledger.open(path, GDP(1.0))
     ledger.charge(PureDP(0.5), "eigenvalue")
     header, line = (json.loads(text) for text in path.read_text().splitlines())
-    assert header["dpfast ledger"] == 1
+    assert header["dpfast ledger"] == 2
     assert header["total"] == ["GDP", (1.0).hex()]
     assert line["label"] == "eigenvalue"
     assert line["spend"] == ["PureDP", (0.5).hex()]

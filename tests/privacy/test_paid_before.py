@@ -450,7 +450,12 @@ def test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn(monkeypat
     # an analysis may have charged a ledger of its own, made for this call, by then
     assert all(event.kind == "charge" for event in events[:shared])
     (entry,) = ledger.entries
-    assert entry.charged == budget
+    # a pair pays for Gaussian noise in GDP (claim C87)
+    if type(budget) is ApproxDP and budget != RELEASES:
+        most = GDP.within(budget).mu
+        assert (1.0 - 1e-7) * most < entry.charged.mu <= most
+    else:
+        assert entry.charged == budget
     kinds = [event.kind for event in events]
     assert "draw" in kinds
     # the analysis has a ledger of its own, charged before the first draw as well
@@ -516,7 +521,7 @@ def test_a_second_charge_that_is_refused_draws_nothing_and_keeps_the_certificate
 @pytest.mark.parametrize(("call", "budget"), list(calls()))
 def test_a_shared_ledger_that_cannot_pay_stops_everything(monkeypatch, call, budget):
     with watch(monkeypatch) as events:
-        short = type(budget)(*(np.nextafter(value, 0.0) for value in budget.values()))
+        short = type(budget)(*((1.0 - 1e-9) * value for value in budget.values()))
         ledger = Ledger(short)
         with pytest.raises(BudgetExceeded):
             call(privacy=budget, ledger=ledger, noise=Watched(events))

@@ -169,9 +169,11 @@ def test_r39_what_is_charged_adds_up_to_the_total():
             assert one == two
             aside = (0.0, 0.0) if inference is None else whole.parts[1].spend.values()
             epsilons = parts[0].spend.epsilon, step, aside[0]
-            spent = sum(map(Fraction, epsilons))
-            assert Fraction(total.epsilon) * (1 - Fraction(2) ** -50) < spent <= total.epsilon
-            assert Fraction(parts[0].spend.delta) + Fraction(aside[1]) == Fraction(total.delta)
+            spent = [sum(Fraction(repr(part)) for part in epsilons)]
+            spent.append(Fraction(repr(parts[0].spend.delta)) + Fraction(repr(aside[1])))
+            for whole, found_of_it in zip(map(repr, total.values()), spent, strict=True):
+                exactly = Fraction(whole)  # numbers are the decimals that they are written as
+                assert exactly * (1 - Fraction(2) ** -50) < found_of_it <= exactly
             assert type(one.spend) is dpfast.PureDP
             # what the pilot's answers cost together is the pilot's pair
             mu = math.hypot(*[charge.spend.mu for charge in parts[0].part.parts])

@@ -15,12 +15,16 @@ from typing import Any
 
 from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import GDP, ApproxDP
+from dpfast.privacy.rounding import MARGIN_6
 
 __all__ = ["noise_multiplier", "sampled_epsilon"]
 
 #: Smallest delta for which the floating-point convolutions are trusted, and what they may lose.
 SMALLEST_DELTA = 1e-10
 CONVOLUTION_ERROR = 1e-13
+
+#: What is spent of an epsilon or a delta, which stand for their decimals (claim C86).
+_TAKEN = 1.0 - MARGIN_6
 
 #: Discretisation of the privacy loss relative to epsilon, and its largest value.  It is rounded
 #: towards safety, so any value is sound; this one typically costs less than 0.1% of epsilon.
@@ -78,7 +82,7 @@ def sampled_epsilon(
     """Epsilon of ``n_steps`` Poisson-sampled Gaussian steps under replacement, rounded up."""
     _check_delta(delta)
     losses = _losses(multiplier, sampling_rate, n_steps, interval)
-    return float(losses.get_epsilon_for_delta(delta - CONVOLUTION_ERROR))
+    return float(losses.get_epsilon_for_delta(delta * _TAKEN - CONVOLUTION_ERROR))
 
 
 @lru_cache(maxsize=64)
@@ -94,7 +98,7 @@ def noise_multiplier(budget: ApproxDP, sampling_rate: float, n_steps: int) -> fl
         epsilon = sampled_epsilon(
             multiplier, sampling_rate, n_steps, budget.delta, interval=interval
         )
-        if epsilon <= budget.epsilon:
+        if epsilon <= budget.epsilon * _TAKEN:
             return min(0.0, math.log(max(epsilon / budget.epsilon, FARTHEST)))
         return max(5e-324, math.log(min(epsilon / budget.epsilon, 1.0 / FARTHEST)))
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Receipt
 from dpfast.curator.door import hand_out_count
-from dpfast.curator.release.terms import in_units
 from dpfast.kernels.records import GRADIENT
 from dpfast.models import Domain
 from dpfast.privacy.budget import PureDP
+from dpfast.privacy.conversions import ratio_to_float, written
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 
@@ -54,7 +54,8 @@ class StepTerms(NamedTuple):
 
 def shared(epsilon: float, count: int) -> float:
     """What each of so many steps may cost: together no more, exactly."""
-    return in_units(epsilon / count, epsilon)
+    numerator, denominator = written(epsilon)
+    return ratio_to_float(numerator, denominator * count, up=False)
 
 
 def step_rate(epsilon: float, count: int) -> tuple[int, int]:

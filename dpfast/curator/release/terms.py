@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import ApproxDP, PureDP, amount
-from dpfast.privacy.conversions import ratio_to_float
+from dpfast.privacy.conversions import ratio_to_float, written
 from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.release.capped import capped_tail
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
@@ -77,7 +77,8 @@ def in_units(part: float, whole: float) -> float:
 
 def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
     """What is left of a budget: together with the part exactly the whole at most."""
-    left = [Fraction(a) - Fraction(b) for a, b in zip(whole.values(), part.values(), strict=True)]
+    pairs = zip(whole.values(), part.values(), strict=True)
+    left = [Fraction(*written(a)) - Fraction(*written(b)) for a, b in pairs]
     return ApproxDP(*[ratio_to_float(x.numerator, x.denominator, up=False) for x in left])
 
 

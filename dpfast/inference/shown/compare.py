@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -46,14 +46,17 @@ class Comparison(Summary):
 
 
 def compare(
-    *fits: Fit, names: Sequence[str] | None = None, ledger: Ledger | None = None
+    *fits: Fit | Sequence[Fit] | Mapping[str, Fit],
+    names: Sequence[str] | None = None,
+    ledger: Ledger | None = None,
 ) -> Comparison:
     """Coefficients of several fits in one table, with the privacy each of them paid and their sum.
 
     Parameters
     ----------
     *fits : Fit
-        A column for each; a row for each name that occurs in any.
+        A column for each; a row for each name that occurs in any.  Or one list of fits, or one
+        mapping of names to fits.
     names : sequence of str, optional
         Headings of the columns; by default (1), (2) and so on.
     ledger : Ledger, optional
@@ -84,6 +87,15 @@ def compare(
     >>> "Together: 0.848528-GDP of the ledger's 1-GDP, which has 0.52915-GDP left" in shown
     True
     """
+    if len(fits) == 1 and isinstance(fits[0], Mapping):
+        names = list(fits[0]) if names is None else names
+        fits = tuple(fits[0].values())
+    elif len(fits) == 1 and isinstance(fits[0], list | tuple):
+        fits = tuple(fits[0])
+    return _compared(fits, names, ledger)
+
+
+def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> Comparison:
     for fit in fits:
         if not isinstance(fit, Fit):
             raise InvalidInput(f"compare takes fits; received {described(fit)}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.degrees import coverage
 from dpfast.inference.named import Named
@@ -23,6 +24,22 @@ RECORDS = (
     "has a value for each record, which no budget could pay for at a useful accuracy. For public "
     "rows there is fit.predict(rows)"
 )
+#: What is called otherwise here.
+CALLED = {
+    "get_prediction": "fit.predict(rows) and fit.predict_interval(rows)",
+    "f_test": "fit.wald_test(rows)",
+    "get_robustcov_results": "nothing for it: standard errors are those of a sandwich already",
+    "df_resid": "fit.degrees_of_freedom, how well each standard error is known",
+    "df_model": "len(fit.params) - 1", "pvalue": "fit.pvalues", "coef_": "fit.params[1:]",
+    "intercept_": "fit.params[0]", "std_errors": "fit.bse", "summary2": "fit.summary()",
+    "plot": "dpfast.plots.coefficient_plot(fit)",
+    "save": "dpfast.saved.save(fit, 'fit.json'), which dpfast.saved.load reads",
+    "confint": "fit.conf_int()", "fit": "the fit itself: it is one",
+    "margins": "fit.marginal_effects(rows)", "get_margeff": "fit.marginal_effects(rows)",
+    "summary_frame": "fit.to_frame()",
+    "epsilon": "fit.privacy.epsilon(1e-6)", "coefficients": "fit.params", "coef": "fit.params",
+}  # fmt: skip
+
 QUERY = (
     "is a query about the records that this fit did not pay for. Compare fits by their intervals, "
     "test coefficients together with fit.wald_test, or choose between losses with dpfast.tune"
@@ -145,6 +162,35 @@ class Shown:
             columns |= {"low": low, "high": high}
         return DataFrame(columns, index=list(self.names))
 
+    def methods_text(self, audience: str = "paper") -> str:
+        """A paragraph about this fit, made of its own numbers.
+
+        Parameters
+        ----------
+        audience : {"paper", "board"}
+            For the methods of a paper, or for an ethics board: what a person in the data risks.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        InvalidInput
+            If the audience is another.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+        >>> fit.methods_text().startswith("Coefficients were estimated with dpfast")
+        True
+        """
+        from dpfast.inference.shown.paper import for_board, for_paper
+
+        audience = one_of(audience, ("paper", "board"), "audience")
+        return (for_board if audience == "board" else for_paper)(self)  # type: ignore[arg-type]
+
     def report(self, path: str | os.PathLike[str], level: float = 0.95) -> str:
         """Write one page that stands alone: what was found, what was paid, and how to check it.
 
@@ -193,9 +239,9 @@ class Shown:
         return digest(told)
 
 
-def _refusal(name: str, reason: str) -> property:
+def _refusal(name: str, reason: str, kind: type[Exception] = InferenceUnavailable) -> property:
     def read(self: Any) -> Any:
-        raise InferenceUnavailable(f"{name} {reason}.")
+        raise kind(f"{name} {reason}.")
 
     read.__name__, read.__doc__ = name, f"Refused: {name} {reason}."
     return property(read)
@@ -203,3 +249,7 @@ def _refusal(name: str, reason: str) -> property:
 
 for _name, _reason in REFUSED.items():
     setattr(Shown, _name, _refusal(_name, _reason))
+for _name, _instead in CALLED.items():
+    setattr(
+        Shown, _name, _refusal(_name, f"is called otherwise here: write {_instead}", AttributeError)
+    )

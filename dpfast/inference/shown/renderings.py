@@ -18,7 +18,7 @@ WIDTH = 79
 
 #: Room of a column of text and of the names, where it need not be shared otherwise.
 COLUMN, NAMES = 11, 16
-COLUMNS = {"z": 10, "P>|z|": 9}
+COLUMNS = {"z": 10, "P>|z|": 9, "t": 10, "P>|t|": 9}
 
 #: A number in a cell, as Python writes it.
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e([+-]\d+))?")

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ReportCheck", "digest", "promised", "transcript", "verify_report", "written"]
 
-FORMAT, STUDY = "dpfast report 1", "dpfast study 1"
+#: Format of pages, of those made before, whose tables said z whatever the distribution, and of
+#: studies.
+FORMAT, BEFORE, STUDY = "dpfast report 2", "dpfast report 1", "dpfast study 1"
 
 BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
@@ -149,7 +151,7 @@ def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
             ends[-1] = params[-1] / factor, params[-1] * factor
     columns = (params, bse, z, t_pvalues(z, known), *ends.T)
     rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
-    return headings(told["level"]), rows, ends
+    return headings(told["level"], known=None if told["format"] == BEFORE else known), rows, ends
 
 
 def verify_report(path: Any) -> ReportCheck:
@@ -320,5 +322,6 @@ def _of_study() -> tuple[Question, ...]:
 #: By the format of its transcript.
 FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
     FORMAT: lambda: QUESTIONS,
+    BEFORE: lambda: QUESTIONS,
     STUDY: _of_study,
 }

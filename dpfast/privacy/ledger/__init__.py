@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dpfast.privacy.ledger.book import QUANTUM_BITS, Entry, Ledger, Part
+from dpfast.privacy.ledger.book import ONE, Entry, Ledger, Part
 
-__all__ = ["QUANTUM_BITS", "Entry", "Ledger", "Part"]
+__all__ = ["ONE", "Entry", "Ledger", "Part"]

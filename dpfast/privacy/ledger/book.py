@@ -1,8 +1,9 @@
 """One budget, charged before noise is drawn, never refunded.
 
-Claims C9 (adaptive composition) and C10 (exact arithmetic) of PROOFS.md.  All sums are exact:
-amounts are Python integers counting quanta of ``2^-2150`` of the currency, fine enough that the
-square of every double is a whole number of them, so nothing is ever rounded.
+Claims C9 (adaptive composition), C10 (exact arithmetic), C86 (decimals) and C87 (pairs) of
+PROOFS.md.  All sums are exact: amounts are Python integers counting quanta of the currency, fine
+enough that the square of every double, and of the decimal it is written as, is a whole number of
+them, so nothing is ever rounded.
 
 :mod:`dpfast.privacy.ledger.file` keeps a ledger in a file.
 """
@@ -34,14 +35,16 @@ from dpfast.privacy.budget import (
     as_budget,
     checked_numbers,
 )
-from dpfast.privacy.conversions import ratio_to_float
+from dpfast.privacy.conversions import DELTA_FLOOR, MAX_MU, gdp_mu, ratio_to_float, written
 from dpfast.privacy.ledger.process import HERE, this_process
+from dpfast.privacy.rounding import MARGIN_6
 
 __all__ = ["Entry", "Ledger", "Part"]
 
-#: ``2^-1074`` is the smallest double, so its square is ``2^-2148``.
-QUANTUM_BITS = 2150
-_ONE = 1 << QUANTUM_BITS
+#: ``2^-1074`` is the smallest double, so its square is ``2^-2148``; as they are written, doubles
+#: are whole numbers of ``10^-324``, their squares of ``10^-648``.
+_ROOT = 5**324 << 1075
+ONE = _ROOT * _ROOT
 
 
 class Entry(NamedTuple):
@@ -78,19 +81,18 @@ class Part(NamedTuple):
 #: What an :class:`Entry` is made of, the first time somebody looks.
 _Line = tuple[str, Any, Any]
 
+#: A charge: its cost in quanta, and its line in the book.
+_Charge = tuple[tuple[int, ...], _Line]
 
-def _quanta(x: float, power: int = 1) -> int:
-    """``x**power`` in quanta, exactly."""
-    numerator, denominator = x.as_integer_ratio()
-    if power == 2:
-        return numerator * numerator << QUANTUM_BITS - 2 * (denominator.bit_length() - 1)
-    return numerator << QUANTUM_BITS + 1 - denominator.bit_length()
+#: What a double stands for: its decimal, :func:`written`, or itself, in a file of version 1.
+Reading = Callable[[float], tuple[int, int]]
 
 
 @lru_cache(maxsize=4096, typed=True)  # what equals a float and is none is not looked up as one
-def _cost(power: int, *values: float) -> tuple[int, ...]:
+def _cost(power: int, read: Reading, *values: float) -> tuple[int, ...]:
     """Additive cost of a charge of these values, which add up as this power of theirs."""
-    return tuple([_quanta(value, power) for value in checked_numbers(values)])
+    ratios = map(read, checked_numbers(values))
+    return tuple([a**power * (ONE // b**power) for a, b in ratios])
 
 
 def _in_currency(spend: Budget, currency: type[Budget]) -> Budget:
@@ -106,8 +108,7 @@ def _in_currency(spend: Budget, currency: type[Budget]) -> Budget:
     raise UnsupportedConversion(
         f"a ledger in {currency.__name__} cannot pay for {spend!r}. "
         + (
-            "Composing (epsilon, delta) guarantees wastes most of what Gaussian noise offers: open "
-            "the ledger in GDP with Ledger(GDP.within(ApproxDP(epsilon, delta)))."
+            "It pays in (epsilon, delta) and, if it was opened by this version, in GDP(mu)."
             if currency is ApproxDP
             else "It pays for PureDP only; open a ledger in ZCDP, GDP or ApproxDP."
         )
@@ -120,7 +121,7 @@ _CHILD_CURRENCIES: dict[type[Budget], tuple[type[Budget], ...]] = {
     GDP: (GDP,),
     ZCDP: (ZCDP, GDP, PureDP),
     PureDP: (PureDP,),
-    ApproxDP: (ApproxDP, PureDP),
+    ApproxDP: (ApproxDP, PureDP),  # and GDP, where it is kept apart (claim C87)
 }
 
 
@@ -134,14 +135,23 @@ class Ledger:
 
     Parameters
     ----------
-    total : GDP, ZCDP, PureDP, ApproxDP or float
-        The budget; its type is the ledger's currency.  A bare number is mu.
+    total : GDP, ZCDP, PureDP, ApproxDP, float or (float, float)
+        The budget; its type is the ledger's currency.  A bare number is mu, two are
+        (epsilon, delta).
+    apart : ApproxDP, optional
+        Of a total in (epsilon, delta): what is kept for charges that are not in GDP.
 
     Notes
     -----
-    Charges add up as ``mu^2`` (GDP), ``rho`` (zCDP), ``epsilon`` (pure) or ``(epsilon, delta)``
-    (basic composition), in exact arithmetic.  Which query is asked next, and for how much, may
-    depend on everything released so far.  Thread-safe.
+    Charges add up as ``mu^2`` (GDP), ``rho`` (zCDP) or ``epsilon`` (pure), in exact arithmetic,
+    and numbers are the decimals that they are written as: ten times .1 is 1.  Which query is asked
+    next, and for how much, may depend on everything released so far.  Thread-safe.
+
+    A total in (epsilon, delta) pays in GDP wherever noise is Gaussian, as that of every fit is:
+    ``mu^2`` adds up, and the sum is read as (epsilon, delta) once.  Whatever else (one-shot
+    releases, test and release) is charged before the first of these, or out of ``apart``, adds up
+    in (epsilon, delta), and the first charge in GDP takes all that is left beside it: how the total
+    is divided must not depend on answers (claim C87).
 
     A copy cannot spend: pickling, ``copy`` and ``fork`` give ledgers that remember their entries
     and refuse charges, because two copies would spend the same budget twice.  Use
@@ -153,14 +163,32 @@ class Ledger:
     >>> ledger.charge(dpfast.GDP(0.5), "gradient")
     >>> ledger.remaining
     GDP(mu=0.8660254037844386)
+    >>> ledger = dpfast.Ledger((4.0, 1e-6))  # as ApproxDP(4.0, 1e-6)
+    >>> for k in range(15):
+    ...     ledger.charge(dpfast.GDP.within((1.0, 1e-7)), "a fit")
     """
 
-    def __init__(self, total: Budget | float) -> None:
+    _stands: Reading = staticmethod(written)
+
+    def __init__(
+        self,
+        total: Budget | float | tuple[float, float],
+        apart: Budget | tuple[float, float] | None = None,
+    ) -> None:
         self._total = as_budget(total)
         self._currency = type(self._total)
         self._power = 2 if self._currency is GDP else 1
-        self._limit = _cost(self._power, *self._total.values())
+        self._limit = _cost(self._power, self._stands, *self._total.values())
+        #: Sums of what was charged: of an (epsilon, delta) total, followed by that of ``mu^2``, and
+        #: by the limits of all three once there is one.
         self._spent: tuple[int, ...] = (0,) * len(self._limit)
+        #: Whether an (epsilon, delta) total pays in GDP, too, and keeps that apart.
+        self.keeps_apart = self._currency is ApproxDP and self._stands is written
+        self._apart = (0, 0)
+        if self.keeps_apart:
+            self._limit, self._spent = (*self._limit, 0), (0, 0, 0)
+        if apart is not None:
+            self._apart = self._kept(apart)
         self._entries: list[_Line] = []
         self._lock = threading.RLock()  # knows its owner
         self._process: object = this_process()
@@ -168,7 +196,11 @@ class Ledger:
         self.parts: list[Part] = []
 
     @staticmethod
-    def open(path: str | os.PathLike[str], total: Budget | float | None = None) -> Ledger:
+    def open(
+        path: str | os.PathLike[str],
+        total: Budget | float | tuple[float, float] | None = None,
+        apart: Budget | tuple[float, float] | None = None,
+    ) -> Ledger:
         """A ledger kept in a file, shared by every process that opens it.
 
         Each charge is appended under a file lock and forced to disk before :meth:`charge`
@@ -181,6 +213,8 @@ class Ledger:
         total : budget, optional
             Creates the ledger if there is no file, or an empty one; otherwise it must equal the
             file's total.  Without it nothing is ever created or written until a charge is made.
+        apart : ApproxDP, optional
+            As of a ledger in memory; of a file that exists, it must equal the file's.
 
         Returns
         -------
@@ -203,11 +237,11 @@ class Ledger:
         --------
         >>> dpfast.Ledger.open("study.ledger", total=dpfast.GDP(1.0)).charge(0.6, "first look")
         >>> dpfast.Ledger.open("study.ledger").remaining
-        GDP(mu=0.7999999999999999)
+        GDP(mu=0.8)
         """
         from dpfast.privacy.ledger.file import FileLedger  # json, fcntl: only who needs them
 
-        return FileLedger(_file_name(path), None if total is None else as_budget(total))
+        return FileLedger(_file_name(path), None if total is None else as_budget(total), apart)
 
     @property
     def total(self) -> Budget:
@@ -221,22 +255,41 @@ class Ledger:
 
     @property
     def spent(self) -> Any:
-        """What was charged so far, in the ledger's currency, rounded up."""
-        return self._as_budget(self._current()[0], up=True)
+        """What was charged so far, in the ledger's currency, rounded up.
+
+        Of an (epsilon, delta) total that paid in GDP: what it comes to at the delta that is left.
+        """
+        spent = self._current()[0]
+        if not any(spent[2:]):
+            return self._as_budget(spent[: len(self._currency.fields)], up=True)
+        total: Any = self._total
+        left = self._as_budget((0, self._limit[1] - spent[1]), up=False).delta
+        mu, epsilon = self._as_mu(spent[2], up=True), total.epsilon
+        if mu.mu <= MAX_MU:
+            a, b = written(mu.epsilon(left))
+            epsilon = min(epsilon, ratio_to_float(a * ONE + b * spent[0], b * ONE, up=True))
+        return amount(ApproxDP, epsilon, total.delta)
 
     @property
     def remaining(self) -> Any:
-        """What is left, in the ledger's currency, rounded down."""
+        """What is left, in the ledger's currency, rounded down.
+
+        Of an (epsilon, delta) total that paid in GDP: what is left for further charges in GDP.
+        """
         spent = self._current()[0]
-        left = tuple(limit - used for limit, used in zip(self._limit, spent, strict=True))
-        return self._as_budget(left, up=False)
+        if spent[3:]:
+            return self._as_mu(spent[5] - spent[2], up=False)
+        pairs = list(zip(self._limit, spent, strict=True))[: len(self._currency.fields)]
+        return self._as_budget(tuple([limit - used for limit, used in pairs]), up=False)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every charge, in order."""
         return tuple(map(Entry._make, self._current()[1]))
 
-    def charge(self, spend: Budget | float, label: str, *, once: str = "") -> None:
+    def charge(
+        self, spend: Budget | float | tuple[float, float], label: str, *, once: str = ""
+    ) -> None:
         """Spend a part of the budget, or refuse.
 
         Call it before touching records or drawing noise.  There is no way to undo it.
@@ -275,10 +328,10 @@ class Ledger:
         """
         if not isinstance(once, str):
             raise InvalidInput(f"once must be a string; received {described(once)}.")
-        cost, line = self._priced(spend, label + once if isinstance(label, str) else label)
-        self._settle(cost, line, once)
+        label = label + once if isinstance(label, str) else label
+        self._settle(self._priced(spend, label), once)
 
-    def check(self, spend: Budget | float, label: str) -> None:
+    def check(self, spend: Budget | float | tuple[float, float], label: str) -> None:
         """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
 
         For work that has to come before a charge; only the charge itself decides.
@@ -306,11 +359,11 @@ class Ledger:
         >>> ledger.spent
         GDP(mu=0.0)
         """
-        cost, line = self._priced(spend, label)
+        charges = self._priced(spend, label)
         self._refuse_copies()
-        self._after(self._current()[0], cost, line)
+        self._after(self._current()[0], charges)
 
-    def child(self, total: Budget | float, label: str) -> Ledger:
+    def child(self, total: Budget | float | tuple[float, float], label: str) -> Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
 
         What the child does not spend is not refunded.
@@ -342,17 +395,17 @@ class Ledger:
         >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
         >>> part = ledger.child(0.6, "for the colleagues")
         >>> part.remaining, ledger.remaining
-        (GDP(mu=0.6), GDP(mu=0.7999999999999999))
+        (GDP(mu=0.6), GDP(mu=0.8))
         """
         total = as_budget(total)
-        if type(total) not in _CHILD_CURRENCIES[self._currency]:
+        kinds = _CHILD_CURRENCIES[self._currency] + (GDP,) * self.keeps_apart
+        if type(total) not in kinds:
             raise UnsupportedConversion(
                 f"a ledger in {self._currency.__name__} cannot have a child with total {total!r}. "
-                "Give the child a total in "
-                + " or ".join(kind.__name__ for kind in _CHILD_CURRENCIES[self._currency])
-                + "."
+                "Give the child a total in " + " or ".join(kind.__name__ for kind in kinds) + "."
             )
-        self.charge(total, label)
+        # a sum of pure charges is not known to be at most their total's mu
+        self._settle(self._priced(total, label)[:1])
         child = Ledger(total)
         self.parts.append(Part(label, total, [child], disjoint=False))
         return child
@@ -390,7 +443,7 @@ class Ledger:
                 "or keep the budget in a file with Ledger.open(path, total)."
             )
 
-    def _settle(self, cost: tuple[int, ...], line: _Line, once: str = "") -> None:
+    def _settle(self, charges: Sequence[_Charge], once: str = "") -> None:
         self._refuse_copies()  # before it waits for a lock that a fork left held
         if self._lock._is_owned():  # type: ignore[attr-defined]
             raise LedgerClosed(
@@ -400,52 +453,101 @@ class Ledger:
             )
         with self._lock:
             _refuse_again(once, self._entries)
-            self._spent = self._after(self._spent, cost, line)  # first: an interrupt may follow
+            self._spent, line = self._after(self._spent, charges)  # first: an interrupt may follow
             self._entries.append(line)
         if self._process is not this_process():  # forked in the middle: granted to the parent only
             self._refuse_copies()
 
     # -- arithmetic
 
-    def _priced(self, spend: Budget | float, label: str) -> tuple[tuple[int, ...], _Line]:
-        """Cost of a charge in quanta, and its line in the book."""
+    def _kept(self, apart: Any) -> tuple[int, int]:
+        """What is kept of an (epsilon, delta) total for charges that are not in GDP."""
+        kept = as_budget(apart)
+        if not (self.keeps_apart and type(kept) is ApproxDP):
+            raise InvalidInput(
+                "apart is a part (epsilon, delta) of a total (epsilon, delta), for charges not in "
+                f"GDP; received {described(apart)} of {self._total!r}."
+            )
+        epsilon, delta = _cost(1, self._stands, *kept.values())
+        if epsilon > self._limit[0] or delta > self._limit[1]:
+            raise InvalidInput(f"apart = {kept!r} is more than the total {self._total!r}.")
+        return epsilon, delta
+
+    def _priced(self, spend: Any, label: str) -> tuple[_Charge, ...]:
+        """What may be charged for a spend: the first that fits is."""
         charged: Any = spend
-        if type(spend) is not self._currency:
+        currency = self._currency
+        if type(spend) is not currency:
             spend = as_budget(spend)
-            charged = _in_currency(spend, self._currency)
+            in_mu = self.keeps_apart and type(spend) is GDP
+            charged = spend if in_mu else _in_currency(spend, currency)
         if not isinstance(label, str):
             raise InvalidInput(f"label must be a string; received {described(label)}.")
-        return _cost(self._power, *charged.values()), (label, spend, charged)
+        if self._stands is not written and charged is not spend:  # rounded up as decimals are
+            charged = amount(currency, *[value * (1.0 + MARGIN_6) for value in charged.values()])
+        ways = [charged]
+        if self.keeps_apart and type(spend) is PureDP:
+            ways.append(spend.as_gdp())
+        return tuple([(self._cost_of(paid), (label, spend, paid)) for paid in ways])
 
-    def _after(self, spent: tuple[int, ...], cost: tuple[int, ...], line: _Line) -> tuple[int, ...]:
-        """The spent amount after a charge, or BudgetExceeded."""
-        after: tuple[int, ...]
+    def _cost_of(self, charged: Budget) -> tuple[int, ...]:
+        if not self.keeps_apart:
+            return _cost(self._power, self._stands, *charged.values())
+        if type(charged) is GDP:
+            return 0, 0, *_cost(2, self._stands, *charged.values())
+        return *_cost(1, self._stands, *charged.values()), 0
+
+    def _added(self, spent: tuple[int, ...], cost: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The sums after a charge, or None if it does not fit (claims C9 and C87)."""
         if len(cost) == 1:  # of most ledgers, and charged in every step
-            after = (spent[0] + cost[0],)
-            fits = after[0] <= self._limit[0]
-        else:
-            after = tuple(map(int.__add__, spent, cost))
-            fits = all(map(int.__le__, after, self._limit))
-        if fits:
-            return after
-        left = tuple(limit - used for limit, used in zip(self._limit, spent, strict=True))
-        entry = Entry._make(line)
+            total = spent[0] + cost[0]
+            return (total,) if total <= self._limit[0] else None
+        limits = spent[3:]
+        if cost[2:] > (0,) and not limits:
+            limits = self._divided(spent)
+        after = tuple(map(int.__add__, spent, cost))
+        fits = all(map(int.__le__, after, limits or self._limit))
+        return (*after, *limits) if fits else None
+
+    def _divided(self, spent: tuple[int, ...]) -> tuple[int, ...]:
+        """Limits of epsilon, delta and ``mu^2`` from the first charge in GDP on (claim C87)."""
+        kept = tuple(map(max, spent, self._apart))
+        rest = tuple(map(int.__sub__, self._limit, kept))
+        epsilon, delta = self._as_budget(rest, up=False).values()
+        mu = gdp_mu(epsilon, delta) if delta >= 4.0 * DELTA_FLOOR else 0.0
+        return (*kept, *_cost(2, self._stands, mu))
+
+    def _after(
+        self, spent: tuple[int, ...], charges: Sequence[_Charge]
+    ) -> tuple[tuple[int, ...], _Line]:
+        """The spent amount after a charge and its line, or BudgetExceeded."""
+        for cost, line in charges:
+            after = self._added(spent, cost)
+            if after is not None:
+                return after, line
+        entry = Entry._make(charges[0][1])
         equal = "" if entry.charged == entry.spend else f" (that is, {entry.charged!r})"
         raise BudgetExceeded(
             f"the charge for {entry.label!r} does not fit: total {self._total!r}, spent "
-            f"{self._as_budget(spent, up=True)!r}, requested {entry.spend!r}{equal}, "
-            f"remaining {self._as_budget(left, up=False)!r}. Nothing was spent and no record was "
+            f"{self.spent!r}, requested {entry.spend!r}{equal}, "
+            f"remaining {self.remaining!r}. Nothing was spent and no record was "
             "touched. Ask for at most what remains, or plan the analyses with a larger total "
             "from the start."
+            + " The first charge in GDP took all that was left but what is kept by "
+            "Ledger(total, apart=(epsilon, delta))."
+            * (bool(spent[3:]) and type(entry.charged) is not GDP)
         )
 
-    def _as_budget(self, quanta: tuple[int, ...], *, up: bool) -> Budget:
+    def _as_mu(self, quanta: int, *, up: bool) -> GDP:
+        root = math.isqrt(quanta)
+        if up and root * root < quanta:
+            root += 1
+        return amount(GDP, ratio_to_float(root, _ROOT, up=up, read=self._stands))
+
+    def _as_budget(self, quanta: tuple[int, ...], *, up: bool) -> Any:
         if self._currency is GDP:
-            root = math.isqrt(quanta[0])
-            if up and root * root < quanta[0]:
-                root += 1
-            return amount(GDP, ratio_to_float(root, 1 << (QUANTUM_BITS // 2), up=up))
-        values = (ratio_to_float(part, _ONE, up=up) for part in quanta)
+            return self._as_mu(quanta[0], up=up)
+        values = (ratio_to_float(part, ONE, up=up, read=self._stands) for part in quanta)
         return amount(self._currency, *values)
 
 

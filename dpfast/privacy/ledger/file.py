@@ -15,7 +15,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
@@ -30,7 +30,8 @@ from dpfast.errors import (
     LedgerUnavailable,
 )
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
-from dpfast.privacy.ledger.book import Entry, Ledger, _cost, _Line, _refuse_again
+from dpfast.privacy.conversions import written
+from dpfast.privacy.ledger.book import Entry, Ledger, Reading, _Charge, _refuse_again
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import random_name
 
@@ -38,8 +39,13 @@ __all__ = ["FileLedger"]
 
 _T = TypeVar("_T")
 
-#: Every ledger begins like this; nothing else is read any further.
-_BEGINNING = b'{"dpfast ledger": 1, "total": ["'
+#: Every ledger begins like this, with what its numbers stand for: in version 1 for themselves, in
+#: binary, since then for the decimals that they are written as.  Nothing else is read any further.
+_BEGINNINGS: dict[bytes, Reading] = {
+    b'{"dpfast ledger": 1, "total": ["': float.as_integer_ratio,
+    b'{"dpfast ledger": 2, "total": ["': written,
+}
+_LENGTH = len(min(_BEGINNINGS))
 
 #: And every charge like this.
 _CHARGE = b'{"label": "'
@@ -132,22 +138,29 @@ class FileLedger(Ledger):
     path : str
     total : Budget or None
         As for :meth:`Ledger.open`.
+    apart : ApproxDP, optional
+        As for :meth:`Ledger.open`.
     head : _Head, optional
         Of a copy: the file has to begin with what the original had read of it.
     """
 
-    def __init__(self, path: str, total: Budget | None, head: _Head | None = None) -> None:
+    def __init__(
+        self, path: str, total: Budget | None, apart: Any = None, head: _Head | None = None
+    ) -> None:
         self._path = os.path.abspath(path)
         self._refusal: str | None = None
         if head is None:
-            self._create_if_new(total)
+            self._create_if_new(total, apart)
         content = self._at_file("rb", fcntl.LOCK_SH, self._content)
         if head is not None and _head(content[: head.length]) != head:
             raise self._refuse("it is another file, or became shorter, or was changed")
         header = content[: content.find(b"\n") + 1]
         try:
-            kind, *numbers = json.loads(header.decode())["total"]
-            found = _KINDS[kind](*map(float.fromhex, numbers))
+            told = json.loads(header.decode())
+            found, kept = _positive(told["total"]), told.get("apart")
+            kept = None if kept is None else _positive(kept)
+            self._stands = _BEGINNINGS[header[:_LENGTH]]
+            super().__init__(found, kept)
         except _UNREADABLE:
             raise self._refuse("its first line is not a whole header of a ledger") from None
         if total is not None and total != found:
@@ -155,7 +168,11 @@ class FileLedger(Ledger):
                 f"the ledger {self._path!r} has the total {found!r}, not {total!r}. Pass that "
                 "total, or none to accept the file's."
             )
-        super().__init__(found)
+        if apart is not None and as_budget(apart) != kept:
+            raise InvalidBudget(
+                f"the ledger {self._path!r} keeps {kept!r} apart, not {apart!r}. Pass that, or "
+                "none to accept the file's."
+            )
         self._bytes = bytearray(header)
         self._lines: list[Entry] = []
         self._known = _Known(len(header), 0, self._spent)
@@ -164,7 +181,7 @@ class FileLedger(Ledger):
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
         if self._refusal is not None:
             raise LedgerCorrupted(self._refusal)
-        return FileLedger, (self._path, None, _head(self._bytes[: self._known.length]))
+        return FileLedger, (self._path, None, None, _head(self._bytes[: self._known.length]))
 
     # -- what differs from a ledger in memory
 
@@ -183,15 +200,16 @@ class FileLedger(Ledger):
     def _refuse_copies(self) -> None:
         """Copies open the file again."""
 
-    def _settle(self, cost: tuple[int, ...], line: _Line, once: str = "") -> None:
-        self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, cost, Entry._make(line), once))
+    def _settle(self, charges: Sequence[_Charge], once: str = "") -> None:
+        self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, charges, once))
 
     # -- with the file open and locked
 
-    def _append(self, cost: tuple[int, ...], entry: Entry, once: str, file: FileIO) -> None:
+    def _append(self, charges: Sequence[_Charge], once: str, file: FileIO) -> None:
         known = self._read(file)
         _refuse_again(once, islice(self._lines, known.count))
-        after = self._after(known.spent, cost, entry)
+        after, granted = self._after(known.spent, charges)
+        entry = Entry._make(granted)
         line = _line(
             {"label": entry.label, "spend": _code(entry.spend), "charged": _code(entry.charged)}
         )
@@ -227,7 +245,7 @@ class FileLedger(Ledger):
 
         Unless that line is what an interrupted charge left.
         """
-        if file.read(len(_BEGINNING)) != _BEGINNING:
+        if file.read(_LENGTH) not in _BEGINNINGS:
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
         content = file.readall()
@@ -247,16 +265,16 @@ class FileLedger(Ledger):
         for line in content[known.length : end].split(b"\n")[:-1]:
             try:
                 entry = _entry(line)
-                if type(entry.charged) is not self._currency:
+                if type(entry.charged) not in (self._currency, GDP)[: 1 + self.keeps_apart]:
                     raise ValueError
             except _UNREADABLE:
                 number = known.count + len(entries) + 2
                 raise self._refuse(f"line {number} is not a charge") from None
-            cost = _cost(self._power, *entry.charged.values())
-            spent = tuple(map(int.__add__, spent, cost))
+            after = self._added(spent, self._cost_of(entry.charged))
+            if after is None:
+                raise self._refuse("more was charged than its total")
+            spent = after
             entries.append(entry)
-        if any(map(int.__gt__, spent, self._limit)):
-            raise self._refuse("more was charged than its total")
         self._learn(content[known.length : end], entries, spent, None)
         return self._known
 
@@ -284,7 +302,7 @@ class FileLedger(Ledger):
             )
         return found
 
-    def _create_if_new(self, total: Budget | None) -> None:
+    def _create_if_new(self, total: Budget | None, apart: Any) -> None:
         """Write a header where there is no file, or an empty one."""
         if os.path.exists(self._path):
             if not os.path.isfile(self._path):
@@ -308,10 +326,12 @@ class FileLedger(Ledger):
                 f"the ledger {self._path!r} is new and needs a total. Pass one, for example "
                 "Ledger.open(path, GDP(1.0))."
             )
-        total = type(total)(*total.values())  # refuses zero, which can only be computed
+        total = _positive(_code(total))
+        Ledger(total, apart)  # refuses what is no part of it
         header = {
-            "dpfast ledger": 1,
+            "dpfast ledger": 2,
             "total": _code(total),
+            **({} if apart is None else {"apart": _code(as_budget(apart))}),
             "created": time.time_ns(),
             "id": random_name(),  # tells this ledger from a later one at its path
         }
@@ -520,6 +540,11 @@ def _code(budget: Budget) -> list[str]:
 def _decode(code: list[str]) -> Budget:
     kind, *numbers = code
     return as_budget(amount(_KINDS[kind], *map(float.fromhex, numbers)))
+
+
+def _positive(code: list[str]) -> Budget:
+    budget = _decode(code)
+    return type(budget)(*budget.values())  # refuses zero, which can only be computed
 
 
 def _head(content: bytes | bytearray) -> _Head:

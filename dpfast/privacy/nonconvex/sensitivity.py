@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import mean_score
 
 __all__ = [
@@ -80,4 +80,4 @@ def exponential_cost(rate: tuple[int, int], steps: int) -> float:
             f"rate and steps must be positive; received {described(rate)}, {described(steps)}."
         )
     half_range = steps * numerator / denominator
-    return 0.5 * half_range * half_range * (1.0 + MARGIN_6)
+    return 0.5 * half_range * half_range * _UP

@@ -26,7 +26,7 @@ from dpfast.privacy.release.profiles import (
     worst_profile,
 )
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
-from dpfast.privacy.rounding import MARGIN_30
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
 
 __all__ = [
     "COUNT",
@@ -42,6 +42,9 @@ Array = NDArray[np.float64]
 COUNT = 1024
 
 _UP = 1.0 + MARGIN_30
+
+#: What is spent of an epsilon or a delta, which stand for their decimals (claim C86).
+_TAKEN = 1.0 - MARGIN_6
 
 _NOISE = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
 
@@ -83,6 +86,7 @@ def calibrate_functionals(
             )
         if not 0.0 <= tau < 1.0:
             raise InvalidBudget(f"tau must lie in [0, 1); received {described(tau)}.")
+    epsilon *= _TAKEN
     budget = delta * (1.0 - 1e-12) - other_delta
     search = _one_functional if count == 1 else _several_functionals
     found: dict[tuple[str, float], float] = {}
@@ -206,6 +210,7 @@ def calibrate_parameter(
             f"0 < delta1 < delta < 1; received epsilon={described(epsilon)}, "
             f"epsilon1={described(epsilon1)}, delta={described(delta)}, delta1={described(delta1)}."
         )
+    epsilon *= _TAKEN
     budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
 
     def enough(b: Array) -> NDArray[np.bool_]:
@@ -280,6 +285,7 @@ def objective_perturbation_scale(
             "epsilon must be positive and finite and delta in (0, 1); received "
             f"{described(epsilon)} and {described(delta)}."
         )
+    epsilon, delta = epsilon * _TAKEN, delta * _TAKEN
     unit = 2.0 * B1 * radius / n
 
     def enough(b: Array) -> NDArray[np.bool_]:

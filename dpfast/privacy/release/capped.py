@@ -7,7 +7,7 @@ import math
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import COUNT
-from dpfast.privacy.rounding import MARGIN_30
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
 
 __all__ = ["capped_tail"]
 
@@ -16,6 +16,7 @@ def capped_tail(epsilon1: float, delta1: float, M: int = COUNT) -> int:
     """Smallest cap k for which noise redrawn above k is ``(epsilon1, delta1)``-DP (claim R36)."""
     if not 0.0 < delta1 < 1.0:
         raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
+    delta1 *= 1.0 - MARGIN_6  # claim C86
     numerator, denominator = laplace_rate(M, epsilon1)
     rate = numerator / denominator
     low, high = rate * (1.0 - MARGIN_30), rate * (1.0 + MARGIN_30)

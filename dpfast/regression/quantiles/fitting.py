@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import flag, real_array
 from dpfast.data.source import EVERYTHING
 from dpfast.errors import InvalidInput, described
+from dpfast.front.habits import understood
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import after, watched
 from dpfast.front.request import Request, charge_shared
@@ -37,13 +38,14 @@ __all__ = ["fit_quantiles"]
 MOST_LEVELS = 99
 
 
+@understood
 def fit_quantiles(
     X: Any,
     y: Any = None,
     taus: Sequence[float] = (0.25, 0.5, 0.75),
     loss: str | Quantile | Objective = "quantile",
     *,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
     inference: bool = True,
@@ -66,7 +68,7 @@ def fit_quantiles(
         With a bandwidth, scale, weights, or without an intercept, of all levels; its own level is
         not looked at.  By default each level's bandwidth follows from n, p and its part of the
         budget.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+    privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend on all levels, inference included; a float is ``mu`` of Gaussian DP.
     method, standardize, inference, ledger, noise
         As for :func:`dpfast.fit`.  One ledger entry pays for everything.
@@ -155,7 +157,7 @@ def fit_quantiles(
 def _on_road(
     planned: OnRoad,
     request: Request,
-    privacy: Budget | float,
+    privacy: Budget | float | tuple[float, float],
     total: GDP,
     losses: Sequence[Quantile],
     ledger: Ledger | None,

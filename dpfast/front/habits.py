@@ -1,0 +1,137 @@
+"""What people type out of habit, from statsmodels and scikit-learn, and what to type instead.
+
+Nothing here sees a record: what is refused is refused for a name or a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["ARGUMENTS", "NAMES", "refuse_names", "understood"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_FIT = 'dpfast.fit("y ~ x1 + x2", table, "{}", privacy=1.0)'
+_OLS, _LOGIT, _COUNTS, _ROBUST = map(
+    _FIT.format, ("least-squares", "logistic", "poisson", "log-cosh")
+)
+_QUANTILES = "dpfast.fit_quantiles(X, y, [0.1, 0.5, 0.9], privacy=1.0)"
+
+#: Names that are looked for in dpfast, and what does it.
+NAMES = {
+    **dict.fromkeys(("ols", "OLS", "LinearRegression", "linear_regression", "lm"), _OLS),
+    **dict.fromkeys(("logit", "Logit", "LogisticRegression", "logistic_regression"), _LOGIT),
+    **dict.fromkeys(("PoissonRegressor", "poisson", "poisson_regression"), _COUNTS),
+    **dict.fromkeys(("rlm", "RLM", "HuberRegressor", "TheilSenRegressor"), _ROBUST),
+    **dict.fromkeys(("glm", "GLM"), f'{_LOGIT}, or "poisson"'),
+    **dict.fromkeys(("quantreg", "QuantReg", "QuantileRegressor"), _QUANTILES),
+    **dict.fromkeys(("Ridge", "ridge"), 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1)'),
+    **dict.fromkeys(("wls", "WLS"), "dpfast.records(X, y, sample_weight=..., largest_weight=...)"),
+    "IV2SLS": 'dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)',
+    "add_constant": "nothing for it: a fit has an intercept, and X no column of ones",
+    "formula": 'dpfast.fit("y ~ x", table, privacy=1.0)',
+    "from_formula": 'dpfast.fit("y ~ x", table, privacy=1.0)',
+    "read_csv": "pandas.read_csv, or dpfast.open_parquet for what is larger than memory",
+    "Budget": "privacy=1.0 (mu), privacy=(1.0, 1e-6) (epsilon, delta), or dpfast.GDP(1.0)",
+    "epsilon": "privacy=(1.0, 1e-6): epsilon and delta",
+    "seed": "noise=dpfast.SeededNoise(0), for simulations: it voids the guarantee",
+    "StandardScaler": "nothing for it: where columns lie is bought inside the total",
+    "GridSearchCV": "dpfast.tune, which pays for what it looks at",
+    "cross_val_score": "dpfast.estimators.cross_validate, which pays for each fit and score",
+    "train_test_split": "dpfast.estimators.cross_validate, which deals folds in secret",
+    "describe": "dpfast.private_quantiles(...): looking at the data costs, too",
+    "mean": "dpfast.tables.means(...)",
+}
+
+_NOISE = "noise=dpfast.SeededNoise(0), for simulations only: a seed voids the guarantee"
+_PAIR = "privacy=(epsilon, delta), such as privacy=(1.0, 1e-6)"
+_STEPS = 'method=dpfast.optimize.Newton(steps=8), or nothing: method="auto" chooses'
+_ERRORS = "nothing for it: standard errors are those of a sandwich, the privacy noise included"
+_RIDGE = 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1) in the place of the loss'
+_RECORDS = "dpfast.records(X, y, {}) in the place of X"
+_OBJECTIVE = "dpfast.Objective(loss, {}) in the place of the loss"
+_OPEN = "dpfast.plan(n=..., p=..., mu=...) is free: it sees no data"
+
+#: Arguments that are passed, and what to pass instead.
+ARGUMENTS = {
+    "epsilon": _PAIR, "eps": _PAIR, "delta": _PAIR, "budget": _PAIR, "epsilon_delta": _PAIR,
+    "mu": "privacy=1.0: a number is mu", "rho": "privacy=dpfast.ZCDP(rho)",
+    **dict.fromkeys(("random_state", "seed", "rng", "generator"), _NOISE),
+    **dict.fromkeys(("cov_type", "cov_kwds", "use_t", "robust", "se_type"), _ERRORS),
+    **dict.fromkeys(("max_iter", "maxiter", "tol", "solver", "n_iter", "steps"), _STEPS),
+    "start_params": 'method=dpfast.optimize.Newton(start=[...])',
+    "start": 'method=dpfast.optimize.Newton(start=[...])',
+    **dict.fromkeys(("alpha", "C", "penalty", "l1_ratio", "ridge", "reg_param"), _RIDGE),
+    "fit_intercept": _OBJECTIVE.format("fit_intercept=False") + ', or "- 1" in a formula',
+    "hasconst": "nothing for it: a fit has an intercept, and X no column of ones",
+    "scale": _OBJECTIVE.format("scale=1.0"),
+    "weights": _OBJECTIVE.format("weights=dpfast.Mallows(2.0)"),
+    "family": 'the loss by name, "logistic" or "poisson"',
+    "sample_weight": _RECORDS.format("sample_weight=..., largest_weight=..."),
+    "freq_weights": _RECORDS.format("sample_weight=..., largest_weight=..."),
+    **dict.fromkeys(("groups", "group", "cluster"), _RECORDS.format("group=..., group_size=...")),
+    "offset": _RECORDS.format("offset=..."), "exposure": _RECORDS.format("offset=log(exposure)"),
+    "names": _RECORDS.format("names=[...]"), "exog_names": _RECORDS.format("names=[...]"),
+    "n_jobs": _RECORDS.format("threads=2"), "threads": _RECORDS.format("threads=2"),
+    "endog": "X first, then y", "exog": "X first, then y",
+    "data": 'the table after the formula: dpfast.fit("y ~ x", table, ...)',
+    "formula": 'the formula first: dpfast.fit("y ~ x", table, ...)',
+    "df": 'the table after the formula: dpfast.fit("y ~ x", table, ...)',
+    "missing": "nothing for it: a record with a missing value counts in n and contributes zero",
+    "bounds": "nothing for it; public ranges go into dpfast.fit_formula(..., schema=...)",
+    **dict.fromkeys(("bounds_X", "bounds_y", "data_norm", "clip", "clipping_norm", "l2_norm_clip",
+                     "max_grad_norm"),
+                    "nothing for it: no bound on the data is needed"),
+    "accountant": "ledger=dpfast.Ledger(1.0)", "standardise": "standardize=True",
+    "normalize": "standardize=True, the default", "verbose": "progress=print",
+    "disp": "progress=print",
+    "quantile": "dpfast.fit_quantiles(X, y, [0.5], privacy=1.0)", "q": 'loss=dpfast.Quantile(0.5)',
+    "tau": "loss=dpfast.Quantile(0.5)", "schema": "dpfast.fit_formula(formula, table, schema=...)",
+    "width": _OPEN, "level": "fit.conf_int(level=0.9), after the fit",
+}  # fmt: skip
+
+
+def understood(function: Function) -> Function:
+    """A function that says what to type for an argument that it does not have, or needs."""
+    taken = signature(function).parameters
+
+    @wraps(function)
+    def asked(*given: Any, **named: Any) -> Any:
+        unknown = next((name for name in named if name not in taken), None)
+        if unknown is not None:
+            hint = ARGUMENTS.get(unknown)
+            raise TypeError(
+                f"{function.__name__}() has no argument {unknown!r}"
+                + (f". Write {hint}." if hint else f"; it has {', '.join(taken)}.")
+            )
+        if "privacy" in taken and "privacy" not in named:
+            raise TypeError(
+                f"{function.__name__}() needs privacy=..., the total to spend: privacy=1.0 (mu of "
+                "Gaussian DP), privacy=(1.0, 1e-6) (epsilon and delta), or "
+                "privacy=dpfast.GDP(1.0). It is passed by name."
+            )
+        return function(*given, **named)
+
+    return asked  # type: ignore[return-value]
+
+
+def refuse_names(X: Any, y: Any) -> None:
+    """Refuse a name or a formula in the place of y, and X and y the other way round."""
+    if isinstance(y, str):
+        raise InvalidInput(
+            "the formula comes first: dpfast.fit('response ~ terms', table, privacy=...)."
+            if "~" in y
+            else "y is the response itself, not the name of a column. Write a formula, "
+            "dpfast.fit('response ~ x1 + x2', table, privacy=...), or pass table['response']."
+        )
+    ndim = [getattr(values, "ndim", None) for values in (X, y)]
+    if ndim == [1, 2]:
+        raise InvalidInput(
+            "X has one dimension and y has two: X comes first, then y. Write "
+            "dpfast.fit(X, y, ...), with X of shape (n, q) and y of shape (n,)."
+        )

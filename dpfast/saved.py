@@ -1,0 +1,219 @@
+"""A fit as JSON and back: released numbers and public facts, which predict, compare and report.
+
+No code is stored or run: the reader knows the few kinds of things a fit is made of, and refuses a
+file that it would not have written itself, character for character of what is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from dpfast.data.bought.units import Released
+from dpfast.data.coding import Coding, Main
+from dpfast.data.formula import Arithmetic
+from dpfast.data.schema import Binary, Categorical, Numeric
+from dpfast.errors import InvalidInput, described
+from dpfast.front.rows import FormulaRows, NewRows
+from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum
+from dpfast.inference.degrees import Covariance, VarianceNoise
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.natural import NaturalRows
+from dpfast.inference.results import Fit
+from dpfast.optimize.propagation import Curvature
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
+
+__all__ = ["load", "save"]
+
+#: What the first line of a file says; another version is refused by name.
+FORMAT = "dpfast fit 1"
+
+LARGEST = 100_000_000  # bytes of a file: a fit of a thousand coefficients has some tens of millions
+
+_KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
+        VarianceNoise, Curvature, NewRows, FormulaRows, NaturalRows, Coding, Main, Arithmetic,
+        Numeric, Categorical, Binary, Released,
+    )
+}  # fmt: skip
+
+#: Arguments of a fit, and where it keeps them.
+_FIT = {
+    "params": "params", "names": "names", "n_records": "n_records", "model": "model",
+    "method": "method", "privacy": "privacy", "covariance": "_covariance", "iterates": "iterates",
+    "binary_response": "_binary_response", "fit_intercept": "_fit_intercept",
+    "free_scale": "_free_scale", "rows": "_new_rows", "missing": "_missing",
+    "remarks": "_of_units", "predictor": "_predictor", "largest_mean": "_largest_mean",
+    "reads": "reads", "coded": "_coded", "scale": "_scale",
+}  # fmt: skip
+
+
+def save(fit: Fit, path: str | os.PathLike[str]) -> None:
+    """Write a fit to a file, as JSON.
+
+    Parameters
+    ----------
+    fit : Fit
+        All of it but :attr:`Fit.units`, which further fits of the same records are for.
+    path : path
+
+    Raises
+    ------
+    InvalidInput
+        If it is no fit, or holds what only its maker knows.
+
+    Privacy
+    -------
+    Released numbers and public facts: costs nothing, and no record is in the file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "fit.json")
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+    >>> dpfast.saved.save(fit, path)
+    >>> bool((dpfast.saved.load(path).conf_int() == fit.conf_int()).all())
+    True
+    """
+    if type(fit) is not Fit:
+        raise InvalidInput(f"save takes a fit of dpfast.fit; received {described(fit)}.")
+    text = json.dumps({"format": FORMAT, "fit": _plain(fit)}, allow_nan=False)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def load(path: str | os.PathLike[str]) -> Fit:
+    """The fit that :func:`save` wrote to a file.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Fit
+        Predicts, compares and reports as the fit itself.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is not, to the last number, what :func:`save` writes.
+
+    Privacy
+    -------
+    Costs nothing.
+
+    Examples
+    --------
+    >>> dpfast.saved.load("a-page.html")
+    Traceback (most recent call last):
+    FileNotFoundError: ...
+    """
+    with open(path, "rb") as file:
+        content = file.read(LARGEST + 1)
+    try:
+        told = json.loads(content[:LARGEST].decode())
+        if told["format"] != FORMAT:
+            raise ValueError
+        found = _read(told["fit"])
+        if set(told) != {"format", "fit"} or not _is_fit(found) or _plain(found) != told["fit"]:
+            raise ValueError
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
+        raise InvalidInput(
+            f"{os.fspath(path)!r} is no fit that dpfast.saved.save wrote, or one of another "
+            f"version ({FORMAT!r} is read). Save it again where it was made."
+        ) from None
+    assert isinstance(found, Fit)
+    return found
+
+
+def _is_fit(found: Any) -> bool:
+    """Whether what was read fits together."""
+    if not isinstance(found, Fit):
+        return False
+    p, names = len(found.params), found.names
+    covariance, rows = found._covariance, found._new_rows
+    return (
+        found.params.ndim == 1
+        and type(names) is tuple
+        and len(names) == p
+        and all(type(text) is str for text in (*names, found.model, found.method))
+        and type(found.n_records) is int
+        and isinstance(found.privacy, Guarantee)
+        and (covariance is None or (isinstance(covariance, Covariance) and len(covariance[0]) == p))
+        and isinstance(rows, NewRows | FormulaRows | NaturalRows)
+        and (found._coded is None or _is_fit(found._coded))
+        and bool(str(found.privacy) and found.summary())
+    )
+
+
+def _names_of(kind: Any) -> tuple[str, ...]:
+    if issubclass(kind, Budget):
+        return kind.fields
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else kind._fields
+
+
+def _plain(value: Any) -> Any:
+    """Plain values, told apart by what they are of where JSON would not."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if isinstance(value, float | np.generic):
+        number = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(number, float):
+            return number
+        return number if math.isfinite(number) else {"float": repr(number)}
+    if isinstance(value, np.ndarray):
+        return {"array": _plain(value.astype(np.float64).tolist()), "shape": list(value.shape)}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if type(value) is tuple:
+        return {"tuple": [_plain(one) for one in value]}
+    if isinstance(value, Mapping):
+        return {"map": [[_plain(key), _plain(one)] for key, one in value.items()]}
+    if type(value) is Fit:
+        inside = {name: vars(value).get(at, getattr(value, at)) for name, at in _FIT.items()}
+        return {"is": "Fit"} | {name: _plain(one) for name, one in inside.items()}
+    if _KINDS.get(type(value).__name__) is not type(value):
+        raise InvalidInput(
+            f"this fit holds {described(value)}, which only its maker knows: it cannot be saved."
+        )
+    return {"is": type(value).__name__} | {
+        name: _plain(getattr(value, name)) for name in _names_of(type(value))
+    }
+
+
+def _read(told: Any) -> Any:
+    """What plain values stand for; an error of any kind if they stand for nothing."""
+    if isinstance(told, list):
+        return [_read(one) for one in told]
+    if not isinstance(told, dict):
+        return told
+    if "float" in told:
+        return float(told["float"])
+    if "array" in told:
+        return np.array(_read(told["array"]), dtype=np.float64).reshape(told["shape"])
+    if "tuple" in told:
+        return tuple(_read(told["tuple"]))
+    if "map" in told:
+        return {_read(key): _read(one) for key, one in told["map"]}
+    inside = {name: _read(one) for name, one in told.items() if name != "is"}
+    if told["is"] == "Fit":
+        coded, scale = inside.pop("coded"), inside.pop("scale")
+        found = Fit(**inside)
+        found._coded, found._scale = coded, scale
+        return found
+    kind = _KINDS[told["is"]]
+    if tuple(inside) != _names_of(kind):
+        raise ValueError("other fields")
+    if issubclass(kind, Budget):
+        return as_budget(amount(kind, *inside.values()))
+    return kind(**inside)

@@ -1,0 +1,158 @@
+"""One call for tables: a formula without a schema, in the columns' own units."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.data.formula import coding_of_table
+from dpfast.errors import InvalidInput
+
+formulaic = pytest.importorskip("formulaic")
+pandas = pytest.importorskip("pandas")
+
+N = 3000
+LEVELS = ["east", "north", "south"]
+
+
+def table(n=N):
+    rng = np.random.default_rng(3)
+    educ, exper = rng.uniform(6.0, 20.0, n), rng.uniform(1.0, 45.0, n)
+    region = rng.choice(LEVELS, n)
+    line = 0.3 + 0.08 * educ + 0.03 * exper - 5e-4 * exper**2 + 0.2 * (region == "south")
+    wage = np.exp(line + 0.002 * educ * exper + 0.3 * rng.standard_t(5, n))
+    found = pandas.DataFrame({"wage": wage, "educ": educ, "exper": exper, "region": region})
+    return found.assign(area=pandas.Categorical(region, categories=[*LEVELS, "west"][:3]))
+
+
+TABLE = table()
+LISTED = f"C(region, levels={LEVELS!r})"
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "wage ~ educ + exper", "log(wage) ~ educ + exper + I(exper**2)", "wage ~ educ*exper - 1",
+        "wage ~ educ + area", "wage ~ educ:area + educ", "wage ~ area - 1", "wage ~ 0 + area*educ",
+        "wage ~ log(educ) + sqrt(exper) + educ:exper:area", "wage ~ I(educ/exper) + C(area)",
+    ],
+)  # fmt: skip
+def test_terms_are_those_of_formulaic(formula):
+    """Names apart, the same columns, in the columns' own units, by the full-rank rule."""
+    coding, y = coding_of_table(formula, TABLE)
+    expected = formulaic.model_matrix(
+        formula.replace("log(", "np.log(").replace("sqrt(", "np.sqrt("), TABLE, context={"np": np}
+    )
+    design = coding.design(TABLE)
+    columns = np.asarray(expected.rhs, dtype=float)
+    assert coding.fit_intercept == ("Intercept" in expected.rhs.columns)
+    theirs = columns[:, int(coding.fit_intercept) :]
+    assert design.X.shape == theirs.shape
+    np.testing.assert_allclose(np.sort(design.X, axis=1), np.sort(theirs, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(y, np.asarray(expected.lhs, dtype=float).ravel(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("formula", "columns"),
+    [
+        ("log(wage) ~ educ + exper + I(exper**2)", lambda t: [t.educ, t.exper, t.exper**2]),
+        ("log(wage) ~ educ*exper", lambda t: [t.educ, t.exper, t.educ * t.exper]),
+        (
+            f"log(wage) ~ educ + {LISTED}",
+            lambda t: [t.educ, t.region == "north", t.region == "south"],
+        ),
+        ("wage ~ log(educ) + educ", lambda t: [np.log(t.educ), t.educ]),
+    ],
+)
+def test_coefficients_are_in_natural_units(formula, columns):
+    """At a huge budget least squares is what ordinary least squares gives of the columns."""
+    X = np.column_stack([np.ones(N), *map(np.asarray, columns(TABLE))]).astype(float)
+    y = np.log(TABLE.wage) if formula.startswith("log") else TABLE.wage
+    exact = np.linalg.lstsq(X, np.asarray(y), rcond=None)[0]
+    fit = dpfast.fit(formula, TABLE, "least-squares", privacy=1e4, noise=dpfast.SeededNoise(1))
+    assert np.abs((fit.params - exact) / fit.bse).max() < 0.05
+    np.testing.assert_allclose(fit.predict(TABLE[:50]), X[:50] @ fit.params, rtol=1e-9)
+    few = pickle.loads(pickle.dumps(fit)).predict(TABLE[["region", "exper", "educ"]][:5])
+    np.testing.assert_allclose(few, X[:5] @ fit.params, rtol=1e-9)
+
+
+def test_a_formula_first_is_fit_formula():
+    formula = "log(wage) ~ educ + I(exper**2)"
+    one, two = (
+        call(formula, TABLE, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(7))
+        for call in (dpfast.fit, dpfast.fit_formula)
+    )
+    np.testing.assert_array_equal(one.params, two.params)
+    people = dpfast.records(TABLE.assign(person=np.arange(N) // 2), group="person", group_size=2)
+    assert dpfast.fit(formula, people, privacy=1.0).names == one.names
+    ledger = dpfast.Ledger((4.0, 1e-6))
+    assert dpfast.fit(formula, TABLE, privacy=(1.0, 1e-7), ledger=ledger).n_records == N
+    assert ledger.entries[0].charged == dpfast.GDP.within((1.0, 1e-7))
+
+
+def test_levels_are_public_and_never_read_from_the_values():
+    other = TABLE.copy()
+    other.loc[0, "region"] = "a secret"
+    for rows in (TABLE, other):
+        with pytest.raises(InvalidInput, match="private fact"):
+            dpfast.fit("wage ~ C(region)", rows, privacy=1.0)
+        assert coding_of_table(f"wage ~ {LISTED}", rows)[0].columns["region"].levels == tuple(
+            LEVELS
+        )
+    design = coding_of_table(f"wage ~ {LISTED}", other)[0].design(other)
+    assert np.isnan(design.X[0]).all() and np.isfinite(design.X[1:]).all()
+    # a level that nobody has is a column all the same
+    wide = TABLE.assign(area=pandas.Categorical(TABLE.region, categories=[*LEVELS, "west"]))
+    names = coding_of_table("wage ~ area", wide)[0].design(wide).names
+    assert names == ("area[north]", "area[south]", "area[west]")
+
+
+def test_values_decide_about_their_record_alone():
+    """What has no logarithm, or is no number, is missing: nothing is raised and nothing warns."""
+    bad = TABLE.copy()
+    bad.loc[:4, "wage"] = [-1.0, 0.0, np.nan, np.inf, 1e308]
+    bad.loc[5:7, "exper"] = [1e200, -np.inf, 0.0]
+    coding, y = coding_of_table("log(wage) ~ educ + I(exper**2) + I(educ/exper)", bad)
+    design = coding.design(bad)
+    assert np.isfinite(np.delete(design.X, [5, 6, 7], axis=0)).all()
+    assert not np.isfinite(y[:4]).any() and np.isfinite(y[4:]).all()
+    fit = dpfast.fit("log(wage) ~ educ + I(exper**2) + I(educ/exper)", bad, privacy=5.0)
+    assert np.isfinite(fit.params).all() and math.isfinite(fit.bse.sum())
+
+
+def test_a_schema_has_the_last_word_about_levels():
+    schema = dpfast.Schema({"wage": dpfast.Numeric(0, 50), "region": dpfast.Categorical(LEVELS)})
+    fit = dpfast.fit_formula(f"wage ~ {LISTED}", TABLE, privacy=1.0, schema=schema)
+    assert fit.names[1:] == ("region[north]", "region[south]")
+    with pytest.raises(InvalidInput, match="other levels are declared"):
+        dpfast.fit_formula("wage ~ C(region, levels=['a', 'b'])", TABLE, privacy=1.0, schema=schema)
+
+
+def test_a_path_is_read_by_its_columns(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "wages.parquet"
+    TABLE[["wage", "exper", "educ"]].to_parquet(path)
+    noise = {"privacy": 1.0, "noise": dpfast.SeededNoise(3)}
+    fit = dpfast.fit("wage ~ educ + exper - 1", path, "least-squares", **noise)
+    assert fit.names == ("educ", "exper")
+    fit = dpfast.fit("wage ~ educ + exper", str(path), "least-squares", privacy=1.0)
+    assert fit.names == ("intercept", "educ", "exper")
+    for call, told in (
+        (lambda: dpfast.fit("log(wage) ~ educ", path, privacy=1.0), "one column on its left side"),
+        (lambda: dpfast.fit("wage ~ I(educ**2)", path, privacy=1.0), "add the column to the table"),
+        (lambda: dpfast.fit("wage ~ age", path, privacy=1.0), "no single column"),
+        (
+            lambda: dpfast.fit(
+                "wage ~ educ",
+                dpfast.open_parquet(path, covariates=["educ"], response="wage"),
+                privacy=1.0,
+            ),
+            r"dpfast\.fit\(opened, loss=",
+        ),
+    ):
+        with pytest.raises(InvalidInput, match=told):
+            call()

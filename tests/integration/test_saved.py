@@ -1,0 +1,123 @@
+"""A fit that was saved is the same fit, and nothing else is read as one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InvalidInput
+from dpfast.inference.shown.transcript import transcript
+from dpfast.saved import load, save
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("formulaic")
+
+N = 2000
+RNG = np.random.default_rng(2)
+X = RNG.normal(size=(N, 2))
+Y = 1.0 + X @ [1.0, -0.5] + RNG.standard_t(5, N)
+TABLE = pandas.DataFrame({"wage": np.exp(Y / 4), "educ": X[:, 0], "exper": X[:, 1]}).assign(
+    region=np.where(X[:, 0] > 0, "north", "south")
+)
+SCHEMA = dpfast.Schema(
+    {"wage": dpfast.Numeric(0, 10), "educ": dpfast.Numeric(-3, 3),
+     "region": dpfast.Categorical(["north", "south"])}
+)  # fmt: skip
+HUBER = dpfast.Objective("huber", scale=1.0)
+
+FITS = {
+    "formula": lambda: dpfast.fit(
+        "log(wage) ~ educ*exper + C(region, levels=['north', 'south'])", TABLE, privacy=(2.0, 1e-6)
+    ),
+    "least squares": lambda: dpfast.fit(X, Y, "least-squares", privacy=1.0),
+    "table": lambda: dpfast.fit(TABLE[["educ", "exper"]], Y, "log-cosh", privacy=1.0),
+    "schema": lambda: dpfast.fit_formula(
+        "wage ~ educ + I(educ**2) + region", TABLE, HUBER, schema=SCHEMA, privacy=1.0,
+        standardize=False,
+    ),
+    "weights": lambda: dpfast.fit(
+        X, Y, dpfast.Objective("huber", scale=1.0, weights=dpfast.Mallows(2.0)), privacy=1.0
+    ),
+    "logistic": lambda: dpfast.fit(X, (Y > 1.0).astype(float), "logistic", privacy=1.0),
+    "counts": lambda: dpfast.fit(X, np.floor(np.abs(Y)), "poisson", privacy=1.0),
+    "free scale": lambda: dpfast.fit(
+        X, Y, dpfast.Objective("huber", scale=dpfast.FreeScale(0.1, 10.0)), privacy=1.0
+    ),
+    "persons": lambda: dpfast.fit(
+        dpfast.records(X, Y, group=np.arange(N) // 2, group_size=2), loss=HUBER, privacy=1.0
+    ),
+    "seeded": lambda: dpfast.fit(X, Y, HUBER, privacy=1.0, noise=dpfast.SeededNoise(1)),
+    "unbought": lambda: dpfast.fit(X, Y, HUBER, privacy=1.0, inference=False),
+    "not private": lambda: dpfast.nonprivate_fit(X, Y, HUBER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_a_loaded_fit_predicts_compares_and_reports(kind, tmp_path):
+    fit = FITS[kind]()
+    save(fit, tmp_path / "fit.json")
+    found = load(tmp_path / "fit.json")
+    assert transcript(found, 0.95) == transcript(fit, 0.95)
+    assert str(found.summary()) == str(fit.summary()) and found.to_dict() == fit.to_dict()
+    assert found.methods_text("board") == fit.methods_text("board")
+    rows = TABLE[:20] if kind in ("formula", "table", "schema") else X[:20]
+    rows = rows[["educ", "exper"]] if kind == "table" else rows
+    np.testing.assert_array_equal(found.predict(rows), fit.predict(rows))
+    np.testing.assert_array_equal(found.coded.params, fit.coded.params)
+    assert dpfast.compare(found, fit) == dpfast.compare(fit, fit)
+    if kind != "unbought":
+        np.testing.assert_array_equal(found.conf_int(), fit.conf_int())
+        np.testing.assert_array_equal(found.predict_interval(rows), fit.predict_interval(rows))
+    save(found, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "fit.json").read_bytes()
+
+
+def changed(told, place, value):
+    """A copy of what a file says with another value at a place."""
+    told = json.loads(json.dumps(told))
+    inner = told
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return told
+
+
+def test_what_was_not_written_by_save_is_refused(tmp_path):
+    path = tmp_path / "fit.json"
+    save(FITS["formula"](), path)
+    told = json.loads(path.read_text())
+    for place, value in (
+        (("format",), "dpfast fit 2"), (("more",), 1), (("fit",), None), (("fit", "is"), "GDP"),
+        (("fit", "names"), ["a"]), (("fit", "names", "tuple"), ["a"]), (("fit", "model"), 3),
+        (("fit", "more"), 1), (("fit", "n_records"), "many"), (("fit", "n_records"), 10.5),
+        (("fit", "privacy"), {"is": "GDP", "mu": 1.0}), (("fit", "privacy", "total", "mu"), -1.0),
+        (("fit", "privacy", "total", "is"), "Ledger"), (("fit", "params", "shape"), [2, 2]),
+        (("fit", "params", "array", 0), "1"), (("fit", "rows"), None),
+        (("fit", "rows", "is"), "Popen"), (("fit", "covariance", "matrix"), None),
+        (("fit", "covariance", "matrix", "array"), [[1.0]]), (("fit", "coded"), {"is": "Main"}),
+        (("fit", "privacy", "expression"), {"is": "Charge"}),
+    ):  # fmt: skip
+        path.write_text(json.dumps(changed(told, place, value)))
+        with pytest.raises(InvalidInput, match="is no fit that"):
+            load(path)
+    for content in (b"", b"{}", b"[]", b"\xff", b"[" * 100_000, b'{"format": "dpfast fit 1"}'):
+        path.write_bytes(content)
+        with pytest.raises(InvalidInput, match="is no fit that"):
+            load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none.json")
+    with pytest.raises(InvalidInput, match="save takes a fit"):
+        save(1.0, tmp_path / "one.json")
+
+
+def test_no_record_is_in_the_file(tmp_path):
+    """Its size does not depend on how many there are."""
+    sizes = []
+    for times in (1, 8):
+        fit = dpfast.fit(np.tile(X, (times, 1)), np.tile(Y, times), HUBER, privacy=1.0)
+        save(fit, tmp_path / "fit.json")
+        sizes.append((tmp_path / "fit.json").stat().st_size)
+    assert abs(sizes[1] - sizes[0]) < 2000

@@ -1,0 +1,147 @@
+"""What people type out of habit is answered with what to type instead, and costs nothing."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InvalidInput
+from dpfast.front.habits import ARGUMENTS, NAMES
+from dpfast.inference.shown.methods import CALLED
+from tests.loops import each
+from tests.test_messages import resolved
+
+pytest.importorskip("formulaic")
+pandas = pytest.importorskip("pandas")
+
+X = np.random.default_rng(0).normal(size=(400, 2))
+Y = 1.0 + X @ [1.0, -0.5] + np.cos(9.0 * X[:, 0])
+TABLE = pandas.DataFrame({"wage": np.exp(Y / 4), "educ": X[:, 0], "exper": X[:, 1]}).assign(
+    region=np.where(X[:, 0] > 0, "north", "south")
+)
+LEDGER = dpfast.Ledger(100.0)
+PAID = {"privacy": 1.0, "ledger": LEDGER}
+
+
+def fitted():
+    return dpfast.fit(X, Y, dpfast.Objective("huber", scale=1.0), privacy=2.0)
+
+
+#: A bad call, and what its answer tells people to type.
+CALLS = {
+    'fit(df, "wage")': (lambda: dpfast.fit(TABLE, "wage", **PAID), r"dpfast\.fit\('response ~ x1"),
+    'fit(df, "wage ~ educ")': (
+        lambda: dpfast.fit(TABLE, "wage ~ educ", **PAID), "formula comes first",
+    ),
+    'fit("y ~ x", df)': (lambda: dpfast.fit("wage ~ educ", TABLE), r"privacy=\(1\.0, 1e-6\)"),
+    "fit(X, y)": (lambda: dpfast.fit(X, Y), "needs privacy="),
+    'fit("y ~ x")': (lambda: dpfast.fit("wage ~ educ", **PAID), "a formula needs a table"),
+    "fit_formula(df, ...)": (
+        lambda: dpfast.fit_formula(TABLE, "wage ~ educ", **PAID), "formula comes first",
+    ),
+    "fit(y, X)": (lambda: dpfast.fit(Y, X, **PAID), "X comes first, then y"),
+    "y ~ .": (lambda: dpfast.fit("wage ~ .", TABLE, **PAID), "Write the columns"),
+    "y ~ . - x": (lambda: dpfast.fit("wage ~ . - educ", TABLE, **PAID), "Write the columns"),
+    "y = x": (lambda: dpfast.fit("wage = educ", TABLE, **PAID), "write '~' for '='"),
+    "no such column": (lambda: dpfast.fit("wage ~ age", TABLE, **PAID), "it has .*educ"),
+    "no response": (lambda: dpfast.fit("~ educ", TABLE, **PAID), "response ~ terms"),
+    "y ~ 1": (lambda: dpfast.fit("wage ~ 1", TABLE, **PAID), "no covariate"),
+    "two parts": (lambda: dpfast.fit("wage ~ educ | exper", TABLE, **PAID), "without '|'"),
+    "C of text": (
+        lambda: dpfast.fit("wage ~ C(region)", TABLE, **PAID), r"C\(region, levels=\[\.\.\.\]\)",
+    ),
+    "text": (lambda: dpfast.fit("wage ~ region", TABLE, **PAID), r"C\(\.\.\.\)"),
+    "splines": (lambda: dpfast.fit("wage ~ bs(educ, df=3)", TABLE, **PAID), "log, exp, sqrt"),
+    "scale()": (lambda: dpfast.fit("wage ~ scale(educ)", TABLE, **PAID), "log, exp, sqrt"),
+    "np.random": (lambda: dpfast.fit("wage ~ np.sum(educ)", TABLE, **PAID), "log, exp, sqrt"),
+    "x**0.5": (lambda: dpfast.fit("wage ~ I(educ**0.5)", TABLE, **PAID), "from 1 to 8"),
+    "levels=x": (
+        lambda: dpfast.fit("wage ~ C(region, levels=educ)", TABLE, **PAID), "write the levels",
+    ),
+    "a response with levels": (
+        lambda: dpfast.fit("C(region, levels=['north', 'south']) ~ educ", TABLE, **PAID), "0 and 1",
+    ),
+    "formula of bytes": (lambda: dpfast.fit_formula(b"y ~ x", TABLE, **PAID), "comes first"),
+    "privacy=0": (lambda: dpfast.fit(X, Y, privacy=0.0, ledger=LEDGER), "positive and finite"),
+    "privacy=True": (lambda: dpfast.fit(X, Y, privacy=True, ledger=LEDGER), r"\(epsilon, delta\)"),
+    'privacy="1"': (lambda: dpfast.fit(X, Y, privacy="1", ledger=LEDGER), r"\(epsilon, delta\)"),
+    "privacy=[1, 1e-6]": (
+        lambda: dpfast.fit(X, Y, privacy=[1.0, 1e-6], ledger=LEDGER), r"\(epsilon, delta\)",
+    ),
+    "delta = 1": (lambda: dpfast.fit(X, Y, privacy=(1.0, 1.0), ledger=LEDGER), r"in \(0, 1\)"),
+    "pure": (
+        lambda: dpfast.fit(X, Y, privacy=dpfast.PureDP(1.0), ledger=LEDGER), r"ApproxDP\(epsilon",
+    ),
+    "ledger=1": (lambda: dpfast.fit(X, Y, privacy=1.0, ledger=1.0), r"dpfast\.Ledger"),
+    "loss=ols": (lambda: dpfast.fit(X, Y, "ols", **PAID), "least-squares"),
+    "lists": (lambda: dpfast.fit(X, Y[:-1], **PAID), "one of both"),
+    "compare()": (lambda: dpfast.compare(), r"dpfast\.compare\(first"),
+    "compare(1)": (lambda: dpfast.compare(1.0), "compare takes fits"),
+}  # fmt: skip
+
+#: Keyword arguments of statsmodels, scikit-learn and other private libraries.
+FOREIGN = (
+    "epsilon", "delta", "cov_type", "cov_kwds", "use_t", "random_state", "seed", "max_iter",
+    "maxiter", "tol", "solver", "start_params", "alpha", "C", "penalty", "l1_ratio",
+    "fit_intercept", "hasconst", "family", "freq_weights", "sample_weight", "groups", "offset",
+    "exposure", "names", "n_jobs", "endog", "exog", "data", "formula", "missing", "bounds_X",
+    "data_norm", "accountant", "verbose", "disp", "q", "budget", "weights", "scale",
+)  # fmt: skip
+
+
+@each("name", CALLS)
+def test_each_call_says_what_to_type_and_costs_nothing(name):
+    call, told = CALLS[name]
+    with pytest.raises((InvalidInput, dpfast.DpfastError, TypeError)) as refusal:
+        call()
+    assert re.search(told, str(refusal.value), re.DOTALL), str(refusal.value)
+    assert LEDGER.entries == ()
+
+
+@each("name", FOREIGN)
+def test_each_foreign_argument_says_what_to_pass(name):
+    for function in (dpfast.fit, dpfast.fit_formula, dpfast.fit_quantiles):
+        if function is dpfast.fit_formula and name in ("data", "formula"):
+            continue
+        given = ("wage ~ educ", TABLE) if function is dpfast.fit_formula else (X, Y)
+        with pytest.raises(TypeError, match=f"has no argument '{name}'") as refusal:
+            function(*given, privacy=1.0, ledger=LEDGER, **{name: 1})
+        assert f"Write {ARGUMENTS[name]}." in str(refusal.value)
+    assert LEDGER.entries == ()
+
+
+def test_each_foreign_name_says_where_to_look():
+    for name, instead in NAMES.items():
+        with pytest.raises(AttributeError) as refusal:
+            getattr(dpfast, name)
+        assert f"Write {instead}." in str(refusal.value)
+    fit = fitted()
+    for name, instead in CALLED.items():
+        assert not hasattr(fit, name)
+        with pytest.raises(AttributeError) as refusal:
+            getattr(fit, name)
+        assert f"write {instead}." in str(refusal.value)
+
+
+def test_what_is_recommended_exists():
+    fit = fitted()
+    for text in (*NAMES.values(), *ARGUMENTS.values(), *CALLED.values()):
+        for name in re.findall(r"dpfast(?:\.\w+)+", text):
+            assert resolved(name) is not None
+        for name in re.findall(r"\bfit\.(\w+)(?!\.html)\b", text):
+            if name not in ("html", "json"):
+                assert hasattr(fit, name), name
+
+
+def test_more_than_sixty_calls_are_answered():
+    assert len(CALLS) + len(FOREIGN) + len(NAMES) + len(CALLED) > 100
+
+
+def test_a_comparison_takes_lists_and_mappings():
+    one, two = fitted(), fitted()
+    assert dpfast.compare([one, two]) == dpfast.compare(one, two)
+    named = dpfast.compare({"first": one, "second": two})
+    assert named == dpfast.compare(one, two, names=["first", "second"])
