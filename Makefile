@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The interpreters that tests start would each compile all that they import.
+unexport PYTHONDONTWRITEBYTECODE
 
 GENERATED := csrc/acquisition.c csrc/records.c csrc/linalg.c csrc/sampler.c csrc/certificates.c csrc/keys.c
 SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \

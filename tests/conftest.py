@@ -20,6 +20,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.thinned import thin
+
 try:
     import fcntl
 except ImportError:
@@ -73,7 +75,8 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Serial tests come last."""
+    """Serial tests come last; cases that are left out of the quick ones are slow."""
+    thin(items)
     items.sort(key=lambda item: item.get_closest_marker("serial") is not None)
 
 

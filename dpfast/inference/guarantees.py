@@ -444,12 +444,12 @@ class Guarantee(NamedTuple):
     def _grouped(self) -> list[tuple[str, float]]:
         """Charges alike, together, and what they bought."""
         alike: dict[str, list[float]] = {}
-        for label, amount in self.entries:
-            alike.setdefault(label, []).append(amount)
+        for label, spent in self.entries:
+            alike.setdefault(label, []).append(spent)
         found = []
-        for label, amounts in alike.items():
-            spent = math.hypot(*amounts) if self.unit == "mu" else math.fsum(amounts)
-            times = f" ({len(amounts)} times)" if len(amounts) > 1 else ""
+        for label, each in alike.items():
+            spent = math.hypot(*each) if self.unit == "mu" else math.fsum(each)
+            times = f" ({len(each)} times)" if len(each) > 1 else ""
             found.append((f"{label}{times}{BOUGHT.get(label, '')}", spent))
         return found
 

@@ -111,8 +111,12 @@ CASES = {
 #: Cases that are also tried with weak noise: a release of each kind.
 WEAKENED = {"gradient", "hessian", "majorizer", "one-minus-square: with meat", "logistic"}
 
+#: The others draw as these do, at constants each of which test_sensitivity_search attains.
+QUICK = {"gradient", "one-minus-square: with meat", "logistic"}
+ALIKE = [pytest.param(c, marks=[] if c in QUICK else [pytest.mark.slow]) for c in CASES]
 
-@pytest.mark.parametrize("case", CASES)
+
+@pytest.mark.parametrize("case", ALIKE)
 def test_releases_cost_what_they_claim(case):
     objective, budget, pair, theta = CASES[case]
 
@@ -199,7 +203,7 @@ def test_a_whole_newton_fit_with_inference_stays_below_its_claim():
         assert lower_bound(mechanism, neighbours(X, y, kind), 5_000).mu <= MU
 
 
-@pytest.mark.parametrize("sensitivity", [1, 7])
+@pytest.mark.parametrize("sensitivity", [pytest.param(1, marks=pytest.mark.slow), 7])
 def test_discrete_laplace(sensitivity):
     epsilon = 1.5
     rate = laplace_rate(sensitivity, epsilon)

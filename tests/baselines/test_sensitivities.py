@@ -429,6 +429,7 @@ def hockey_stick(gamma, q, u, v):
 
 @pytest.mark.parametrize("s", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("q", [0.02, 0.3, 1.0])
+@pytest.mark.values
 def test_b6_opposite_contributions_are_the_worst(q, s):
     rng = np.random.default_rng(0)
     for gamma in (0.5, 1.0, 1.2, 3.0, 20.0):

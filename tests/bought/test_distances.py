@@ -40,7 +40,7 @@ def test_the_worst_pair_attains_the_sensitivity_of_distances():
     assert 0.99 * distances(3) <= np.sqrt(far.max()) <= distances(3)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 5, 20])
+@pytest.mark.parametrize("columns", [1, 2, 5, pytest.param(20, marks=pytest.mark.slow)])
 def test_records_on_either_side_of_every_centre_are_as_far_apart_as_can_be(columns):
     """One record, so that all there is to see is it: random magnitudes find nothing worse."""
     rng = np.random.default_rng(columns)

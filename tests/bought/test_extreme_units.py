@@ -15,6 +15,7 @@ SCALES = (1.0, 1e-90, 1e90, dpfast.FreeScale(1e-3, 1e3), dpfast.FreeScale(1e90, 
 @pytest.mark.parametrize(
     ("power_x", "power_y"), [(0, 0), (-300, 0), (0, -300), (0, 300), (200, 200)]
 )
+@pytest.mark.values
 def test_no_released_unit_makes_a_fit_raise_or_warn(scale, power_x, power_y):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 2))

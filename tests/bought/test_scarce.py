@@ -145,6 +145,7 @@ def test_predictions_stay_within_what_was_seen():
 @pytest.mark.parametrize("loss", ["least-squares", "log-cosh"])
 @pytest.mark.parametrize("strength", [100, 200, 400, 800])
 @pytest.mark.parametrize("slope", [0.0, 0.35])
+@pytest.mark.pairs
 def test_predictions_are_hardly_worse_than_the_private_mean(loss, strength, slope):
     """Seeded, 12 runs; one covariate is zero but for a mass far out (adult's capital gains)."""
     Z, v = records(5000, 6, slope)

@@ -293,6 +293,7 @@ def test_random_blocks_stay_on_the_workers_and_go_with_the_fit(cluster):
         raise AssertionError("records of random blocks are left on the cluster")
 
 
+@pytest.mark.slow
 def test_a_worker_killed_while_records_are_collected_changes_nothing(cluster, tmp_path):
     """Its chunks are dealt again from the same keys."""
     marker = tmp_path / "died"

@@ -292,9 +292,29 @@ def test_every_function_of_records_is_swept():
     assert missing <= {"fit_formula", "baselines.dp_sgd"}  # their extras may be absent
 
 
-@each("kind", FRAMES)
-@pytest.mark.parametrize("name", EVERY)
-def test_a_cell_of_a_frame(name, kind):
+#: Functions with every other kind in turn, and in the slow tests each with each.
+HALVES = [
+    pytest.param(
+        name,
+        half,
+        marks=[pytest.mark.slow] if name in SLOW or (k + half) % 2 else [],
+        id=f"{name}-{half}",
+    )
+    for k, name in enumerate(MATRICES)
+    for half in (0, 1)
+]
+
+
+@pytest.mark.parametrize(("name", "half"), HALVES)
+def test_a_cell_of_a_frame(name, half):
+    @each("kind", list(FRAMES)[half::2])
+    def says_nothing(kind):
+        a_cell_of_a_frame(name, kind)
+
+    says_nothing()
+
+
+def a_cell_of_a_frame(name, kind):
     make, cells = FRAMES[kind]
     both = [dict(zip("Xy", of_names(make(cells(c))), strict=True)) for c in (False, True)]
     first, second = [of_function(name, data) for data in both]
@@ -302,9 +322,16 @@ def test_a_cell_of_a_frame(name, kind):
     assert_expected(name, kind, first[0])
 
 
-@each("kind", STORED)
-@pytest.mark.parametrize("name", EVERY)
-def test_a_cell_of_stored_records(name, kind, tmp_path):
+@pytest.mark.parametrize(("name", "half"), HALVES)
+def test_a_cell_of_stored_records(name, half, tmp_path):
+    @each("kind", list(STORED)[half::2])
+    def says_nothing(kind):
+        a_cell_of_stored_records(name, kind, tmp_path)
+
+    says_nothing()
+
+
+def a_cell_of_stored_records(name, kind, tmp_path):
     both = [dict(zip("Xy", STORED[kind](tmp_path, rows(c)), strict=True)) for c in (0.5, np.nan)]
     first, second = [of_function(name, data) for data in both]
     assert first == second

@@ -446,7 +446,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 @pytest.mark.parametrize(
-    "method", ["dpfast.optimize.Newton(steps=2)", "dpfast.optimize.AdaptiveNewton()"]
+    "method",
+    [
+        "dpfast.optimize.Newton(steps=2)",
+        pytest.param("dpfast.optimize.AdaptiveNewton()", marks=pytest.mark.slow),
+    ],
 )
 def test_peak_memory_is_that_of_a_few_blocks(tmp_path, method):
     """2M records of 12 numbers: 201 MB as float64, of which less than 100 may be in memory.

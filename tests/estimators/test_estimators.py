@@ -90,6 +90,7 @@ def failures(kind, **options):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.one_in(2)
 def test_scikit_learn_finds_nothing_it_did_not_expect(kind):
     expected = EXPECTED | (OF_BOUNDS if kind is DPLinearRegression else {})
     failed, checks = failures(kind, expected_failed_checks=expected)
@@ -97,6 +98,7 @@ def test_scikit_learn_finds_nothing_it_did_not_expect(kind):
     assert checks > 40
 
 
+@pytest.mark.slow
 def test_no_expected_failure_is_stale():
     """A check that passes for all estimators needs no excuse."""
     needed = [failures(kind)[0] for kind in ESTIMATORS]
@@ -250,6 +252,7 @@ def test_names_and_parameters_survive_a_pipeline():
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.one_in(2)
 def test_a_fit_and_a_score_pass_record_and_replay(kind):
     """Whatever is published differs through noisy answers only."""
     rng = np.random.default_rng(12)

@@ -170,19 +170,32 @@ def test_every_meta_estimator_of_this_version_has_a_verdict():
     assert len(META) > 25
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", sorted(PAID & set(META)))
+#: Each with one change in turn, and each with all in the slow tests.
+TURNS = [
+    pytest.param(name, change, marks=[] if k % len(CHANGES) == turn else [pytest.mark.slow])
+    for k, name in enumerate(sorted(PAID & set(META)))
+    for turn, change in enumerate(CHANGES)
+]
+
+
+@pytest.mark.parametrize(("name", "change"), TURNS)
 def test_what_only_hands_records_on_is_paid_for(name, change):
     assert leaks(name, change) == ()
 
 
-@pytest.mark.parametrize("name", sorted(UNPAID & set(META)))
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] if name == "TunedThresholdClassifierCV" else [])
+    for name in sorted(UNPAID & set(META))
+])  # fmt: skip
 def test_what_computes_from_exact_records_is_not_private(name):
     """The noise of a fit may hide it in one run, as where a label stays on its side."""
     assert any(leaks(name, change) for _ in range(10) for change in ("far away", "not finite"))
 
 
-@pytest.mark.parametrize("name", sorted(OF_LABELS & set(META)))
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] if name == "BaggingClassifier" else [])
+    for name in sorted(OF_LABELS & set(META))
+])  # fmt: skip
 def test_what_finds_classes_in_the_labels_hands_out_that_one_occurs(name):
     assert leaks(name, "another class")
     assert leaks(name, "far away") == () or name == "OneVsOneClassifier"

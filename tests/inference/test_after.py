@@ -149,6 +149,7 @@ def drawn(correlation, degrees, level, n=400_000):
 
 @pytest.mark.parametrize("degrees", [np.inf, 7.0])
 @pytest.mark.parametrize("k", [2, 3, 8])
+@pytest.mark.values
 def test_the_largest_statistic_has_its_quantile(k, degrees):
     rng = np.random.default_rng(k)
     rows = rng.normal(size=(k, max(2, k - 2)))  # of lower rank where k > 2

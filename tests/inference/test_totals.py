@@ -86,9 +86,9 @@ def selections() -> Iterator[tuple[str, Any]]:
         )  # fmt: skip
 
 
-def registered() -> Iterator[tuple[str, Any]]:
-    """The calls of the audit's registry."""
-    for number, example in enumerate(examples()):
+def registered(turn: int) -> Iterator[tuple[str, Any]]:
+    """One in three of the calls of the audit's registry."""
+    for number, example in list(enumerate(examples()))[turn::3]:
         n = FEW if any(word in example.name for word in SEARCHES) else N
         data = X[:n].copy(), (BINARY if example.binary else Y)[:n].copy()
         name = f"{number} {example.name.rsplit('.', 1)[-1]}, {example.label}"
@@ -213,8 +213,9 @@ def sweep(monkeypatch: pytest.MonkeyPatch, named: Iterable[tuple[str, Any]]) -> 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_every_result_of_the_registry_is_accounted_for_and_every_draw_is_paid(monkeypatch):
-    assert sweep(monkeypatch, registered()) > 250
+@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2)]])
+def test_every_result_of_the_registry_is_accounted_for_and_every_draw_is_paid(monkeypatch, turn):
+    assert sweep(monkeypatch, registered(turn)) > 80
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -193,6 +193,7 @@ def parquet(folder, **columns):
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
 @pytest.mark.parametrize("kind", ["CSR", "memmap", "float32", "memmap y", "Parquet", "cached"])
+@pytest.mark.values
 def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch):
     """The same estimate, up to the order of additions, and in random blocks."""
     monkeypatch.setattr("dpfast.data.streams.BLOCK_BYTES", 1 << 13)
@@ -224,6 +225,7 @@ def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
 @pytest.mark.parametrize("kind", ["arrays", "frame", "series"])
+@pytest.mark.values
 def test_records_on_a_cluster(kind, loss):
     """Joined where they are: the same sums, and in random blocks."""
     da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")

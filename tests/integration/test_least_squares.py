@@ -50,7 +50,7 @@ def test_it_is_near_ordinary_least_squares():
     assert 0.98 < np.median(widths) < 1.2
 
 
-@pytest.mark.parametrize("mu", [0.5, 2.0])
+@pytest.mark.parametrize("mu", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_intervals_cover(mu):
     """300 tables, 1,500 intervals at 95%: above .92 unless coverage is below .945 (one table's
     five are nearly independent; 1e-6: 4.75 standard deviations of .0056); .88 would fail it by as

@@ -17,6 +17,9 @@ WEIGHTS = (BOUNDED, MALLOWS, CLIP, MALLOWS_LINEAR)
 CAPS = [(4.0, 3.0), (4.0, 10.0), (0.3, 1.5), (50.0, 20.0)]  # largest mean, largest residual
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=records._available_isas(), autouse=True)
 def isa(request):
     records._set_isa(request.param)

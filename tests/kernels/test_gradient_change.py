@@ -18,6 +18,9 @@ LOSSES = sorted(twins.CLASSES)
 BOUNDED, MALLOWS, CLIP, SCHWEPPE, LINEAR = range(5)
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=records._available_isas(), autouse=True)
 def isa(request):
     records._set_isa(request.param)

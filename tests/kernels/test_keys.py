@@ -71,6 +71,7 @@ def test_cells_agree_with_the_twin(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("centre", [0.0, -1.0, 1.7e9, LARGEST])
 @pytest.mark.parametrize("nearest", [2.0**-1022, 3e-9, 0.7, 1e300])
+@pytest.mark.pairs
 def test_distances_agree_with_the_twin(layout, centre, nearest):
     """Up to one in the last place of what an entry adds, which is 2^-19 of it."""
     X, y = table(layout)
@@ -105,6 +106,7 @@ def test_an_entry_is_in_the_cells_of_its_distance():
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("half", [1e-290, 1e-3, 0.7, 3e5, 1e300])
+@pytest.mark.pairs
 def test_moments_agree_with_the_twin(layout, half):
     X, y = table(layout)
     q = X.shape[1]

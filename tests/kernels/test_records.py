@@ -23,6 +23,9 @@ PAIRS = [(loss, w) for loss in LOSSES for w in WEIGHTS if (loss, w) != (LOGISTIC
 WANTS = [1, 2, 3, 4, 5, 6, 7, 34, 35, 39]
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=records._available_isas(), autouse=True)
 def isa(request):
     records._set_isa(request.param)

@@ -34,6 +34,9 @@ from tests.twins.records import GRADIENT, HESSIAN, MAJORIZER, MEAT
 LARGEST = 2.5
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=records._available_isas(), autouse=True)
 def isa(request):
     records._set_isa(request.param)

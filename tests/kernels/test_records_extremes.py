@@ -22,6 +22,9 @@ WIDTHS = [3, 13, 30, 90]
 U = 2.0**-53
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=records._available_isas(), autouse=True)
 def isa(request):
     records._set_isa(request.param)

@@ -11,6 +11,9 @@ PAIRS = [(0, 0), (1, 1), (2, 2), (3, 1), (4, 3), (0, 4), (10, 1)]  # loss and we
 HAVE_HESSIAN = {(0, 0), (1, 1), (3, 1), (4, 3)}
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=records._available_isas(), autouse=True)
 def isa(request):
     records._set_isa(request.param)

@@ -22,6 +22,9 @@ CHI = {HUBER: 0.5, LOG_COSH: math.log(2.0), PSEUDO_HUBER: 1.0}
 CORNER = {HUBER: 1.0, LOG_COSH: 0.4392288, PSEUDO_HUBER: 2.0 / 3.0**1.5}
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=records._available_isas(), autouse=True)
 def isa(request):
     records._set_isa(request.param)

@@ -38,6 +38,9 @@ EDGES = np.exp2(np.arange(-12, 40) / 2.0)
 SIZES = [(1, 1), (7, 2), (300, 3), (515, 19), (333, 23), (200, 24), (150, 40), (40, 100)]
 
 
+pytestmark = pytest.mark.one_source
+
+
 @pytest.fixture(params=kernels._available_isas())
 def isa(request):
     kernels._set_isa(request.param)

@@ -51,7 +51,7 @@ def of_a_block(address, n_outputs):
     "psi",
     [
         closing_over(0.1),
-        closing_over(0.7),
+        pytest.param(closing_over(0.7), marks=pytest.mark.slow),
         numba.njit(closing_over(0.1)),
         lambda r: math.gamma(1.5 + 0.4 * math.tanh(r)),
         lambda r: 2.0 * np.exp(-abs(r)),

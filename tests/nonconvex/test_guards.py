@@ -65,6 +65,7 @@ def test_with_the_right_constants_nothing_is_handed_over():
         pytest.param(KL(30.0, 4.0), marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.one_in(2)
 def test_wrong_constants_cost_no_more_than_half_of_the_budget(method, kl):
     """Mean over 4 seeds against adaptive descent with half the budget, and far below the start's.
 

@@ -166,6 +166,7 @@ def test_the_choice_among_iterates():
     assert np.abs(drawn.params - TRUTH).max() < 0.4
 
 
+@pytest.mark.slow
 def test_a_per_record_objective_has_names_and_no_prediction():
     def gradients(theta, X, y):
         return (X @ theta - y)[:, None] * X
@@ -268,6 +269,7 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
     ],
 )
 @pytest.mark.parametrize("rho", [1e-9, 1e-6, 1e-3, 50.0])
+@pytest.mark.values
 def test_no_budget_ends_a_run_early(method, kl, rho):
     """Amounts too small for a release are not asked for."""
     result = dpfast.minimize(

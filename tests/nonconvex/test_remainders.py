@@ -90,6 +90,7 @@ def test_k8_a_run_costs_its_gradients_lengths_and_remainders(privacy):
     assert sum(Fraction(mu) ** 2 for mu in asked) <= Fraction(0.121) * limit
 
 
+@pytest.mark.slow
 def test_a_clip_is_raised_where_what_it_takes_away_matters_and_nowhere_else():
     """Skewed lengths: a bias of .1 at a noise of .001.  Records in opposite pairs: none.
 

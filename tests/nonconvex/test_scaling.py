@@ -43,6 +43,7 @@ def mean_excess(condition, scaling):
     return np.mean(found)
 
 
+@pytest.mark.slow
 def test_it_pays_where_coordinates_are_unequal():
     assert mean_excess(100.0, "coordinates") < 0.7 * mean_excess(100.0, None)
 
@@ -63,6 +64,7 @@ def test_other_scalings_are_refused_by_name():
     assert "scaling='coordinates'" in repr(Adaptive(scaling="coordinates"))
 
 
+@pytest.mark.slow
 def test_a_clip_that_fell_out_of_sight_is_said():
     """Rare labels at a small budget: the lengths cannot say that the long gradients are gone."""
     rng = np.random.default_rng(5)

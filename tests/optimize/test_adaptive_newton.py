@@ -181,6 +181,7 @@ def test_progress_ends_with_all_steps_done():
     ("loss", "scale"), [("log-cosh", 1.0), ("logistic", None), ("huber", FREE), ("log-cosh", FREE)]
 )
 @pytest.mark.parametrize("kind", ["antipodal", "huge", "nan"])
+@pytest.mark.values
 def test_nothing_but_the_answers_decides(loss, scale, blocks, kind):
     """Steps, budgets and the number of answers follow from released numbers alone."""
     X, y, _ = draw(400, p=3, loss=loss)

@@ -71,6 +71,7 @@ def test_majorised_directions_come_home_from_a_far_start():
     assert np.linalg.norm(fit.params - exact.params) < 0.2
 
 
+@pytest.mark.slow
 def test_privacy_noise_is_in_the_intervals():
     """Errors about the exact fit, in units of the privacy part of the standard error.
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -26,6 +27,7 @@ def pictures():
     spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.imports = cache(module.imports)  # of which every picture asks again
     return module
 
 

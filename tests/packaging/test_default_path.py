@@ -77,15 +77,48 @@ MODULES, LINES = 77, 8_540
 DECIDING = ("optimize.road", "regression", "models", "inference.degrees")
 
 
+#: Children of one interpreter that has not seen dpfast, only what takes long to load.
+CHILDREN = """
+import os, sys
+import numpy, scipy.special
+for code in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        exec(code, {"__name__": "fit"})
+        sys.stdout.flush()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit("a fit failed")
+    print("end of a fit", flush=True)
+"""
+
+
+def of_fits(*codes: str) -> list[dict[str, Path]]:
+    """Modules of this library in interpreters that made one fit each."""
+    command = [sys.executable, "-W", "error", "-c", CHILDREN, *codes]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    found = []
+    for told in run.stdout.split("end of a fit\n")[:-1]:
+        pairs = [line.split(maxsplit=1) for line in told.splitlines()]
+        found.append({name: Path(file) for name, file in pairs})
+    assert len(found) == len(codes)
+    return found
+
+
 @cache
+def all_loaded() -> dict[str, dict[str, Path]]:
+    """Those of a default fit, and of one by a method of the papers."""
+    explicit = FIT.format(loss="log-cosh").replace("privacy=1.0", 'privacy=1.0, method="newton"')
+    fits = of_fits(*(FIT.format(loss=loss) for loss in LOSSES), explicit)
+    return dict(zip((*LOSSES, "explicit"), fits, strict=True))
+
+
 def loaded(loss: str) -> dict[str, Path]:
-    """Modules of this library in an interpreter that made one default fit."""
-    command = [sys.executable, "-W", "error", "-c", FIT.format(loss=loss)]
-    run = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    pairs = [line.split(maxsplit=1) for line in run.stdout.splitlines()]
-    return {name: Path(file) for name, file in pairs}
+    return all_loaded()[loss]
 
 
+@cache
 def tree_and_lines(path: Path) -> tuple[ast.Module, int]:
     """Lines that are neither blank nor comment nor docstring; of compiled modules none."""
     if path.suffix != ".py":
@@ -157,10 +190,7 @@ def test_what_a_default_fit_loads_only_falls(capsys):
 
 def test_explicit_choices_load_what_they_name():
     """So that the list above is no list of modules that nobody has any more."""
-    code = FIT.format(loss="log-cosh").replace("privacy=1.0", 'privacy=1.0, method="newton"')
-    command = [sys.executable, "-W", "error", "-c", code]
-    run = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    names = {line.split(maxsplit=1)[0] for line in run.stdout.splitlines()}
+    names = set(loaded("explicit"))
     papers = {"dpfast.optimize.newton", "dpfast.regression.walk", "dpfast.inference.sandwich"}
     assert papers <= names
     for name in OLD:

@@ -36,7 +36,14 @@ def code(name):
     return blocks(name, r"(?:python|\{code-cell\}(?:\n:tags:[^\n]*)?)")
 
 
-@pytest.mark.parametrize("name", sorted({name for name in PAGES if code(name)} - ELSEWHERE))
+#: Take longest, of what other tests run, too.
+SLOW = {"papers.md", "tutorials/tuning.md"}
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name in sorted({name for name in PAGES if code(name)} - ELSEWHERE)
+])  # fmt: skip
 def test_every_block_of_code_runs(name, tmp_path, monkeypatch):
     text = "\n".join(code(name))
     for word, module in NEEDED.items():

@@ -39,7 +39,10 @@ def test_every_script_is_swept_and_listed():
 
 
 @pytest.mark.filterwarnings("ignore::dpfast.errors.SimulationWarning")
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] if name == "tune_boosting.py" else [])
+    for name in SCRIPTS
+])  # fmt: skip
 def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
     """Noise is genuine, and what is looked for does not depend on it."""
     monkeypatch.chdir(tmp_path)

@@ -155,6 +155,7 @@ CONTENTS = {
 @pytest.mark.parametrize(
     "suffix", [".csv", ".csv.gz", ".npz", ".parquet", ".feather", ".arrow", ""]
 )
+@pytest.mark.values
 def test_files_that_are_something_else(folder, capsys, content, suffix):
     if suffix in (".parquet", ".feather", ".arrow"):
         pytest.importorskip("pyarrow")

@@ -56,8 +56,8 @@ def test_every_cell_is_there_and_more_privacy_needs_more_records():
     ("name", "p", "epsilon"),
     [
         ("log-cosh, ratio", 2, 0.1),  # a forecast
-        ("logistic, ratio", 10, 0.1),
-        ("log-cosh, ratio", 2, 5.0),  # measured
+        pytest.param("logistic, ratio", 10, 0.1, marks=pytest.mark.slow),
+        pytest.param("log-cosh, ratio", 2, 5.0, marks=pytest.mark.slow),  # measured
         ("log-cosh, width", 5, 2.0),
     ],
 )

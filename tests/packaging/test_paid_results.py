@@ -148,6 +148,7 @@ def closed_pipe():
 
 @pytest.mark.parametrize("out", [[], ["--out", "fit.json"], ["--json"]], ids=["", "out", "json"])
 @pytest.mark.parametrize("where", ["closed pipe", "full device"])
+@pytest.mark.values
 def test_what_cannot_be_printed_is_kept(folder, out, where):
     stdout = closed_pipe() if where == "closed pipe" else os.open("/dev/full", os.O_WRONLY)
     try:

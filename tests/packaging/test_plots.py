@@ -195,7 +195,9 @@ def test_few_and_many_coefficients_keep_apart(p):
     assert all(tick == round(tick) for tick in axes.get_xticks())
 
 
-@pytest.mark.parametrize("n", [100, 10_000, 3_000_000])
+@pytest.mark.parametrize(
+    "n", [10_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (100, 3_000_000))]
+)
 def test_the_ticks_of_a_plan_can_be_read(n):
     figure = plots.plan_plot(
         dpfast.plan(n=n, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))

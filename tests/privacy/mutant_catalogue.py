@@ -5666,7 +5666,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         KEYS,
         KEY_TESTS,
         "                    if key >= first and cell < _CELLS:",
-        "                    if key < first:\n                        table[w, 0] += complete[i]\n                    elif cell < _CELLS:",
+        "                    if key < first:\n                        table[0, w, 0] += complete[i]\n                    elif cell < _CELLS:",
     ),
     plant(
         "moments-of-complete-records",

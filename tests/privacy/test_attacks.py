@@ -159,6 +159,7 @@ def pair_distance(loss, weighting, q, intercept, quantity, theta):
 @pytest.mark.parametrize("weighting", ["bounded", "mallows", "clip"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.pairs
 def test_c13_mean_score(loss, weighting, q):
     bound = R if weighting == "clip" else PSI_MAX[loss] * R
     found = search(
@@ -199,6 +200,7 @@ def test_c14_mean_hessian(loss, weighting, p):
 @pytest.mark.parametrize("weighting", ["bounded", "mallows", "clip"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.pairs
 def test_c14_mean_meat(loss, weighting, p):
     bound = R**2 if weighting == "clip" else (PSI_MAX[loss] * R) ** 2
     theta = np.zeros(p)

@@ -168,6 +168,7 @@ def test_c37_joint_release(loss, majorize):
 
 @pytest.mark.parametrize("majorize", [False, True])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.values
 def test_c34_to_c37_of_a_constant_and_its_scale(loss, majorize):
     """No covariates and R = 1: all pairs of 2,001 residuals, and records that are missing."""
     model = Objective(loss, Mallows(1.0), 0, free_scale=FreeScale(1e-3, 1e3))

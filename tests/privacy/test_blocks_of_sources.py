@@ -177,6 +177,7 @@ def test_c55_slots_of_keys_are_the_same_on_every_pass(monkeypatch, tmp_path, sou
 @EVERY
 @ROOM
 @pytest.mark.parametrize("ahead", [0, 40])
+@pytest.mark.pairs
 def test_c55_every_record_is_in_one_block(tmp_path, monkeypatch, source, kept, ahead):
     """Blocks of all slots add up to the table; a row that is read twice or left out shows."""
     X, y = table()
@@ -191,6 +192,7 @@ def test_c55_every_record_is_in_one_block(tmp_path, monkeypatch, source, kept, a
 
 @EVERY
 @ROOM
+@pytest.mark.values
 def test_c55_a_record_of_any_source_moves_one_block_by_at_most_the_sensitivity(
     tmp_path, monkeypatch, source, kept
 ):
@@ -445,6 +447,7 @@ def test_nothing_is_kept_when_a_fit_is_over(tmp_path, source, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["antipodal", "huge", "nan"])
 @pytest.mark.parametrize("source", [of_memmap, of_compressed_rows, of_parquet])
+@pytest.mark.values
 def test_replay_follows_blocks_of_every_source(tmp_path, source, kind):
     X, y = table()
     pair = neighbours(X[1000:1600], y[1000:1600], kind)

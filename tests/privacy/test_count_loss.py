@@ -116,6 +116,7 @@ def test_c76_scores_and_matrices(loss, weighting):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("weighting", [Mallows, Bounded])
+@pytest.mark.values
 def test_c76_scores_beside_an_intercept(loss, weighting):
     """Scores of one sign face few opposite rows: the diameter of the proof, never more than 2 B."""
     radius = 1.7

@@ -142,6 +142,7 @@ STARTS = [
 
 @pytest.mark.parametrize("weighting", [Schweppe(1.7), MallowsLinear(1.7)], ids=repr)
 @pytest.mark.parametrize("loss", [*LOSSES, Huber(1.3)], ids=repr)
+@pytest.mark.values
 def test_c30_scores_and_matrices_of_the_new_weights(loss, weighting):
     objective = Objective(loss, weighting, 2, scale=0.8, fit_intercept=False)
     kernel = RecordKernel(*objective.kernel_arguments())
@@ -172,6 +173,7 @@ def test_c30_first_power_has_no_curvature_bound():
 @pytest.mark.parametrize("weighting", [Schweppe(1.7), Mallows(1.7), Bounded(1.7)], ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("majorize", [False, True])
+@pytest.mark.pairs
 def test_c29_c30_joint_release_of_compiled_records(loss, weighting, majorize):
     """Gradient, curvature and meat at one parameter, in units of their noise.
 

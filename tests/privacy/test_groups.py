@@ -156,6 +156,7 @@ def test_standard_errors_of_a_default_fit_are_those_of_clusters():
     assert ((found > 0.75) & (found < 1.35)).all()  # four standard deviations of 60 runs
 
 
+@pytest.mark.slow
 def test_intervals_allow_for_rows_that_go_together():
     """Persons with random effects, four rows each, covariates of the person: the worst case.
 

@@ -80,6 +80,7 @@ def test_neither_part_of_a_pair_can_be_exceeded_by_a_quantum(epsilon, delta):
 
 @pytest.mark.parametrize("shape", ["uniform", "geometric", "mixed", "random"])
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 7, 10, 100, 1000])
+@pytest.mark.values
 def test_many_schedules_stay_within_their_total(shape, n_steps):
     """Shares as the optimisers make them, with and without the margin that absorbs rounding."""
     rng = np.random.default_rng(n_steps)

@@ -19,6 +19,7 @@ import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler
 from dpfast.privacy import EntropyNoise, NoiseSource, SeededNoise
+from tests.test_architecture import tree_of
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 
@@ -220,7 +221,7 @@ def test_only_the_noise_module_draws_randomness():
     for path in sorted(package.rglob("*.py")):
         if path == package / "privacy" / "noise.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name.split(".")[0] for alias in node.names]

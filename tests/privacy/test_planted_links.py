@@ -23,6 +23,7 @@ from dpfast.bayesopt import Tuner
 from dpfast.cli import demo
 from dpfast.cli.output import PaidResult
 from dpfast.errors import DpfastError, InvalidInput
+from tests.test_architecture import tree_of
 
 pytest.importorskip("fcntl")
 
@@ -87,7 +88,7 @@ def functions_that_write():
         where = path.relative_to(ROOT).as_posix()
         if where.startswith("datasets/_build"):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         spans = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and writes(n)):
             inside = [f for f in spans if f.lineno <= call.lineno <= f.end_lineno]

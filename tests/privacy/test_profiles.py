@@ -39,6 +39,7 @@ CASES = [
 
 @pytest.mark.parametrize("kind", [gaussian_profile, laplace_profile])
 @pytest.mark.parametrize(("epsilon", "shift", "ratio"), CASES)
+@pytest.mark.one_in(3)
 def test_c26_c27_profiles_are_the_integrals(kind, epsilon, shift, ratio):
     ours = float(np.ravel(kind(np.array([epsilon]), shift, ratio))[0])
     exact = integrated(kind, epsilon, shift, ratio)
@@ -67,6 +68,7 @@ def test_c26_c27_the_worst_case_is_at_an_end(kind):
 @pytest.mark.parametrize("kind", [gaussian_profile, laplace_profile])
 @pytest.mark.parametrize("laplace_epsilon", [0.05, 0.5, 2.0])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.pairs
 def test_c28_mixture_is_the_integral_and_never_below_it(kind, laplace_epsilon, epsilon):
     profile = worst_profile(kind, 0.4, 0.95, 1.05)
     e1 = laplace_epsilon

@@ -117,6 +117,7 @@ def test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget(name
 
 
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.one_in(2)
 def test_several_losses_share_a_beginning_and_no_more(name):
     setting = Setting(LOSSES[name], None, True)
     for seed in range(20):

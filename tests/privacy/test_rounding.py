@@ -178,7 +178,10 @@ def test_claim_c19_grid_and_slack_together_stay_within_the_joint_cost():
 MARGINS = {6: MARGIN_6, 30: MARGIN_30, 500: MARGIN_500, 8000: MARGIN_8000}
 
 
-@pytest.mark.parametrize(("count", "margin"), MARGINS.items())
+@pytest.mark.parametrize(("count", "margin"), [
+    pytest.param(count, margin, marks=[pytest.mark.slow] if count == 8000 else [])
+    for count, margin in MARGINS.items()
+])  # fmt: skip
 def test_a_margin_covers_the_roundings_in_its_name(count, margin):
     """Every rounding the wrong way, the one of the margin itself included; then real products."""
     unit, share = Fraction(UNIT_ROUNDOFF), Fraction(margin)

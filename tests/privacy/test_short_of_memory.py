@@ -180,6 +180,7 @@ def check(found):
 
 
 @linux
+@pytest.mark.slow
 def test_some_registered_calls_short_of_memory():
     check(swept(REGISTERED, 2000, 40, 8, 160))
 

@@ -30,6 +30,7 @@ def test_the_method_is_named_and_its_error_forecast():
         assert f"method '{plan.method}'" in str(plan)
 
 
+@pytest.mark.slow
 def test_beyond_the_rows_that_are_simulated_noise_falls_with_n(monkeypatch):
     monkeypatch.setattr("dpfast.release.forecast.MOST_ROWS", 20_000)
     small, large = planned(20_000), planned(200_000)
@@ -66,6 +67,7 @@ def test_every_domain_has_rows(domain):
     assert 0.0 < found.error < np.inf and found.sampling_error > 0.0
 
 
+@pytest.mark.slow
 def test_the_range_ends_where_columns_vary_with_all_and_a_tenth_of_the_width():
     """Its ends agree with calls on such columns."""
     n, runs = 30_000, 40

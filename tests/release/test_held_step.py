@@ -121,7 +121,9 @@ def test_the_noise_of_a_held_step_is_that_of_its_bound():
     assert np.std(found) == pytest.approx(math.sqrt(2.0) * 2.0 * BOUND / 50, rel=0.08)
 
 
-@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic"])
+@pytest.mark.parametrize("loss", [
+    "least-squares", *(pytest.param(k, marks=pytest.mark.slow) for k in ("log-cosh", "logistic"))
+])  # fmt: skip
 def test_steps_of_raw_columns_are_nearer_than_fits(loss):
     X, y = sample(20_000)
     if loss == "logistic":

@@ -285,6 +285,7 @@ def corners(domain, binary, rng):
 
 @pytest.mark.parametrize(("loss", "scale"), [(LOSS, 1.0), (Logistic(), None)], ids=repr)
 @pytest.mark.parametrize("domain", [Box(1.0), *DOMAINS[-2:], LpBall(1.0, 2.0)], ids=repr)
+@pytest.mark.values
 def test_one_record_moves_the_value_by_at_most_its_step(domain, loss, scale):
     """R31: the worst pair of replaced records on each of several data sets, then a climb from it.
 

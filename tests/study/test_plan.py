@@ -91,7 +91,7 @@ def test_sampling_weights_are_forecast_by_their_design_effect():
         mu=0.3 * effect * mean / largest,
         loss=dpfast.Objective("log-cosh", scale=1.0),
     )
-    assert np.median(widest) == pytest.approx(expected.width, rel=0.07)
+    assert np.median(widest) == pytest.approx(expected.width, rel=0.1)
 
 
 def test_of_one_slope_the_widest_is_its_own_width():

@@ -24,9 +24,8 @@ def complete(X, y):
     return Z[np.isfinite(Z).all(axis=1)]
 
 
-def below(X, y, column, key):
-    """How many complete records have an entry whose key is below this one."""
-    entries = np.sort(complete(X, y)[:, column])
+def below(entries, key):
+    """How many of these sorted entries have a key below this one."""
     if key > (2047 << 52) - 1:
         return len(entries)
     if key <= -(2047 << 52):
@@ -38,9 +37,10 @@ def below(X, y, column, key):
 
 def key_cells(X, y, columns, starts, shifts):
     counts = np.empty((len(columns), 4096), dtype=np.int64)
+    Z = np.sort(complete(X, y), axis=0)
     for w, (column, start, shift) in enumerate(zip(columns, starts, shifts, strict=True)):
         edges = [int(start) + (cell << int(shift)) for cell in range(4097)]
-        counts[w] = np.diff([below(X, y, int(column), edge) for edge in edges])
+        counts[w] = np.diff([below(Z[:, column], edge) for edge in edges])
     return counts
 
 
