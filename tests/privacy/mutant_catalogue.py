@@ -1212,8 +1212,8 @@ MONEY = (
         "threads charge without a lock",
         LEDGER,
         LEDGER_TESTS,
-        "        with self._lock:\n            self._spent, line =",
-        "        if self._lock:\n            self._spent, line =",
+        "        with self._lock:\n            _refuse_again(",
+        "        if self._lock:\n            _refuse_again(",
     ),
     plant(
         "file-ledger-without-lock",
