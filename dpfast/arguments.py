@@ -6,6 +6,8 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,9 +17,8 @@ from dpfast.errors import InvalidInput, described
 
 __all__ = [
     "LARGEST_WHOLE", "check_constant", "detached", "file_path", "flag", "function", "number_in",
-    "one_of",
-    "positive", "real_array", "real_number", "refuse_own_class", "suggested", "text_names",
-    "whole_number",
+    "one_of", "positive", "real_array", "real_number", "refuse_names", "refuse_own_class",
+    "suggested", "text_names", "understood", "whole_number",
 ]  # fmt: skip
 
 FLOAT64 = np.dtype(np.float64)
@@ -29,6 +30,7 @@ LARGEST_WHOLE = 2**53
 CONSTANT_RANGE = (1e-100, 1e100)
 
 Thing = TypeVar("Thing")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def real_array(value: Any, name: str) -> NDArray[np.float64]:
@@ -212,3 +214,46 @@ def check_constant(value: object, name: str, meaning: str) -> float:
             "Pass a positive, finite public number."
         )
     return number
+
+
+def understood(function: Function) -> Function:
+    """A function that says what to type for an argument that it does not have, or needs."""
+    taken = signature(function).parameters
+
+    @wraps(function)
+    def asked(*given: Any, **named: Any) -> Any:
+        unknown = next((name for name in named if name not in taken), None)
+        if unknown is not None:
+            from dpfast.front.habits import ARGUMENTS  # only who asks for what there is not
+
+            hint = ARGUMENTS.get(unknown)
+            raise TypeError(
+                f"{function.__name__}() has no argument {unknown!r}"
+                + (f". Write {hint}." if hint else f"; it has {', '.join(taken)}.")
+            )
+        if "privacy" in taken and "privacy" not in named:
+            raise TypeError(
+                f"{function.__name__}() needs privacy=..., the total to spend: privacy=1.0 (mu of "
+                "Gaussian DP), privacy=(1.0, 1e-6) (epsilon and delta), or "
+                "privacy=dpfast.GDP(1.0). It is passed by name."
+            )
+        return function(*given, **named)
+
+    return asked  # type: ignore[return-value]
+
+
+def refuse_names(X: Any, y: Any) -> None:
+    """Refuse a name or a formula in the place of y, and X and y the other way round."""
+    if isinstance(y, str) and not hasattr(X, "__dask_graph__"):  # these name their columns
+        raise InvalidInput(
+            "the formula comes first: dpfast.fit('response ~ terms', table, privacy=...)."
+            if "~" in y
+            else "y is the response itself, not the name of a column. Write a formula, "
+            "dpfast.fit('response ~ x1 + x2', table, privacy=...), or pass table['response']."
+        )
+    ndim = [getattr(values, "ndim", None) for values in (X, y)]
+    if ndim == [1, 2]:
+        raise InvalidInput(
+            "X has one dimension and y has two: X comes first, then y. Write "
+            "dpfast.fit(X, y, ...), with X of shape (n, q) and y of shape (n,)."
+        )

@@ -12,7 +12,7 @@ from dpfast.audit.playback import replay
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.errors import InvalidInput, described
-from dpfast.models import Mallows, Objective
+from dpfast.models import Mallows, Objective, resolve_loss
 from dpfast.privacy.budget import GDP, ZCDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
@@ -91,7 +91,7 @@ def examples() -> Iterator[Example]:
     }
     theta = np.array([0.2, -0.4, 0.3])
     for loss in ("huber", "log-cosh", "logistic"):
-        binary = loss == "logistic"
+        binary = resolve_loss(loss).binary_response
         weighted = Objective(loss, Mallows(1.5), 2, scale=None if binary else 0.8)
         for label, budget in budgets.items():
 

@@ -1,20 +1,8 @@
-"""What people type out of habit, from statsmodels and scikit-learn, and what to type instead.
-
-Nothing here sees a record: what is refused is refused for a name or a type.
-"""
+"""Names and arguments from statsmodels and scikit-learn, and what to type instead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from inspect import signature
-from typing import Any, TypeVar
-
-from dpfast.errors import InvalidInput
-
-__all__ = ["ARGUMENTS", "NAMES", "refuse_names", "understood"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+__all__ = ["ARGUMENTS", "NAMES"]
 
 _FIT = 'dpfast.fit("y ~ x1 + x2", table, "{}", privacy=1.0)'
 _OLS, _LOGIT, _COUNTS, _ROBUST = map(
@@ -94,44 +82,3 @@ ARGUMENTS = {
     "tau": "loss=dpfast.Quantile(0.5)", "schema": "dpfast.fit_formula(formula, table, schema=...)",
     "width": _OPEN, "level": "fit.conf_int(level=0.9), after the fit",
 }  # fmt: skip
-
-
-def understood(function: Function) -> Function:
-    """A function that says what to type for an argument that it does not have, or needs."""
-    taken = signature(function).parameters
-
-    @wraps(function)
-    def asked(*given: Any, **named: Any) -> Any:
-        unknown = next((name for name in named if name not in taken), None)
-        if unknown is not None:
-            hint = ARGUMENTS.get(unknown)
-            raise TypeError(
-                f"{function.__name__}() has no argument {unknown!r}"
-                + (f". Write {hint}." if hint else f"; it has {', '.join(taken)}.")
-            )
-        if "privacy" in taken and "privacy" not in named:
-            raise TypeError(
-                f"{function.__name__}() needs privacy=..., the total to spend: privacy=1.0 (mu of "
-                "Gaussian DP), privacy=(1.0, 1e-6) (epsilon and delta), or "
-                "privacy=dpfast.GDP(1.0). It is passed by name."
-            )
-        return function(*given, **named)
-
-    return asked  # type: ignore[return-value]
-
-
-def refuse_names(X: Any, y: Any) -> None:
-    """Refuse a name or a formula in the place of y, and X and y the other way round."""
-    if isinstance(y, str):
-        raise InvalidInput(
-            "the formula comes first: dpfast.fit('response ~ terms', table, privacy=...)."
-            if "~" in y
-            else "y is the response itself, not the name of a column. Write a formula, "
-            "dpfast.fit('response ~ x1 + x2', table, privacy=...), or pass table['response']."
-        )
-    ndim = [getattr(values, "ndim", None) for values in (X, y)]
-    if ndim == [1, 2]:
-        raise InvalidInput(
-            "X has one dimension and y has two: X comes first, then y. Write "
-            "dpfast.fit(X, y, ...), with X of shape (n, q) and y of shape (n,)."
-        )

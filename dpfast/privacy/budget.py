@@ -435,7 +435,7 @@ class ZCDP(Budget):
         >>> round(dpfast.ZCDP.within(dpfast.ApproxDP(1.0, 1e-6)).rho, 5)
         0.02436
         """
-        budget = as_budget(budget)
+        spoken, budget = budget, as_budget(budget)
         if isinstance(budget, ZCDP):
             return budget
         if isinstance(budget, ApproxDP):
@@ -453,7 +453,7 @@ class ZCDP(Budget):
                     high = middle
             return ZCDP(low)
         raise UnsupportedConversion(
-            f"zCDP noise cannot honour {described(budget)}: zCDP implies neither GDP nor pure DP. "
+            f"zCDP noise cannot honour {described(spoken)}: zCDP implies neither GDP nor pure DP. "
             "Pass ApproxDP(epsilon, delta) or ZCDP(rho)."
         )
 

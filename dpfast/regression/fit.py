@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpfast.arguments import flag
+from dpfast.arguments import flag, refuse_names, understood
 from dpfast.data.source import EVERYTHING, source_of
-from dpfast.front.habits import refuse_names, understood
 from dpfast.front.request import Request, rows_unseen, warn_of_weak
 from dpfast.inference.results import Fit
 from dpfast.models.names import offset_joins_predictor

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from dpfast.arguments import understood
 from dpfast.data.columns import column
 from dpfast.data.formula import coding_from_formula, coding_of_table, columns_of_formula
 from dpfast.data.records import Records
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, described
-from dpfast.front.habits import understood
 from dpfast.front.request import rows_unseen
 from dpfast.front.rows import FormulaRows
 from dpfast.inference.results import Fit

@@ -94,18 +94,18 @@ def certify(
     'Certificate'
     """
     which = one_of(which, WHICH, "which")
-    privacy = as_budget(privacy)
+    spoken, privacy = privacy, as_budget(privacy)
     both, share = which == "both", number_in(failure, "failure", "(0, 1)")
     kind = kind_of(certificate, *["largest eigenvalue"] * both)
     if not both and not isinstance(privacy, PureDP):
         raise InvalidBudget(
             "a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received "
-            f"{described(privacy)}."
+            f"{described(spoken)}."
         )
     if both and not isinstance(privacy, ApproxDP):
         raise InvalidBudget(
             "the largest eigenvalue is released by way of a bound of the smallest, which may "
-            f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
+            f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(spoken)}."
         )
     assert isinstance(privacy, PureDP | ApproxDP)
     request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)

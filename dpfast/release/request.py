@@ -44,17 +44,17 @@ ROW_SLACK = 1.0 + 1e-12
 
 def approximate(privacy: Budget) -> ApproxDP:
     """The total as (epsilon, delta); these releases have no Gaussian-DP guarantee."""
-    privacy = as_budget(privacy)
+    spoken, privacy = privacy, as_budget(privacy)
     if not isinstance(privacy, ApproxDP):
         pair = (
             f"{privacy.as_approx(USUAL_DELTA)!r}, which {privacy!r} implies"
-            if isinstance(privacy, (GDP, ZCDP))
+            if isinstance(spoken, (GDP, ZCDP))
             else "dpfast.ApproxDP(epsilon, delta)"
         )
         raise InvalidBudget(
             "a release by test and release has an (epsilon, delta) guarantee: the test may fail "
             "with a small probability, beyond which nothing is promised, as GDP, zCDP and pure DP "
-            f"would. Pass privacy={pair}; received {described(privacy)}."
+            f"would. Pass privacy={pair}; received {described(spoken)}."
         )
     return privacy
 

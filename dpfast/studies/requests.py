@@ -24,6 +24,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Loss
 from dpfast.models.names import every_kind, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
+from dpfast.privacy.conversions import written
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.subgroups import LOSSES
 
@@ -351,8 +352,8 @@ def _no_number(text: str) -> Any:
 def part_of(total: Budget, share: float) -> Budget:
     """A share of a total: of ``mu^2`` in Gaussian DP, so that it is ``mu sqrt(share)``; of rho.
 
-    A share is the decimal number that it is written as, and the amount is the largest float that is
-    no more than it: ten tenths are the total, and never more.
+    A share is the decimal that it is written as, and the amount the largest number whose own
+    decimal, which a ledger adds up (claim C86), is no more: ten tenths are the total, never more.
 
     Examples
     --------
@@ -361,11 +362,11 @@ def part_of(total: Budget, share: float) -> Budget:
     GDP(mu=1.0)
     """
     (whole,), power = total.values(), 2 if isinstance(total, GDP) else 1
-    most = Fraction(repr(float(share))) * Fraction(whole) ** power
+    most = Fraction(*written(float(share))) * Fraction(*written(whole)) ** power
     found = whole * float(share) ** (1.0 / power)
-    while Fraction(found) ** power > most:
+    while Fraction(*written(found)) ** power > most:
         found = math.nextafter(found, 0.0)
-    while Fraction(above := math.nextafter(found, math.inf)) ** power <= most:
+    while Fraction(*written(above := math.nextafter(found, math.inf))) ** power <= most:
         found = above
     return amount(type(total), found)
 

@@ -76,7 +76,7 @@ def test_k9_wrong_points_are_refused_before_the_charge():
 
 @pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.5), dpfast.GDP(1.0), dpfast.ApproxDP(2.0, 1e-5)])
 def test_k9_a_run_pays_for_its_check_within_the_total(privacy):
-    """Exactly, in rational arithmetic on the floats that were charged."""
+    """Exactly, in rational arithmetic on the decimals that were charged."""
     X = 0.1 * RNG.normal(size=(2000, 2))
     mine = own(vectorized=True)
     for objective, method in ((mine, "auto"), ("tukey", "auto"), ("tukey", "proximal")):
@@ -88,9 +88,9 @@ def test_k9_a_run_pays_for_its_check_within_the_total(privacy):
         labels = [label for label, _ in result.privacy.entries]
         assert labels.count("loss change") == 1
         assert labels[-1] == "loss change"
-        paid = [Fraction(mu) ** 2 for _, mu in result.privacy.entries]
+        paid = [Fraction(repr(mu)) ** 2 for _, mu in result.privacy.entries]
         total = result.privacy.total
-        limit = 2 * Fraction(total.rho) if hasattr(total, "rho") else Fraction(total.mu) ** 2
+        limit = 2 * Fraction(repr(total.rho)) if hasattr(total, "rho") else Fraction(repr(total.mu)) ** 2
         assert sum(paid) <= limit
         assert Fraction(0.00999) * limit <= paid[-1] <= Fraction(0.010001) * limit
 

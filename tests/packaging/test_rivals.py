@@ -71,7 +71,7 @@ def test_packages_that_are_installed_are_measured_and_others_left_out(logistic):
         if importlib.util.find_spec(needed):
             assert packages.measured(task, np.inf, label, rival, 1).distance < 0.02
     row = packages.measured(task, 10.0, "ours", packages.ours, 2)
-    assert row.distance < 1.0 and 0.9 < row.width < 1.5
+    assert row.distance < 1.0 and 0.8 < row.width < 1.5
     head, _, line = packages.report([row])
     assert line.count("|") == head.count("|")
     assert {needed for needed, _ in packages.PRIVATE.values()} >= {"opendp", "opacus"}

@@ -226,6 +226,8 @@ READERS = (
     "regression/nonprivate.py",
     "regression/exact.py",
     "front/request.py",  # a Design's X, on its way to the records
+    "regression/formula.py",  # the same
+    "studies/quotes.py",  # of a public table
     "tables/subgroups.py",  # a Design's X, on its way to the records
     "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",

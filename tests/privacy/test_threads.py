@@ -53,8 +53,8 @@ def slow_arithmetic(monkeypatch):
     """Between what a ledger computes and what it writes down, everybody else has a turn."""
     compute = dpfast.Ledger._after
 
-    def after(self, spent, cost, entry):
-        result = compute(self, spent, cost, entry)
+    def after(self, spent, charges):
+        result = compute(self, spent, charges)
         time.sleep(1e-4)
         return result
 

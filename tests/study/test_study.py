@@ -86,8 +86,9 @@ def test_shares_never_add_up_to_more_and_waste_nothing(total, parts, kind):
     for _ in range(min(parts, round(1 / share))):
         ledger.charge(part_of(ledger.total, share), "one")
     (value,), power = part_of(ledger.total, share).values(), 2 if kind is dpfast.GDP else 1
-    exact = Fraction(str(share)) * Fraction(total) ** power
-    assert Fraction(value) ** power <= exact < Fraction(math.nextafter(value, math.inf)) ** power
+    exact = Fraction(str(share)) * Fraction(repr(float(total))) ** power
+    above = math.nextafter(value, math.inf)
+    assert Fraction(repr(value)) ** power <= exact < Fraction(repr(above)) ** power
 
 
 def test_ten_tenths_are_ten():
@@ -259,9 +260,9 @@ def test_widths_prices_and_records_agree():
         assert other.width <= 1.01 * row.width
         slack = 0.1 if row.request["analysis"] in ("fit", "counts") else 0.3  # a few simulations
         assert other.spend.mu == pytest.approx(row.spend.mu, rel=slack), row.request
-    spent = sum(Fraction(row.spend.mu) ** 2 for row in second.rows)
-    assert Fraction(math.nextafter(second.needed.mu, 0.0)) ** 2 < spent
-    assert spent <= Fraction(second.needed.mu) ** 2
+    spent = sum(Fraction(repr(row.spend.mu)) ** 2 for row in second.rows)
+    assert Fraction(repr(math.nextafter(second.needed.mu, 0.0))) ** 2 < spent
+    assert spent <= Fraction(repr(second.needed.mu)) ** 2
     both = [r | {"share": 0.14} for r in wanted if r["analysis"] in ("fit", "means")]
     found = planning(n=7).plan(both, records=True)
     assert found.n == pytest.approx(5000, rel=0.1)

@@ -311,10 +311,8 @@ def budgets(
     left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
     counted = STEPS - EARLY
     shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
-    return Budgets(
-        *[mu * share**0.5 for share in part],
-        steps=tuple([mu * math.sqrt(left * share) for share in shares]),
-    )
+    steps = tuple([mu * math.sqrt(left * share) for share in shares])
+    return Budgets(*[mu * share**0.5 for share in part], steps=steps)
 
 
 class Begun(NamedTuple):
@@ -562,12 +560,7 @@ def _pilot(
 
 
 def _round(
-    rows: Rows,
-    at: At,
-    one: Array | None,
-    setting: Setting,
-    budget: Budgets,
-    asked: list[Asked],
+    rows: Rows, at: At, one: Array | None, setting: Setting, budget: Budgets, asked: list[Asked]
 ) -> tuple[Array, bool]:
     """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
     there was nothing but noise to go by.
