@@ -429,7 +429,8 @@ def road(
         told_by, budget = rows, budgets(n, p, mu, setting, done, paid, again=True)
         lengths = seen_lengths(rows, FINE, budget.histogram, broad, "curvature")
         longest = longest_radius(n, p, budget.matrix) * unit
-    radius = min(longest, lengths.best_radius(p, unit**2, GRAM_NOISE / longest**2))
+    # the largest eigenvalue of noise is twice what it does to a direction
+    radius = min(longest, lengths.best_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
     gram = _over(told_by.gram(radius, budget.matrix, broad), times)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
