@@ -183,7 +183,7 @@ def __getattr__(name: str) -> object:
         return import_module(f"dpfast.{name}")
     home = _HOMES.get(name)
     if home is None:
-        from dpfast.front.habits import NAMES
+        from dpfast.habits import NAMES
 
         hint = f" Write {NAMES[name]}." if name in NAMES else _elsewhere(name)
         raise AttributeError(f"module 'dpfast' has no attribute {name!r}.{hint}")

@@ -224,7 +224,7 @@ def understood(function: Function) -> Function:
     def asked(*given: Any, **named: Any) -> Any:
         unknown = next((name for name in named if name not in taken), None)
         if unknown is not None:
-            from dpfast.front.habits import ARGUMENTS  # only who asks for what there is not
+            from dpfast.habits import ARGUMENTS  # only who asks for what there is not
 
             hint = ARGUMENTS.get(unknown)
             raise TypeError(

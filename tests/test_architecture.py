@@ -28,7 +28,8 @@ BASE = {"errors", "arguments", "kernels", "models", "data", "privacy", "curator"
 ALLOWED = {
     "rooms": set(),
     "errors": set(),
-    "arguments": {"errors"},
+    "arguments": {"errors", "habits"},
+    "habits": set(),
     "kernels": {"errors"},
     "models": {"errors", "arguments", "kernels"},
     "data": {"errors", "arguments", "kernels"},

@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.front.habits import ARGUMENTS, NAMES
+from dpfast.habits import ARGUMENTS, NAMES
 from dpfast.inference.shown.methods import CALLED
 from tests.loops import each
 from tests.test_messages import resolved

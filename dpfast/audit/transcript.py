@@ -233,11 +233,11 @@ def _charges_observed(notify: Callable[[Ledger, Any, str, str], None]) -> Iterat
         original = Ledger.charge
         mine = OBSERVER.get()
 
-        def charge(self: Ledger, spend: Any, label: str) -> None:
+        def charge(self: Ledger, spend: Any, label: str, *, once: str = "") -> None:
             if OBSERVER.get() is not mine:
-                return original(self, spend, label)
+                return original(self, spend, label, once=once)
             try:
-                original(self, spend, label)
+                original(self, spend, label, once=once)
             except Exception as error:
                 notify(self, spend, label, f"refused with {type(error).__name__}")
                 raise

@@ -189,7 +189,7 @@ def constant_term(curator: Curator, scale: float | FreeScale | None) -> Curator:
     Its answers charge the same ledger, with the sensitivities of an objective of one parameter.
     """
     if curator._responses is None:
-        records = curator._records
+        records: Any = curator._records
         if records.means:
             curator._responses = records.without_covariates()
         else:

@@ -196,9 +196,8 @@ class Whitened:
         else:
             records, units = uncoded(records)
             counts = records.total(compiled(view, units).counts, edges, curator._threads)
-        question = (receipt.query, mu, edges, what, None if at is None else at.theta)
-        if along is not None:
-            question = (*question, along)
+        theta, beside = None if at is None else at.theta, () if along is None else (along,)
+        question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
 
     def mean_along(
@@ -230,7 +229,7 @@ class Whitened:
         count = int(self._curator._records.total(_sum_held, direction, bound, view)[0])
         question = (receipt.query, mu, at.theta, direction, bound)
         found = hand_out_count(self._curator._noise, question, receipt, count, rate)
-        return found / HELD_CELLS / self.n * bound
+        return float(found / HELD_CELLS / self.n * bound)
 
     def refuse(
         self,

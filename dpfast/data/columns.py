@@ -160,7 +160,7 @@ def public_levels(values: Any) -> list[Any] | None:
 
     They are public as the type is: whoever made it of the cells has read them.
     """
-    kind = getattr(values, "dtype", None)
+    kind: Any = getattr(values, "dtype", None)
     if type(kind).__name__ not in ("CategoricalDtype", "Enum"):
         return None
     return [getattr(level, "item", lambda level=level: level)() for level in kind.categories]

@@ -180,7 +180,7 @@ class KeepingPaid:
 
 def _reserved(found: object) -> str:
     """What was charged and went to no mechanism, where a result knows it."""
-    privacy = getattr(found, "privacy", None)
+    privacy: Any = getattr(found, "privacy", None)
     left = getattr(privacy, "unspent", None)
     if left is None or not any(
         a > LITTLE * b for a, b in zip(left.values(), privacy.total.values(), strict=True)

@@ -472,7 +472,8 @@ class Purchase:
             *_remarks(unseen, response_seen),
         )
         pairs = [(location.centre, location.spread) for location in found]
-        units = Units(*np.array(pairs[:q]).reshape(q, 2).T.copy(), pairs[q])
+        centres, spreads = np.array(pairs[:q]).reshape(q, 2).T.copy()
+        units = Units(centres, spreads, pairs[q])
         coding = released_coding(
             units,
             np.array([_held(location) for location in found[:q]]).reshape(q, 2),

@@ -211,7 +211,7 @@ def plan_release(
         exact = fitted(X, asked.ridge)
         target, errors, announced = direction @ exact.params, [], []
         for seed in range(runs):
-            found = release_functional(
+            found: Any = release_functional(
                 X, y, loss, direction, privacy=total, domain=domain, method=method,
                 noise=SeededNoise(seed),
             )  # fmt: skip

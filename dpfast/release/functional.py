@@ -269,7 +269,8 @@ def _refuse_without_domain(method: str, loss: Any, inference: Any) -> None:
 
 def _without_certificate(asked: Question, method: str) -> FunctionalRelease:
     """By the mechanism that public numbers choose, or the one asked for; charged at once."""
-    request, rows = asked.request, asked.rows
+    request: Any = asked.request
+    rows = asked.rows
     chosen = route(method, request, asked.main, len(rows))
     way = planned_route(chosen, request, asked.main, rows, asked.total)
     whole = asked.total
@@ -309,7 +310,8 @@ def _with_certificate(
     asked: Question, settings: Certified
 ) -> FunctionalRelease | ParameterRelease | NotCertified:
     """By test and release: with one certificate, or with those of both eigenvalues."""
-    request, rows, total = asked.request, asked.rows, asked.total
+    request: Any = asked.request
+    rows, total = asked.rows, asked.total
     certificate, noise_law, share, fallback, max_noise, twice = settings
     twice, noise_law = flag(twice, "paper"), one_of(noise_law, ("auto", *LAWS), "noise_law")
     limit = None if max_noise is None else number_in(max_noise, "max_noise", "(0, inf]")

@@ -17,6 +17,7 @@ from dpfast.optimize.planning import choose_method
 from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.protocol import Method, answers_only, own_noise, planned, public_copy
 from dpfast.optimize.trajectory import Trajectory, with_ridge
+from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
 
@@ -49,6 +50,7 @@ def plan_run(
 
     The last answer has a Hessian: without ``inference`` it is bought where steps have none.
     """
+    assert isinstance(ledger.total, GDP)
     curator, mu = request.curator(ledger), ledger.total.mu
     objective = curator.objective
     if not objective.has_curvature:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -232,7 +232,7 @@ def _without_domain(
             found = planned.run(0, [], None)
             natural = request.natural()
             coded = rows @ natural.matrix
-            outside = np.zeros(count, dtype=bool)
+            outside: Any = np.zeros(count, dtype=bool)
             if planned.kept is not None:  # no spread was seen of the others
                 outside = (coded @ (np.eye(coded.shape[1]) - planned.kept @ planned.kept.T)).any(1)
                 coded = coded @ planned.kept

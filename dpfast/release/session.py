@@ -219,7 +219,8 @@ class Session:
         objective, total = self.request.objective(), GDP.within(self.terms.budget).mu
         sensitivity = mean_score(objective.score_diameter, self.request.n)
         score = gaussian_scale(sensitivity, total, self.request.dimension)
-        return score * np.linalg.norm(self.directions, axis=1)
+        assert self.directions is not None
+        return np.asarray(score * np.linalg.norm(self.directions, axis=1))
 
     def _allows(self, l0: float, largest: float | None = None) -> bool:
         if self.terms.what != "functional":
@@ -257,6 +258,7 @@ class Session:
             needed = self._smallest(lambda bound: self._allows(bound, condition * bound))
             ridge = self._smallest(lambda bound: self._allows(bound, largest + bound))
         tail = terms.tail()
+        assert self._count is not None
         # the released count is within this of the exact one in nine of ten cases
         off = tail_count(terms.count_epsilon, 0.05)
         records, fewest, most = (

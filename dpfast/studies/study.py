@@ -357,7 +357,7 @@ class _Purse(Ledger):
         super().__init__(request.spend)
         self._whole, self._mark = whole, request.mark
 
-    def charge(self, spend: Budget | float, label: str, *, once: str = "") -> None:
+    def charge(self, spend: Any, label: str, *, once: str = "") -> None:
         super().charge(spend, label)
         self._whole.charge(spend, label, once=self._mark)
 

@@ -133,7 +133,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
     "dpfast.front.request": "checks arguments; audited within each baseline",
     "dpfast.saved": "writes and reads results; no records",
-    "dpfast.front.habits": "says what to type; looks at names and types alone",
+    "dpfast.habits": "says what to type; looks at names and types alone",
     "dpfast.front.targets": "checks arguments; audited within what asks for gradients",
     "dpfast.regression.walk.Walks": "fits by a method, audited within fit and fit_quantiles",
     "dpfast.front.rows": "reads the new rows of a prediction, by public facts about the fit's",

@@ -128,10 +128,14 @@ def test_k7_a_run_costs_its_gradients_and_its_lengths(privacy):
     assert labels.count("gradient") == result.rounds[-1]["steps"]
     spent = sum(Fraction(repr(mu)) ** 2 for _, mu in result.privacy.entries)
     total = result.privacy.total
-    limit = 2 * Fraction(repr(total.rho)) if hasattr(total, "rho") else Fraction(repr(total.mu)) ** 2
+    limit = (
+        2 * Fraction(repr(total.rho)) if hasattr(total, "rho") else Fraction(repr(total.mu)) ** 2
+    )
     assert Fraction(1 - 1e-6) * limit <= spent <= limit
     on_lengths = sum(
-        Fraction(repr(mu)) ** 2 for label, mu in result.privacy.entries if label == "gradient lengths"
+        Fraction(repr(mu)) ** 2
+        for label, mu in result.privacy.entries
+        if label == "gradient lengths"
     )
     assert on_lengths <= Fraction(0.081) * limit
 

@@ -90,7 +90,11 @@ def test_k9_a_run_pays_for_its_check_within_the_total(privacy):
         assert labels[-1] == "loss change"
         paid = [Fraction(repr(mu)) ** 2 for _, mu in result.privacy.entries]
         total = result.privacy.total
-        limit = 2 * Fraction(repr(total.rho)) if hasattr(total, "rho") else Fraction(repr(total.mu)) ** 2
+        limit = (
+            2 * Fraction(repr(total.rho))
+            if hasattr(total, "rho")
+            else Fraction(repr(total.mu)) ** 2
+        )
         assert sum(paid) <= limit
         assert Fraction(0.00999) * limit <= paid[-1] <= Fraction(0.010001) * limit
 

@@ -84,7 +84,9 @@ def test_k8_a_run_costs_its_gradients_lengths_and_remainders(privacy):
     assert labels.count("gradient") == result.rounds[-1]["steps"]
     spent = sum(Fraction(repr(mu)) ** 2 for _, mu in result.privacy.entries)
     total = result.privacy.total
-    limit = 2 * Fraction(repr(total.rho)) if hasattr(total, "rho") else Fraction(repr(total.mu)) ** 2
+    limit = (
+        2 * Fraction(repr(total.rho)) if hasattr(total, "rho") else Fraction(repr(total.mu)) ** 2
+    )
     assert Fraction(1 - 1e-6) * limit <= spent <= limit
     asked = [mu for label, mu in result.privacy.entries if label == "gradient remainder"]
     assert sum(Fraction(repr(mu)) ** 2 for mu in asked) <= Fraction(0.121) * limit

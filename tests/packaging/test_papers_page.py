@@ -43,7 +43,8 @@ NAMES = {
     "optimize.damping.Backtracking",
     2: "optimize.Spider optimize.Proximal optimize.NoisyDescent optimize.Adaptive nonconvex.KL "
     "nonconvex.estimate_kl minimize",
-    3: "models.SmoothAbsolute release.certify release_parameter release_functional release.TestAndRelease "
+    3: "models.SmoothAbsolute release.certify release_parameter release_functional "
+    "release.TestAndRelease "
     "baselines.objective_perturbation",
     4: "tune bayesopt.Tuner bayesopt.AdaGrad bayesopt.GradientInformation "
     "baselines.noisy_descent baselines.global_search baselines.random_search "

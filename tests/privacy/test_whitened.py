@@ -115,7 +115,9 @@ def test_c80_weights_and_offsets_move_one_count(beside):
         cells = tops_of_cells(1)[:-1]
         for what in QUANTITIES[1:]:
             move = worst(
-                lambda rows, what=what, name=name: rows.lengths(cells, 0.1, point(name), what),
+                lambda rows, what=what, name=name, cells=cells: rows.lengths(
+                    cells, 0.1, point(name), what
+                ),
                 PAIRS[::3],
                 beside=beside,
             )

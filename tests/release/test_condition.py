@@ -177,9 +177,13 @@ def test_certify_bounds_the_condition_number():
         assert 1.0 <= found.condition_number < 4.0 * exact.largest / exact.eigenvalue
     assert found.privacy.delta == 1e-7
     assert found.failure == 2e-7
-    few = flat(dpfast.release.certify)(X[:50], y[:50], LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), **options)
+    few = flat(dpfast.release.certify)(
+        X[:50], y[:50], LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), **options
+    )
     assert few.largest_bound is None and few.condition_number is None
     with pytest.raises(dpfast.errors.InvalidBudget, match="ApproxDP"):
         flat(dpfast.release.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options)
     with pytest.raises(dpfast.InvalidInput, match="which must be"):
-        flat(dpfast.release.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"which": "no"}))
+        flat(dpfast.release.certify)(
+            X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"which": "no"})
+        )

@@ -329,7 +329,9 @@ def test_options_are_checked_before_anything_is_spent():
         with pytest.raises(dpfast.InvalidInput, match=r"direction|coefficient"):
             certified_functional(X, y, LOSS, direction, **good)
     with pytest.raises(dpfast.errors.InvalidBudget, match="PureDP"):
-        dpfast.release.certify(X, y, dpfast.Objective(LOSS, scale=1.0), privacy=BUDGET, domain=Box(1.0))
+        dpfast.release.certify(
+            X, y, dpfast.Objective(LOSS, scale=1.0), privacy=BUDGET, domain=Box(1.0)
+        )
 
 
 @pytest.mark.parametrize("certificate", ["global", "recursive"])
@@ -341,7 +343,9 @@ def test_either_certificate_leads_to_a_release(certificate):
     assert certificate in found.method
     assert flat(dpfast.release_parameter)(X, y, LOSS, privacy=BUDGET, **options).certified
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._found().eigenvalue
-    bound = flat(dpfast.release.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options).lower_bound
+    bound = flat(dpfast.release.certify)(
+        X, y, LOSS, privacy=dpfast.PureDP(1.0), **options
+    ).lower_bound
     assert 0.5 * exact < bound <= exact
     with pytest.raises(dpfast.InvalidInput, match="certificate must be"):
         flat(dpfast.release.certify)(

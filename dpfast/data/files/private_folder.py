@@ -61,7 +61,7 @@ def for_owner_alone(path: str | Path) -> BinaryIO:
     A link and a file with a second name are refused: the other end may be anywhere.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | NO_LINKS
-    file = open(os.open(path, flags, 0o600), "r+b", buffering=0)
+    file = open(os.open(path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115 - handed on
     try:
         status = os.fstat(file.fileno())
         _check_ours(status, stat.S_IFREG, OPEN_TO_OTHERS)

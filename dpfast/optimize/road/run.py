@@ -312,7 +312,8 @@ def budgets(
     counted = STEPS - EARLY
     shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
     steps = tuple([mu * math.sqrt(left * share) for share in shares])
-    return Budgets(*[mu * share**0.5 for share in part], steps=steps)
+    matrix, vector, histogram = [mu * share**0.5 for share in part]
+    return Budgets(matrix, vector, histogram, steps)
 
 
 class Begun(NamedTuple):
@@ -398,8 +399,7 @@ def road(
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
     rounds: list[Asked] = []
-    done, arrived = 0, False
-    few_rows, rough = rows, loss
+    done, arrived, few_rows, rough = 0, False, rows, loss
     if setting.rough and clear:  # a direction that hardly any records tell is that of too few
         few_rows, rough = rows.few(), setting.rough
     while done < most and not arrived:
@@ -447,7 +447,8 @@ def road(
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
-        held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
+        unwhiten = np.asarray(np.linalg.inv(whiten), np.float64)
+        held = Held(Discount(at, radius, power, unwhiten)) if power else FREE
     scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
@@ -480,13 +481,12 @@ def road(
         1.0 / (1.0 + beyond),
         report,
     )
-    mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
+    mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)
+    unmapping = steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back
     held = held.mapped(steep_along)
-    floor = floor_of(gram) / typical
-    known = np.clip(
-        (values - 2.0 * gram.noise_scale / typical) / np.maximum(values, floor), 0.0, 1.0
-    )
+    floor, doubt = floor_of(gram) / typical, 2.0 * gram.noise_scale / typical
+    known = np.clip((values - doubt) / np.maximum(values, floor), 0.0, 1.0)
     away = theta
     if one is not None:
         turned = back @ one

@@ -118,7 +118,7 @@ class _Known(NamedTuple):
     """
 
     length: int
-    count: int
+    count: int  # type: ignore[assignment]
     spent: tuple[int, ...]
     seen: _Seen | None = None  # as this handle's last charge left it
 
