@@ -372,7 +372,8 @@ class Fit(Shown, AfterFit):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+        >>> loss = dpfast.Objective("log-cosh", scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], loss, privacy=50.0)
         >>> bool(np.allclose(fit.predict([[0.0], [1.0]]), [fit.params[0], fit.params.sum()]))
         True
         """

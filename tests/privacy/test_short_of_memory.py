@@ -34,7 +34,7 @@ class Shared(dpfast.Ledger):
         super().charge(spend, label)
         charges.append(label)
 
-modules = [m for m in sys.modules.values() if getattr(m, "charge_shared", None) is charge]
+modules = [m for m in list(sys.modules.values()) if getattr(m, "charge_shared", None) is charge]
 for module in modules:
     module.charge_shared = watched
 
