@@ -21,7 +21,7 @@ from dpfast.data.formula import Arithmetic
 from dpfast.data.schema import Binary, Categorical, Numeric
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import FormulaRows, NewRows
-from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum
+from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, amounts, cost
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import NaturalRows
@@ -86,9 +86,12 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
     """
     if type(fit) is not Fit:
         raise InvalidInput(f"save takes a fit of dpfast.fit; received {described(fit)}.")
-    text = json.dumps({"format": FORMAT, "fit": _plain(fit)}, allow_nan=False)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.write(_text(fit))
+
+
+def _text(fit: Fit) -> str:
+    return json.dumps({"format": FORMAT, "fit": _plain(fit)}, allow_nan=False) + "\n"
 
 
 def load(path: str | os.PathLike[str]) -> Fit:
@@ -125,7 +128,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
         if told["format"] != FORMAT:
             raise ValueError
         found = _read(told["fit"])
-        if set(told) != {"format", "fit"} or not _is_fit(found) or _plain(found) != told["fit"]:
+        if not _is_fit(found) or _text(found) != content.decode():
             raise ValueError
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
         raise InvalidInput(
@@ -148,12 +151,23 @@ def _is_fit(found: Any) -> bool:
         and len(names) == p
         and all(type(text) is str for text in (*names, found.model, found.method))
         and type(found.n_records) is int
+        and found.n_records > 0
         and isinstance(found.privacy, Guarantee)
+        and _adds_up(found.privacy)
         and (covariance is None or (isinstance(covariance, Covariance) and len(covariance[0]) == p))
         and isinstance(rows, NewRows | FormulaRows | NaturalRows)
         and (found._coded is None or _is_fit(found._coded))
         and bool(str(found.privacy) and found.summary())
     )
+
+
+def _adds_up(privacy: Guarantee) -> bool:
+    """Whether what was charged is within the total."""
+    total, whole = privacy.total, privacy.composition
+    if total is None or whole is None:
+        return whole is None
+    pairs = zip(cost(whole, type(total)), amounts(total, type(total)), strict=True)
+    return all(spent <= most for spent, most in pairs)
 
 
 def _names_of(kind: Any) -> tuple[str, ...]:

@@ -30,6 +30,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+#: Cells of a product of levels: no table has records for more.
+MOST_CELLS = 10_000
+
 
 def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
     """Encode a table as a formula says, with a schema's public facts.
@@ -241,6 +244,13 @@ def _of_full_rank(
     spanned = {(frozenset[Factor](), frozenset[Factor]())} if intercept else set()
     for product in products:
         labels = [factor for factor in product if _is_categorical(factor, schema)]
+        columns: list[Any] = [schema[_names(factor)[0]] for factor in labels]
+        cells = math.prod([len(column.levels) for column in columns])
+        if cells > MOST_CELLS:
+            raise InvalidInput(
+                f"a product of levels has {cells:,} cells, of at most {MOST_CELLS:,}. Leave a "
+                "factor out, or use fewer levels."
+            )
         others = frozenset(product) - frozenset(labels)
         subsets = [
             frozenset(subset) for k in range(len(labels) + 1) for subset in combinations(labels, k)

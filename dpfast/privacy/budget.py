@@ -17,6 +17,7 @@ from dpfast.privacy.conversions import (
     positive,
     pure_mu,
     ratio_to_float,
+    root_below,
     written,
     zcdp_delta,
     zcdp_epsilon,
@@ -321,13 +322,8 @@ class GDP(Budget):
         if isinstance(budget, GDP):
             return budget
         if isinstance(budget, ZCDP):
-            mu = math.nextafter(math.sqrt(2.0 * budget.rho), math.inf)
             numerator, denominator = written(budget.rho)
-            while True:  # at most a few steps: mu^2 / 2 <= rho, decided exactly
-                top, bottom = half_square(mu)
-                if top * denominator <= numerator * bottom:
-                    return GDP(mu)
-                mu = math.nextafter(mu, 0.0)
+            return GDP(root_below(2 * numerator, denominator))  # mu^2 / 2 <= rho, exactly
         if isinstance(budget, ApproxDP):
             return GDP(gdp_mu(budget.epsilon, budget.delta))
         raise UnsupportedConversion(

@@ -25,6 +25,7 @@ __all__ = [
     "positive",
     "pure_mu",
     "ratio_to_float",
+    "root_below",
     "written",
     "zcdp_delta",
     "zcdp_epsilon",
@@ -298,6 +299,10 @@ def pure_mu(epsilon: float) -> float:
 # ---- exact arithmetic ---------------------------------------------------------------------------
 
 
+#: All decimals of doubles are whole numbers of one in so many.
+DECIMALS = 10**324
+
+
 def written(x: float) -> tuple[int, int]:
     """The shortest decimal that reads as this double, which is how it is written, as a ratio.
 
@@ -313,6 +318,13 @@ def half_square(x: float) -> tuple[int, int]:
     """``x^2 / 2`` as an exact ratio of integers, of x as it is written."""
     numerator, denominator = written(x)
     return numerator * numerator, 2 * denominator * denominator
+
+
+def root_below(numerator: int, denominator: int) -> float:
+    """The largest double whose decimal's square is at most this ratio, exactly decided."""
+    return ratio_to_float(
+        math.isqrt(numerator * DECIMALS * DECIMALS // denominator), DECIMALS, up=False
+    )
 
 
 def ratio_to_float(

@@ -78,6 +78,10 @@ EASY = 10**6
 FAR = 1e6
 
 
+class NoForecast(InvalidInput):
+    """So few records at so small a price have no intervals."""
+
+
 class Plan:
     """Expected interval widths of a private fit; nothing in it comes from private data.
 
@@ -452,7 +456,7 @@ class _Forecast:
         try:
             widths: Array = np.ptp(found.conf_int(self.level), axis=1)
         except InferenceUnavailable as error:
-            raise InvalidInput(f"there are no intervals to forecast: {error}") from None
+            raise NoForecast(f"there are no intervals to forecast: {error}") from None
         return np.where(np.isnan(widths), np.inf, widths)
 
     def _widest(self, widths: Array, found: Fit) -> float:

@@ -102,6 +102,8 @@ class Standardized:
         self.privacy = privacy
         self._coding = coding
         self._size: float | None = None  # root mean square of a response that stays as it is
+        #: Whether the response is in units, whatever these came out as.
+        self._of_response = self.response != (0.0, 1.0)
         self._remarks = remarks
 
     @property
@@ -352,7 +354,7 @@ class Handed:
 
     def __init__(self, request: Request, units: Standardized, *, response: bool = True) -> None:
         units._check_columns(request.records)
-        if response != (units.response != (0.0, 1.0)):
+        if response != units._of_response:
             raise InvalidInput(
                 "a response of 0 and 1 or of counts is not in units, and any other is. Buy these "
                 f"with dpfast.standardize(..., response={response})."
@@ -459,7 +461,8 @@ class Purchase:
         if self._linked and len(found) > q:  # a response with a link stays as it is
             size = math.hypot(found[q].centre, found[q].spread) if found[q].seen else None
             found = found[:q]
-        if len(found) == q:
+        of_response = len(found) > q
+        if not of_response:
             found.append(Location(0.0, 1.0, -math.inf, math.inf))
         if not request.fit_intercept:
             found = [_from_zero(location) for location in found]
@@ -482,7 +485,7 @@ class Purchase:
             fit_intercept=request.fit_intercept,
         )
         released = Standardized(self.names, unseen, units, coding, spent(), request.remarks)
-        released._size = size
+        released._size, released._of_response = size, of_response
         return released
 
     def _counted(self) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import numpy as np
 from dpfast.data.columns import column, number_columns, numbers
 from dpfast.data.schema import Binary, Schema
 from dpfast.effects import treatment_effect, two_stage
+from dpfast.errors import InferenceUnavailable
 from dpfast.inference.shown.table import Summary
 from dpfast.models import Objective
 from dpfast.regression.formula import fit_formula
@@ -104,7 +105,7 @@ def summary_of(request: Request, result: Any) -> Summary:
 
 
 def ends_of(request: Request, result: Any) -> dict[str, Any]:
-    """The ends of the intervals of an answer, by what they are of."""
+    """The ends of the intervals of an answer, by what they are of; none where it has none."""
     level = request.asked["level"]
     if request.analysis == "quantiles":
         return {request.asked["column"]: np.stack([result.low, result.high], axis=-1)}
@@ -115,4 +116,7 @@ def ends_of(request: Request, result: Any) -> dict[str, Any]:
         return {name: result.conf_int(name, level) for name in result.names}
     if request.analysis == "effect":
         return {"effect": result.conf_int(level)}
-    return dict(zip(result.names, result.conf_int(level), strict=True))
+    try:
+        return dict(zip(result.names, result.conf_int(level), strict=True))
+    except InferenceUnavailable:  # of too few records: what was paid for arrives without
+        return {}

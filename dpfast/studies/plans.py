@@ -13,6 +13,8 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.composition import amounts
 from dpfast.inference.shown.digits import short_number
 from dpfast.privacy.budget import GDP, Budget, amount
+from dpfast.privacy.conversions import written
+from dpfast.regression.forecast import NoForecast
 from dpfast.studies.quotes import expected_widths, forecast_of, share_of
 from dpfast.studies.requests import Request, read_request
 
@@ -126,7 +128,7 @@ def plan_of(
     kind = GDP if total is None else type(total)
     spent = sum((amounts(row.spend, kind)[0] for row in rows), Fraction(0))
     value = math.sqrt(spent) if kind is GDP else float(spent)
-    while Fraction(value) ** (2 if kind is GDP else 1) < spent:
+    while Fraction(*written(value)) ** (2 if kind is GDP else 1) < spent:
         value = math.nextafter(value, math.inf)
     return StudyPlan(rows, n, amount(kind, value), total)
 
@@ -146,7 +148,7 @@ class _Asked:
                 found = forecast_of(self._request, n, self._like, self._schema, mu=spend)
                 return found.width, found._forecast.source
             widths, told = expected_widths(self._request, spend, n, self._like, self._schema)
-        except InvalidBudget as error:
+        except (InvalidBudget, NoForecast) as error:
             return math.inf, str(error)
         if widths is None:
             return math.nan, told

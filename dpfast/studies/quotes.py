@@ -14,7 +14,7 @@ from dpfast.inference.composition import amounts
 from dpfast.inference.shown.digits import short_number
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression.forecast import Plan, plan
+from dpfast.regression.forecast import NoForecast, Plan, plan
 from dpfast.studies.answers import answered, ends_of, objective_of
 from dpfast.studies.requests import Request
 from dpfast.tables.planning import plan as plan_cells
@@ -126,7 +126,10 @@ def expected_widths(
         return None, "widths follow from the number of records: pass n="
     asked, public = request.asked, "expected from the public table"
     if request.analysis == "fit":
-        planned = forecast_of(request, n, like, schema, mu=spend)
+        try:
+            planned = forecast_of(request, n, like, schema, mu=spend)
+        except NoForecast:
+            return None, "so few records have no intervals at this price"
         first = ("intercept",) if request.reads.intercept else ()
         names = (*first, *request.reads.coefficients)
         widths = dict(zip(names, planned.widths.tolist(), strict=True))

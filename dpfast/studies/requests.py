@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Loss
 from dpfast.models.names import every_kind, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
-from dpfast.privacy.conversions import written
+from dpfast.privacy.conversions import ratio_to_float, root_below, written
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.subgroups import LOSSES
 
@@ -363,12 +362,9 @@ def part_of(total: Budget, share: float) -> Budget:
     """
     (whole,), power = total.values(), 2 if isinstance(total, GDP) else 1
     most = Fraction(*written(float(share))) * Fraction(*written(whole)) ** power
-    found = whole * float(share) ** (1.0 / power)
-    while Fraction(*written(found)) ** power > most:
-        found = math.nextafter(found, 0.0)
-    while Fraction(*written(above := math.nextafter(found, math.inf))) ** power <= most:
-        found = above
-    return amount(type(total), found)
+    if power == 2:
+        return GDP(root_below(most.numerator, most.denominator))
+    return amount(type(total), ratio_to_float(most.numerator, most.denominator, up=False))
 
 
 # ---- columns -------------------------------------------------------------------------------------

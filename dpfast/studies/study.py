@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 from dpfast.arguments import file_path, flag, whole_number
@@ -128,7 +129,7 @@ class Study(Asking):
     @property
     def log(self) -> list[tuple[dict[str, Any], Any]]:
         """Requests that were answered here, in order, with their answers."""
-        return [(asked.to_dict(), result) for asked, result in self._answers.values()]
+        return [(deepcopy(asked.to_dict()), result) for asked, result in self._answers.values()]
 
     def quote(self, request: Any) -> Quote:
         """What a request costs, and how wide its intervals will be; no record is looked at.
