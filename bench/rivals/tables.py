@@ -304,7 +304,16 @@ def store(
         if "budgets" in asked:
             command += f" --budgets {' '.join(f'{mu:g}' for mu in asked.budgets)}"
         command += "`"
-        keep(results, f"{command}{left_out}\n\n{text}\n", __file__)
+        module = name.split()[0]
+        found = find_spec(f"{module}.__main__") if is_package(module) else find_spec(module)
+        assert found is not None and found.origin is not None
+        keep(results, f"{command}{left_out}\n\n{text}\n", found.origin)  # not this file
+
+
+def is_package(module: str) -> bool:
+    """Whether a module's command is in a file of its own."""
+    found = find_spec(module)
+    return found is not None and found.submodule_search_locations is not None
 
 
 def available(some: Iterable[Table], folder: Path | None, only: str = "") -> Iterator[Table]:

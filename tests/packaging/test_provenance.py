@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,17 @@ def test_stored_results_are_of_this_code(one):
     assert one.code is None or (one.source is not None and one.source.exists())
     if one.state:
         pytest.skip(f"{one.name} is {one.state}: python -m bench stale --redraw 60")
+
+
+def test_a_benchmark_that_stores_is_the_code_of_its_result(tmp_path, monkeypatch):
+    """Not the file of the function that stores it, which no change of a fit touches."""
+    from argparse import Namespace
+
+    from bench.rivals import tables
+
+    kept = []
+    monkeypatch.setattr(tables, "keep", lambda path, text, source: kept.append(source))
+    for name in ("bench.tables --target", "bench.rivals"):
+        tables.store(name, Namespace(store=True, runs=1), tmp_path / "x.md", "text")
+    assert [Path(one).name for one in kept] == ["tables.py", "__main__.py"]
+    assert Path(kept[0]).parent.name == "bench"
