@@ -57,7 +57,7 @@ def one_shot(scores: Array, rows: Array, curved: Array, mu: float) -> float:
     What holds scores takes of their curvature, too, so that short ones say less.
     """
     n = len(scores)
-    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", scores, scores)), 1e-300)
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", scores, scores)), 1e-100)
     along = np.einsum("ij,ij->i", scores, rows) / lengths**2
     found = math.inf
     for bound in lengths.max() * np.exp2(-np.arange(32) / 4.0):
