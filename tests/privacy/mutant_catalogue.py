@@ -1046,8 +1046,8 @@ FLATTERING_CONVERSIONS = (
         "the mu that a requested rho allows is a rounded square root",
         BUDGET,
         BUDGET_TESTS,
-        "if top * denominator <= numerator * bottom:",
-        "if top:",
+        "return GDP(root_below(2 * numerator, denominator))",
+        "return GDP(math.nextafter(math.sqrt(2.0 * budget.rho), math.inf))",
     ),
 )
 
@@ -5446,8 +5446,8 @@ STUDIES = (
         "a share of a total costs the float next to what it is, above it, too",
         "dpfast/studies/requests.py",
         (STUDY_TEST + "ten_tenths_are_ten",),
-        "    return amount(type(total), found)\n",
-        "    return amount(type(total), math.nextafter(found, math.inf))\n",
+        "return GDP(root_below(most.numerator, most.denominator))",
+        "return GDP(whole * (float(share) * (1.0 + 1e-15)) ** 0.5)",
     ),
     plant(
         "requests-spend-more-than-quoted",
