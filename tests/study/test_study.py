@@ -383,7 +383,7 @@ def test_values_never_speak(tmp_path):
         study.quote(request | {"share": 0.1})
         with suppress(InvalidInput):  # for a type of column, which is public
             study.run(request | {"share": 0.1})
-    assert "4711" not in book.read_text() and len(study.log) >= 4
+    assert "patient" not in book.read_text() and len(study.log) >= 4
 
 
 # ---- no more than was quoted, and once -----------------------------------------------------------
@@ -501,7 +501,7 @@ def test_a_report_is_recomputed(tmp_path, capsys):
     assert main(["verify", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert all(f"{k}. " in text for k in range(1, 8)) and "<script src" not in text
-    assert "4711" not in text and study.report(page) == digest
+    assert str(SECRET) not in text and study.report(page) == digest
 
 
 def test_a_study_in_zcdp_and_one_that_spent_little_are_recomputed(tmp_path):
