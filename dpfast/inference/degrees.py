@@ -18,8 +18,10 @@ __all__ = [
     "Covariance",
     "VarianceNoise",
     "coverage",
+    "estimable",
     "t_half_widths",
     "t_pvalues",
+    "variances",
 ]
 
 Matrix = NDArray[np.float64]
@@ -92,6 +94,24 @@ class VarianceNoise(NamedTuple):
         return np.where(np.isnan(degrees), LEAST, degrees)
 
 
+def estimable(contrasts: Matrix, covariance: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
+    """A covariance with zeros for coefficients that were left out, which are NaN in it.
+
+    And which linear combinations have weight on one of these: they are not estimable.
+    """
+    out = np.isnan(covariance.diagonal())
+    if not out.any():
+        return covariance, np.zeros(len(contrasts), dtype=bool)
+    return np.where(out | out[:, None], 0.0, covariance), (contrasts[:, out] != 0.0).any(axis=1)
+
+
+def variances(contrasts: Matrix, covariance: Matrix) -> NDArray[np.float64]:
+    """Of linear combinations, shape (k,); NaN of those that are not estimable."""
+    known, lost = estimable(contrasts, covariance)
+    found = np.einsum("ij,jk,ik->i", contrasts, known, contrasts)
+    return np.where(lost, np.nan, found)
+
+
 class Covariance(NamedTuple):
     """Covariance of an estimate and what to know before trusting it.
 
@@ -117,10 +137,11 @@ class Covariance(NamedTuple):
 
     def degrees_of_freedom(self, contrasts: Matrix) -> NDArray[np.float64]:
         """Of the variances of linear combinations, shape (k,); infinite where nothing is known."""
-        variances = np.einsum("ij,jk,ik->i", contrasts, self.matrix, contrasts)
         if self.spread is None:
             return np.full(len(contrasts), np.inf)
-        return self.spread.degrees_of_freedom(contrasts, variances)
+        known, lost = estimable(contrasts, self.matrix)
+        found = self.spread.degrees_of_freedom(contrasts, variances(contrasts, known))
+        return np.where(lost, np.inf, found)
 
 
 def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput
 from dpfast.inference.after.simultaneous import adjusted
-from dpfast.inference.degrees import NORMAL, coverage, t_pvalues
+from dpfast.inference.degrees import NORMAL, coverage, estimable, t_pvalues, variances
 
 __all__ = [
     "Contrast",
@@ -124,7 +125,7 @@ def t_test(
     """One test for each row of ``contrast``, of which ``degrees`` gives the degrees of freedom."""
     rows = combinations(contrast, len(params))
     estimate = rows @ params
-    bse = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
+    bse = np.sqrt(variances(rows, covariance))
     with np.errstate(all="ignore"):
         z = (estimate - real_array(value, "value")) / bse
     return Contrast(estimate, bse, z, t_pvalues(z, degrees(rows)))
@@ -149,8 +150,9 @@ def wald_test(
     if np.linalg.matrix_rank(rows) < df:
         raise InvalidInput("the rows of a restriction must be linearly independent.")
     difference = rows @ params - np.broadcast_to(real_array(value, "value"), df)
-    middle = rows @ covariance @ rows.T
-    statistic = float(difference @ np.linalg.pinv(middle, hermitian=True) @ difference)
+    estimated, lost = estimable(rows, covariance)
+    inverse = np.linalg.pinv(rows @ estimated @ rows.T, hermitian=True)
+    statistic = math.nan if lost.any() else float(difference @ inverse @ difference)
     known = float(degrees(rows).min())
     pvalue = chdtrc(df, statistic) if known > NORMAL else fdtrc(df, known, statistic / df)
     return WaldTest(statistic, df, float(pvalue))

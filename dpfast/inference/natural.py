@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.degrees import Covariance
+from dpfast.inference.degrees import Covariance, estimable
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.kernels.linalg import congruence
 
@@ -46,10 +46,8 @@ class NaturalMap(NamedTuple):
 
     def covariance(self, coded: Covariance) -> Covariance:
         """``T Cov T'``; what may be unfinished is bounded entry by entry."""
-        spread, inner_covariance = coded.spread, coded.matrix
+        spread, inner_covariance = coded.spread, estimable(self.matrix, coded.matrix)[0]
         out = np.isnan(coded.matrix.diagonal())  # of columns that were left out
-        if out.any():
-            inner_covariance = np.where(out | out[:, None], 0.0, coded.matrix)
         with np.errstate(all="ignore"):
             matrix = congruence(self.matrix, inner_covariance)
             matrix[out], matrix[:, out] = np.nan, np.nan

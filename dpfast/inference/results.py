@@ -320,6 +320,7 @@ class Fit(Shown, AfterFit):
         found = [*self._of_units, *covariance.remarks]
         with np.errstate(all="ignore"):
             ratios = covariance.unfinished / (1.96 * self.bse)
+            ratios[covariance.unfinished == 0.0] = 0.0  # of what was left out, too
         worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
         if covariance.n_floored:
             most = f", most of all that of {self.names[worst]!r}" if ratios[worst] > 0.0 else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import InvalidInput
 from dpfast.inference.degrees import DEFAULT_LEVEL
-from dpfast.inference.shown.digits import by_error, printable, short_number
+from dpfast.inference.shown.digits import by_error, printable, short_number, span_of
 from dpfast.inference.shown.table import Summary, Table
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ def _numbers(fit: Fit, level: float) -> tuple[tuple[str, ...], tuple[tuple[str, 
 
 def _degrees(fit: Fit) -> str:
     """Of freedom of the intervals, the fewest and the most."""
-    known = fit.degrees_of_freedom
-    least, most = (short_number(float(value), 4) for value in (known.min(), known.max()))
-    span = least if least == most else f"{least} to {most}"
+    span = span_of(fit.degrees_of_freedom)
     return f"of freedom of t: {span}, as each standard error was released with noise"
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
-from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
+from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues, variances
 from dpfast.inference.named import Named
 
 if TYPE_CHECKING:
@@ -396,8 +396,7 @@ class AfterFit:
                 gradients[:, j, first + j] += once
             estimate = once[:, None] * slopes
             flat = gradients.reshape(-1, len(self.params))
-            variance = np.einsum("ij,jk,ik->i", flat, self.cov_params(), flat)
-            bse = np.sqrt(variance).reshape(estimate.shape)
+            bse = np.sqrt(variances(flat, self.cov_params())).reshape(estimate.shape)
             degrees = self._degrees(flat).reshape(estimate.shape)
             half = t_half_widths(level, degrees) * bse
             pvalues = t_pvalues(estimate / bse, degrees)
@@ -423,7 +422,7 @@ class AfterFit:
     def _joint(self, rows: Array, level: float, method: str | None) -> tuple[Array | float, Array]:
         """Half widths of intervals in standard errors, each alone or all together; these errors."""
         covariance, degrees = self.cov_params(), self._degrees(rows)
-        errors = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
+        errors = np.sqrt(variances(rows, covariance))
         if method is None:
             return t_half_widths(level, degrees), errors
         from dpfast.inference.after.simultaneous import joint_half_width

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import one_of
-from dpfast.inference.degrees import NORMAL, t_half_widths
+from dpfast.inference.degrees import NORMAL, estimable, t_half_widths
 
 __all__ = ["CORRECTIONS", "JOINT", "adjusted", "joint_half_width"]
 
@@ -64,7 +64,9 @@ def joint_half_width(
 
 def _standard(rows: Array, covariance: Array) -> Array:
     """Rows of length 1 whose products are the correlations, as short as their rank allows."""
-    joint = rows @ covariance @ rows.T
+    known, lost = estimable(rows, covariance)
+    rows = rows[~lost]
+    joint = rows @ known @ rows.T
     with np.errstate(all="ignore"):
         errors = np.sqrt(joint.diagonal())
         correlations = joint / np.outer(errors, errors)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-__all__ = ["by_error", "printable", "short_number"]
+__all__ = ["by_error", "printable", "short_number", "span_of"]
 
 #: Characters of a number; a column has one more.
 ROOM = 10
@@ -20,6 +21,15 @@ def short_number(value: float, room: int = ROOM) -> str:
         return text
     fitting = (f"{value:.{digits}g}" for digits in (5, 4, 3, 2, 1))
     return next((text for text in fitting if len(text) <= room), f"{value:.0e}")
+
+
+def span_of(numbers: Iterable[float]) -> str:
+    """The least and the most of some numbers, without those that are infinite."""
+    finite = [float(value) for value in numbers if math.isfinite(value)]
+    if not finite:
+        return "infinitely many"
+    least, most = (short_number(value, 4) for value in (min(finite), max(finite)))
+    return least if least == most else f"{least} to {most}"
 
 
 def by_error(numbers: list[float], error: float) -> list[str]:

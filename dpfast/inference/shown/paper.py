@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from dpfast.inference.shown.digits import printable, short_number
+from dpfast.inference.shown.digits import printable, span_of
 from dpfast.inference.shown.targets import target_of
 from dpfast.privacy.budget import GDP
 
@@ -36,13 +36,10 @@ def for_paper(fit: Fit) -> str:
     if fit._covariance is None:
         said.append("No standard errors were released.")
     else:
-        known = fit.degrees_of_freedom
-        least, most = (short_number(float(x), 4) for x in (known.min(), known.max()))
         said.append(
             "Standard errors account for sampling and for the privacy noise; as they were released "
-            f"with noise themselves, intervals are those of a t distribution with {least}"
-            + (f" to {most}" if most != least else "")
-            + " degrees of freedom."
+            "with noise themselves, intervals are those of a t distribution with "
+            f"{span_of(fit.degrees_of_freedom)} degrees of freedom."
         )
     said += [f"Caution: {printable(warning)}" for warning in fit.warnings]
     return " ".join(said)
