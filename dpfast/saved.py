@@ -21,7 +21,7 @@ from dpfast.data.formula import Arithmetic
 from dpfast.data.schema import Binary, Categorical, Numeric
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import FormulaRows, NewRows
-from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, amounts, cost
+from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, adds_up
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import NaturalRows
@@ -153,21 +153,12 @@ def _is_fit(found: Any) -> bool:
         and type(found.n_records) is int
         and found.n_records > 0
         and isinstance(found.privacy, Guarantee)
-        and _adds_up(found.privacy)
+        and adds_up(found.privacy.total, found.privacy.composition)
         and (covariance is None or (isinstance(covariance, Covariance) and len(covariance[0]) == p))
         and isinstance(rows, NewRows | FormulaRows | NaturalRows)
         and (found._coded is None or _is_fit(found._coded))
         and bool(str(found.privacy) and found.summary())
     )
-
-
-def _adds_up(privacy: Guarantee) -> bool:
-    """Whether what was charged is within the total."""
-    total, whole = privacy.total, privacy.composition
-    if total is None or whole is None:
-        return whole is None
-    pairs = zip(cost(whole, type(total)), amounts(total, type(total)), strict=True)
-    return all(spent <= most for spent, most in pairs)
 
 
 def _names_of(kind: Any) -> tuple[str, ...]:

@@ -305,15 +305,11 @@ def store(
             command += f" --budgets {' '.join(f'{mu:g}' for mu in asked.budgets)}"
         command += "`"
         module = name.split()[0]
-        found = find_spec(f"{module}.__main__") if is_package(module) else find_spec(module)
+        found = find_spec(module)
+        if found is not None and found.submodule_search_locations:  # a package's command
+            found = find_spec(f"{module}.__main__")
         assert found is not None and found.origin is not None
         keep(results, f"{command}{left_out}\n\n{text}\n", found.origin)  # not this file
-
-
-def is_package(module: str) -> bool:
-    """Whether a module's command is in a file of its own."""
-    found = find_spec(module)
-    return found is not None and found.submodule_search_locations is not None
 
 
 def available(some: Iterable[Table], folder: Path | None, only: str = "") -> Iterator[Table]:

@@ -23,6 +23,15 @@ __all__ = ["Checked", "Example", "SelfCheck", "self_check"]
 N_RECORDS = 20
 
 
+#: Of a step's joint answers.
+BUDGETS = {
+    "gradient": StepBudget(1.0),
+    "gradient + hessian": StepBudget(0.8, 0.7),
+    "gradient + majorizer": StepBudget(0.8, 0.7, majorize=True),
+    "gradient + meat": StepBudget(0.7, 0.0, 0.5),
+}
+
+
 class Example(NamedTuple):
     """A call with ``(X, y)`` of two covariates, what it claims to spend, and its options' label."""
 
@@ -83,17 +92,11 @@ def examples() -> Iterator[Example]:
     """The curator's joint answers, and the commonest calls with what they take by default."""
     import dpfast
 
-    budgets = {
-        "gradient": StepBudget(1.0),
-        "gradient + hessian": StepBudget(0.8, 0.7),
-        "gradient + majorizer": StepBudget(0.8, 0.7, majorize=True),
-        "gradient + meat": StepBudget(0.7, 0.0, 0.5),
-    }
     theta = np.array([0.2, -0.4, 0.3])
     for loss in ("huber", "log-cosh", "logistic"):
         binary = resolve_loss(loss).binary_response
         weighted = Objective(loss, Mallows(1.5), 2, scale=None if binary else 0.8)
-        for label, budget in budgets.items():
+        for label, budget in BUDGETS.items():
 
             def ask(data: Any, objective: Any = weighted, budget: Any = budget) -> Any:
                 curator = Curator(as_records(*data), objective, Ledger(5.0), EntropyNoise())

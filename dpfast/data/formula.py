@@ -160,6 +160,8 @@ def _listed(node: ast.Call, text: str) -> Any:
         raise InvalidInput(
             f"{text!r}: write the levels themselves, levels=['a', 'b', ...]."
         ) from error
+    if found and not isinstance(found[0], list | tuple):
+        raise InvalidInput(f"{text!r}: levels are a list: levels=['a', 'b', ...].")
     return found[0] if found else None
 
 

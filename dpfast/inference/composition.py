@@ -130,6 +130,17 @@ def amounts(spend: Budget, currency: type[Budget]) -> tuple[Fraction, ...]:
     raise UnsupportedConversion(f"{spend!r} is no amount of {currency.__name__}.")
 
 
+def adds_up(total: Budget | None, composition: Composition | None) -> bool:
+    """Whether what was spent is within a total, and within each that was set aside, exactly."""
+    if total is None or composition is None:
+        return composition is None
+    return all(
+        0 <= spent <= limit
+        for most, part in [(total, composition), *inner_totals(composition)]
+        for spent, limit in zip(cost(part, type(most)), amounts(most, type(most)), strict=True)
+    )
+
+
 def inner_totals(composition: Composition) -> Iterator[tuple[Budget, Composition]]:
     """Each part that was set aside, however deep, with what was spent of it."""
     if isinstance(composition, Prepaid):

@@ -17,7 +17,7 @@ from dpfast.privacy.conversions import (
     positive,
     pure_mu,
     ratio_to_float,
-    root_below,
+    root_to_float,
     written,
     zcdp_delta,
     zcdp_epsilon,
@@ -323,7 +323,7 @@ class GDP(Budget):
             return budget
         if isinstance(budget, ZCDP):
             numerator, denominator = written(budget.rho)
-            return GDP(root_below(2 * numerator, denominator))  # mu^2 / 2 <= rho, exactly
+            return GDP(root_to_float(2 * numerator, denominator, up=False))  # mu^2 / 2 <= rho
         if isinstance(budget, ApproxDP):
             return GDP(gdp_mu(budget.epsilon, budget.delta))
         raise UnsupportedConversion(

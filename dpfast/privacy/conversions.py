@@ -25,7 +25,7 @@ __all__ = [
     "positive",
     "pure_mu",
     "ratio_to_float",
-    "root_below",
+    "root_to_float",
     "written",
     "zcdp_delta",
     "zcdp_epsilon",
@@ -320,11 +320,12 @@ def half_square(x: float) -> tuple[int, int]:
     return numerator * numerator, 2 * denominator * denominator
 
 
-def root_below(numerator: int, denominator: int) -> float:
-    """The largest double whose decimal's square is at most this ratio, exactly decided."""
-    return ratio_to_float(
-        math.isqrt(numerator * DECIMALS * DECIMALS // denominator), DECIMALS, up=False
-    )
+def root_to_float(numerator: int, denominator: int, *, up: bool) -> float:
+    """The double next to the root of a ratio whose decimal is on the safe side, exactly decided."""
+    square, rest = divmod(numerator * DECIMALS * DECIMALS, denominator)
+    root = math.isqrt(square)
+    root += up and (rest > 0 or root * root < square)
+    return ratio_to_float(root, DECIMALS, up=up)
 
 
 def ratio_to_float(

@@ -250,8 +250,8 @@ class OnRoad:
         begun = len(self.losses) > 1
         if begun:
             first = budgets(n, p, mu, self._setting, 1)
-            cells = MOST_CELLS
-            rows.refuse((first.matrix,), first.vector, (first.histogram,), (), cells=cells)
+            bought = (first.matrix,), first.vector, (first.histogram,), ()
+            rows.refuse(*bought, cells=MOST_CELLS)
             shared = first.beginning(self._setting)
         each = math.sqrt(mu**2 - shared**2) * self._part
         for loss in self.losses:

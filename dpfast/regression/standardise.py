@@ -94,7 +94,8 @@ class Standardized:
         units: Units,
         coding: Any,
         privacy: Guarantee,
-        remarks: tuple[str, ...] = (),
+        remarks: tuple[str, ...],
+        of_response: bool,
     ) -> None:
         self.names = names
         self.unseen = unseen
@@ -103,7 +104,7 @@ class Standardized:
         self._coding = coding
         self._size: float | None = None  # root mean square of a response that stays as it is
         #: Whether the response is in units, whatever these came out as.
-        self._of_response = self.response != (0.0, 1.0)
+        self._of_response = of_response
         self._remarks = remarks
 
     @property
@@ -484,8 +485,10 @@ class Purchase:
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )
-        released = Standardized(self.names, unseen, units, coding, spent(), request.remarks)
-        released._size, released._of_response = size, of_response
+        released = Standardized(
+            self.names, unseen, units, coding, spent(), request.remarks, of_response
+        )
+        released._size = size
         return released
 
     def _counted(self) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.composition import amounts
 from dpfast.inference.shown.digits import short_number
 from dpfast.privacy.budget import GDP, Budget, amount
-from dpfast.privacy.conversions import written
+from dpfast.privacy.conversions import ratio_to_float, root_to_float
 from dpfast.regression.forecast import NoForecast
 from dpfast.studies.quotes import expected_widths, forecast_of, share_of
 from dpfast.studies.requests import Request, read_request
@@ -127,10 +127,9 @@ def plan_of(
     rows = tuple([one.planned(n) for one in asked])
     kind = GDP if total is None else type(total)
     spent = sum((amounts(row.spend, kind)[0] for row in rows), Fraction(0))
-    value = math.sqrt(spent) if kind is GDP else float(spent)
-    while Fraction(*written(value)) ** (2 if kind is GDP else 1) < spent:
-        value = math.nextafter(value, math.inf)
-    return StudyPlan(rows, n, amount(kind, value), total)
+    nearest = root_to_float if kind is GDP else ratio_to_float
+    needed = amount(kind, nearest(spent.numerator, spent.denominator, up=True))
+    return StudyPlan(rows, n, needed, total)
 
 
 class _Asked:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Loss
 from dpfast.models.names import every_kind, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
-from dpfast.privacy.conversions import ratio_to_float, root_below, written
+from dpfast.privacy.conversions import ratio_to_float, root_to_float, written
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.subgroups import LOSSES
 
@@ -79,7 +80,7 @@ class Request(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """The document, with its defaults."""
-        return {"analysis": self.analysis} | self.asked
+        return {"analysis": self.analysis} | deepcopy(self.asked)
 
     @property
     def digest(self) -> str:
@@ -362,9 +363,8 @@ def part_of(total: Budget, share: float) -> Budget:
     """
     (whole,), power = total.values(), 2 if isinstance(total, GDP) else 1
     most = Fraction(*written(float(share))) * Fraction(*written(whole)) ** power
-    if power == 2:
-        return GDP(root_below(most.numerator, most.denominator))
-    return amount(type(total), ratio_to_float(most.numerator, most.denominator, up=False))
+    nearest = root_to_float if power == 2 else ratio_to_float
+    return amount(type(total), nearest(most.numerator, most.denominator, up=False))
 
 
 # ---- columns -------------------------------------------------------------------------------------

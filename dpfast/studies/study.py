@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from copy import deepcopy
 from typing import Any
 
 from dpfast.arguments import file_path, flag, whole_number
@@ -129,7 +128,7 @@ class Study(Asking):
     @property
     def log(self) -> list[tuple[dict[str, Any], Any]]:
         """Requests that were answered here, in order, with their answers."""
-        return [(deepcopy(asked.to_dict()), result) for asked, result in self._answers.values()]
+        return [(asked.to_dict(), result) for asked, result in self._answers.values()]
 
     def quote(self, request: Any) -> Quote:
         """What a request costs, and how wide its intervals will be; no record is looked at.
@@ -235,7 +234,9 @@ class Study(Asking):
         >>> study.run(request) is study.run(request), len(study.ledger.entries)
         (True, 1)
         """
-        asked = self._read(request)
+        return self._answered(self._read(request))
+
+    def _answered(self, asked: Request) -> Any:
         with self._one_at_a_time:
             if asked.digest not in self._answers:
                 table, purse = self._table(asked), _Purse(self.ledger, asked)
@@ -276,7 +277,8 @@ class Study(Asking):
         >>> found["answer"]["levels"], len(found["conf_int"]["count"])
         ([['F', 'M']], 2)
         """
-        result, asked = self.run(request), self._read(request)
+        asked = self._read(request)
+        result = self._answered(asked)
         told = {"request": asked.to_dict(), "digest": asked.digest}
         told |= {"answer": result.to_dict(), "conf_int": ends_of(asked, result)}
         found: dict[str, Any] = plain(told | {"summary": str(summary_of(asked, result))})

@@ -1046,7 +1046,7 @@ FLATTERING_CONVERSIONS = (
         "the mu that a requested rho allows is a rounded square root",
         BUDGET,
         BUDGET_TESTS,
-        "return GDP(root_below(2 * numerator, denominator))",
+        "return GDP(root_to_float(2 * numerator, denominator, up=False))",
         "return GDP(math.nextafter(math.sqrt(2.0 * budget.rho), math.inf))",
     ),
 )
@@ -3394,12 +3394,12 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "parts-set-aside-are-not-verified",
         "a page passes whose blocks spent more than what was set aside for them",
-        "dpfast/inference/shown/transcript.py",
+        "dpfast/inference/composition.py",
         (
             "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
         ),
-        "    parts = [(total, whole), *inner_totals(whole)]\n",
-        "    parts = [(total, whole)]\n",
+        "in [(total, composition), *inner_totals(composition)]",
+        "in [(total, composition)]",
     ),
     plant(
         "parts-of-persons-are-not-verified",
@@ -5446,8 +5446,8 @@ STUDIES = (
         "a share of a total costs the float next to what it is, above it, too",
         "dpfast/studies/requests.py",
         (STUDY_TEST + "ten_tenths_are_ten",),
-        "return GDP(root_below(most.numerator, most.denominator))",
-        "return GDP(whole * (float(share) * (1.0 + 1e-15)) ** 0.5)",
+        "nearest(most.numerator, most.denominator, up=False)",
+        "nearest(most.numerator, most.denominator, up=True)",
     ),
     plant(
         "requests-spend-more-than-quoted",

@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.privacy.conversions import root_below, written
+from dpfast.privacy.conversions import root_to_float, written
 from dpfast.studies.requests import part_of
 
 SCHEMA = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
@@ -48,9 +48,12 @@ def test_a_log_is_a_copy():
 def test_roots_are_the_largest_at_once(value):
     """Of subnormal numbers, too, whose decimals are percents away."""
     ratio = Fraction(*written(value))
-    root = root_below(ratio.numerator, ratio.denominator)
+    root = root_to_float(ratio.numerator, ratio.denominator, up=False)
     assert Fraction(*written(root)) ** 2 <= ratio
     assert ratio < Fraction(*written(math.nextafter(root, math.inf))) ** 2
+    above = root_to_float(ratio.numerator, ratio.denominator, up=True)
+    assert Fraction(*written(above)) ** 2 >= ratio
+    assert ratio > Fraction(*written(math.nextafter(above, 0.0))) ** 2
     assert part_of(dpfast.GDP(1.0), min(value, 1.0)).mu <= 1.0
     assert dpfast.GDP.within(dpfast.ZCDP(value)).mu > 0.0
 

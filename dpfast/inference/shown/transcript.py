@@ -17,11 +17,10 @@ from dpfast.errors import DpfastError, InvalidInput
 from dpfast.inference.composition import (
     Composition,
     Rows,
-    amounts,
+    adds_up as composition_adds_up,
     charges,
     composed,
     cost,
-    inner_totals,
     totalled,
 )
 from dpfast.inference.degrees import t_half_widths, t_pvalues
@@ -225,13 +224,7 @@ def adds_up(told: dict[str, Any], text: str) -> bool:
     privacy = told["privacy"]
     if privacy["total"] is None:
         return privacy["composition"] is None
-    total, whole = totalled(privacy["total"]), composed(privacy["composition"])
-    parts = [(total, whole), *inner_totals(whole)]
-    return all(
-        0 <= a <= b
-        for most, part in parts
-        for a, b in zip(cost(part, type(most)), amounts(most, type(most)), strict=True)
-    )
+    return composition_adds_up(totalled(privacy["total"]), composed(privacy["composition"]))
 
 
 def entries_are_the_sum(told: dict[str, Any], text: str) -> bool:

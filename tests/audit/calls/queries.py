@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.audit.selfcheck import BUDGETS
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
@@ -31,13 +32,7 @@ __all__ = ["gradient_queries", "joint_releases", "steering_queries"]
 
 
 def joint_releases() -> Iterator[Example]:
-    budgets = {
-        "gradient": StepBudget(1.0),
-        "gradient + hessian": StepBudget(0.8, 0.7),
-        "gradient + majorizer": StepBudget(0.8, 0.7, majorize=True),
-        "gradient + meat": StepBudget(0.7, 0.0, 0.5),
-        "all": StepBudget(0.6, 0.5, 0.4),
-    }
+    budgets = BUDGETS | {"all": StepBudget(0.6, 0.5, 0.4)}
     for (label, budget), loss, weights in product(
         budgets.items(), LOSSES, (Mallows(1.5), Bounded(1.5), Clip(0.8))
     ):
