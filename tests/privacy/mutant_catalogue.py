@@ -5147,6 +5147,26 @@ LEAST_SQUARES = (
         "was, between = float(step @ turned), max(float(step @ change), size**2)",
     ),
     plant(
+        "curvature-of-the-start-for-good",
+        "a rare event's curvature is that of the start, where events are taken to be more",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/optimize/test_road_choices.py::test_errors_of_a_rare_event_are_those_of_its_curvature_at_the_end",
+        ),
+        "curvature, typical = curvature * (here / typical), here",
+        "curvature, typical = curvature, here",
+    ),
+    plant(
+        "narrower-for-a-curvature-that-nobody-saw",
+        "intervals are narrower where a loss is expected to bend more than what was released says",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
+        ),
+        "curvature = curvature / max(1.0, typical / first_typical)",
+        "curvature = curvature / 1.0",
+    ),
+    plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
         "dpfast/optimize/road/steps.py",

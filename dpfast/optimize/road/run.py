@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
-from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.road.histogram import (
     CANCELS,
     Lengths,
@@ -31,17 +30,21 @@ from dpfast.optimize.road.histogram import (
 )
 from dpfast.optimize.road.steps import (
     EARLY,
-    EVEN,
     HEARD,
     LEAST,
+    STEEP,
     STEPS,
     Asked,
+    Bends,
     Rough,
     Rows,
     by_precision,
+    expected_curvature,
     inside,
     joint_noise,
+    typical_of,
     walk,
+    within,
 )
 from dpfast.privacy.rounding import MARGIN_SHARES
 
@@ -115,10 +118,6 @@ MOST_CELLS = len(tops_of_cells(FINE))
 
 #: Median of the absolute value of a standard normal number.
 MEDIAN = 0.6745
-
-#: Least and largest curvature of a record like the mean one: rows cannot be whitened with less, and
-#: radii must be numbers that weights can have.
-FLAT, STEEP = 1e-12, 1e60
 
 #: Sizes of responses are held to this and its inverse.
 LARGEST = 1e60
@@ -413,8 +412,8 @@ def road(
     budget, scale = budgets(n, p, mu, setting, done, paid), told
 
     at = At(theta, loss, scale)
-    expected = _expected_curvature(at, one)
-    typical = _typical(expected)
+    expected = expected_curvature(at, one)
+    typical = typical_of(expected)
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
@@ -477,7 +476,7 @@ def road(
         budget.steps,
         inference,
         rough,
-        whiten / FARTHEST if setting.bends else None,
+        Bends(FARTHEST, whiten, broad, one) if setting.bends else None,
         1.0 / (1.0 + beyond),
         report,
     )
@@ -552,7 +551,7 @@ def _pilot(
         mean = 0.5 * cap + float(unit @ found) / float(np.linalg.norm(one))
         level = loss._predictor(min(max(mean, least), most))
         theta, found = level * one, found - (unit @ found) * unit
-    flat = _within(float(loss._expected_curvature(np.array([level]))[0]))
+    flat = within(float(loss._expected_curvature(np.array([level]))[0]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0
@@ -567,8 +566,8 @@ def _round(
     there was nothing but noise to go by.
     """
     n, p = rows.n, rows.dimension
-    expected, theta = _expected_curvature(at, one), at.theta
-    typical = _typical(expected)
+    expected, theta = expected_curvature(at, one), at.theta
+    typical = typical_of(expected)
     broad, times = broadened(at)
     longest = (
         min(3.0 * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))
@@ -600,33 +599,6 @@ def broadened(at: At) -> tuple[At, float]:
 
 def _over(answer: Answer, times: float) -> Answer:
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
-
-
-def _expected_curvature(at: At, one: Array | None) -> Array:
-    """That of normal rows, whose second moments are 1; positive wherever the parameter is."""
-    p = len(at.theta)
-    if one is None:
-        mean, away = 0.0, at.theta
-    else:
-        mean = float(one @ at.theta) / float(one @ one)
-        away = at.theta - mean * one
-    variance = float(away @ away)
-    curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
-    level, along = _within(float(MASSES @ curved)), float(MASSES @ (curved * NODES**2))
-    found = level * np.eye(p)
-    if variance > LEAST:
-        bend = max(EVEN * level, min(STEEP, along)) - level
-        found += bend / variance * np.outer(away, away)
-    return found
-
-
-def _typical(curvature: Array) -> float:
-    """Of the directions' curvatures the median."""
-    return _within(float(np.median(eigh(curvature)[0])))
-
-
-def _within(curvature: float) -> float:
-    return min(max(FLAT, curvature), STEEP)
 
 
 def leaned(gram: Answer, target: Array) -> Array:

@@ -16,22 +16,27 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.whitened import At, Held
 from dpfast.kernels.linalg import eigh
+from dpfast.models.losses import MASSES, NODES
 
 __all__ = [
     "EARLY",
-    "EVEN",
     "HEARD",
+    "STEEP",
     "STEPS",
     "Asked",
+    "Bends",
     "Rough",
     "Rows",
     "Walked",
     "bent",
     "by_precision",
+    "expected_curvature",
     "inside",
     "joint_noise",
     "mean_point",
+    "typical_of",
     "walk",
+    "within",
 ]
 
 Array = NDArray[np.float64]
@@ -48,6 +53,10 @@ BACK = 0.75
 
 #: Of a curvature that is learnt, or expected: the least of a direction as a part of the largest.
 EVEN = 1e-3
+
+#: Least and largest curvature of a record like the mean one: rows cannot be whitened with less, and
+#: radii must be numbers that weights can have.
+FLAT, STEEP = 1e-12, 1e60
 
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
 SLIGHT, OF_SAMPLING = 0.3, 0.03
@@ -108,6 +117,33 @@ def inside(step: Array, asked: list[Asked]) -> float:
     return part
 
 
+def expected_curvature(at: At, one: Array | None) -> Array:
+    """That of normal rows, whose second moments are 1; positive wherever the parameter is."""
+    p = len(at.theta)
+    if one is None:
+        mean, away = 0.0, at.theta
+    else:
+        mean = float(one @ at.theta) / float(one @ one)
+        away = at.theta - mean * one
+    variance = float(away @ away)
+    curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
+    level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * NODES**2))
+    found = level * np.eye(p)
+    if variance > LEAST:
+        bend = max(EVEN * level, min(STEEP, along)) - level
+        found += bend / variance * np.outer(away, away)
+    return found
+
+
+def typical_of(curvature: Array) -> float:
+    """Of the directions' curvatures the median."""
+    return within(float(np.median(eigh(curvature)[0])))
+
+
+def within(curvature: float) -> float:
+    return min(max(FLAT, curvature), STEEP)
+
+
 def by_precision(noises: list[float]) -> Array:
     """Weights of a mean of answers with this noise."""
     weights = np.array([noise**-2 for noise in noises])
@@ -125,6 +161,35 @@ def mean_point(asked: list[Asked], curvature: Array) -> Array:
 def joint_noise(noises: list[float]) -> float:
     """Of a mean by precision."""
     return math.hypot(*[1.0 / noise for noise in noises]) ** -1.0
+
+
+class Bends(NamedTuple):
+    """A loss whose curvature is another one elsewhere.
+
+    Attributes
+    ----------
+    farthest : float
+        By which no step moves the predictors of usual rows.
+    whiten : ndarray of shape (p, p)
+        The map that makes curvatures 1.
+    at : At
+        In coordinates before that map.
+    one : ndarray of shape (p,), optional
+        What a record has in place of 1 there.
+    """
+
+    farthest: float
+    whiten: Array
+    at: At
+    one: Array | None
+
+    def part(self, step: Array) -> float:
+        """Of a step, that goes no farther."""
+        return min(1.0, self.farthest / max(math.hypot(*(self.whiten @ step)), LEAST))
+
+    def typical(self, theta: Array) -> float:
+        """Curvature that is to be expected."""
+        return typical_of(expected_curvature(self.at._replace(theta=self.whiten @ theta), self.one))
 
 
 class Rough(NamedTuple):
@@ -248,7 +313,7 @@ def walk(
     mus: tuple[float, ...],
     inference: bool,
     rough: Rough,
-    farthest: Array | None,
+    bends: Bends | None,
     first: float,
     report: Callable[[Array, int], None],
 ) -> Walked:
@@ -267,8 +332,9 @@ def walk(
     inference : bool
         Whether to ask for the scores' covariance.
     rough : Rough
-    farthest : ndarray of shape (p, p), optional
-        By which no step is longer than 1: of predictors, for a loss that bends.
+    bends : Bends, optional
+        Where the loss does.  With fewer events than the map was told of curvatures are smaller and
+        intervals wider; where they are larger, more scores are held, and intervals stay.
     first : float
         Part that is taken of the early ones: rows longer than the map's curve more.
     report : callable
@@ -285,6 +351,7 @@ def walk(
     meats: list[Answer] = []
     noises: list[float] = []
     left = list(mus)
+    typical = first_typical = bends.typical(theta) if bends else 1.0
     while left:
         counts = done >= EARLY
         mu_step, left = left[0], left[1:]
@@ -303,9 +370,12 @@ def walk(
                 curvature, counted = steeper, counted if near else int(counts)
         step = (mean_point(asked[-counted:], curvature) - theta) if counts else first * direction
         part = inside(step, asked)
-        if farthest is not None:
-            part = min(part, 1.0 / max(math.hypot(*(farthest @ step)), LEAST))
+        if bends:
+            part = min(part, bends.part(step))
         theta = theta + part * step
+        if bends:
+            here = bends.typical(theta)
+            curvature, typical = curvature * (here / typical), here
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
@@ -315,4 +385,5 @@ def walk(
         done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
+    curvature = curvature / max(1.0, typical / first_typical)
     return Walked(theta, curvature, spread, meats, noises, done)
