@@ -205,8 +205,13 @@ class OnRoad:
         self._records = Objective(
             LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
         )
+        weighted = request.beside is not None and request.beside.weight is not None
         self._setting = Setting(
-            loss, self._coded_scale(), request.fit_intercept, persons=request.means
+            loss,
+            self._coded_scale(),
+            request.fit_intercept,
+            persons=request.means,
+            alone=not (request.means or request.group_size > 1 or weighted),
         )
         request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
         least = self._plan_units(standardize)

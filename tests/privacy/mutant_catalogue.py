@@ -5163,8 +5163,44 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "curvature = curvature / max(1.0, typical / first_typical)",
-        "curvature = curvature / 1.0",
+        "seen_to_vary(curvature / max(1.0, typical / first_typical))",
+        "seen_to_vary(curvature / 1.0)",
+    ),
+    plant(
+        "odds-of-the-start",
+        "what scores vary by says nothing of the curvature: labels that all but decide the response have the intervals of others",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/optimize/test_road_choices.py::test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals",
+        ),
+        "if meats and bends and bends.varies:",
+        "if meats and bends and not bends.varies:",
+    ),
+    plant(
+        "curvature-below-noise",
+        "a curvature of hardly anything is taken to be as small as noise says it is",
+        "dpfast/optimize/road/steps.py",
+        ("tests/optimize/test_road_choices.py::test_a_curvature_is_no_larger_than_scores_vary",),
+        "told = np.minimum(1.0, (values + doubt) / unit)",
+        "told = np.minimum(1.0, (values + 1e-3 * doubt) / unit)",
+    ),
+    plant(
+        "directions-that-hardly-vary-unsaid",
+        "nobody is told that noise hides what a label decides",
+        "dpfast/optimize/road/steps.py",
+        ("tests/optimize/test_road_choices.py::test_a_label_that_decides_is_said_to_be_hidden",),
+        "few = int(np.count_nonzero((values < doubt) & (told < 0.5)))",
+        "few = 0",
+    ),
+    plant(
+        "means-of-persons-taken-for-rows",
+        "scores of persons and of weighted rows are taken to vary as the loss curves",
+        "dpfast/regression/road.py",
+        (
+            "tests/optimize/test_road_choices.py::test_scores_of_persons_and_of_weighted_rows_vary_as_they_do",
+        ),
+        "alone=not (request.means or request.group_size > 1 or weighted),",
+        "alone=True,",
     ),
     plant(
         "noise-taken-for-curvature",

@@ -38,10 +38,9 @@ from dpfast.optimize.road.steps import (
     Bends,
     Rough,
     Rows,
-    by_precision,
     expected_curvature,
     inside,
-    joint_noise,
+    mean_answer,
     typical_of,
     walk,
     within,
@@ -208,6 +207,8 @@ class Setting(NamedTuple):
         Whether scores are means over the rows of a person.
     rough : Loss, optional
         With the constants that suit a sample; None: only all records tell enough of its curvature.
+    alone : bool
+        Whether a score is that of one row, of weight 1.
     """
 
     loss: Any
@@ -216,6 +217,12 @@ class Setting(NamedTuple):
     size: float = 1.0
     persons: bool = False
     rough: Any = None
+    alone: bool = True
+
+    @property
+    def varies(self) -> bool:
+        """Whether scores vary as the loss curves, up to a factor."""
+        return self.alone and self.loss.link != "identity"
 
     @property
     def bends(self) -> bool:
@@ -468,7 +475,7 @@ def road(
         if progress is not None:
             progress(done, STEPS)
 
-    theta, steep_along, noise, meats, noises, done = walk(
+    theta, steep_along, least, hidden, noise, meats, noises, done = walk(
         steep,
         At(start, loss, scale),
         bound,
@@ -476,10 +483,15 @@ def road(
         budget.steps,
         inference,
         rough,
-        Bends(FARTHEST, whiten, broad, one) if setting.bends else None,
+        Bends(FARTHEST, whiten, broad, one, setting.varies) if setting.bends else None,
         1.0 / (1.0 + beyond),
         report,
     )
+    meat, meat_scale = np.zeros((p, p)), 0.0
+    if inference:
+        mean, meat_scale = mean_answer(meats)
+        meat = _meat(mean, lengths.over(unit), radius / unit, power, bound)
+        meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
     mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)
     unmapping = steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back
@@ -496,14 +508,12 @@ def road(
         theta=mapping @ theta,
         mapping=mapping,
         unmapping=unmapping,
-        meat=_meat(meats, lengths.over(unit), radius / unit, power, bound)
-        if inference
-        else np.zeros((p, p)),
-        meat_scale=joint_noise([meat.noise_scale for meat in meats]) if inference else 0.0,
+        meat=meat,
+        meat_scale=meat_scale,
         noise=noise,
         undone=_left_over(known, noises) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
-        n_hidden=int(np.count_nonzero(values < floor)),
+        n_hidden=max(hidden, int(np.count_nonzero(values < floor))),
         bound=bound,
         beyond=float(scores.shares[scores.middles > bound].sum()),
         cut=cut,
@@ -651,14 +661,12 @@ def _left_over(curvatures: Array, noises: list[float]) -> Array:
     return at
 
 
-def _meat(meats: list[Answer], rows: Lengths, radius: float, power: float, bound: float) -> Array:
-    """Mean of released matrices, its negative eigenvalues made zero.
+def _meat(mean: Array, rows: Lengths, radius: float, power: float, bound: float) -> Array:
+    """A mean of released matrices, its negative eigenvalues made zero.
 
     Where few long rows are all that tells a direction, clipping takes much of what their scores
     vary by and hardly anything from the others: it is given back where least is left.
     """
-    weights = by_precision([meat.noise_scale for meat in meats])
-    mean = np.tensordot(weights, [meat.value for meat in meats], 1)
     held = floor_eigenvalues(mean, 0.0)[0]
     spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
     values, vectors = eigh(held)

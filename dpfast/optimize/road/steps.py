@@ -28,11 +28,13 @@ __all__ = [
     "Rough",
     "Rows",
     "Walked",
+    "as_scores_vary",
     "bent",
     "by_precision",
     "expected_curvature",
     "inside",
     "joint_noise",
+    "mean_answer",
     "mean_point",
     "typical_of",
     "walk",
@@ -158,6 +160,13 @@ def mean_point(asked: list[Asked], curvature: Array) -> Array:
     return np.asarray(where + np.linalg.solve(curvature, scores))
 
 
+def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
+    """By precision, and its noise."""
+    noises = [one.noise_scale for one in answers]
+    mean = np.tensordot(by_precision(noises), [one.value for one in answers], 1)
+    return mean, joint_noise(noises)
+
+
 def joint_noise(noises: list[float]) -> float:
     """Of a mean by precision."""
     return math.hypot(*[1.0 / noise for noise in noises]) ** -1.0
@@ -176,12 +185,15 @@ class Bends(NamedTuple):
         In coordinates before that map.
     one : ndarray of shape (p,), optional
         What a record has in place of 1 there.
+    varies : bool
+        Whether scores vary as the loss curves, up to a factor.
     """
 
     farthest: float
     whiten: Array
     at: At
     one: Array | None
+    varies: bool
 
     def part(self, step: Array) -> float:
         """Of a step, that goes no farther."""
@@ -279,6 +291,25 @@ class Rows(Protocol):
     ) -> JointAnswer: ...
 
 
+def as_scores_vary(curvature: Array, meat: Array, noise: float) -> tuple[Array, Array, int]:
+    """A curvature no larger than scores vary by, in units of what they do along most directions.
+
+    Of a loss whose score varies as it curves, up to a factor.  Where a label all but decides the
+    response there is hardly any of either, whatever a start that saw more of it said.  And what
+    scores vary by at least; and the number of directions in which it is not told from noise.
+    """
+    values, vectors = eigh(curvature)
+    back = (vectors / np.sqrt(values)) @ vectors.T
+    values, turned = eigh(back @ meat @ back)
+    values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
+    unit = max(1.0, float(np.median(values)))
+    doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
+    told = np.minimum(1.0, (values + doubt) / unit)
+    least = unit * np.where(told < 1.0, told, 0.0)
+    few = int(np.count_nonzero((values < doubt) & (told < 0.5)))
+    return (turned * told) @ turned.T, (turned * least) @ turned.T, few
+
+
 class Walked(NamedTuple):
     """Where steps led, and what they saw on the way.
 
@@ -287,6 +318,10 @@ class Walked(NamedTuple):
     theta : ndarray of shape (p,)
     curvature : ndarray of shape (p, p)
         What was learnt of it; the identity if nothing was.
+    least : ndarray of shape (p, p)
+        What scores vary by at least.
+    hidden : int
+        Number of directions in which noise hides that they do.
     noise : float
         Standard deviation of the noise in each direction, where curvatures are 1.
     meats : list of Answer
@@ -299,6 +334,8 @@ class Walked(NamedTuple):
 
     theta: Array
     curvature: Array
+    least: Array
+    hidden: int
     noise: float
     meats: list[Answer]
     noises: list[float]
@@ -351,6 +388,12 @@ def walk(
     meats: list[Answer] = []
     noises: list[float] = []
     left = list(mus)
+
+    def seen_to_vary(curvature: Array) -> tuple[Array, Array, int]:
+        if meats and bends and bends.varies:
+            return as_scores_vary(curvature, *mean_answer(meats))
+        return curvature, np.zeros_like(curvature), 0
+
     typical = first_typical = bends.typical(theta) if bends else 1.0
     while left:
         counts = done >= EARLY
@@ -361,14 +404,18 @@ def walk(
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         asked.append(Asked(theta, direction, noise))
         if counts:
-            meats.append(answer.meat)
+            if inference:
+                meats.append(answer.meat)
             noises.append(noise)
             counted += 1
         if done:
             steeper = bent(curvature, *asked[-2:])
             if steeper is not curvature:  # what was asked far from here is of no use
                 curvature, counted = steeper, counted if near else int(counts)
-        step = (mean_point(asked[-counted:], curvature) - theta) if counts else first * direction
+        if counts:
+            step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
+        else:
+            step = first * direction
         part = inside(step, asked)
         if bends:
             part = min(part, bends.part(step))
@@ -385,5 +432,5 @@ def walk(
         done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
-    curvature = curvature / max(1.0, typical / first_typical)
-    return Walked(theta, curvature, spread, meats, noises, done)
+    curvature, least, hidden = seen_to_vary(curvature / max(1.0, typical / first_typical))
+    return Walked(theta, curvature, least, hidden, spread, meats, noises, done)
