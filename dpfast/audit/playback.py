@@ -87,7 +87,7 @@ def replay(
         if leaks:
             # Unless it is the callable that changed: state kept between calls may show only now.
             leaks = _reproduction(first, perform(fn, data, first.events)) or leaks
-    worst, worst_joint, found = _distances(first.events, other.events)
+    worst, worst_joint, whole, found = _distances(first.events, other.events)
     leaks += found + _unpaid(first.events) + _noise_leaks(first.events)
     leaks += _blocks_moved(first, other)
     mu = _composition(first)
@@ -105,6 +105,7 @@ def replay(
         mu=mu,
         worst=worst,
         worst_joint=worst_joint,
+        used=whole / mu if mu else 0.0,
     )
 
 
@@ -210,10 +211,12 @@ def _groups(events: list[Event]) -> list[tuple[Charged | None, list[int]]]:
     return groups
 
 
-def _distances(first: list[Event], other: list[Event]) -> tuple[dict[str, Worst], float, list[str]]:
+def _distances(
+    first: list[Event], other: list[Event]
+) -> tuple[dict[str, Worst], float, float, list[str]]:
     leaks: list[str] = []
     worst: dict[str, Worst] = {}
-    worst_joint = 0.0
+    worst_joint, whole = 0.0, 0.0
     numbers: dict[int, int] = {}  # position among the answers
     for charge, members in _groups(first):
         squared = 0.0
@@ -250,14 +253,14 @@ def _distances(first: list[Event], other: list[Event]) -> tuple[dict[str, Worst]
             squared += (distance / release.noise_scale) ** 2
         if not members or charge is None:
             continue
-        joint = math.sqrt(squared) / _covered(charge)
+        joint, whole = math.sqrt(squared) / _covered(charge), math.hypot(whole, math.sqrt(squared))
         worst_joint = max(worst_joint, joint)
         if not joint <= 1.0 + ROUNDING:
             leaks.append(
                 f"what was released together for {charge.label!r} moved by {joint!r} times what "
                 f"its charge {charge.spend!r} covers"
             )
-    return worst, worst_joint, leaks
+    return worst, worst_joint, whole, leaks
 
 
 def _unpaid(events: list[Event]) -> list[str]:

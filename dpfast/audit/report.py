@@ -71,6 +71,7 @@ class ReplayReport(NamedTuple):
     mu: float
     worst: dict[str, Worst]
     worst_joint: float
+    used: float
 
     @property
     def passed(self) -> bool:
@@ -97,7 +98,8 @@ class ReplayReport(NamedTuple):
         ]
         if self.worst:
             lines.append(
-                f"  jointly    distance in noise units / mu at most {self.worst_joint:.6f}"
+                f"  jointly    distance in noise units / mu at most {self.worst_joint:.6f} of a "
+                f"charge, {self.used:.6f} of them all"
             )
         else:
             lines.append("  no Curator was asked anything: only the result was compared")
