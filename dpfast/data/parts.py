@@ -22,6 +22,7 @@ from dpfast.errors import InvalidInput
 __all__ = [
     "Block",
     "Dealt",
+    "Near",
     "WithoutCovariates",
     "dealt",
     "dealt_by_keys",
@@ -51,6 +52,9 @@ LEAST_OF_ALL = 8
 #: Records that are kept of those that would have to be read again; part of those on a cluster.
 KEPT_BYTES, SHARE_OF_CLUSTER = 1 << 27, 256
 
+#: Tables up to this size are kept as they are read first, if they would have to be read again.
+NEAR_BYTES = KEPT_BYTES
+
 
 def rows_in(slots: Slots, low: int, high: int) -> NDArray[np.intp]:
     """The records in the slots from ``low`` to ``high - 1``, in their order."""
@@ -70,6 +74,36 @@ def slots_kept(table: Records, n_slots: int) -> int:
     if table.elsewhere:
         most = max(most, row * table.n // SHARE_OF_CLUSTER)
     return int(min(n_slots, most * n_slots // ((row + 2) * table.n)))
+
+
+def can_be_near(table: Records, beside: int = 0) -> bool:
+    """Whether the decoded records are so few, with so many numbers beside each; public."""
+    return 8 * table.n * (table.n_covariates + 1 + beside) <= NEAR_BYTES
+
+
+class Near(Records):
+    """Records that are decoded once: their blocks are kept as they are read first."""
+
+    __slots__ = ("_far", "_kept", "can_be_dealt", "coding", "excess", "read_again", "together")
+
+    def __init__(self, records: Records) -> None:
+        self.n, self.n_covariates = records.n, records.n_covariates
+        self.names, self.block_sizes = records.names, records.block_sizes
+        self.can_be_dealt, self.coding = records.can_be_dealt, records.coding
+        self.excess, self.together = records.excess, records.together
+        self.read_again = records.read_again
+        self._far = records
+        self._kept: list[tuple[Covariates, Array]] = []
+
+    @property
+    def reads(self) -> int | None:  # type: ignore[override]
+        return self._far.reads
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """The same blocks every time."""
+        if not self._kept:
+            self._kept = list(self._far.blocks())
+        return iter(self._kept)
 
 
 class Block(Records):

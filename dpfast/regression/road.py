@@ -460,7 +460,8 @@ def room_of(request: Request) -> int:
         return request.room(COPIES)
     few = request.few
     # slots are dealt at random: twice as many records as are to be expected
-    return request.room() + (0 if few is None else room_for(2 * few.n, request.n_covariates, 1))
+    own = 0 if few is None or few.elsewhere else room_for(2 * few.n, request.n_covariates, 1)
+    return request.room(int(request.records.read_again)) + own
 
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
