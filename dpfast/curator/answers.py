@@ -142,7 +142,10 @@ class Tape:
     def keep(self, question: tuple[Any, ...], receipt: Receipt, value: Any) -> None:
         """Take down a copy of an answer that is handed out now."""
         at, size = _copied(question[2:])
-        value, own = _copied(value)
+        if type(value) is np.ndarray:
+            value, own = value.copy(), value.size
+        else:
+            value, own = _copied(value)
         found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
         self.answers.append(found)
         self._size += size + own + 3
@@ -162,6 +165,9 @@ def _copied(thing: Any) -> tuple[Any, int]:
         if type(part) in PLAIN:
             copies.append(part)
             size += 1
+        elif type(part) is np.ndarray:
+            copies.append(part.copy())
+            size += part.size
         else:
             copy, own = _copied(part)
             copies.append(copy)

@@ -38,6 +38,11 @@ UNSEEN_VARY = 3.0
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
+#: These octaves, lengths in them over that at which the first ends, and what shares fall with.
+_LATER = np.arange(TAIL_OCTAVES + 1.0)
+_BEYOND = np.outer(np.exp2(_LATER), np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)).ravel()
+_WITHIN = np.arange(FINER) / FINER
+
 
 @lru_cache(maxsize=8)
 def tops_of_cells(per_octave: int) -> Array:
@@ -142,10 +147,13 @@ class Lengths(NamedTuple):
         passed = np.cumsum(self.shares) / max(float(self.shares.sum()), 1e-300)
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
-    def tail(self, bounds: Array) -> Array:
-        """Means of ``(length - bound)^+``."""
+    def tail(self, bounds: Array, longest: float = math.inf) -> Array:
+        """Means of ``(length - bound)^+``, no length above the longest."""
         lengths, shares = self._continued()
-        return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ shares)
+        found: Array = np.maximum(lengths - bounds[:, None], 0.0) @ shares
+        if longest < math.inf:
+            found = np.maximum(found - np.maximum(lengths - longest, 0.0)[None] @ shares, 0.0)
+        return found
 
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
@@ -164,17 +172,17 @@ class Lengths(NamedTuple):
         seen = [float(self.shares[octaves == k].sum()) for k in (3, 2, 1)]
         falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
         bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
-        later = np.arange(TAIL_OCTAVES + 1.0)
         if seen[-1] * falls[1] * bends > self.most_next:
             bends = self.most_next / (seen[-1] * falls[1])
-        steps = np.minimum(falls[1] * bends ** later[1:], LEAST_FALL)
-        parts = seen[-1] * np.cumprod([1.0, *steps])
-        finer = np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)
-        within = max(falls[1], 1e-3) ** (np.arange(FINER) / FINER)
+        steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
+        parts = seen[-1] * np.cumprod([1.0, *steps.tolist()])
+        within = max(falls[1], 1e-3) ** _WITHIN
         rest = octaves > 1.0
-        lengths = [self.middles[rest], (self.longest * np.outer(np.exp2(later), finer)).ravel()]
-        shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
-        return np.concatenate(lengths), np.concatenate(shares)
+        shares = (parts[:, None] * (within / within.sum())).ravel()
+        return (
+            np.concatenate([self.middles[rest], self.longest * _BEYOND]),
+            np.concatenate([self.shares[rest], shares]),
+        )
 
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""
@@ -260,9 +268,7 @@ def best_bound(
     """
     most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
     candidates = min(most, longest) * np.exp2(-np.arange(104) / 8.0)
-    cut = scores.tail(candidates)
-    if longest < math.inf:
-        cut = np.maximum(cut - scores.tail(np.array([longest])), 0.0)
+    cut = scores.tail(candidates, longest)
     if foreseen is not None:
         cut = cut + _out_of_sight(foreseen, scores, p, longest, candidates)
     errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2

@@ -622,7 +622,8 @@ def _expected_curvature(at: At, one: Array | None) -> Array:
 
 def _typical(curvature: Array) -> float:
     """Of the directions' curvatures the median."""
-    return _within(float(np.median(eigh(curvature)[0])))
+    values = eigh(curvature)[0]  # increasing
+    return _within(0.5 * float(values[(len(values) - 1) // 2] + values[len(values) // 2]))
 
 
 def _within(curvature: float) -> float:

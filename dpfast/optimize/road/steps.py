@@ -80,7 +80,7 @@ def bent(curvature: Array, before: Asked, here: Asked) -> Array:
     the step, too.
     """
     step, change = here.theta - before.theta, before.score - here.score
-    turned, size = curvature @ step, math.hypot(*step)
+    turned, size = curvature @ step, math.hypot(*step.tolist())
     was, between = float(step @ turned), float(step @ change)
     doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2
     if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
@@ -103,7 +103,7 @@ def inside(step: Array, asked: list[Asked]) -> float:
     for one in asked[:-1]:
         away = here - one.theta
         to_plane, along = float(one.score @ away), -float(one.score @ step)
-        if to_plane > HEARD * one.noise * math.hypot(*away) and along > BACK * to_plane:
+        if to_plane > HEARD * one.noise * math.hypot(*away.tolist()) and along > BACK * to_plane:
             part = min(part, 0.5 * to_plane / along)
     return part
 
@@ -114,12 +114,15 @@ def by_precision(noises: list[float]) -> Array:
     return weights / weights.sum()
 
 
-def mean_point(asked: list[Asked], curvature: Array) -> Array:
-    """Where steps of this curvature lead from the points that were asked about, in the mean."""
+def mean_point(asked: list[Asked], curvature: Array | None = None) -> Array:
+    """Where steps of this curvature, or of 1, lead from the points that were asked about, in the
+    mean.
+    """
     weights = by_precision([one.noise for one in asked])
     where = weights @ [one.theta for one in asked]
     scores = weights @ [one.score for one in asked]
-    return np.asarray(where + np.linalg.solve(curvature, scores))
+    step = scores if curvature is None else np.linalg.solve(curvature, scores)
+    return np.asarray(where + step)
 
 
 def joint_noise(noises: list[float]) -> float:
@@ -280,6 +283,7 @@ def walk(
     its meat (C17).
     """
     theta, curvature = start.theta, np.eye(len(start.theta))
+    learnt: Array | None = None
     counted, done, near = 0, 0, False
     asked: list[Asked] = []
     meats: list[Answer] = []
@@ -301,7 +305,8 @@ def walk(
             steeper = bent(curvature, *asked[-2:])
             if steeper is not curvature:  # what was asked far from here is of no use
                 curvature, counted = steeper, counted if near else int(counts)
-        step = (mean_point(asked[-counted:], curvature) - theta) if counts else first * direction
+                learnt = curvature
+        step = (mean_point(asked[-counted:], learnt) - theta) if counts else first * direction
         part = inside(step, asked)
         if farthest is not None:
             part = min(part, 1.0 / max(math.hypot(*(farthest @ step)), LEAST))
