@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from dpfast.data.parts import (
     Block,
     WithoutCovariates,
     dealt,
-    dealt_by_keys,
 )
 from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
@@ -117,8 +115,11 @@ def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
     """
     if records.elsewhere or (records.read_again and n_slots > SLOTS):
         keys = chunk_keys(len(records.block_sizes), source)
-        by_keys = records.dealt if records.elsewhere else partial(dealt_by_keys, records)
-        return by_keys(keys, scatter_chunk, n_slots)
+        if records.elsewhere:
+            return records.dealt(keys, scatter_chunk, n_slots)
+        from dpfast.data.files.kept import dealt_by_keys
+
+        return dealt_by_keys(records, keys, scatter_chunk, n_slots)
     slots = scatter(records.n // records.together, source, n_slots)
     if records.together > 1:
         slots = np.repeat(slots, records.together)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from dpfast.data.cells import number_cells
 from dpfast.data.columns import cell_numbers, is_number_type, refused_type
-from dpfast.data.parts import Block, can_be_near, rows_in, slots_kept
+from dpfast.data.files.kept import can_be_near
+from dpfast.data.parts import Block, rows_in, slots_kept
 from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, additions, fold
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
@@ -45,7 +46,7 @@ class ClusterRecords(Records):
         Number of columns after the response that ``join`` needs.
     """
 
-    __slots__ = ("_join", "_kept", "_keeps", "_n_beside", "_parts", "reads")
+    __slots__ = ("_join", "_keeps", "_kept", "_n_beside", "_parts", "reads")
 
     elsewhere = True
 

@@ -142,7 +142,7 @@ class Records:
     def near(self) -> Records:
         """The same records, which are read once and kept then, if they are few enough: public."""
         if self.read_again:
-            from dpfast.data.parts import Near, can_be_near
+            from dpfast.data.files.kept import Near, can_be_near
 
             return Near(self) if can_be_near(self) else self
         return self

@@ -254,7 +254,7 @@ def steps_of(fit):
 def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
     """Once for the sample, which is kept; then for lengths of scores, and for steps."""
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 12_000.0)
-    monkeypatch.setattr("dpfast.data.parts.NEAR_BYTES", 0)
+    monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", 0)
     X, y = table(60_000, np.random.default_rng(7), loss)
     X, decoded = X[:, :2], []
 
@@ -273,7 +273,7 @@ def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
     arrays = dpfast.fit(X, y, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert arrays.reads is None
     np.testing.assert_allclose(fit.params, arrays.params, rtol=1e-6, atol=1e-8)
-    monkeypatch.setattr("dpfast.data.parts.NEAR_BYTES", 24 * 60_000)
+    monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", 24 * 60_000)
     near = dpfast.fit(records, None, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert near.reads == 1 and len(decoded) == 4 * (2 * reads + 1)
     assert near.params.tobytes() == fit.params.tobytes()
@@ -288,7 +288,7 @@ def test_records_on_a_cluster_are_read_for_their_sample_and_for_steps(loss, monk
     there = dask.from_array(X[:, :2], chunks=(15_000, 2)), dask.from_array(y, chunks=15_000)
     fits = []
     for kept in (0, 24 * 60_000):
-        monkeypatch.setattr("dpfast.data.parts.NEAR_BYTES", kept)
+        monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", kept)
         noise = dpfast.SeededNoise(1)
         fits.append(dpfast.fit(*there, loss, privacy=4.0, noise=noise))
     far, near = fits
