@@ -107,7 +107,7 @@ def small(monkeypatch):
     """Many blocks of every kind, in a table of 2,048 records."""
     monkeypatch.setattr(streams, "BLOCK_BYTES", 100 * 8 * (Q + 1))
     monkeypatch.setattr(parts, "GATHERED_BYTES", 64 * 8 * Q)
-    monkeypatch.setattr(parts, "STRETCH", 333)
+    monkeypatch.setattr(kept_files, "STRETCH", 333)
     monkeypatch.setattr(cluster, "PIECE_BYTES", 5_000)
 
 
