@@ -139,16 +139,14 @@ class Tape:
         self.forgotten = 0
         self._size = 0
 
-    def keep(self, question: tuple[Any, ...], receipt: Receipt, value: Any) -> None:
-        """Take down a copy of an answer that is handed out now."""
+    def keep(self, question: tuple[Any, ...], *answers: tuple[Receipt, Any]) -> None:
+        """Take down copies of answers to one question that are handed out now."""
         at, size = _copied(question[2:])
-        if type(value) is np.ndarray:
-            value, own = value.copy(), value.size
-        else:
+        for receipt, value in answers:
             value, own = _copied(value)
-        found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
-        self.answers.append(found)
-        self._size += size + own + 3
+            found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
+            self.answers.append(found)
+            self._size += size + own + 3
         while self._size > MOST_KEPT and len(self.answers) > 1:
             self._size -= _numbers(self.answers.popleft())
             self.forgotten += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +56,12 @@ def tops_of_cells(per_octave: int) -> Array:
 TOGETHER = 4
 
 
-def _any(seen: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
-    """Whether any of so many neighbours is seen."""
-    return np.convolve(seen, np.ones(width), "valid") > 0.5
+def _sums(of: NDArray[Any]) -> Array:
+    """Of so many neighbours each."""
+    return np.correlate(of, _ONES, "valid")
+
+
+_ONES = np.ones(TOGETHER)
 
 
 class Lengths(NamedTuple):
@@ -98,7 +101,7 @@ class Lengths(NamedTuple):
             gaps = gaps[gaps != mode]
             k = int(np.searchsorted(gaps, mode))
             seen[gaps[k - 1] + 1 if k else 0 : gaps[k] if k < len(gaps) else len(shares)] = True
-            sums, others = np.convolve(shares, np.ones(TOGETHER), "valid"), ~_any(seen, TOGETHER)
+            sums, others = _sums(shares), _sums(seen) < 0.5
             for first in np.flatnonzero(others & (sums > ALONE * noise_scale * TOGETHER**0.5)):
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
