@@ -166,6 +166,9 @@ def _copied(thing: Any) -> tuple[Any, int]:
         elif type(part) is np.ndarray:
             copies.append(part.copy())
             size += part.size
+        elif type(part) is tuple and PLAIN.issuperset(map(type, part)):
+            copies.append(part)
+            size += len(part)
         else:
             copy, own = _copied(part)
             copies.append(copy)
