@@ -212,8 +212,9 @@ class OnRoad:
         least = self._plan_units(standardize)
         if self.only_mean:
             return
+        rows = self._rows()
         for part in (least, mu):  # how much is left is not known before
-            self._refuse(part)
+            self._refuse(part, rows)
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
@@ -244,9 +245,9 @@ class OnRoad:
                 return mu * (1.0 - share) ** 0.5
         return mu
 
-    def _refuse(self, mu: float) -> None:
+    def _refuse(self, mu: float, rows: Whitened) -> None:
         """Refuse budgets at which an answer would be, however many rounds there are."""
-        n, p, rows, shared = self._request.n, self._request.dimension, self._rows(), 0.0
+        n, p, shared = self._request.n, self._request.dimension, 0.0
         begun = len(self.losses) > 1
         if begun:
             first = budgets(n, p, mu, self._setting, 1)

@@ -43,6 +43,9 @@ _LATER = np.arange(TAIL_OCTAVES + 1.0)
 _BEYOND = np.outer(np.exp2(_LATER), np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)).ravel()
 _WITHIN = np.arange(FINER) / FINER
 
+#: What radii and bounds are tried, as parts of the longest.
+_TRIED = np.exp2(-np.arange(104) / 8.0)
+
 
 @lru_cache(maxsize=8)
 def tops_of_cells(per_octave: int) -> Array:
@@ -140,7 +143,7 @@ class Lengths(NamedTuple):
 
         Mean ``(length^2 - R^2)^+`` over p directions of a curvature, and ``noise R^2``.
         """
-        candidates = self.longest * np.exp2(-np.arange(64) / 8.0)
+        candidates = self.longest * _TRIED[:64]
         squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
         left = squares / (p * typical * float(self.shares.sum()))
         return float(candidates[int(np.argmin(left + noise * candidates**2))])
@@ -172,7 +175,9 @@ class Lengths(NamedTuple):
         back after a gap, which nobody sees, are not in it.
         """
         octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
-        seen = [float(self.shares[octaves == k].sum()) for k in (3, 2, 1)]
+        first = np.searchsorted(-octaves, [-3.0, -2.0, -1.0]).tolist()  # lengths increase
+        ends = [*first[1:], len(octaves)]
+        seen = [float(self.shares[a:b].sum()) for a, b in zip(first, ends, strict=True)]
         falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
         bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
         if seen[-1] * falls[1] * bends > self.most_next:
@@ -180,7 +185,7 @@ class Lengths(NamedTuple):
         steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
         parts = seen[-1] * np.cumprod([1.0, *steps.tolist()])
         within = max(falls[1], 1e-3) ** _WITHIN
-        rest = octaves > 1.0
+        rest = slice(first[2])
         shares = (parts[:, None] * (within / within.sum())).ravel()
         return (
             np.concatenate([self.middles[rest], self.longest * _BEYOND]),
@@ -270,7 +275,7 @@ def best_bound(
         The norm, and the mean of what is cut off scores that are longer.
     """
     most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
-    candidates = min(most, longest) * np.exp2(-np.arange(104) / 8.0)
+    candidates = min(most, longest) * _TRIED
     cut = scores.tail(candidates, longest)
     if foreseen is not None:
         cut = cut + _out_of_sight(foreseen, scores, p, longest, candidates)

@@ -687,7 +687,8 @@ def _meat(meats: list[Answer], rows: Lengths, radius: float, power: float, bound
     vary by and hardly anything from the others: it is given back where least is left.
     """
     weights = by_precision([meat.noise_scale for meat in meats])
-    mean = np.tensordot(weights, [meat.value for meat in meats], 1)
+    matrices = np.array([meat.value for meat in meats])
+    mean = np.dot(weights[None], matrices.reshape(len(meats), -1)).reshape(matrices.shape[1:])
     held = floor_eigenvalues(mean, 0.0)[0]
     spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
     values, vectors = eigh(held)
