@@ -521,12 +521,7 @@ def road(
 
 
 def _pilot(
-    rows: Rows,
-    mapping: Array,
-    unmapping: Array,
-    radius: float,
-    setting: Setting,
-    mu: float,
+    rows: Rows, mapping: Array, unmapping: Array, radius: float, setting: Setting, mu: float
 ) -> tuple[Array, Array]:
     """A first estimate of the whitened coefficients, and its variances."""
     loss = setting.loss
