@@ -140,7 +140,20 @@ class Records:
         return tree_sum(function(X, y, mine, *arguments) for (X, y), mine in pairs)
 
     def near(self) -> Records:
-        """The same records, which are read once and kept then, if they are few enough: public."""
+        """The same records, which are read once and kept then, if they are few enough: public.
+
+        Returns
+        -------
+        Records
+            Arrays, which are near already, themselves.
+
+        Examples
+        --------
+        >>> from dpfast.data.records import as_records
+        >>> records = as_records(np.ones((5, 2)), np.zeros(5))
+        >>> records.near() is records
+        True
+        """
         if self.read_again:
             from dpfast.data.files.kept import Near, can_be_near
 
