@@ -73,7 +73,7 @@ EXTENSIONS = [
         ["vectors.h", "machine/isa.h", *headers("acquisition")],
     ),
     extension("sampler", ["sampler.pyx", "sampler/sampler_core.c"], headers("sampler")),
-    extension("keys", ["keys.pyx"], []),
+    extension("keys", ["keys.pyx"], [*headers("keys"), "machine/isa.h"]),
     extension(
         "certificates",
         ["certificates.pyx", "certificates/certificates_core.c"],

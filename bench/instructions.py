@@ -107,7 +107,8 @@ def fit(loss: str, n: int, p: int, counted: tuple[str, ...] = READERS) -> Case:
         f"y = y if {loss!r} == 'logistic' else y + rng.standard_t(4, size={n})\n"
         "def fit():\n"
         "    noise = dpfast.SeededNoise(1)\n"
-        f"    return dpfast.fit(X, y, {loss!r}, privacy=1.0, noise=noise, threads=1)\n"
+        "    records = dpfast.records(X, y, threads=1)\n"
+        f"    return dpfast.fit(records, None, {loss!r}, privacy=1.0, noise=noise)\n"
         "fit()\n"
     )
     return Case(counted, setup, "fit()")

@@ -12,7 +12,7 @@ a sum of integers: exact, whatever the order, the blocks and the machines (claim
 
 from libc.float cimport DBL_MAX
 from libc.math cimport fabs, rint
-from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cimport numpy as cnp
@@ -56,12 +56,31 @@ def parts_of_an_octave():
 PARTS = parts_of_an_octave()
 PARTS.flags.writeable = False
 
+cdef extern from "keys/blocks.h":
+    enum: WINDOW_CELLS, PART_OF_FAR, KEYS_PARTS, PACKED_ROWS
+    int isa_of(const char *name)
+    void turn_rows(int isa, const char *at, ptrdiff_t row, size_t m, size_t q,
+                   double *block) noexcept nogil
+    void usable_records(int isa, const double *block, size_t m, size_t columns,
+                        int64_t *complete) noexcept nogil
+    void count_in_window(int isa, const double *x, const int64_t *complete, size_t m, int64_t first,
+                         int shift, uint32_t *counts, size_t tables) noexcept nogil
+    void add_distances(int isa, const double *x, const int64_t *complete, size_t m, double centre,
+                       double nearest, const uint64_t *packed, uint64_t *sums) noexcept nogil
+    void unpack_distances(uint64_t *sums, int64_t *octaves) noexcept nogil
+
+#: Two parts in one number, the second in its upper half: a column's sums of 4,096 rows fit 32 bits.
+PACKED = np.zeros(KEYS_PARTS, dtype=np.uint64)
+PACKED[:512] = PARTS[:, 0] | PARTS[:, 1] << 32
+PACKED[PART_OF_FAR] = WHOLE
+
+cdef int ISA = isa_of(b"")
+
 cdef enum:
     ROWS = 128
     TABLES = 4
     MANY = 64
-    _CELLS = 4096
-    _OCTAVES = 100
+    SEVERAL = 16384
 
 ctypedef fused floating:
     float
@@ -107,6 +126,8 @@ cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_s
             for i in range(m):
                 memcpy(&entry, at + i * row + j * column, sizeof(floating))
                 block[j * ROWS + i] = <double>entry
+    elif floating is double and column == sizeof(double):
+        turn_rows(ISA, at, row, m, q, block)
     else:
         for i in range(m):
             for j in range(q):
@@ -114,23 +135,6 @@ cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_s
                 block[j * ROWS + i] = <double>entry
     for i in range(m):
         memcpy(block + q * ROWS + i, <const char *>&y[start + i], sizeof(double))
-
-
-cdef int64_t usable(const double *block, Py_ssize_t m, Py_ssize_t columns,
-                    int64_t *complete) noexcept nogil:
-    """1 for each of m records that have no missing entry, 0 for the others; their number."""
-    cdef Py_ssize_t i, j
-    cdef int64_t count = 0
-    cdef double bad[ROWS]
-    for i in range(m):
-        bad[i] = 0.0
-    for j in range(columns):
-        for i in range(m):
-            bad[i] += block[j * ROWS + i] * 0.0  # NaN from the first one that is not finite
-    for i in range(m):
-        complete[i] = bad[i] == 0.0
-        count += complete[i]
-    return count
 
 
 def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] columns,
@@ -146,30 +150,22 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
         Window w counts column ``columns[w]`` in CELLS cells of ``2^shifts[w]`` keys, the first of
         which begins at key ``starts[w]``.
     """
-    cdef Py_ssize_t w, i, start, m, n = y.shape[0], q = X.shape[1]
+    cdef Py_ssize_t w, start, m, n = y.shape[0], q = X.shape[1]
     # several tables, so that an entry need not wait for the one before to be counted
-    cdef Py_ssize_t tables = TABLES if columns.shape[0] <= MANY else 1
-    counts = np.zeros((tables, columns.shape[0], CELLS), dtype=np.int64)
-    cdef int64_t[:, :, ::1] table = counts
+    cdef Py_ssize_t tables = TABLES if columns.shape[0] <= MANY and n >= SEVERAL else 1
+    counts = np.zeros((columns.shape[0], tables, WINDOW_CELLS + 1), dtype=np.uint32)
+    cdef uint32_t[:, :, ::1] table = counts
     cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t complete[ROWS]
-    cdef const double *x
-    cdef uint64_t cell
-    cdef int64_t key, first
-    cdef int shift
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
             load(X, y, start, m, &block[0])
-            usable(&block[0], m, q + 1, complete)
+            usable_records(ISA, &block[0], m, q + 1, complete)
             for w in range(columns.shape[0]):
-                first, shift, x = starts[w], <int>shifts[w], &block[columns[w] * ROWS]
-                for i in range(m):
-                    key = key_of(x[i])
-                    cell = (<uint64_t>key - <uint64_t>first) >> shift
-                    if key >= first and cell < _CELLS:
-                        table[i & (tables - 1), w, cell] += complete[i]
-    return counts.sum(axis=0)
+                count_in_window(ISA, &block[columns[w] * ROWS], complete, m, starts[w],
+                                <int>shifts[w], &table[w, 0, 0], tables)
+    return counts[:, :, :CELLS].sum(axis=1, dtype=np.int64)
 
 
 def distances(const floating[:, :] X, const double[:] y, const double[::1] centres,
@@ -196,38 +192,29 @@ def distances(const floating[:, :] X, const double[:] y, const double[::1] centr
     ndarray
         Above the centre first, then below it.
     """
-    cdef Py_ssize_t i, j, side, start, m, n = y.shape[0], q = X.shape[1]
-    sums = np.zeros((TABLES, q + 1, 2, OCTAVES), dtype=np.int64)
-    cdef int64_t[:, :, :, ::1] table = sums
+    cdef Py_ssize_t j, start, m, n = y.shape[0], q = X.shape[1], packed = 0
+    sums = np.zeros((q + 1, 2, OCTAVES), dtype=np.int64)
+    cdef int64_t[:, :, ::1] octaves = sums
+    cdef uint64_t[:, ::1] table = np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64)
+    cdef const uint64_t[::1] parts = PACKED
     cdef double[::1] block = np.empty((q + 1) * ROWS)
-    cdef const int64_t[:, ::1] parts = PARTS
-    cdef int64_t bits, cell, t, first, counts
-    cdef double d, centre, near
     cdef int64_t complete[ROWS]
-    cdef const double *x
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
             load(X, y, start, m, &block[0])
-            usable(&block[0], m, q + 1, complete)
+            usable_records(ISA, &block[0], m, q + 1, complete)
+            packed += m
             for j in range(q + 1):
-                centre, near, x = centres[j], nearest[j], &block[j * ROWS]
-                if near > DBL_MAX:
+                if nearest[j] > DBL_MAX:
                     continue
-                first = key_of(near) >> 52
-                for i in range(m):
-                    d = x[i] - centre
-                    side = d < 0.0
-                    d = fabs(d)
-                    counts = -((d > near) & complete[i])  # all bits, or none: no branch
-                    bits = key_of(d)
-                    cell, t = ((bits >> 52) - first) & counts, (bits >> 43) & 511
-                    if cell < _OCTAVES - 1:
-                        table[i & (TABLES - 1), j, side, cell] += parts[t, 0] & counts
-                        table[i & (TABLES - 1), j, side, cell + 1] += parts[t, 1] & counts
-                    else:
-                        table[i & (TABLES - 1), j, side, _OCTAVES - 1] += parts[0, 0] & counts
-    return sums.sum(axis=0)
+                add_distances(ISA, &block[j * ROWS], complete, m, centres[j], nearest[j],
+                              &parts[0], &table[j, 0])
+                if packed > PACKED_ROWS or start + m == n:
+                    unpack_distances(&table[j, 0], &octaves[j, 0, 0])
+            if packed > PACKED_ROWS:
+                packed = 0
+    return sums
 
 
 def moments(const floating[:, :] X, const double[:] y, const double[::1] middles,
@@ -257,7 +244,7 @@ def moments(const floating[:, :] X, const double[:] y, const double[::1] middles
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
             load(X, y, start, m, &block[0])
-            usable(&block[0], m, q + 1, complete)
+            usable_records(ISA, &block[0], m, q + 1, complete)
             for j in range(q + 1):
                 first = second = 0
                 middle, half, x = middles[j], halves[j], &block[j * ROWS]

@@ -139,13 +139,14 @@ class Tape:
         self.forgotten = 0
         self._size = 0
 
-    def keep(self, question: tuple[Any, ...], receipt: Receipt, value: Any) -> None:
-        """Take down a copy of an answer that is handed out now."""
+    def keep(self, question: tuple[Any, ...], *answers: tuple[Receipt, Any]) -> None:
+        """Take down copies of answers to one question that are handed out now."""
         at, size = _copied(question[2:])
-        value, own = _copied(value)
-        found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
-        self.answers.append(found)
-        self._size += size + own + 3
+        for receipt, value in answers:
+            value, own = _copied(value)
+            found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
+            self.answers.append(found)
+            self._size += size + own + 3
         while self._size > MOST_KEPT and len(self.answers) > 1:
             self._size -= _numbers(self.answers.popleft())
             self.forgotten += 1
@@ -162,6 +163,12 @@ def _copied(thing: Any) -> tuple[Any, int]:
         if type(part) in PLAIN:
             copies.append(part)
             size += 1
+        elif type(part) is np.ndarray:
+            copies.append(part.copy())
+            size += part.size
+        elif type(part) is tuple and PLAIN.issuperset(map(type, part)):
+            copies.append(part)
+            size += len(part)
         else:
             copy, own = _copied(part)
             copies.append(copy)

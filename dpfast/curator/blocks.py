@@ -6,8 +6,7 @@ Functions of a :class:`~dpfast.curator.Curator`, which offers them as methods.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from dpfast.data.parts import (
     Block,
     WithoutCovariates,
     dealt,
-    dealt_by_keys,
 )
 from dpfast.data.records import Covariates, Records
+from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
 from dpfast.models import FreeScale, Mallows, Objective
 from dpfast.privacy.budget import GDP
@@ -116,8 +115,11 @@ def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
     """
     if records.elsewhere or (records.read_again and n_slots > SLOTS):
         keys = chunk_keys(len(records.block_sizes), source)
-        by_keys = records.dealt if records.elsewhere else partial(dealt_by_keys, records)
-        return by_keys(keys, scatter_chunk, n_slots)
+        if records.elsewhere:
+            return records.dealt(keys, scatter_chunk, n_slots)
+        from dpfast.data.files.kept import dealt_by_keys
+
+        return dealt_by_keys(records, keys, scatter_chunk, n_slots)
     slots = scatter(records.n // records.together, source, n_slots)
     if records.together > 1:
         slots = np.repeat(slots, records.together)
@@ -145,33 +147,50 @@ class Sample(Block):
     Answers cost what they cost about so many records (claim C85): nothing but time is gained.
     """
 
-    __slots__ = ("_drawn", "_records", "_source", "_width")
+    __slots__ = ("_drawn", "_records", "_source", "_width", "elsewhere")
 
     def __init__(self, records: Records, source: NoiseSource, width: int) -> None:
         n = records.n * width // number_of_slots(records.n)
         self._lay_out(records, n, records.n)
         self._records, self._source, self._width = records, source, width
+        self.elsewhere = records.elsewhere
         self._drawn: Records | None = None
 
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """The same records every time."""
+    @property
+    def additions(self) -> int:
+        """On a cluster, as many more as if each of its chunks were a piece."""
+        own = super().additions
+        return own + additions(len(self._records.block_sizes)) if self.elsewhere else own
+
+    def _found(self) -> Records:
         if self._drawn is None:
             slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
             drawn = slots.part(0, self._width, self.n, 0)
             few = 8 * self.n * (self.n_covariates + 1) <= KEPT_BYTES
-            self._drawn = drawn.kept() if few else drawn
+            self._drawn = drawn.kept() if few and not self.elsewhere else drawn
         assert self._drawn is not None
-        return self._drawn.blocks()
+        return self._drawn
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """The same records every time."""
+        return self._found().blocks()
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        """As of any part; of records on a cluster it stays there."""
+        part = self._found() if self.elsewhere else super()
+        return part.total(function, *arguments, own=own)
 
 
 def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | None:
     """A secret sample of about so many records; None where that is a large part of them.
 
-    Public: by the number of records and where they are.  There is none on a cluster.
+    Public: by the number of records.
     """
     n_slots = number_of_slots(records.n)
     width = math.ceil(min(1.0, wanted / records.n) * n_slots)
-    if width * LEAST_OF_ALL > n_slots or not records.can_be_dealt or records.elsewhere:
+    if width * LEAST_OF_ALL > n_slots or not records.can_be_dealt:
         return None
     return Sample(records, source, width)
 

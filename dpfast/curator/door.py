@@ -143,9 +143,8 @@ def _kept_together(question: tuple[Any, ...], found: list[Answer]) -> list[Answe
     """Take down what is handed out, for a run that may end early."""
     tape = TAPE.get()
     if tape is not None:
-        for answer in found:
-            if answer is not NOTHING:
-                tape.keep(question, answer.receipt, answer.value)
+        told = [(answer.receipt, answer.value) for answer in found if answer is not NOTHING]
+        tape.keep(question, *told)
     return found
 
 
@@ -153,7 +152,7 @@ def _kept(question: tuple[Any, ...], receipt: Receipt, value: Handed) -> Handed:
     """As for answers together."""
     tape = TAPE.get()
     if tape is not None:
-        tape.keep(question, receipt, value)
+        tape.keep(question, (receipt, value))
     return value
 
 

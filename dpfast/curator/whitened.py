@@ -405,6 +405,10 @@ class Seen(Records):
         self._all, units = uncoded(records)
         self._view = compiled(view, units)
 
+    @property
+    def additions(self) -> int:
+        return self._all.additions
+
     def total(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> Any:

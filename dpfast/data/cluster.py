@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpfast.data.cells import number_cells
 from dpfast.data.columns import cell_numbers, is_number_type, refused_type
+from dpfast.data.files.kept import can_be_near
 from dpfast.data.parts import Block, rows_in, slots_kept
 from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, additions, fold
@@ -45,7 +46,7 @@ class ClusterRecords(Records):
         Number of columns after the response that ``join`` needs.
     """
 
-    __slots__ = ("_join", "_n_beside", "_parts", "reads")
+    __slots__ = ("_join", "_keeps", "_kept", "_n_beside", "_parts", "reads")
 
     elsewhere = True
 
@@ -63,6 +64,15 @@ class ClusterRecords(Records):
         self.n_covariates = sum(part.shape[1] for part in parts) - 1 - n_beside
         self.names = names
         self.reads = 0
+        self._keeps, self._kept = False, list[Any]()
+
+    def near(self) -> Records:
+        """The same records, which their workers keep once they have made them; if few enough."""
+        if not can_be_near(self, self._n_beside):
+            return self
+        found = ClusterRecords(self._parts, self.names, self._join, self._n_beside)
+        found.reads, found._keeps = self.reads, True
+        return found
 
     def joined(
         self,
@@ -98,7 +108,6 @@ class ClusterRecords(Records):
             workers, because the tasks that prepare the data are the caller's, and what they say
             may quote a record.
         """
-        self.reads = (self.reads or 0) + 1
         return self._root(self._sums((function, arguments, _version()), own))
 
     def _sums(self, query: Any, own: Sequence[Any] | None = None, numbered: bool = False) -> Any:
@@ -106,8 +115,19 @@ class ClusterRecords(Records):
 
         ``numbered``: the function is also told the number of the chunk, first.
         """
-        from dask import array, delayed
+        from dask import array, delayed, persist
 
+        if self._keeps:
+            if not self._kept:
+                self._keeps = False
+                chunks = self._sums((_as_it_is, (), query[2]))
+                self._kept = list(_computed(lambda: persist(*chunks)))
+                self._keeps = True
+            query, leaf = delayed(query, pure=False, traverse=False), delayed(_of_kept, pure=False)
+            first = [[k] if numbered else [] for k in range(len(self._kept))]
+            first = first if own is None else [[one] for one in own]
+            return [leaf(kept, query, *one) for kept, one in zip(self._kept, first, strict=True)]
+        self.reads = (self.reads or 0) + 1
         # one task that every leaf depends on, so that it is sent to a worker once
         query = delayed(query, pure=False, traverse=False)
         parts = self._parts
@@ -269,6 +289,19 @@ class BlockOnCluster(Block):
         if own is not None:
             raise InvalidInput("a random block has no arguments of single blocks.")
         return self._records._root(self._ask(function, arguments))
+
+
+def _as_it_is(X: Any, y: Any) -> Any:
+    """A chunk that its worker keeps."""
+    return X, y
+
+
+def _of_kept(packed: Any, query: Any, *first: Any) -> Any:
+    """Sums of a chunk that was kept, on its worker; packed as those of any."""
+    function, arguments, version = query
+    _check_version(version)
+    X, y = _aligned(packed[0, 0])
+    return _packed(function(X, y, *first, *_aligned(arguments)))
 
 
 def _chosen(

@@ -313,8 +313,9 @@ class Coding:
                     "coefficients of interactions, powers or functions of columns are given in "
                     "coded units only. predict takes and returns the table's own units."
                 )
-            declared = self.columns[term[0].name]
-            width = declared.encode([], term[0].name, term[0].every_level)[0].shape[1]
+            declared, width = self.columns[term[0].name], 1
+            if declared.kind != "released":
+                width = declared.encode([], term[0].name, term[0].every_level)[0].shape[1]
             units += [(declared.location, declared.spread)] * width
         locations, spreads = np.array(units).reshape(-1, 2).T
         return locations, spreads

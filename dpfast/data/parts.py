@@ -1,14 +1,12 @@
 """Parts of the records: what is in some of their slots, and their responses alone.
 
-Who deals the slots is the curator's business.  Records that are read again for every query are
-read once for the slots that are soon asked for, and these are kept, within a public bound.
+Who deals the slots is the curator's business.
 """
 
 from __future__ import annotations
 
 import math
 import mmap
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,7 +22,6 @@ __all__ = [
     "Dealt",
     "WithoutCovariates",
     "dealt",
-    "dealt_by_keys",
     "gathered_at_a_time",
     "in_memory",
     "on_disk",
@@ -41,9 +38,6 @@ SlotsOf = Callable[[int, int, int], Slots]
 #: Rows that are gathered at a time: they stay in the processor's cache until they are used, and
 #: their memory is used again for the next.
 GATHERED_BYTES = 1 << 20
-
-#: Rows that are looked at a time where some are picked out.
-STRETCH = 1 << 17
 
 #: A sample is one in so many records at most: more of them take as long to gather as is gained.
 LEAST_OF_ALL = 8
@@ -154,54 +148,6 @@ def gather(X: Covariates, rows: NDArray[np.intp], out: Covariates) -> Covariates
     return out
 
 
-class Sifted(Block):
-    """A part that is too large to be kept: its records are picked out on every pass."""
-
-    __slots__ = ("_high", "_low", "_slots")
-
-    def __init__(self, table: Records, slots: SlotsOf, low: int, high: int, n: int) -> None:
-        self._table, self._slots, self._low, self._high = table, slots, low, high
-        self._lay_out(table, n, table.n)
-
-    def kept(self) -> Records:
-        return self
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Pieces as of the same part in memory, wherever the blocks of the table end."""
-        X, y = np.empty((self._step, self.n_covariates)), np.empty(self._step)
-        held, empty = 0, True
-        for block, responses, _ in _picked(self._table, self._slots, self._low, self._high):
-            if responses.ndim != y.ndim:  # with weights and offsets
-                y = np.empty((self._step, responses.shape[1]))
-            done = 0
-            while done < len(responses):
-                take = min(len(responses) - done, self._step - held)
-                X[held : held + take] = block[done : done + take]
-                y[held : held + take] = responses[done : done + take]
-                held, done = held + take, done + take
-                if held == self._step:
-                    yield X, y
-                    held, empty = 0, False
-        if held or empty:
-            yield X[:held], y[:held]
-
-
-def _picked(
-    table: Records, slots: SlotsOf, low: int, high: int
-) -> Iterator[tuple[Covariates, Array, Slots]]:
-    """The records in some slots, with their slots, as the table is read once."""
-    start = 0
-    for k, (X, y) in enumerate(table.blocks()):
-        of_block = slots(k, start, len(y))
-        start += len(y)
-        for first in range(0, len(y), STRETCH):
-            stretch = slice(first, first + STRETCH)
-            mine = of_block[stretch]
-            rows = rows_in(mine, low, high)
-            picked = gather(X[stretch], rows, np.empty((len(rows), X.shape[1]), X.dtype))
-            yield picked, y[stretch][rows], mine[rows]
-
-
 class Dealt:
     """Records in memory, each in a slot.
 
@@ -224,70 +170,13 @@ class Dealt:
         return Block(self._table, rows_in(self._slots, low, high), n, self._table.n)
 
 
-class DealtStream(Dealt):
-    """Records that are read again for every query, each in a slot.
-
-    Those of the slots that are asked for next are kept as the table is read, once for all of them.
-    What is kept is bounded by the number of records to be expected, which is public.  How many
-    there are is random and hardly ever more than a few standard deviations above it; the memory
-    then grows by that much, and nothing else happens.
-    """
-
-    def __init__(self, table: Records, slots_of: SlotsOf, n_slots: int) -> None:
-        self._table = table
-        self._slots_of = slots_of
-        self.room = slots_kept(table, n_slots)
-        self._n_slots = n_slots
-        self._kept: tuple[Records, Slots] | None = None
-        self._window = (0, 0)
-        self._collecting = threading.Lock()
-
-    def part(self, low: int, high: int, n: int, ahead: int) -> Records:
-        if high - low > self.room:
-            return Sifted(self._table, self._slots_of, low, high, n)
-        with self._collecting:
-            first, last = self._window
-            if not first <= low < high <= last:
-                self._collect(low, min(high + ahead, low + self.room, self._n_slots))
-            assert self._kept is not None
-            kept, slots = self._kept
-        return Block(kept, rows_in(slots, low, high), n, self._table.n)
-
-    def _collect(self, low: int, high: int) -> None:
-        self._kept, self._window = None, (0, 0)  # first, so that both are never in memory
-        expected = self._table.n * (high - low) / self._n_slots
-        room = min(self._table.n, int(expected + 8.0 * expected**0.5) + 64)
-        X: Covariates = np.empty((0, self._table.n_covariates))
-        y, slots, count = np.empty(0), np.empty(0, np.uint8), 0
-        for some in _picked(self._table, self._slots_of, low, high):
-            end = count + len(some[1])
-            if not count:
-                X, y, slots = [longer(part[:0], room) for part in some]
-            if end > len(y):  # improbable; depends on the slots alone
-                X, y, slots = [longer(part, max(end, count + count // 8)) for part in (X, y, slots)]
-            X[count:end], y[count:end], slots[count:end] = some
-            count = end
-        self._kept = Records(X[:count], y[:count], self._table.names), slots[:count]
-        self._window = low, high
-
-
-def longer(array: Any, length: int) -> Any:
-    """With room for so many rows."""
-    found = np.empty((length, *array.shape[1:]), array.dtype)
-    found[: len(array)] = array
-    return found
-
-
 def dealt(table: Records, slots: Slots, n_slots: int) -> Dealt:
     """Records on this machine with their slots, gathered from where they are or kept as read."""
     if in_memory(table):
         return Dealt(table, slots, n_slots)
+    from dpfast.data.files.kept import DealtStream
+
     return DealtStream(table, lambda k, start, size: slots[start : start + size], n_slots)
-
-
-def dealt_by_keys(table: Records, keys: Any, scatter: Callable[..., Slots], n_slots: int) -> Dealt:
-    """Records that are read again, whose slots are made again, too, from a key for each block."""
-    return DealtStream(table, lambda k, start, size: scatter(keys[k], size, n_slots), n_slots)
 
 
 def in_memory(records: Records) -> bool:

@@ -139,6 +139,27 @@ class Records:
         pairs = zip(self.blocks(), own, strict=True)
         return tree_sum(function(X, y, mine, *arguments) for (X, y), mine in pairs)
 
+    def near(self) -> Records:
+        """The same records, which are read once and kept then, if they are few enough: public.
+
+        Returns
+        -------
+        Records
+            Arrays, which are near already, themselves.
+
+        Examples
+        --------
+        >>> from dpfast.data.records import as_records
+        >>> records = as_records(np.ones((5, 2)), np.zeros(5))
+        >>> records.near() is records
+        True
+        """
+        if self.read_again:
+            from dpfast.data.files.kept import Near, can_be_near
+
+            return Near(self) if can_be_near(self) else self
+        return self
+
     @property
     def additions(self) -> int:
         """Most additions that the part of a block passes through in :meth:`total` (claim C11)."""

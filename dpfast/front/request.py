@@ -240,8 +240,16 @@ class Request:
             )
 
     def sample(self, wanted: float) -> None:
-        """Have a secret sample of about so many records; drawn when it is first looked at."""
-        if not self.means and wanted * LEAST_OF_ALL <= self.n:
+        """Have a secret sample of about so many records; drawn when it is first looked at.
+
+        Of a table that would be read again for every question, as much is kept as is allowed.
+        """
+        if self.means:
+            return
+        near = self.records.near()
+        self.single = near if self.single is self.records else self.single
+        self.records = near
+        if wanted * LEAST_OF_ALL <= self.n:
             from dpfast.curator.blocks import sample
 
             self.few = sample(self.records, self.noise, wanted)

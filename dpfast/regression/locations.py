@@ -117,7 +117,7 @@ class _Quantile:
 
     def is_open(self, enough: float) -> bool:
         """Whether another count helps: more than enough records are inside."""
-        return not (self.is_tie or self._counts[1] - self._counts[0] < enough)
+        return not (self._counts[1] - self._counts[0] < enough or self.is_tie)
 
     def threshold(self) -> int:
         width = self.high - self.low
@@ -376,13 +376,11 @@ class Search:
     def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
         """The next thresholds: of the coarsest cells first, so that few passes serve all."""
         enough = self._enough
-        asked = [
-            (column, self._quantiles[column].threshold())
-            for column in columns
-            if self._quantiles[column].is_open(enough)
-        ]
-        coarsest = max((_level(key) for _, key in asked), default=0)
-        return [(column, key) for column, key in asked if _level(key) == coarsest]
+        quantiles = [(column, self._quantiles[column]) for column in columns]
+        asked = [(column, one.threshold()) for column, one in quantiles if one.is_open(enough)]
+        levels = [_level(key) for _, key in asked]
+        coarsest = max(levels, default=0)
+        return [one for one, level in zip(asked, levels, strict=True) if level == coarsest]
 
     # -- distances
 

@@ -217,8 +217,9 @@ class OnRoad:
         least = self._plan_units(standardize)
         if self.only_mean:
             return
+        rows = self._rows()
         for part in (least, mu):  # how much is left is not known before
-            self._refuse(part)
+            self._refuse(part, rows)
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
@@ -249,9 +250,9 @@ class OnRoad:
                 return mu * (1.0 - share) ** 0.5
         return mu
 
-    def _refuse(self, mu: float) -> None:
+    def _refuse(self, mu: float, rows: Whitened) -> None:
         """Refuse budgets at which an answer would be, however many rounds there are."""
-        n, p, rows, shared = self._request.n, self._request.dimension, self._rows(), 0.0
+        n, p, shared = self._request.n, self._request.dimension, 0.0
         begun = len(self.losses) > 1
         if begun:
             first = budgets(n, p, mu, self._setting, 1)
@@ -465,7 +466,8 @@ def room_of(request: Request) -> int:
         return request.room(COPIES)
     few = request.few
     # slots are dealt at random: twice as many records as are to be expected
-    return request.room() + (0 if few is None else room_for(2 * few.n, request.n_covariates, 1))
+    own = 0 if few is None or few.elsewhere else room_for(2 * few.n, request.n_covariates, 1)
+    return request.room(int(request.records.read_again)) + own
 
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:

@@ -285,12 +285,32 @@ def test_random_blocks_stay_on_the_workers_and_go_with_the_fit(cluster):
     with dask.config.set(scheduler="synchronous"):
         assert found.params.tobytes() == in_blocks(*arrays()).params.tobytes()
     assert "random blocks" in found.method
+    nothing_is_left(cluster)
+
+
+def nothing_is_left(cluster):
     for _ in range(100):
         if not any(cluster.has_what().values()):
-            break
+            return
         time.sleep(0.1)  # the scheduler hears of it a moment later
-    else:
-        raise AssertionError("records of random blocks are left on the cluster")
+    raise AssertionError("records are left on the cluster")
+
+
+def test_a_small_table_is_read_once_and_kept_by_the_workers_until_the_fit_ends(cluster):
+    """Nothing declared: the same bits as in one process that reads it for every question."""
+    import dask
+
+    def private():
+        noise = dpfast.SeededNoise(1)
+        return dpfast.fit(*arrays(), "least-squares", privacy=3.0, noise=noise)
+
+    found = private()
+    with dask.config.set(scheduler="synchronous"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpfast.data.files.kept.NEAR_BYTES", 0)
+        far = private()
+    assert found.reads == 1 and far.reads > 5
+    assert found.params.tobytes() == far.params.tobytes()
+    nothing_is_left(cluster)
 
 
 @pytest.mark.slow

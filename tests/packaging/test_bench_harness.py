@@ -102,6 +102,12 @@ def test_probes_run_and_are_measured():
     assert 0 < measure(found["Newton direction, p = 4"]) < 1e-2
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_what_instructions_are_counted_of_runs(name):
+    """As it is written to an interpreter of its own, under valgrind."""
+    exec(f"{CASES[name].setup}{CASES[name].call}\n", {})
+
+
 def test_instructions_are_compared_with_the_last_of_the_same_compiler():
     lines = [
         {"commit": "a", "built": "cc 1", "counts": {"x": 100, "y": 50}},

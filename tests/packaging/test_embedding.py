@@ -147,13 +147,23 @@ def test_what_python_refuses_is_refused(embedding, loss, weighting, radius, want
     assert embedding.status_of(loss, weighting, radius, want) == expected
 
 
-def test_numba_solves_with_weights_and_offsets_and_the_twin_agrees():
+def newton_of(language, request):
+    if language == "cython":
+        return loaded(request.getfixturevalue("built"), "steps").newton
     pytest.importorskip("numba")
     sys.path.insert(0, str(HERE))
     try:
         from with_numba import newton
     finally:
         sys.path.remove(str(HERE))
+    return newton
+
+
+@pytest.mark.parametrize("language", ["cython", "numba"])
+def test_twenty_lines_solve_with_weights_and_offsets_and_the_twin_agrees(language, request):
+    newton = newton_of(language, request)
+    source = HERE / {"cython": "steps.pyx", "numba": "with_numba.py"}[language]
+    assert sum(map(bool, source.read_text().splitlines())) <= 22
     rng = np.random.default_rng(5)
     X = rng.normal(size=(3000, 3))
     y = (rng.random(3000) < 1.0 / (1.0 + np.exp(-X @ [1.0, -0.5, 0.0]))).astype(float)

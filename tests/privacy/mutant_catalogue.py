@@ -3861,8 +3861,8 @@ CHARGED_AFTER = (
         "        return _kept_together(question, found, values)\n",
         "def _kept_together(question: tuple[Any, ...], found: list[Answer]) -> list[Answer]:\n",
         "def _kept_together(question: Any, found: Any, values: Any) -> Any:\n",
-        "        for answer in found:\n            if answer is not NOTHING:\n                tape.keep(question, answer.receipt, answer.value)\n",
-        "        for answer, value in zip(found, values, strict=True):\n            if answer is not NOTHING:\n                tape.keep(question, answer.receipt, value)\n",
+        "told = [(answer.receipt, answer.value) for answer in found if answer is not NOTHING]",
+        "told = [(one.receipt, x) for one, x in zip(found, values) if one is not NOTHING]",
         "    return _kept_together(question, [shown(i) for i in range(len(receipts))])\n",
         "    return _kept_together(question, [shown(i) for i in range(len(receipts))], values)\n",
     ),
@@ -4329,6 +4329,7 @@ CROSS_VALIDATION = (
 BLOCKS = "dpfast/curator/blocks.py"
 BLOCK_TESTS = ("tests/privacy/test_blocks.py",)
 PARTS, CLUSTER = "dpfast/data/parts.py", "dpfast/data/cluster.py"
+KEPT = "dpfast/data/files/kept.py"
 SOURCE_TESTS = ("tests/privacy/test_blocks_of_sources.py",)
 
 ADAPTIVE_TESTS = ("tests/optimize/test_adaptive_newton.py",)
@@ -4421,7 +4422,7 @@ RANDOM_BLOCKS = (
     plant(
         "places-in-blocks-dealt-alike",
         "each decoded block has the slots of the first, by the place of its rows",
-        PARTS,
+        KEPT,
         SOURCE_TESTS,
         "        start += len(y)\n",
         "",
@@ -4429,7 +4430,7 @@ RANDOM_BLOCKS = (
     plant(
         "keys-of-blocks-alike",
         "all decoded blocks have the slots of the first, made from its key",
-        PARTS,
+        KEPT,
         SOURCE_TESTS,
         "lambda k, start, size: scatter(keys[k], size, n_slots)",
         "lambda k, start, size: scatter(keys[0], size, n_slots)",
@@ -4471,7 +4472,7 @@ RANDOM_BLOCKS = (
     plant(
         "rows-collected-twice",
         "what is read again is added to what was kept of the time before",
-        PARTS,
+        KEPT,
         SOURCE_TESTS,
         "            yield picked, y[stretch][rows], mine[rows]\n",
         "            yield picked, y[stretch][rows], mine[rows]\n"
@@ -4489,10 +4490,26 @@ RANDOM_BLOCKS = (
     plant(
         "rounding-of-what-was-kept",
         "the depth of a sum tells how many records were kept",
-        PARTS,
+        KEPT,
         SOURCE_TESTS,
         "return Block(kept, rows_in(slots, low, high), n, self._table.n)",
         "return Block(kept, rows_in(slots, low, high), n, kept.n)",
+    ),
+    plant(
+        "additions-of-a-sample-forgotten",
+        "a sample on a cluster allows for the additions within one piece",
+        BLOCKS,
+        ("tests/privacy/test_samples.py",),
+        "return own + additions(len(self._records.block_sizes)) if self.elsewhere else own",
+        "return own",
+    ),
+    plant(
+        "additions-of-seen-pieces-forgotten",
+        "seen through a map, pieces on a cluster are added up for nothing",
+        "dpfast/curator/whitened.py",
+        ("tests/privacy/test_samples.py",),
+        "return self._all.additions",
+        "return additions(len(self.block_sizes))",
     ),
     plant(
         "additions-of-tasks-forgotten",
@@ -5080,7 +5097,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
-        "to_plane > HEARD * one.noise * math.hypot(*away)",
+        "to_plane > HEARD * one.noise * math.hypot(*away.tolist())",
         "to_plane > 0.0",
     ),
     plant(
@@ -5644,6 +5661,7 @@ BOUGHT = "dpfast/privacy/bought/sensitivity.py"
 BOUGHT_COLUMNS = "dpfast/curator/bought/columns.py"
 LOCATIONS = "dpfast/regression/locations.py"
 KEYS = "csrc/keys.pyx"
+KEY_LOOPS = "csrc/keys/loops.h"
 BOUGHT_TESTS = ("tests/bought/test_columns.py",)
 SEARCH_TESTS = ("tests/bought/test_search.py",)
 KEY_TESTS = ("tests/kernels/test_keys.py",)
@@ -5695,18 +5713,18 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "missing-entries-counted",
         "a record with a missing entry is counted by its other entries",
-        KEYS,
+        KEY_LOOPS,
         KEY_TESTS,
-        "w, cell] += complete[i]",
-        "w, cell] += 1",
+        "(own < WINDOW_CELLS) & (complete[i] != 0);",
+        "(own < WINDOW_CELLS);",
     ),
     plant(
         "missing-responses-counted",
         "a record with a missing response is complete",
-        KEYS,
+        KEY_LOOPS,
         KEY_TESTS,
-        "    for j in range(columns):\n",
-        "    for j in range(columns - 1):\n",
+        "for (size_t j = 0; j < columns; j++)",
+        "for (size_t j = 0; j + 1 < columns; j++)",
     ),
     plant(
         "moments-not-clipped-above",
@@ -5719,10 +5737,10 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "keys-below-a-window-counted-in-it",
         "entries below a window are counted in its first cell and in the windows before",
-        KEYS,
+        KEY_LOOPS,
         KEY_TESTS,
-        "                    if key >= first and cell < _CELLS:",
-        "                    if key < first:\n                        table[0, w, 0] += complete[i]\n                    elif cell < _CELLS:",
+        "cell[i] = counts ? (int32_t)own : WINDOW_CELLS;",
+        "cell[i] = counts ? (int32_t)own : key < first ? 0 : WINDOW_CELLS;",
     ),
     plant(
         "moments-of-complete-records",
@@ -5797,10 +5815,10 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "distances-of-incomplete-records",
         "a record with a missing entry is in the cells of its other columns",
-        KEYS,
+        KEY_LOOPS,
         DISTANCE_TESTS,
-        "counts = -((d > near) & complete[i])",
-        "counts = -(d > near)",
+        "counts = (far > nearest) & (complete[i] != 0);",
+        "counts = far > nearest;",
     ),
     plant(
         "cells-of-an-octave-overlap",

@@ -14,6 +14,7 @@ import dpfast
 from dpfast.audit import neighbours, replay
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records, cluster, parts, streams
+from dpfast.data.files import kept as kept_files
 from dpfast.data.groups import grouped
 from dpfast.data.reduction import additions
 from dpfast.errors import RecordsUnavailable
@@ -106,7 +107,7 @@ def small(monkeypatch):
     """Many blocks of every kind, in a table of 2,048 records."""
     monkeypatch.setattr(streams, "BLOCK_BYTES", 100 * 8 * (Q + 1))
     monkeypatch.setattr(parts, "GATHERED_BYTES", 64 * 8 * Q)
-    monkeypatch.setattr(parts, "STRETCH", 333)
+    monkeypatch.setattr(kept_files, "STRETCH", 333)
     monkeypatch.setattr(cluster, "PIECE_BYTES", 5_000)
 
 
@@ -427,7 +428,7 @@ def test_a_changed_file_is_noticed_between_the_blocks_and_the_gradients(tmp_path
 
 @EVERY
 def test_nothing_is_kept_when_a_fit_is_over(tmp_path, source, monkeypatch):
-    kept, kinds = [], (parts.Dealt, parts.DealtStream, cluster.DealtCluster)
+    kept, kinds = [], (parts.Dealt, kept_files.DealtStream, cluster.DealtCluster)
     for kind in kinds:
         original = kind.__init__
 

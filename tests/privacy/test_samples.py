@@ -15,7 +15,9 @@ from dpfast.curator.bought.columns import Columns
 from dpfast.curator.joint import Layout
 from dpfast.curator.whitened import At, Seen, Whitened
 from dpfast.data.bought.maps import View
+from dpfast.data.bought.units import CodedBlocks, Units, released_coding
 from dpfast.data.records import Records, as_records
+from dpfast.data.reduction import additions
 from dpfast.data.streams import StreamedRecords
 from dpfast.kernels.records import GRADIENT, SEEN, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
@@ -252,6 +254,7 @@ def steps_of(fit):
 def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
     """Once for the sample, which is kept; then for lengths of scores, and for steps."""
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 12_000.0)
+    monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", 0)
     X, y = table(60_000, np.random.default_rng(7), loss)
     X, decoded = X[:, :2], []
 
@@ -270,3 +273,46 @@ def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
     arrays = dpfast.fit(X, y, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert arrays.reads is None
     np.testing.assert_allclose(fit.params, arrays.params, rtol=1e-6, atol=1e-8)
+    monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", 24 * 60_000)
+    near = dpfast.fit(records, None, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
+    assert near.reads == 1 and len(decoded) == 4 * (2 * reads + 1)
+    assert near.params.tobytes() == fit.params.tobytes()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_records_on_a_cluster_are_read_for_their_sample_and_for_steps(loss, monkeypatch):
+    """Once, if they are few enough to be kept there; either way with the same bits."""
+    dask = pytest.importorskip("dask.array")
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 12_000.0)
+    X, y = table(60_000, np.random.default_rng(7), loss)
+    there = dask.from_array(X[:, :2], chunks=(15_000, 2)), dask.from_array(y, chunks=15_000)
+    fits = []
+    for kept in (0, 24 * 60_000):
+        monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", kept)
+        noise = dpfast.SeededNoise(1)
+        fits.append(dpfast.fit(*there, loss, privacy=4.0, noise=noise))
+    far, near = fits
+    sharp = isinstance(loss, dpfast.Quantile)  # whose curvature hardly any of the sample tell
+    assert far.reads <= 2 + steps_of(far) + 2 * sharp <= 7 and near.reads == 1
+    assert far.params.tobytes() == near.params.tobytes()
+    assert np.asarray(far.cov_params()).tobytes() == np.asarray(near.cov_params()).tobytes()
+    here = dpfast.fit(X[:, :2], y, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
+    assert 15.99 < math.fsum(mu**2 for _, mu in far.privacy.entries) <= 16.0
+    assert (np.abs(far.params - here.params) < np.asarray(here.bse)).all()
+
+
+def test_c85_a_sample_on_a_cluster_allows_for_the_additions_of_its_pieces(monkeypatch):
+    """However they are put together, in units or seen through a map."""
+    dask = pytest.importorskip("dask.array")
+    monkeypatch.setattr("dpfast.data.cluster.PIECE_BYTES", 256)
+    X, y = np.random.default_rng(0).normal(size=(N, 2)), np.zeros(N)
+    there = as_records(dask.from_array(X, chunks=(100, 2)), dask.from_array(y, chunks=100))
+    few = sample(there, dpfast.SeededNoise(1), WANTED)
+    units = Units(np.zeros(2), np.ones(2), (0.0, 1.0))
+    ranges = np.full((2, 2), np.inf)
+    coding = released_coding(units, ranges, "ab", by_name=False, fit_intercept=True)
+    coded = CodedBlocks(few, units, coding)
+    own = sample(as_records(X, y), dpfast.SeededNoise(1), WANTED).additions
+    for one in (few, coded, *[Seen(one, View(np.eye(2), False)) for one in (few, coded)]):
+        assert one.additions >= own + additions(few._found()._n_tasks) > own
+        assert Layout.of(one, 2).additions == one.additions

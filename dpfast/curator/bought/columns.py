@@ -7,6 +7,7 @@ none of the answers, as it does in none of a fit's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,18 +77,11 @@ class Columns:
 
     def counts_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`below` would release; touches nothing."""
-        sensitivity = counts(m)
-        scale = gaussian_scale(sensitivity, mu, m + 1)
-        check_grid_range(self._most * max(1.0, complete_weight(m)), scale, m + 1)
-        return Receipt("counts", "D2", mu, sensitivity, scale)
+        return _counts_receipt(self._most, m, mu)
 
     def distances_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`distances` of m columns would release; touches nothing."""
-        cells = m * 2 * kernel.OCTAVES
-        sensitivity = distances(m)
-        scale = gaussian_scale(sensitivity, mu, cells)
-        check_grid_range(self._most, scale, cells)
-        return Receipt("histogram of distances", "D6", mu, sensitivity, scale)
+        return _distances_receipt(self._most, m, mu)
 
     def moments_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`moments` of m columns would release; touches nothing."""
@@ -219,6 +213,24 @@ class Columns:
                 self._windows[column, shift, start] = counted
 
 
+@lru_cache(maxsize=256)
+def _counts_receipt(most: int, m: int, mu: float) -> Receipt:
+    sensitivity = counts(m)
+    scale = gaussian_scale(sensitivity, mu, m + 1)
+    check_grid_range(most * max(1.0, complete_weight(m)), scale, m + 1)
+    return Receipt("counts", "D2", mu, sensitivity, scale)
+
+
+@lru_cache(maxsize=256)
+def _distances_receipt(most: int, m: int, mu: float) -> Receipt:
+    cells = m * 2 * kernel.OCTAVES
+    sensitivity = distances(m)
+    scale = gaussian_scale(sensitivity, mu, cells)
+    check_grid_range(most, scale, cells)
+    return Receipt("histogram of distances", "D6", mu, sensitivity, scale)
+
+
+@lru_cache(maxsize=1024)
 def _window_of(key: int) -> tuple[int, int]:
     """Shift and first key of the coarsest window in which this key begins a cell."""
     for shift in WINDOW_SHIFTS:

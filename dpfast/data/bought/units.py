@@ -173,6 +173,10 @@ class CodedBlocks(Records):
     def reads(self) -> int | None:  # type: ignore[override]
         return self._raw.reads
 
+    @property
+    def additions(self) -> int:
+        return self._raw.additions
+
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         return (self._units.coded(X, y) for X, y in self._raw.blocks())
 

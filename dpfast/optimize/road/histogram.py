@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,14 @@ UNSEEN_VARY = 3.0
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
+#: These octaves, lengths in them over that at which the first ends, and what shares fall with.
+_LATER = np.arange(TAIL_OCTAVES + 1.0)
+_BEYOND = np.outer(np.exp2(_LATER), np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)).ravel()
+_WITHIN = np.arange(FINER) / FINER
+
+#: What radii and bounds are tried, as parts of the longest.
+_TRIED = np.exp2(-np.arange(104) / 8.0)
+
 
 @lru_cache(maxsize=8)
 def tops_of_cells(per_octave: int) -> Array:
@@ -51,9 +59,12 @@ def tops_of_cells(per_octave: int) -> Array:
 TOGETHER = 4
 
 
-def _any(seen: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
-    """Whether any of so many neighbours is seen."""
-    return np.convolve(seen, np.ones(width), "valid") > 0.5
+def _sums(of: NDArray[Any]) -> Array:
+    """Of so many neighbours each."""
+    return np.correlate(of, _ONES, "valid")
+
+
+_ONES = np.ones(TOGETHER)
 
 
 class Lengths(NamedTuple):
@@ -93,7 +104,7 @@ class Lengths(NamedTuple):
             gaps = gaps[gaps != mode]
             k = int(np.searchsorted(gaps, mode))
             seen[gaps[k - 1] + 1 if k else 0 : gaps[k] if k < len(gaps) else len(shares)] = True
-            sums, others = np.convolve(shares, np.ones(TOGETHER), "valid"), ~_any(seen, TOGETHER)
+            sums, others = _sums(shares), _sums(seen) < 0.5
             for first in np.flatnonzero(others & (sums > ALONE * noise_scale * TOGETHER**0.5)):
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
@@ -132,7 +143,7 @@ class Lengths(NamedTuple):
 
         Mean ``(length^2 - R^2)^+`` over p directions of a curvature, and ``noise R^2``.
         """
-        candidates = self.longest * np.exp2(-np.arange(64) / 8.0)
+        candidates = self.longest * _TRIED[:64]
         squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
         left = squares / (p * typical * float(self.shares.sum()))
         return float(candidates[int(np.argmin(left + noise * candidates**2))])
@@ -142,10 +153,13 @@ class Lengths(NamedTuple):
         passed = np.cumsum(self.shares) / max(float(self.shares.sum()), 1e-300)
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
-    def tail(self, bounds: Array) -> Array:
-        """Means of ``(length - bound)^+``."""
+    def tail(self, bounds: Array, longest: float = math.inf) -> Array:
+        """Means of ``(length - bound)^+``, no length above the longest."""
         lengths, shares = self._continued()
-        return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ shares)
+        found: Array = np.maximum(lengths - bounds[:, None], 0.0) @ shares
+        if longest < math.inf:
+            found = np.maximum(found - np.maximum(lengths - longest, 0.0)[None] @ shares, 0.0)
+        return found
 
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
@@ -161,20 +175,22 @@ class Lengths(NamedTuple):
         back after a gap, which nobody sees, are not in it.
         """
         octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
-        seen = [float(self.shares[octaves == k].sum()) for k in (3, 2, 1)]
+        first = np.searchsorted(-octaves, [-3.0, -2.0, -1.0]).tolist()  # lengths increase
+        ends = [*first[1:], len(octaves)]
+        seen = [float(self.shares[a:b].sum()) for a, b in zip(first, ends, strict=True)]
         falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
         bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
-        later = np.arange(TAIL_OCTAVES + 1.0)
         if seen[-1] * falls[1] * bends > self.most_next:
             bends = self.most_next / (seen[-1] * falls[1])
-        steps = np.minimum(falls[1] * bends ** later[1:], LEAST_FALL)
-        parts = seen[-1] * np.cumprod([1.0, *steps])
-        finer = np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)
-        within = max(falls[1], 1e-3) ** (np.arange(FINER) / FINER)
-        rest = octaves > 1.0
-        lengths = [self.middles[rest], (self.longest * np.outer(np.exp2(later), finer)).ravel()]
-        shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
-        return np.concatenate(lengths), np.concatenate(shares)
+        steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
+        parts = seen[-1] * np.cumprod([1.0, *steps.tolist()])
+        within = max(falls[1], 1e-3) ** _WITHIN
+        rest = slice(first[2])
+        shares = (parts[:, None] * (within / within.sum())).ravel()
+        return (
+            np.concatenate([self.middles[rest], self.longest * _BEYOND]),
+            np.concatenate([self.shares[rest], shares]),
+        )
 
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""
@@ -259,10 +275,8 @@ def best_bound(
         The norm, and the mean of what is cut off scores that are longer.
     """
     most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
-    candidates = min(most, longest) * np.exp2(-np.arange(104) / 8.0)
-    cut = scores.tail(candidates)
-    if longest < math.inf:
-        cut = np.maximum(cut - scores.tail(np.array([longest])), 0.0)
+    candidates = min(most, longest) * _TRIED
+    cut = scores.tail(candidates, longest)
     if foreseen is not None:
         cut = cut + _out_of_sight(foreseen, scores, p, longest, candidates)
     errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2

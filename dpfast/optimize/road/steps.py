@@ -91,7 +91,7 @@ def bent(curvature: Array, before: Asked, here: Asked) -> Array:
     the step, too.
     """
     step, change = here.theta - before.theta, before.score - here.score
-    turned, size = curvature @ step, math.hypot(*step)
+    turned, size = curvature @ step, math.hypot(*step.tolist())
     was, between = float(step @ turned), float(step @ change)
     doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2
     if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
@@ -114,7 +114,7 @@ def inside(step: Array, asked: list[Asked]) -> float:
     for one in asked[:-1]:
         away = here - one.theta
         to_plane, along = float(one.score @ away), -float(one.score @ step)
-        if to_plane > HEARD * one.noise * math.hypot(*away) and along > BACK * to_plane:
+        if to_plane > HEARD * one.noise * math.hypot(*away.tolist()) and along > BACK * to_plane:
             part = min(part, 0.5 * to_plane / along)
     return part
 
@@ -139,7 +139,8 @@ def expected_curvature(at: At, one: Array | None) -> Array:
 
 def typical_of(curvature: Array) -> float:
     """Of the directions' curvatures the median."""
-    return within(float(np.median(eigh(curvature)[0])))
+    values = eigh(curvature)[0]  # increasing
+    return within(0.5 * float(values[(len(values) - 1) // 2] + values[len(values) // 2]))
 
 
 def within(curvature: float) -> float:
@@ -163,8 +164,9 @@ def mean_point(asked: list[Asked], curvature: Array) -> Array:
 def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
     """By precision, and its noise."""
     noises = [one.noise_scale for one in answers]
-    mean = np.tensordot(by_precision(noises), [one.value for one in answers], 1)
-    return mean, joint_noise(noises)
+    matrices = np.array([one.value for one in answers])
+    mean = by_precision(noises) @ matrices.reshape(len(matrices), -1)
+    return mean.reshape(matrices.shape[1:]), joint_noise(noises)
 
 
 def joint_noise(noises: list[float]) -> float:

@@ -6,6 +6,7 @@ Replacement of one record, ``n`` public, everywhere; functions of public constan
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
@@ -37,6 +38,7 @@ def _check(**positive: int) -> None:
             raise InvalidInput(f"{name} must be a positive integer; received {described(value)}.")
 
 
+@lru_cache(maxsize=256, typed=True)
 def complete_weight(m: int) -> float:
     """Weight of the number of complete records beside m centred counts (claim D2).
 

@@ -11,7 +11,7 @@ setup(
     ext_modules=cythonize(
         [
             Extension(name, [f"{name}.pyx"], extra_compile_args=["-O1", "-g0"])
-            for name in ("embedding", "others")
+            for name in ("embedding", "others", "steps")
         ],
         language_level=3,
     ),

@@ -1,0 +1,64 @@
+/* The loops of blocks.h for one instruction set; included once for each. */
+
+TARGET static void NAME(usable)(const double *block, size_t m, size_t columns, int64_t *complete)
+{
+    double bad[BLOCK_ROWS] = {0.0};
+    for (size_t j = 0; j < columns; j++)
+        for (size_t i = 0; i < m; i++)
+            bad[i] += block[j * BLOCK_ROWS + i] * 0.0; /* NaN from the first that is not finite */
+    for (size_t i = 0; i < m; i++)
+        complete[i] = bad[i] == 0.0;
+}
+
+TARGET static void NAME(turned)(const char *at, ptrdiff_t row, size_t m, size_t q, double *block)
+{
+    size_t j = 0;
+    for (; j + 4 <= q; j += 4, at += 4 * sizeof(double)) {
+        double *to = block + j * BLOCK_ROWS;
+        for (size_t i = 0; i < m; i++) {
+            double entry[4];
+            memcpy(entry, at + (ptrdiff_t)i * row, sizeof entry);
+            to[i] = entry[0];
+            to[i + BLOCK_ROWS] = entry[1];
+            to[i + 2 * BLOCK_ROWS] = entry[2];
+            to[i + 3 * BLOCK_ROWS] = entry[3];
+        }
+    }
+    for (; j < q; j++, at += sizeof(double))
+        for (size_t i = 0; i < m; i++)
+            memcpy(block + j * BLOCK_ROWS + i, at + (ptrdiff_t)i * row, sizeof(double));
+}
+
+TARGET static void NAME(cells_of)(const double *x, const int64_t *complete, size_t m,
+                                  int64_t first, int shift, int32_t *cell)
+{
+    for (size_t i = 0; i < m; i++) {
+        int64_t bits, negative, key;
+        memcpy(&bits, x + i, sizeof bits);
+        negative = bits >> 63;
+        key = ((bits & INT64_MAX) ^ negative) - negative;
+        uint64_t own = ((uint64_t)key - (uint64_t)first) >> shift;
+        int counts = (key >= first) & (own < WINDOW_CELLS) & (complete[i] != 0);
+        cell[i] = counts ? (int32_t)own : WINDOW_CELLS;
+    }
+}
+
+TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, size_t m,
+                                    double centre, double nearest, int32_t *cell, int32_t *part)
+{
+    int64_t first;
+    memcpy(&first, &nearest, sizeof first);
+    first >>= 52;
+    for (size_t i = 0; i < m; i++) {
+        double d = x[i] - centre, far = fabs(d);
+        int64_t bits, own;
+        memcpy(&bits, &far, sizeof bits);
+        int counts = (far > nearest) & (complete[i] != 0);
+        own = (bits >> 52) - first;
+        int inside = own < SIDE_OCTAVES - 1;
+        int32_t of = inside ? (int32_t)((bits >> 43) & 511) : PART_OF_FAR;
+        int32_t to = inside ? (int32_t)own : SIDE_OCTAVES - 1;
+        part[i] = counts ? of : PART_OF_NONE;
+        cell[i] = (counts ? to : 0) + (d < 0.0 ? SIDE_OCTAVES : 0);
+    }
+}
