@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -288,7 +289,7 @@ class Request:
         name, units = self.coding.response, self.coding.response_units()
         if units != (0.0, 1.0):
             needed, remedy = "of 0 and 1", "Binary(positive=..., negative=...)"
-            if loss.link == "log":
+            if not loss.binary_response:
                 needed, remedy = "in its own units", "Numeric(0, high, centre=0, unit=1)"
             raise InvalidInput(
                 f"the {loss.name} loss needs a response {needed}, and {name!r} is declared "
@@ -489,7 +490,9 @@ def response_of(target: Any) -> dict[str, Any]:
     loss = target.loss if isinstance(target, Objective) else None
     if loss is None:
         return {}
-    return {"binary_response": loss.binary_response, "largest_mean": loss.largest_mean}
+    if loss.link == "identity":
+        return {}
+    return {"linked": loss.name, "largest_mean": loss.largest_mean or math.inf}
 
 
 def objective_of(

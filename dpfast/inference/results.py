@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.shown.methods import Shown
+from dpfast.models.names import kind_of
 
 __all__ = ["Fit"]
 
@@ -69,7 +71,7 @@ class Fit(Shown, AfterFit):
     _missing = ""  # of results that were pickled before there was one
     _of_units: tuple[str, ...] = ()
     _predictor: NDArray[np.float64] | None = None
-    _largest_mean: float | None = None
+    _linked, _largest_mean = "", math.inf
     _scale: float | None = None
 
     def __init__(
@@ -83,14 +85,14 @@ class Fit(Shown, AfterFit):
         privacy: Guarantee,
         covariance: Covariance | None,
         iterates: NDArray[np.float64],
-        binary_response: bool = False,
+        linked: str = "",
         fit_intercept: bool = True,
         free_scale: bool = False,
         rows: RowReader,
         missing: str = "",
         remarks: tuple[str, ...] = (),
         predictor: NDArray[np.float64] | None = None,
-        largest_mean: float | None = None,
+        largest_mean: float = math.inf,
         reads: int | None = None,
     ) -> None:
         self.params, self.reads = params, reads
@@ -104,8 +106,7 @@ class Fit(Shown, AfterFit):
         self._predictor = predictor  # coefficients of predictions, if they are shrunk
         self._of_units = remarks  # of what was bought before
         self._missing = missing  # why there is no covariance although it was asked for
-        self._binary_response = binary_response
-        self._largest_mean = largest_mean  # of counts: the link is a logarithm
+        self._linked, self._largest_mean = linked, largest_mean  # the loss's name, if it has a link
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
         self._new_rows = rows
@@ -165,7 +166,7 @@ class Fit(Shown, AfterFit):
             privacy=self.privacy,
             covariance=None if covariance is None else to_natural.covariance(covariance),
             iterates=to_natural.params(self.iterates),
-            binary_response=self._binary_response,
+            linked=self._linked,
             largest_mean=self._largest_mean,
             fit_intercept=self._fit_intercept,
             free_scale=self._free_scale,
@@ -468,30 +469,24 @@ class Fit(Shown, AfterFit):
         return np.column_stack([np.ones(len(X)), X]) if self._fit_intercept else X
 
     def _response(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self._binary_response:
-            from scipy.special import expit
-
-            return np.asarray(expit(t))
-        if self._largest_mean is not None:
-            return np.minimum(np.exp(np.minimum(t, 700.0)), self._largest_mean)
-        if self.coding is None:
-            return t
-        location, spread = self.coding.response_units()
-        return location + spread * t
+        return self._means(t)[0]
 
     def _mean_slopes(
         self, t: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """First and second derivative of :meth:`_response`."""
-        if self._binary_response:
-            p = self._response(t)
-            return p * (1.0 - p), p * (1.0 - p) * (1.0 - 2.0 * p)
-        if self._largest_mean is not None:
-            mean = self._response(t)
-            slope = np.where(mean < self._largest_mean, mean, 0.0)
-            return slope, slope
-        spread = 1.0 if self.coding is None else self.coding.response_units()[1]
-        return np.full(len(t), spread), np.zeros(len(t))
+        return self._means(t)[1:]
+
+    def _means(
+        self, t: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Of the loss; without a link in the response's own units."""
+        if self._linked:
+            kind = kind_of(self._linked)
+            assert kind is not None
+            return kind._means(t, self._largest_mean)
+        location, spread = (0.0, 1.0) if self.coding is None else self.coding.response_units()
+        return location + spread * t, np.full(t.shape, spread), np.zeros(t.shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published by this fit, as plain Python values (for JSON).

@@ -41,6 +41,9 @@ NODES, MASSES = np.polynomial.hermite_e.hermegauss(41)
 MASSES = MASSES / MASSES.sum()
 
 
+Array = NDArray[np.float64]
+
+
 class Loss:
     """Base of the built-in losses.
 
@@ -311,7 +314,13 @@ class Loss:
 
     def _mean(self, eta: float) -> float:
         """The mean response at a predictor."""
-        return eta
+        most = math.inf if self.largest_mean is None else self.largest_mean
+        return float(self._means(np.array([eta]), most)[0][0])
+
+    @classmethod
+    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+        """Mean responses at predictors, up to a largest one, and their first two derivatives."""
+        return eta, np.ones(eta.shape), np.zeros(eta.shape)
 
     def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
         """Responses of a model without slopes, at numbers spread evenly over (0, 1).
@@ -632,8 +641,11 @@ class Logistic(Loss):
     def _link(self, mean: float) -> float:
         return math.log(mean / (1.0 - mean))
 
-    def _mean(self, eta: float) -> float:
-        return float(self.psi(eta))
+    @classmethod
+    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+        e = np.exp(-np.abs(eta))
+        mean, slope = np.where(eta >= 0.0, 1.0, e) / (1.0 + e), e / (1.0 + e) ** 2
+        return mean, slope, slope * (1.0 - 2.0 * mean)
 
     def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
         return (uniform < rate).astype(float)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import check_constant, real_array
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss
+from dpfast.models.losses import Array, Loss
 
 __all__ = ["Poisson"]
 
@@ -151,8 +151,7 @@ class Poisson(Loss):
         -------
         ndarray of the shape of ``r``
         """
-        t = np.minimum(real_array(r, "r"), LARGEST_LOG)
-        return np.asarray(np.minimum(np.exp(t), self.h))
+        return np.asarray(self._means(real_array(r, "r"), self.h)[0])
 
     def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
         """Loss of a count at a linear predictor, up to a term of the count alone.
@@ -213,8 +212,7 @@ class Poisson(Loss):
         return self._expected_curvature(eta)
 
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        mean = self.mean(eta)
-        return np.where(mean < self.h, mean, 0.0)
+        return self._means(eta, self.h)[1]
 
     @property
     def _seen_by_kernels(self) -> tuple[int, float, float]:
@@ -234,8 +232,11 @@ class Poisson(Loss):
     def _predictor(self, mean: float) -> float:
         return self._link(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
 
-    def _mean(self, eta: float) -> float:
-        return float(self.mean(eta))
+    @classmethod
+    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+        mean = np.minimum(np.exp(np.minimum(eta, LARGEST_LOG)), most)
+        slope = np.where(mean < most, mean, 0.0)
+        return mean, slope, slope
 
     def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
         from scipy.special import pdtrik
