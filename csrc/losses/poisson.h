@@ -21,6 +21,9 @@ static INLINE void poisson_psi_and_slope(int majorize, const loss_constants *k, 
     *slope = majorize ? k->h : vselect(bends, capped, vset(0.0));
 }
 
+/* The deviation of a Poisson count. */
+static INLINE vd poisson_foreseen(double h, vd t) { return vsqrt(vmin(uncapped_mean(t), vset(h))); }
+
 /* log(x) of normal numbers x > 0 */
 static INLINE vd log_of(vd x)
 {

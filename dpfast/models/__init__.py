@@ -42,20 +42,25 @@ if TYPE_CHECKING:
         resolve_weighting as resolve_weighting,
     )
 
+#: Where each loss lives: those of a name are looked for in this order.
+_LOSSES = {
+    ".losses": "Huber LeastSquares LogCosh Logistic Loss PseudoHuber",
+    ".quantile": "Quantile",
+    ".poisson": "Poisson",
+    ".smooth_losses": "OstrovskiiBach SmoothAbsolute SmoothedHuber",
+    ".special_losses": "Cauchy GemanMcClure TukeyBiweight Welsch",
+}
+
 #: Where each name lives; a test holds it against the imports above.
 _HOMES = {
+    **_LOSSES,
     ".concordance": "ReleaseConstants SmoothConstants release_constants smooth_constants",
     ".custom": "CustomLoss",
     ".domains": "Ball Domain LpBall",
     ".free_scale": "FreeScale JointScale",
-    ".losses": "Huber LeastSquares LogCosh Logistic Loss PseudoHuber",
     ".names": "resolve_loss",
     ".objective": "Constants Objective",
-    ".poisson": "Poisson",
     ".products": "Box Interval OneHot Product",
-    ".quantile": "Quantile",
-    ".smooth_losses": "OstrovskiiBach SmoothAbsolute SmoothedHuber",
-    ".special_losses": "Cauchy GemanMcClure TukeyBiweight Welsch",
     ".weighting": "Bounded Clip Mallows MallowsLinear Schweppe Weighting resolve_weighting",
 }
 

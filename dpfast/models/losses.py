@@ -93,8 +93,10 @@ class Loss:
         Above which no mean is modelled, of a loss that has a cap.
     settings : tuple of str
         Names of its constants, where the command line takes them.
-    noun : str
-        What the mean of the response is called.
+    noun, called : str
+        What the mean of the response is called, and what a fit by this loss is.
+    estimates : str
+        What coefficients are estimates of.
     h : float
         Second constant of the kernels; 1 for losses without one.
     compiled : CompiledLoss or None
@@ -136,11 +138,19 @@ class Loss:
     declared: bool = True
     also_called: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
+    estimates: ClassVar[str] = (
+        "the coefficients that minimise the expected loss named in the model; those of least "
+        "squares where errors are symmetric and the model is right"
+    )
     largest_response: ClassVar[float | None] = None
     over_foreseen: ClassVar[float | None] = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
+
+    @property
+    def called(self) -> str:
+        return self.name.replace("-", " ")
 
     @property
     def psi_bound(self) -> float:
@@ -317,6 +327,10 @@ class Loss:
         most = math.inf if self.largest_mean is None else self.largest_mean
         return float(self._means(np.array([eta]), most)[0][0])
 
+    def _unit_of_scores(self, size: float) -> float:
+        """About the length of a score under a whitening map, for responses of this size."""
+        return 1.0
+
     @classmethod
     def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
         """Mean responses at predictors, up to a largest one, and their first two derivatives."""
@@ -416,6 +430,7 @@ class LeastSquares(Huber):
     over_foreseen = None
     on_road = True
     has_bound = False
+    estimates = "the coefficients of ordinary least squares in the population"
     undeclared = (
         "least squares has no bound on one record's score. dpfast.fit(X, y, "
         '"least-squares", privacy=...) finds one, and takes neither weights nor ridge; other '
@@ -595,6 +610,7 @@ class Logistic(Loss):
     on_road = True
     largest_response = 1.0
     noun = "share of ones"
+    estimates = "log odds ratios: the coefficients that minimise the expected logistic loss"
     psi_bound = 1.0
     psi_prime_bound = 0.25
     self_concordance = 1.0

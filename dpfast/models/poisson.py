@@ -80,6 +80,10 @@ class Poisson(Loss):
     needs_scale = False
     link = "log"
     noun = "mean of counts"
+    estimates = (
+        "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "
+        "and residuals held as the model names"
+    )
     over_foreseen = math.inf
     settings = ("largest_mean", "largest_residual", "largest_count")
     on_road = True
@@ -231,6 +235,9 @@ class Poisson(Loss):
 
     def _predictor(self, mean: float) -> float:
         return self._link(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
+
+    def _unit_of_scores(self, size: float) -> float:
+        return size**0.25  # between those of the least and the most dispersion
 
     @classmethod
     def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:

@@ -123,6 +123,7 @@ class Quantile(Loss):
     name = "quantile"
     also_called = "pinball check median rq qreg"
     on_road = True
+    estimates = "a smoothed conditional quantile of the response, linear in the covariates"
     code = 8
     lowest_slope = 0.0
     of_mean = False

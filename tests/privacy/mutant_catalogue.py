@@ -4746,7 +4746,7 @@ LEAST_SQUARES = (
         "a response that is no label has a score all the same",
         SEEN_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
-        "    vi labels = vseti(loss == LOSS_LOGISTIC ? -1 : 0);\n",
+        "    vi labels = vseti(has_trait(loss, LABELS) ? -1 : 0);\n",
         "    vi labels = vseti(0);\n",
         "        vstore(psi + i, vselect(ok, size * times_scale, none));\n",
         "        vstore(psi + i, size * times_scale);\n",

@@ -225,8 +225,8 @@ class Setting(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """About the length of a score, between those of the least and the most dispersion."""
-        return self.held_size**0.25
+        """About the length of a score."""
+        return float(self.loss._unit_of_scores(self.held_size))
 
     @property
     def held_size(self) -> float:
@@ -552,7 +552,8 @@ def _pilot(
         mean = 0.5 * cap + float(unit @ found) / float(np.linalg.norm(one))
         level = loss._predictor(min(max(mean, least), most))
         theta, found = level * one, found - (unit @ found) * unit
-    flat = _within(float(loss._expected_curvature(np.array([level]))[0]))
+    most_modelled = math.inf if loss.largest_mean is None else loss.largest_mean
+    flat = _within(float(loss._means(np.array([level]), most_modelled)[1][0]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0
