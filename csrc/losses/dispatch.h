@@ -22,6 +22,7 @@
 
 #include "base.h"
 
+#include "gamma.h"
 #include "logistic.h"
 #include "poisson.h"
 #include "redescending.h"

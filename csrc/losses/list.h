@@ -51,7 +51,8 @@ enum {
 /* Functions of predictor and response, which no residual sums up. */
 #define PREDICTOR_LOSSES(ROW)                                                                   \
     ROW(POISSON, poisson, 14, h < c ? h : c, c, USES_H | OF_PREDICTOR | NO_ASYMPTOTE | NOT_NEGATIVE,   \
-        no_scale_part)
+        no_scale_part)                                                                             \
+    ROW(GAMMA, gamma, 16, 1.0, c, OF_PREDICTOR | NO_ASYMPTOTE | NOT_NEGATIVE, no_scale_part)
 
 #define BUILT_IN_LOSSES(ROW) FUSED_LOSSES(ROW) STORED_LOSSES(ROW) PREDICTOR_LOSSES(ROW)
 

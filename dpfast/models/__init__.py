@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpfast.models.custom import CustomLoss
     from dpfast.models.domains import Ball, Domain, LpBall
     from dpfast.models.free_scale import FreeScale, JointScale as JointScale
+    from dpfast.models.gamma import Gamma
     from dpfast.models.losses import (
         Huber,
         LeastSquares as LeastSquares,
@@ -47,6 +48,7 @@ _LOSSES = {
     ".losses": "Huber LeastSquares LogCosh Logistic Loss PseudoHuber",
     ".quantile": "Quantile",
     ".poisson": "Poisson",
+    ".gamma": "Gamma",
     ".smooth_losses": "OstrovskiiBach SmoothAbsolute SmoothedHuber",
     ".special_losses": "Cauchy GemanMcClure TukeyBiweight Welsch",
 }
@@ -73,6 +75,7 @@ __all__ = [
     "CustomLoss",
     "Domain",
     "FreeScale",
+    "Gamma",
     "GemanMcClure",
     "Huber",
     "Interval",

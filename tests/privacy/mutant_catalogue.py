@@ -66,6 +66,7 @@ ROBUST_H = "csrc/losses/robust.h"
 COUNTS = "dpfast/models/poisson.py"
 POISSON_H = "csrc/losses/poisson.h"
 COUNT_TESTS = ("tests/privacy/test_count_loss.py", "tests/kernels/test_counts.py")
+RESPONSE_TESTS = ("tests/privacy/test_response_losses.py", "tests/kernels/test_responses.py")
 DISPATCH_H = "csrc/losses/dispatch.h"
 GUARDS_H = "csrc/records/guards.h"
 WEIGHTS_H = "csrc/records/weights.h"
@@ -697,6 +698,30 @@ RECORDS_UNBOUNDED = (
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return min(self.c, self.h)\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
+    ),
+    plant(
+        "gamma-scores-not-held",
+        "a response of many means has a score without a bound",
+        "csrc/losses/gamma.h",
+        RESPONSE_TESTS,
+        "    *psi = vmin(ratio, most) - one;\n    *psi = vmin(*psi, k->c);\n",
+        "    *psi = ratio - one;\n",
+    ),
+    plant(
+        "gamma-curvatures-not-held",
+        "a response of many means has a curvature without a bound",
+        "csrc/losses/gamma.h",
+        RESPONSE_TESTS,
+        "vselect(ratio <= most, ratio, vset(0.0));",
+        "ratio;",
+    ),
+    plant(
+        "gamma-charged-by-its-means",
+        "the bound on the score is the side of small responses",
+        "dpfast/models/gamma.py",
+        RESPONSE_TESTS,
+        "        return max(1.0, self.c)\n",
+        "        return 1.0\n",
     ),
     plant(
         "curvature-of-counts-bounded-by-one",

@@ -11,7 +11,7 @@ import pytest
 import dpfast
 from dpfast.curator import Answer, JointAnswer, Receipt
 from dpfast.errors import InvalidInput
-from dpfast.models import Clip, Huber, LeastSquares, Mallows
+from dpfast.models import Clip, Gamma, Huber, LeastSquares, Mallows
 from dpfast.optimize.road.run import Setting, begin, budgets, road
 from dpfast.privacy.sensitivity import joint_mu
 from tests.flat import flat
@@ -23,6 +23,7 @@ LOSSES = {
     "quantile": dpfast.Quantile(0.9, 0.01),
     "logistic": dpfast.Logistic(),
     "poisson": dpfast.Poisson(),
+    "gamma": Gamma(),
     "poisson of small means": dpfast.Poisson(4.0),
 }
 

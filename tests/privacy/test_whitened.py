@@ -16,7 +16,7 @@ from dpfast.data.bought.maps import View, lengths, seen
 from dpfast.data.records import Records, as_records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel
-from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.models import Gamma, LeastSquares, Mallows, Objective
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram, joint_mu
 
@@ -36,6 +36,7 @@ LOSSES = {
     "quantile": (dpfast.Quantile(0.9, 0.1), 2.0),
     "logistic": (dpfast.Logistic(), 1.0),
     "poisson": (dpfast.Poisson(), 1.0),
+    "gamma": (Gamma(), 1.0),
 }
 QUANTITIES = ("response", "curvature", "score", "foreseen", "residual")
 
