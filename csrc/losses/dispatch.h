@@ -14,7 +14,7 @@
  *
  * or, in STORED_LOSSES, void name_psi_and_slope(majorize, k, r, *psi, *slope).  In PREDICTOR_LOSSES
  * these are name_psi_and_slope(majorize, k, t, y, *psi, *slope) and vd name_rho(k, t, y), and r stands
- * for the predictor t in what follows.  All losses of a predictor bring vd name_foreseen(h, t), about how
+ * for the predictor t in what follows, or for the margin of a label.  All losses of a predictor bring vd name_foreseen(h, t), about how
  * large a score may be there, whatever the response is.
  *
  * The slope is psi'(r) or, with `majorize`, the chord psi(r)/r, whose parabola lies above the loss.
@@ -25,6 +25,7 @@
 #include "gamma.h"
 #include "logistic.h"
 #include "poisson.h"
+#include "probit.h"
 #include "redescending.h"
 #include "robust.h"
 #include "smooth.h"

@@ -52,7 +52,8 @@ enum {
 #define PREDICTOR_LOSSES(ROW)                                                                   \
     ROW(POISSON, poisson, 14, h < c ? h : c, c, USES_H | OF_PREDICTOR | NO_ASYMPTOTE | NOT_NEGATIVE,   \
         no_scale_part)                                                                             \
-    ROW(GAMMA, gamma, 16, 1.0, c, OF_PREDICTOR | NO_ASYMPTOTE | NOT_NEGATIVE, no_scale_part)
+    ROW(GAMMA, gamma, 16, 1.0, c, OF_PREDICTOR | NO_ASYMPTOTE | NOT_NEGATIVE, no_scale_part)       \
+    ROW(PROBIT, probit, 17, c + 1.0, c + 1.0, LABELS | OF_PREDICTOR | NO_ASYMPTOTE, no_scale_part)
 
 #define BUILT_IN_LOSSES(ROW) FUSED_LOSSES(ROW) STORED_LOSSES(ROW) PREDICTOR_LOSSES(ROW)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dpfast.models.names import resolve_loss as resolve_loss
     from dpfast.models.objective import Constants as Constants, Objective
     from dpfast.models.poisson import Poisson
+    from dpfast.models.probit import Probit
     from dpfast.models.products import Box, Interval, OneHot, Product
     from dpfast.models.quantile import Quantile
     from dpfast.models.smooth_losses import OstrovskiiBach, SmoothAbsolute, SmoothedHuber
@@ -49,6 +50,7 @@ _LOSSES = {
     ".quantile": "Quantile",
     ".poisson": "Poisson",
     ".gamma": "Gamma",
+    ".probit": "Probit",
     ".smooth_losses": "OstrovskiiBach SmoothAbsolute SmoothedHuber",
     ".special_losses": "Cauchy GemanMcClure TukeyBiweight Welsch",
 }
@@ -89,6 +91,7 @@ __all__ = [
     "OneHot",
     "OstrovskiiBach",
     "Poisson",
+    "Probit",
     "Product",
     "PseudoHuber",
     "Quantile",

@@ -22,9 +22,9 @@ UNBOUNDED = 1e60
 class Gamma(Loss):
     """A positive response with mean ``exp(x'theta)``, such as a cost, a duration or an income.
 
-    The score of a record is ``(y / exp(x'theta) - 1) x``: that of a gamma response, and of any whose
-    spread is in proportion to its mean, a quasi likelihood.  Coefficients are differences of log
-    means, not means of logs; intervals allow for any dispersion.
+    The score of a record is ``(y / exp(x'theta) - 1) x``: that of a gamma response, and of any
+    whose spread is in proportion to its mean, a quasi likelihood.  Coefficients are differences of
+    log means, not means of logs; intervals allow for any dispersion.
 
     Notes
     -----

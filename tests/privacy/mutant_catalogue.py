@@ -708,6 +708,22 @@ RECORDS_UNBOUNDED = (
         "    *psi = ratio - one;\n",
     ),
     plant(
+        "probit-scores-not-held",
+        "a label that was hardly to be expected has a score without a bound",
+        "csrc/losses/probit.h",
+        RESPONSE_TESTS,
+        "    vd size = vmin(hazard(vmax(r, -k->c)), k->rising), w",
+        "    vd size = hazard(r), w",
+    ),
+    plant(
+        "probit-charged-like-logistic",
+        "the bound on the score is 1",
+        "dpfast/models/probit.py",
+        RESPONSE_TESTS,
+        "        return self.c + 1.0\n",
+        "        return 1.0\n",
+    ),
+    plant(
         "gamma-curvatures-not-held",
         "a response of many means has a curvature without a bound",
         "csrc/losses/gamma.h",

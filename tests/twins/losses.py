@@ -1,8 +1,8 @@
 """The losses as the twins of the record kernels see them: the NumPy formulas of their classes.
 
 Every function takes the scaled residual ``r`` (logistic: the signed margin; losses whose functions
-have a second argument: the predictor, and the response beside it), the loss's code, its constant ``c``, its second constant ``h`` and, for a
-user's loss, its three scalar functions.
+have a second argument: the predictor, and the response beside it), the loss's code, its constant
+``c``, its second constant ``h`` and, for a user's loss, its three scalar functions.
 """
 
 from __future__ import annotations
