@@ -4,7 +4,8 @@
 
 A person with time t and event d in {0, 1} is a Poisson record: the count d, with mean
 ``L(t) exp(x'beta)``, where L is the cumulative hazard, released first and then an offset, log L(t).
-Nothing is declared but the longest time: where covariates lie is bought in both fits.  Beside it, where lifelines is installed, the exact Cox regression of the same persons.
+Nothing is declared but the longest time: where covariates lie is bought in both fits.  Beside it,
+where lifelines is installed, the exact Cox regression of the same persons.
 
 *Not* a row for each person and period, with the person's score the mean of their rows' scores: the
 number of rows depends on when the event comes, and the limit of such a fit is another model.
