@@ -166,8 +166,8 @@ def described(value: object, *, text: bool = False) -> str:
 
 
 def _is_loss(kind: type) -> bool:
-    own = kind.__module__.startswith("dpfast.models.")
-    return own and hasattr(sys.modules[kind.__module__], "KINDS")
+    home = kind.__module__
+    return home.startswith("dpfast.models.") and hasattr(sys.modules.get(home), "KINDS")
 
 
 def dtype_name(dtype: object) -> str:

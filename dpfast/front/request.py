@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -488,11 +487,9 @@ def described_model(objective: Objective) -> str:
 def response_of(target: Any) -> dict[str, Any]:
     """What a result has to know of the response to predict it, from an objective or another."""
     loss = target.loss if isinstance(target, Objective) else None
-    if loss is None:
+    if loss is None or loss.link == "identity":
         return {}
-    if loss.link == "identity":
-        return {}
-    return {"linked": loss.name, "largest_mean": loss.largest_mean or math.inf}
+    return {"linked": loss.name, "largest_mean": loss.largest_mean}
 
 
 def objective_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpfast.arguments import check_constant, real_array
 from dpfast.errors import InvalidInput, described
@@ -144,7 +144,7 @@ class Poisson(Loss):
     def short_side(self) -> float:  # type: ignore[override]
         return min(self.h, self.c) / self.c
 
-    def mean(self, r: ArrayLike) -> NDArray[np.float64]:
+    def mean(self, r: ArrayLike) -> Array:
         """Mean count at linear predictors.
 
         Parameters
@@ -157,7 +157,7 @@ class Poisson(Loss):
         """
         return np.asarray(self._means(real_array(r, "r"), self.h)[0])
 
-    def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Loss of a count at a linear predictor, up to a term of the count alone.
 
         Parameters
@@ -176,7 +176,7 @@ class Poisson(Loss):
             before = np.where(t < s, self.c * (s - t), 0.0)
         return np.asarray(inside + np.maximum(beyond, -self.c * np.maximum(t - s, 0.0)) + before)
 
-    def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Its derivative, the mean less the count, clipped.
 
         Parameters
@@ -186,7 +186,7 @@ class Poisson(Loss):
         """
         return np.clip(self.mean(r) - self._counts(count), -self.c, self.c)
 
-    def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Its second derivative: the mean below the caps, zero beyond them.
 
         Parameters
@@ -198,24 +198,20 @@ class Poisson(Loss):
         inside = np.abs(mean - self._counts(count)) <= self.c
         return np.where(inside & (mean < self.h), mean, 0.0)
 
-    def _response(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _response(self, y: Array) -> Array:
         return self._counts(y)
 
-    def _score_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
         if self._held:
             return -self.psi(eta, y)
         return self._counts(y) - self.mean(eta)
 
-    def _curvature_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _curvature_at(self, y: Array, eta: Array, scale: float) -> Array:
         if self._held:
             return self.psi_prime(eta, y)
         return self._expected_curvature(eta)
 
-    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _expected_curvature(self, eta: Array) -> Array:
         return self._means(eta, self.h)[1]
 
     @property
@@ -245,16 +241,16 @@ class Poisson(Loss):
         slope = np.where(mean < most, mean, 0.0)
         return mean, slope, slope
 
-    def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
+    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
         from scipy.special import pdtrik
 
         mean = rate * (self.h if self.declared else SYNTHETIC_MEAN)
         return np.asarray(np.ceil(np.nan_to_num(pdtrik(uniform, mean))))
 
-    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _foreseen_score(self, eta: Array) -> Array:
         return np.sqrt(self.mean(eta))
 
-    def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """The largest mean: no smaller curvature is known to lie above the loss everywhere.
 
         Parameters
@@ -264,7 +260,7 @@ class Poisson(Loss):
         """
         return np.full(np.broadcast(real_array(r, "r"), self._counts(count)).shape, self.h)
 
-    def _counts(self, count: ArrayLike) -> NDArray[np.float64]:
+    def _counts(self, count: ArrayLike) -> Array:
         """Counts below zero are zero."""
         return np.maximum(real_array(count, "count"), 0.0)
 

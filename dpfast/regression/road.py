@@ -476,7 +476,7 @@ def _is_plain(given: Any, default: Any) -> bool:
 def _refuse_option(kind: Loss, name: str, given: Any, default: Any) -> None:
     if not (given is default or given == default):
         raise InvalidInput(
-            f"{name} is not an option of {kind.called}, which finds its own weights, scale and "
+            f"{name} is not an option of {kind.name}, which finds its own weights, scale and "
             f"steps; received {described(given)}. Leave it out, or use a robust loss."
         )
 

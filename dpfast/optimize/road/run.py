@@ -552,8 +552,7 @@ def _pilot(
         mean = 0.5 * cap + float(unit @ found) / float(np.linalg.norm(one))
         level = loss._predictor(min(max(mean, least), most))
         theta, found = level * one, found - (unit @ found) * unit
-    most_modelled = math.inf if loss.largest_mean is None else loss.largest_mean
-    flat = _within(float(loss._means(np.array([level]), most_modelled)[1][0]))
+    flat = _within(float(loss._means(np.array([level]), loss.largest_mean)[1][0]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0
