@@ -8,6 +8,8 @@ stands in an argument that may be data by mistake: :func:`described` says what k
 
 from __future__ import annotations
 
+import sys
+
 __all__ = [
     "BudgetExceeded",
     "DpfastError",
@@ -102,13 +104,11 @@ class BudgetWarning(DpfastWarning):
 
 LONGEST_TEXT = 80
 
-#: Where the types are whose instances are shown: budgets, losses, weights, optimisers.  Domains are
-#: not among them, because a box is made of vectors.
+#: Where the types are whose instances are shown: budgets, weights, optimisers; and losses, from
+#: modules that list them.  Domains are not among them, because a box is made of vectors.
 SETTINGS = (
     "dpfast.privacy.budget",
-    *(f"dpfast.models.{name}" for name in ("custom", "free_scale", "losses", "objective")),
-    *(f"dpfast.models.{name}" for name in ("poisson", "quantile", "smooth_losses", "weighting")),
-    "dpfast.models.special_losses",
+    *(f"dpfast.models.{name}" for name in ("custom", "free_scale", "objective", "weighting")),
     "dpfast.optimize.",
 )
 
@@ -144,7 +144,7 @@ def described(value: object, *, text: bool = False) -> str:
     if text and type(value) is str:  # no subclass: NumPy's is an entry of an array
         return repr(value[:LONGEST_TEXT]) + ("..." if len(value) > LONGEST_TEXT else "")
     origin = kind.__module__.partition(".")[0]
-    if kind.__module__.startswith(SETTINGS):
+    if kind.__module__.startswith(SETTINGS) or _is_loss(kind):
         return repr(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -163,6 +163,11 @@ def described(value: object, *, text: bool = False) -> str:
             facts.append(f"dtype {dtype_name(value.dtype)}")
         found += " of " * bool(facts) + " and ".join(facts)
     return found
+
+
+def _is_loss(kind: type) -> bool:
+    home = kind.__module__
+    return home.startswith("dpfast.models.") and hasattr(sys.modules.get(home), "KINDS")
 
 
 def dtype_name(dtype: object) -> str:

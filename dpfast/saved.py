@@ -26,6 +26,7 @@ from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import NaturalRows
 from dpfast.inference.results import Fit
+from dpfast.models.names import kind_of
 from dpfast.optimize.propagation import Curvature
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
 
@@ -49,7 +50,7 @@ _KINDS: dict[str, Any] = {
 _FIT = {
     "params": "params", "names": "names", "n_records": "n_records", "model": "model",
     "method": "method", "privacy": "privacy", "covariance": "_covariance", "iterates": "iterates",
-    "binary_response": "_binary_response", "fit_intercept": "_fit_intercept",
+    "linked": "_linked", "fit_intercept": "_fit_intercept",
     "free_scale": "_free_scale", "rows": "_new_rows", "missing": "_missing",
     "remarks": "_of_units", "predictor": "_predictor", "largest_mean": "_largest_mean",
     "reads": "reads", "coded": "_coded", "scale": "_scale",
@@ -156,6 +157,7 @@ def _is_fit(found: Any) -> bool:
         and adds_up(found.privacy.total, found.privacy.composition)
         and (covariance is None or (isinstance(covariance, Covariance) and len(covariance[0]) == p))
         and isinstance(rows, NewRows | FormulaRows | NaturalRows)
+        and (found._linked == "" or kind_of(found._linked) is not None)
         and (found._coded is None or _is_fit(found._coded))
         and bool(str(found.privacy) and found.summary())
     )

@@ -50,6 +50,24 @@ static INLINE vd log_one_plus_any(vd v)
     return part + vselect(small, vset(0.0), e * vset(0x1.62e42fefa39efp-1));
 }
 
+/* log(x) of normal numbers x > 0 */
+static INLINE vd log_of(vd x)
+{
+    vi bits = (vi)x;
+    vd m = (vd)((bits & vseti(0x000fffffffffffffLL)) | vseti(0x3ff0000000000000LL));
+    vd e = (vd)(((bits >> 52) & vseti(0x7ff)) | vseti(0x4330000000000000LL)) -
+           vset(0x1p52 + 1023.0);
+    return log_one_plus(m - vset(1.0)) + e * vset(0x1.62e42fefa39efp-1);
+}
+
+/* exp(t), computed for |t| <= 708: less is nothing, more is beyond any cap. */
+static INLINE vd uncapped_mean(vd t)
+{
+    vd mean, unused;
+    exp_within(vmin(vmax(t, vset(-708.0)), vset(708.0)), &mean, &unused);
+    return vselect(t < vset(-708.0), vset(0.0), mean);
+}
+
 /* Losses whose scale is known: never called. */
 static INLINE void no_scale_part(const loss_constants *k, vd a, vd *chi, vd *reach)
 {

@@ -14,15 +14,18 @@
  *
  * or, in STORED_LOSSES, void name_psi_and_slope(majorize, k, r, *psi, *slope).  In PREDICTOR_LOSSES
  * these are name_psi_and_slope(majorize, k, t, y, *psi, *slope) and vd name_rho(k, t, y), and r stands
- * for the predictor t in what follows.
+ * for the predictor t in what follows, or for the margin of a label.  All losses of a predictor bring vd name_foreseen(h, t), about how
+ * large a score may be there, whatever the response is.
  *
  * The slope is psi'(r) or, with `majorize`, the chord psi(r)/r, whose parabola lies above the loss.
  */
 
 #include "base.h"
 
+#include "gamma.h"
 #include "logistic.h"
 #include "poisson.h"
+#include "probit.h"
 #include "redescending.h"
 #include "robust.h"
 #include "smooth.h"
@@ -175,6 +178,21 @@ static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, 
     vi ok = usable(loss, t, y);
     *chi = (vd)((vi)value & ok);
     *reach = (vd)((vi)vcopysign(size, r) & ok);
+}
+
+/* How large a score may be at a predictor, whatever the response is; NaN where that is none. */
+static INLINE vd foreseen_score(int loss, double c, double h, vd t)
+{
+    vd found;
+    switch (loss) {
+#define FORESEEN(NAME, name, code, falling, rising, traits, scale_part)                         \
+    case code: found = name##_foreseen(h, t); break;
+        FUSED_PREDICTOR_LOSSES(FORESEEN)
+        PREDICTOR_LOSSES(FORESEEN)
+#undef FORESEEN
+    default: return vset(loss < 0 ? 1.0 : steepest_slope(loss, c, h));
+    }
+    return vselect(t == t, found, t);
 }
 
 static INLINE vd rho(int loss, const loss_constants *k, vd r, vd y, vd *complement)

@@ -20,6 +20,7 @@ enum {
     FREE_SCALE = 8,  /* with bounded or Mallows weights */
     NO_ASYMPTOTE = 16, /* rho may be subtracted from rho: name_rho leaves its complement alone */
     NO_CURVATURE = 32, /* psi' can be negative: there is no Hessian */
+    NOT_NEGATIVE = 128, /* a response below zero is zero */
     OF_PREDICTOR = 64, /* not a function of y - t: no scale, and an offset is added to t, not taken from y */
 };
 
@@ -27,9 +28,12 @@ enum {
  * without them: each pays 3% or more at some size, Newton with p = 2 takes 5% more CPU time, changes
  * of gradients 11 to 17%. */
 #define FUSED_LOSSES(ROW)                                                                       \
+    FUSED_PREDICTOR_LOSSES(ROW)                                                                    \
     ROW(HUBER, huber, 0, c, c, FREE_SCALE, huber_chi_and_reach)                                    \
     ROW(LOG_COSH, log_cosh, 1, c, c, FREE_SCALE, log_cosh_chi_and_reach)                           \
-    ROW(PSEUDO_HUBER, pseudo_huber, 2, c, c, FREE_SCALE, pseudo_huber_chi_and_reach)               \
+    ROW(PSEUDO_HUBER, pseudo_huber, 2, c, c, FREE_SCALE, pseudo_huber_chi_and_reach)
+
+#define FUSED_PREDICTOR_LOSSES(ROW)                                                             \
     ROW(LOGISTIC, logistic, 3, 1.0, 1.0, LABELS | C_IS_ONE | OF_PREDICTOR, no_scale_part)
 
 /* psi of a whole block is stored first, and weighted afterwards. */
@@ -46,7 +50,10 @@ enum {
 
 /* Functions of predictor and response, which no residual sums up. */
 #define PREDICTOR_LOSSES(ROW)                                                                   \
-    ROW(POISSON, poisson, 14, h < c ? h : c, c, USES_H | OF_PREDICTOR | NO_ASYMPTOTE, no_scale_part)
+    ROW(POISSON, poisson, 14, h < c ? h : c, c, USES_H | OF_PREDICTOR | NO_ASYMPTOTE | NOT_NEGATIVE,   \
+        no_scale_part)                                                                             \
+    ROW(GAMMA, gamma, 16, 1.0, c, OF_PREDICTOR | NO_ASYMPTOTE | NOT_NEGATIVE, no_scale_part)       \
+    ROW(PROBIT, probit, 17, c + 1.0, c + 1.0, LABELS | OF_PREDICTOR | NO_ASYMPTOTE, no_scale_part)
 
 #define BUILT_IN_LOSSES(ROW) FUSED_LOSSES(ROW) STORED_LOSSES(ROW) PREDICTOR_LOSSES(ROW)
 

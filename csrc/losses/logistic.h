@@ -15,6 +15,15 @@ static INLINE fraction logistic_fraction(const loss_constants *k, double far, vd
     return psi;
 }
 
+/* That of the rarer response. */
+static INLINE vd logistic_foreseen(double h, vd t)
+{
+    vd e, unused;
+    (void)h;
+    exp_minus(vabs(t), &e, &unused);
+    return vset(1.0) / (vset(1.0) + e);
+}
+
 /* psi', or tanh(t/2)/(2t), whose parabola lies above the loss everywhere. */
 static INLINE vd logistic_slope(int majorize, const loss_constants *k, vd a, fraction psi,
                                 vd inverse, vd size)

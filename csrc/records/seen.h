@@ -390,26 +390,18 @@ static void slopes_of_view(const block *b, double scale, const double *dots, dou
     }
 }
 
-/* How large a score may be at a predictor, whatever the response is. */
 static INLINE vd foreseen(const records_view *view, vd t)
 {
-    vd e, unused;
-    if (view->loss == LOSS_LOGISTIC) {
-        exp_minus(vabs(t), &e, &unused);
-        return vselect(t == t, vset(1.0) / (vset(1.0) + e), t);
-    }
-    if (view->loss == LOSS_POISSON)
-        return vselect(t == t, vsqrt(vmin(uncapped_mean(t), vset(view->h))), t);
-    return vset(view->loss < 0 ? 1.0 : steepest_slope(view->loss, view->c, view->h));
+    return foreseen_score(view->loss, view->c, view->h, t);
 }
 
 /* Whether the loss can have this response. */
 static INLINE vd possible(int loss, vd y)
 {
-    vi labels = vseti(loss == LOSS_LOGISTIC ? -1 : 0);
+    vi labels = vseti(has_trait(loss, LABELS) ? -1 : 0);
     vi label = (y == vset(0.0)) | (y == vset(1.0));
     vi ok = (vabs(y) <= vset(DBL_MAX)) & (~labels | label);
-    if (loss == LOSS_POISSON)
+    if (has_trait(loss, NOT_NEGATIVE))
         y = vmax(y, vset(0.0));
     return vselect(ok, y, vset(NAN));
 }

@@ -322,7 +322,7 @@ class _PairSearch:
         if self.binary and self.objective.fit_intercept:
             thetas += [slope * np.eye(self.p)[0] for slope in (-8.0, -1.0, 1.0, 8.0)]
         highest = self.objective.loss.largest_mean
-        if highest is not None and self.objective.fit_intercept:
+        if highest < math.inf and self.objective.fit_intercept:
             most = math.log(highest) - 1e-9  # where the curvature is
             thetas += [most * np.eye(self.p)[0]]
         yield codes, thetas
@@ -341,7 +341,8 @@ class _PairSearch:
         intercept = int(self.objective.fit_intercept)
         t = float(theta[:intercept].sum() + seen @ theta[intercept:])
         loss = self.objective.loss
-        return x, loss._mean(t) + self.objective.scale * loss.c * corner
+        mean = float(loss._means(np.array([t]), loss.largest_mean)[0][0])
+        return x, mean + self.objective.scale * loss.c * corner
 
     def _decode(self, code: Array) -> tuple[tuple[Array, float], tuple[Array, float], Array]:
         size = self.q + 2

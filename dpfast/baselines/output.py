@@ -74,7 +74,7 @@ def output_perturbation(
     resolved = perhaps_unbounded(given.loss)
     if not resolved.has_bound:
         raise InvalidInput(
-            "the squared loss has no bound on one record's score, so its minimiser has no "
+            f"{resolved.name} has no bound on one record's score, so its minimiser has no "
             'sensitivity bound. Use "huber" with a corner c and scale known from outside these '
             "data, or sufficient_statistics with x_bound and y_bound."
         )

@@ -296,7 +296,7 @@ class Request:
         name, units = self.coding.response, self.coding.response_units()
         if units != (0.0, 1.0):
             needed, remedy = "of 0 and 1", "Binary(positive=..., negative=...)"
-            if loss.link == "log":
+            if not loss.binary_response:
                 needed, remedy = "in its own units", "Numeric(0, high, centre=0, unit=1)"
             raise InvalidInput(
                 f"the {loss.name} loss needs a response {needed}, and {name!r} is declared "
@@ -495,9 +495,9 @@ def described_model(objective: Objective) -> str:
 def response_of(target: Any) -> dict[str, Any]:
     """What a result has to know of the response to predict it, from an objective or another."""
     loss = target.loss if isinstance(target, Objective) else None
-    if loss is None:
+    if loss is None or loss.link == "identity":
         return {}
-    return {"binary_response": loss.binary_response, "largest_mean": loss.largest_mean}
+    return {"linked": loss.name, "largest_mean": loss.largest_mean}
 
 
 def objective_of(

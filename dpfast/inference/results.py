@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.inference.after.methods import AfterFit
@@ -15,6 +15,8 @@ from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.shown.methods import Shown
+from dpfast.models.losses import Array
+from dpfast.models.names import kind_of
 
 __all__ = ["Fit"]
 
@@ -68,29 +70,29 @@ class Fit(Shown, AfterFit):
     _coded: Fit | None = None
     _missing = ""  # of results that were pickled before there was one
     _of_units: tuple[str, ...] = ()
-    _predictor: NDArray[np.float64] | None = None
-    _largest_mean: float | None = None
+    _predictor: Array | None = None
+    _linked, _largest_mean = "", math.inf
     _scale: float | None = None
 
     def __init__(
         self,
         *,
-        params: NDArray[np.float64],
+        params: Array,
         names: tuple[str, ...],
         n_records: int,
         model: str,
         method: str,
         privacy: Guarantee,
         covariance: Covariance | None,
-        iterates: NDArray[np.float64],
-        binary_response: bool = False,
+        iterates: Array,
+        linked: str = "",
         fit_intercept: bool = True,
         free_scale: bool = False,
         rows: RowReader,
         missing: str = "",
         remarks: tuple[str, ...] = (),
-        predictor: NDArray[np.float64] | None = None,
-        largest_mean: float | None = None,
+        predictor: Array | None = None,
+        largest_mean: float = math.inf,
         reads: int | None = None,
     ) -> None:
         self.params, self.reads = params, reads
@@ -104,8 +106,7 @@ class Fit(Shown, AfterFit):
         self._predictor = predictor  # coefficients of predictions, if they are shrunk
         self._of_units = remarks  # of what was bought before
         self._missing = missing  # why there is no covariance although it was asked for
-        self._binary_response = binary_response
-        self._largest_mean = largest_mean  # of counts: the link is a logarithm
+        self._linked, self._largest_mean = linked, largest_mean  # the loss's name, if it has a link
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
         self._new_rows = rows
@@ -115,7 +116,7 @@ class Fit(Shown, AfterFit):
         return named(vars(self)["params"], self.names)
 
     @params.setter
-    def params(self, values: NDArray[np.float64]) -> None:
+    def params(self, values: Array) -> None:
         vars(self)["params"] = np.asarray(values)
 
     @property
@@ -165,7 +166,7 @@ class Fit(Shown, AfterFit):
             privacy=self.privacy,
             covariance=None if covariance is None else to_natural.covariance(covariance),
             iterates=to_natural.params(self.iterates),
-            binary_response=self._binary_response,
+            linked=self._linked,
             largest_mean=self._largest_mean,
             fit_intercept=self._fit_intercept,
             free_scale=self._free_scale,
@@ -252,7 +253,7 @@ class Fit(Shown, AfterFit):
         return named(t_pvalues(self.zvalues, self.degrees_of_freedom), self.names)
 
     @property
-    def degrees_of_freedom(self) -> NDArray[np.float64]:
+    def degrees_of_freedom(self) -> Array:
         """Degrees of freedom of the t distribution used, shape (p,); how well each error is known.
 
         ``2 / r^2`` where the privacy noise in a released variance has the relative standard
@@ -260,7 +261,7 @@ class Fit(Shown, AfterFit):
         """
         return self._degrees(np.eye(len(self.params)))
 
-    def _degrees(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _degrees(self, rows: Array) -> Array:
         """Degrees of freedom of the variances of linear combinations, shape (k,)."""
         self.cov_params()  # refuses where there is none
         assert self._covariance is not None
@@ -337,7 +338,7 @@ class Fit(Shown, AfterFit):
             )
         return tuple(found)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Array:
         """Mean response (logistic: probability; counts: mean count) for new rows, shape (m,).
 
         Parameters
@@ -380,7 +381,7 @@ class Fit(Shown, AfterFit):
         """
         return self._response(self._line(X))
 
-    def _line(self, X: Any) -> NDArray[np.float64]:
+    def _line(self, X: Any) -> Array:
         """The linear predictor that predictions are made of."""
         line = self._coefficients()
         if self._predictor is not None:
@@ -394,7 +395,7 @@ class Fit(Shown, AfterFit):
         *,
         alpha: float | None = None,
         simultaneous: str | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Confidence interval of the mean response for new rows, shape (m, 2).
 
         Parameters
@@ -456,10 +457,10 @@ class Fit(Shown, AfterFit):
             )
         return float(self.params[-1])
 
-    def _coefficients(self) -> NDArray[np.float64]:
+    def _coefficients(self) -> Array:
         return self.params[:-1] if self._free_scale else self.params
 
-    def _rows(self, X: Any) -> NDArray[np.float64]:
+    def _rows(self, X: Any) -> Array:
         """Design rows, the intercept's ones included."""
         X = self._new_rows.covariates(X)
         q = len(self._coefficients()) - int(self._fit_intercept)
@@ -467,31 +468,21 @@ class Fit(Shown, AfterFit):
             raise InvalidInput(f"X must have shape (m, {q}); received {X.shape}.")
         return np.column_stack([np.ones(len(X)), X]) if self._fit_intercept else X
 
-    def _response(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self._binary_response:
-            from scipy.special import expit
+    def _response(self, t: Array) -> Array:
+        return self._means(t)[0]
 
-            return np.asarray(expit(t))
-        if self._largest_mean is not None:
-            return np.minimum(np.exp(np.minimum(t, 700.0)), self._largest_mean)
-        if self.coding is None:
-            return t
-        location, spread = self.coding.response_units()
-        return location + spread * t
-
-    def _mean_slopes(
-        self, t: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _mean_slopes(self, t: Array) -> tuple[Array, Array]:
         """First and second derivative of :meth:`_response`."""
-        if self._binary_response:
-            p = self._response(t)
-            return p * (1.0 - p), p * (1.0 - p) * (1.0 - 2.0 * p)
-        if self._largest_mean is not None:
-            mean = self._response(t)
-            slope = np.where(mean < self._largest_mean, mean, 0.0)
-            return slope, slope
-        spread = 1.0 if self.coding is None else self.coding.response_units()[1]
-        return np.full(len(t), spread), np.zeros(len(t))
+        return self._means(t)[1:]
+
+    def _means(self, t: Array) -> tuple[Array, Array, Array]:
+        """Of the loss; without a link in the response's own units."""
+        if self._linked:
+            kind = kind_of(self._linked)
+            assert kind is not None
+            return kind._means(t, self._largest_mean)
+        location, spread = (0.0, 1.0) if self.coding is None else self.coding.response_units()
+        return location + spread * t, np.full(t.shape, spread), np.zeros(t.shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published by this fit, as plain Python values (for JSON).

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpfast.models.custom import CustomLoss
     from dpfast.models.domains import Ball, Domain, LpBall
     from dpfast.models.free_scale import FreeScale, JointScale as JointScale
+    from dpfast.models.gamma import Gamma
     from dpfast.models.losses import (
         Huber,
         LeastSquares as LeastSquares,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dpfast.models.names import resolve_loss as resolve_loss
     from dpfast.models.objective import Constants as Constants, Objective
     from dpfast.models.poisson import Poisson
+    from dpfast.models.probit import Probit
     from dpfast.models.products import Box, Interval, OneHot, Product
     from dpfast.models.quantile import Quantile
     from dpfast.models.smooth_losses import OstrovskiiBach, SmoothAbsolute, SmoothedHuber
@@ -42,20 +44,27 @@ if TYPE_CHECKING:
         resolve_weighting as resolve_weighting,
     )
 
+#: Where each loss lives: those of a name are looked for in this order.
+_LOSSES = {
+    ".losses": "Huber LeastSquares LogCosh Logistic Loss PseudoHuber",
+    ".quantile": "Quantile",
+    ".poisson": "Poisson",
+    ".gamma": "Gamma",
+    ".probit": "Probit",
+    ".smooth_losses": "OstrovskiiBach SmoothAbsolute SmoothedHuber",
+    ".special_losses": "Cauchy GemanMcClure TukeyBiweight Welsch",
+}
+
 #: Where each name lives; a test holds it against the imports above.
 _HOMES = {
+    **_LOSSES,
     ".concordance": "ReleaseConstants SmoothConstants release_constants smooth_constants",
     ".custom": "CustomLoss",
     ".domains": "Ball Domain LpBall",
     ".free_scale": "FreeScale JointScale",
-    ".losses": "Huber LeastSquares LogCosh Logistic Loss PseudoHuber",
     ".names": "resolve_loss",
     ".objective": "Constants Objective",
-    ".poisson": "Poisson",
     ".products": "Box Interval OneHot Product",
-    ".quantile": "Quantile",
-    ".smooth_losses": "OstrovskiiBach SmoothAbsolute SmoothedHuber",
-    ".special_losses": "Cauchy GemanMcClure TukeyBiweight Welsch",
     ".weighting": "Bounded Clip Mallows MallowsLinear Schweppe Weighting resolve_weighting",
 }
 
@@ -68,6 +77,7 @@ __all__ = [
     "CustomLoss",
     "Domain",
     "FreeScale",
+    "Gamma",
     "GemanMcClure",
     "Huber",
     "Interval",
@@ -81,6 +91,7 @@ __all__ = [
     "OneHot",
     "OstrovskiiBach",
     "Poisson",
+    "Probit",
     "Product",
     "PseudoHuber",
     "Quantile",

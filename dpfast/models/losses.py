@@ -41,6 +41,9 @@ NODES, MASSES = np.polynomial.hermite_e.hermegauss(41)
 MASSES = MASSES / MASSES.sum()
 
 
+Array = NDArray[np.float64]
+
+
 class Loss:
     """Base of the built-in losses.
 
@@ -86,12 +89,14 @@ class Loss:
     has_bound : bool
         Whether one record's score has a bound, declared or not; without one only the default fit
         finds one.
-    largest_mean : float or None
+    largest_mean : float
         Above which no mean is modelled, of a loss that has a cap.
     settings : tuple of str
         Names of its constants, where the command line takes them.
     noun : str
         What the mean of the response is called.
+    estimates : str
+        What coefficients are estimates of.
     h : float
         Second constant of the kernels; 1 for losses without one.
     compiled : CompiledLoss or None
@@ -126,13 +131,17 @@ class Loss:
     has_bound: ClassVar[bool] = True
     settings: ClassVar[tuple[str, ...]] = ()
     noun: ClassVar[str] = "mean"
-    largest_mean: float | None = None
+    largest_mean: float = math.inf
     mean_curvature, level_shift, peakedness, short_side, score_slope = 1.0, 0.0, 1.0, 1.0, 1.0
     bends: ClassVar[bool] = True
     on_road: ClassVar[bool] = False
     declared: bool = True
     also_called: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
+    estimates: ClassVar[str] = (
+        "the coefficients that minimise the expected loss named in the model; those of least "
+        "squares where errors are symmetric and the model is right"
+    )
     largest_response: ClassVar[float | None] = None
     over_foreseen: ClassVar[float | None] = 1.0
 
@@ -188,7 +197,7 @@ class Loss:
     def psi_second_stretch(self) -> float:
         return 4.0 * self.psi_prime_bound
 
-    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike) -> Array:
         """``rho(r)``, elementwise; ``r`` in units of the scale.
 
         Parameters
@@ -207,7 +216,7 @@ class Loss:
         """
         raise NotImplementedError
 
-    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike) -> Array:
         """``rho'(r)``, elementwise.
 
         Parameters
@@ -227,7 +236,7 @@ class Loss:
         """
         raise NotImplementedError
 
-    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike) -> Array:
         """``rho''(r)``, elementwise.
 
         Parameters
@@ -247,7 +256,7 @@ class Loss:
         """
         raise NotImplementedError
 
-    def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
+    def majorizer(self, r: ArrayLike) -> Array:
         """Majorising curvature ``psi(r)/r``, elementwise; ``psi'(0)`` at zero.
 
         Parameters
@@ -271,23 +280,19 @@ class Loss:
         near_zero = np.abs(r) < NEAR  # where the quotient would lose all its digits
         return np.where(near_zero, self.psi_prime_bound, np.where(np.isinf(r), 0.0, ratio))
 
-    def _response(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _response(self, y: Array) -> Array:
         """Responses as the loss sees them; NaN for one that it cannot have."""
         return y
 
-    def _score_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
         """Slope of minus the loss in the predictor: ``sigma psi((y - eta)/sigma)``."""
         return scale * self.psi((y - eta) / scale)
 
-    def _curvature_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _curvature_at(self, y: Array, eta: Array, scale: float) -> Array:
         """Curvature in the predictor: ``psi'((y - eta)/sigma)``."""
         return self.psi_prime((y - eta) / scale)
 
-    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _expected_curvature(self, eta: Array) -> Array:
         """Curvature at predictors, the mean over residuals that are normal with the scale."""
         return np.full(len(eta), float(MASSES @ self.psi_prime(NODES)))
 
@@ -309,11 +314,16 @@ class Loss:
         """The same, where a fit may begin."""
         return self._link(mean)
 
-    def _mean(self, eta: float) -> float:
-        """The mean response at a predictor."""
-        return eta
+    def _unit_of_scores(self, size: float) -> float:
+        """About the length of a score under a whitening map, for responses of this size."""
+        return 1.0
 
-    def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
+    @classmethod
+    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+        """Mean responses at predictors, up to a largest one, and their first two derivatives."""
+        return eta, np.ones(eta.shape), np.zeros(eta.shape)
+
+    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
         """Responses of a model without slopes, at numbers spread evenly over (0, 1).
 
         ``rate``: part of ones, or the mean as a part of the largest; ``scale``: of residuals.
@@ -334,7 +344,7 @@ class Loss:
         """What a summary says of the target beside the loss's name."""
         return ""
 
-    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _foreseen_score(self, eta: Array) -> Array:
         """How large a score may be at a predictor, whatever the response is, in the scale."""
         return np.full(len(eta), self.psi_bound)
 
@@ -380,15 +390,15 @@ class Huber(Loss):
         majorizer_share=0.25,
     )
 
-    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike) -> Array:
         a = np.abs(real_array(r, "r"))
         m = np.minimum(a, self.c)
         return np.asarray(m * (a - 0.5 * m))
 
-    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike) -> Array:
         return np.asarray(np.clip(real_array(r, "r"), -self.c, self.c))
 
-    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike) -> Array:
         return np.asarray(np.abs(real_array(r, "r")) <= self.c, dtype=float)
 
 
@@ -407,6 +417,7 @@ class LeastSquares(Huber):
     over_foreseen = None
     on_road = True
     has_bound = False
+    estimates = "the coefficients of ordinary least squares in the population"
     undeclared = (
         "least squares has no bound on one record's score. dpfast.fit(X, y, "
         '"least-squares", privacy=...) finds one, and takes neither weights nor ridge; other '
@@ -420,27 +431,23 @@ class LeastSquares(Huber):
     def __init__(self) -> None:
         super().__init__(1e100)
 
-    def _score_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
         return y - eta
 
-    def _curvature_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _curvature_at(self, y: Array, eta: Array, scale: float) -> Array:
         return np.ones(len(y))
 
-    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _expected_curvature(self, eta: Array) -> Array:
         return np.ones(len(eta))
 
-    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _foreseen_score(self, eta: Array) -> Array:
         return np.ones(len(eta))
 
     def __repr__(self) -> str:
         return "LeastSquares()"
 
 
-def _log_cosh_profile(v: NDArray[np.float64]) -> ScaleProfile:
+def _log_cosh_profile(v: Array) -> ScaleProfile:
     psi = np.tanh(v)
     e = np.exp(-2.0 * v)
     rest = np.log1p(e) + 2.0 * v * e / (1.0 + e)
@@ -489,20 +496,20 @@ class LogCosh(Loss):
     def psi_second_bound(self) -> float:
         return 4.0 / (3.0 * math.sqrt(3.0)) / self.c  # at tanh(u)^2 = 1/3
 
-    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike) -> Array:
         a = np.abs(real_array(r, "r")) / self.c
         tail = np.log1p(np.exp(-2.0 * np.minimum(a, FAR)))
         return np.asarray(self.c**2 * (a + tail - math.log(2.0)))
 
-    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike) -> Array:
         return np.asarray(self.c * np.tanh(real_array(r, "r") / self.c))
 
-    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike) -> Array:
         e = np.exp(-2.0 * np.minimum(np.abs(real_array(r, "r")) / self.c, FAR))
         return np.asarray(4.0 * e / (1.0 + e) ** 2)
 
 
-def _pseudo_huber_profile(v: NDArray[np.float64]) -> ScaleProfile:
+def _pseudo_huber_profile(v: Array) -> ScaleProfile:
     root = np.hypot(1.0, v)
     return ScaleProfile(v / root, 1.0 / root, root**-3.0, 1.0 / root)
 
@@ -547,17 +554,17 @@ class PseudoHuber(Loss):
     def psi_second_bound(self) -> float:
         return 1.5 / math.pow(1.25, 2.5) / self.c  # at u = 1/2
 
-    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike) -> Array:
         u = real_array(r, "r") / self.c
         # hypot(1, u) - 1 without cancellation: u^2 / (1 + hypot(1, u)), evaluated without
         # squaring a large u.
         return np.asarray(self.c**2 * u * (u / (1.0 + np.hypot(1.0, u))))
 
-    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike) -> Array:
         u = np.clip(real_array(r, "r") / self.c, -1e150, 1e150)  # inf/inf is NaN
         return np.asarray(self.c * (u / np.hypot(1.0, u)))
 
-    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike) -> Array:
         return np.asarray((1.0 / np.hypot(1.0, real_array(r, "r") / self.c)) ** 3)
 
 
@@ -586,6 +593,7 @@ class Logistic(Loss):
     on_road = True
     largest_response = 1.0
     noun = "share of ones"
+    estimates = "log odds ratios: the coefficients that minimise the expected logistic loss"
     psi_bound = 1.0
     psi_prime_bound = 0.25
     self_concordance = 1.0
@@ -594,51 +602,50 @@ class Logistic(Loss):
     def __init__(self) -> None:
         super().__init__(1.0)
 
-    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike) -> Array:
         return np.asarray(np.logaddexp(0.0, real_array(r, "r")))
 
-    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike) -> Array:
         t = real_array(r, "r")
         e = np.exp(-np.abs(t))
         return np.asarray(np.where(t >= 0, 1.0, e) / (1.0 + e))
 
-    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike) -> Array:
         e = np.exp(-np.abs(real_array(r, "r")))
         return np.asarray(e / (1.0 + e) ** 2)
 
-    def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
+    def majorizer(self, r: ArrayLike) -> Array:
         """Majorising curvature ``(psi(t) - 1/2)/t = tanh(t/2)/(2t)``; 1/4 at zero."""
         t = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = 0.5 * np.tanh(0.5 * t) / t
         return np.where(np.abs(t) < NEAR, 0.25, ratio)
 
-    def _response(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _response(self, y: Array) -> Array:
         return np.where((y == 0.0) | (y == 1.0), y, np.nan)
 
-    def _score_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
         return self._response(y) - self.psi(eta)
 
-    def _curvature_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _curvature_at(self, y: Array, eta: Array, scale: float) -> Array:
         return self.psi_prime(eta)
 
-    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _expected_curvature(self, eta: Array) -> Array:
         return self.psi_prime(eta)
 
     def _link(self, mean: float) -> float:
         return math.log(mean / (1.0 - mean))
 
-    def _mean(self, eta: float) -> float:
-        return float(self.psi(eta))
+    @classmethod
+    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+        e = np.exp(-np.abs(eta))
+        mean, slope = np.where(eta >= 0.0, 1.0, e) / (1.0 + e), e / (1.0 + e) ** 2
+        return mean, slope, slope * (1.0 - 2.0 * mean)
 
-    def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
+    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
         return (uniform < rate).astype(float)
 
-    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _foreseen_score(self, eta: Array) -> Array:
         return self.psi(np.abs(eta))  # that of the rarer response
 
     def __repr__(self) -> str:

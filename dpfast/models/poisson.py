@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpfast.arguments import check_constant, real_array
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss
+from dpfast.models.losses import Array, Loss
 
 __all__ = ["Poisson"]
 
@@ -80,6 +80,10 @@ class Poisson(Loss):
     needs_scale = False
     link = "log"
     noun = "mean of counts"
+    estimates = (
+        "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "
+        "and residuals held as the model names"
+    )
     over_foreseen = math.inf
     settings = ("largest_mean", "largest_residual", "largest_count")
     on_road = True
@@ -140,7 +144,7 @@ class Poisson(Loss):
     def short_side(self) -> float:  # type: ignore[override]
         return min(self.h, self.c) / self.c
 
-    def mean(self, r: ArrayLike) -> NDArray[np.float64]:
+    def mean(self, r: ArrayLike) -> Array:
         """Mean count at linear predictors.
 
         Parameters
@@ -151,10 +155,9 @@ class Poisson(Loss):
         -------
         ndarray of the shape of ``r``
         """
-        t = np.minimum(real_array(r, "r"), LARGEST_LOG)
-        return np.asarray(np.minimum(np.exp(t), self.h))
+        return np.asarray(self._means(real_array(r, "r"), self.h)[0])
 
-    def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Loss of a count at a linear predictor, up to a term of the count alone.
 
         Parameters
@@ -173,7 +176,7 @@ class Poisson(Loss):
             before = np.where(t < s, self.c * (s - t), 0.0)
         return np.asarray(inside + np.maximum(beyond, -self.c * np.maximum(t - s, 0.0)) + before)
 
-    def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Its derivative, the mean less the count, clipped.
 
         Parameters
@@ -183,7 +186,7 @@ class Poisson(Loss):
         """
         return np.clip(self.mean(r) - self._counts(count), -self.c, self.c)
 
-    def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Its second derivative: the mean below the caps, zero beyond them.
 
         Parameters
@@ -195,26 +198,21 @@ class Poisson(Loss):
         inside = np.abs(mean - self._counts(count)) <= self.c
         return np.where(inside & (mean < self.h), mean, 0.0)
 
-    def _response(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _response(self, y: Array) -> Array:
         return self._counts(y)
 
-    def _score_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
         if self._held:
             return -self.psi(eta, y)
         return self._counts(y) - self.mean(eta)
 
-    def _curvature_at(
-        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
-    ) -> NDArray[np.float64]:
+    def _curvature_at(self, y: Array, eta: Array, scale: float) -> Array:
         if self._held:
             return self.psi_prime(eta, y)
         return self._expected_curvature(eta)
 
-    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        mean = self.mean(eta)
-        return np.where(mean < self.h, mean, 0.0)
+    def _expected_curvature(self, eta: Array) -> Array:
+        return self._means(eta, self.h)[1]
 
     @property
     def _seen_by_kernels(self) -> tuple[int, float, float]:
@@ -234,19 +232,25 @@ class Poisson(Loss):
     def _predictor(self, mean: float) -> float:
         return self._link(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
 
-    def _mean(self, eta: float) -> float:
-        return float(self.mean(eta))
+    def _unit_of_scores(self, size: float) -> float:
+        return size**0.25  # between those of the least and the most dispersion
 
-    def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
+    @classmethod
+    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+        mean = np.minimum(np.exp(np.minimum(eta, LARGEST_LOG)), most)
+        slope = np.where(mean < most, mean, 0.0)
+        return mean, slope, slope
+
+    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
         from scipy.special import pdtrik
 
         mean = rate * (self.h if self.declared else SYNTHETIC_MEAN)
         return np.asarray(np.ceil(np.nan_to_num(pdtrik(uniform, mean))))
 
-    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _foreseen_score(self, eta: Array) -> Array:
         return np.sqrt(self.mean(eta))
 
-    def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """The largest mean: no smaller curvature is known to lie above the loss everywhere.
 
         Parameters
@@ -256,7 +260,7 @@ class Poisson(Loss):
         """
         return np.full(np.broadcast(real_array(r, "r"), self._counts(count)).shape, self.h)
 
-    def _counts(self, count: ArrayLike) -> NDArray[np.float64]:
+    def _counts(self, count: ArrayLike) -> Array:
         """Counts below zero are zero."""
         return np.maximum(real_array(count, "count"), 0.0)
 

@@ -6,11 +6,11 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpfast.arguments import check_constant, positive, real_array, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import FAR, NEAR, Loss
+from dpfast.models.losses import FAR, NEAR, Array, Loss
 
 __all__ = ["NarrowQuantile", "Quantile"]
 
@@ -123,6 +123,7 @@ class Quantile(Loss):
     name = "quantile"
     also_called = "pinball check median rq qreg"
     on_road = True
+    estimates = "a smoothed conditional quantile of the response, linear in the covariates"
     code = 8
     lowest_slope = 0.0
     of_mean = False
@@ -232,23 +233,23 @@ class Quantile(Loss):
     def psi_second_bound(self) -> float:
         return 1.0 / (6.0 * math.sqrt(3.0)) / self.c / self.c  # as the logistic loss's
 
-    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike) -> Array:
         r = real_array(r, "r")
         tail = self.c * np.log1p(np.exp(-np.abs(r) / self.c))
         return np.asarray(np.maximum(self.h * r, (self.h - 1.0) * r) + tail)
 
-    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike) -> Array:
         half = 0.5 * np.tanh(0.5 * (real_array(r, "r") / self.c))
         return np.asarray(half + (self.h - 0.5))
 
-    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike) -> Array:
         u = np.minimum(np.abs(real_array(r, "r")) / self.c, 2.0 * FAR)
         return np.asarray((0.5 / np.cosh(0.5 * u)) ** 2 / self.c)
 
-    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _expected_curvature(self, eta: Array) -> Array:
         return np.full(len(eta), self.mean_curvature)
 
-    def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
+    def majorizer(self, r: ArrayLike) -> Array:
         """Majorising curvature ``(psi(r) - psi(0))/r``; the rest of the loss is linear."""
         r = real_array(r, "r")
         with np.errstate(all="ignore"):
@@ -291,11 +292,11 @@ class NarrowQuantile(Quantile):
     def psi_second_bound(self) -> float:
         return math.inf
 
-    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike) -> Array:
         """That of the score."""
         return Quantile(self.h, self.bandwidth).loss(r)
 
-    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike) -> Array:
         return Quantile(self.h, self.bandwidth).psi(r)
 
     def __repr__(self) -> str:

@@ -40,9 +40,9 @@ def choose_method(
     elif isinstance(method, str) and method == "auto":
         chosen, reason = _automatic(objective, n, mu)
     else:
+        names = ", ".join(f'"{name}"' for name in ("auto", *NAMED))
         raise InvalidInput(
-            'method must be "auto", "newton", "gradient-descent", "double-noise", '
-            '"adaptive-newton", '
+            f"method must be {names}, "
             "dpfast.optimize.Newton(...), dpfast.optimize.GradientDescent(...), "
             "dpfast.optimize.DoubleNoise(...) or a dpfast.optimize.Method of your own; received "
             f"{described(method, text=True)}."

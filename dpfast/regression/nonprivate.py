@@ -107,7 +107,7 @@ def nonprivate_fit(
     loss = resolve_loss(loss, unbounded=True)
     if not loss.has_bound:
         if scale is not None or weights is not None:
-            raise InvalidInput("least squares takes neither scale nor weights. Leave them out.")
+            raise InvalidInput(f"{loss.name} takes neither scale nor weights. Leave them out.")
         weights = Mallows(FARTHEST)
     objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     if not objective.has_curvature:

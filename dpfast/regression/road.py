@@ -131,7 +131,7 @@ def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
     kind = resolve_loss(loss, unbounded=True)
     if not kind.has_bound:
         for name, default in PLAIN.items():
-            _refuse_option(name, options[name], default)
+            _refuse_option(kind, name, options[name], default)
         return True
     if standardize is False or isinstance(options["scale"], FreeScale):
         return False
@@ -480,10 +480,10 @@ def _is_plain(given: Any, default: Any) -> bool:
     return given is default or (isinstance(given, type(default)) and bool(given == default))
 
 
-def _refuse_option(name: str, given: Any, default: Any) -> None:
+def _refuse_option(kind: Loss, name: str, given: Any, default: Any) -> None:
     if not (given is default or given == default):
         raise InvalidInput(
-            f"{name} is not an option of least squares, which finds its own weights, scale and "
+            f"{name} is not an option of {kind.name}, which finds its own weights, scale and "
             f"steps; received {described(given)}. Leave it out, or use a robust loss."
         )
 

@@ -85,7 +85,7 @@ def fit_mean_alone(
             where = search.run()[0]
             found = [where.centre, where.spread]
             if loss.link != "identity":
-                found = [loss._predictor(max(where.centre, 1.0 / n))]
+                found = [loss._predictor(max(where.centre, where.spread / n))]
             counted, names = search.counted, request.column_names
             request.remarks = complete_remarks(counted, request.n_units, names)
         if report is not None:

@@ -218,7 +218,7 @@ def seen(call, ledger):
     assert "4711" not in outcome
     public = {
         name: getattr(result, name, None)
-        for name in ("names", "n_records", "method", "shape", "binary_response", "fit_intercept")
+        for name in ("names", "n_records", "method", "shape", "_linked", "fit_intercept")
     }
     public["method"] = str(public["method"]).split("discounted")[0]  # then come released numbers
     shape = np.shape(getattr(result, "params", ()))

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dpfast
 
@@ -19,13 +20,16 @@ def example():
     return module
 
 
-def test_hazard_ratios_are_found():
-    """Within 6 standard errors, beyond which one of two normal estimates is with 4e-9."""
+@pytest.mark.parametrize(("centre", "unit"), [(0.0, 1.0), (1000.0, 30.0)])
+def test_hazard_ratios_are_found(centre, unit):
+    """Within 6 standard errors, beyond which one of two normal estimates is with 4e-9; in units of
+    which nobody said anything."""
     survival = example()
     X, time, event = survival.simulated(5000, 3)
+    X = np.column_stack([X[:, 0], centre + unit * X[:, 1]])
     found = survival.fit(X, time, event, 1.0, ["a", "b"], dpfast.SeededNoise(3))
-    assert (np.abs(found.params[1:] - [0.7, -0.4]) <= 6.0 * found.bse[1:]).all()
-    assert (found.bse[1:] < 0.06).all()
+    assert (np.abs(found.params[1:] - [0.7, -0.4 / unit]) <= 6.0 * found.bse[1:]).all()
+    assert (found.bse[1:] * [1.0, unit] < 0.06).all()
     assert not found.warnings
 
 

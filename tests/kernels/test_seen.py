@@ -13,7 +13,7 @@ from dpfast.data.bought.maps import At, Discount, Held, View, lengths, seen
 from dpfast.data.bought.units import Units
 from dpfast.kernels import records as kernels
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, SEEN, SQUARES, RecordKernel, RecordView
-from dpfast.models import LeastSquares
+from dpfast.models import Gamma, LeastSquares, Probit
 
 LOSSES = {
     "least-squares": (LeastSquares(), 1.0),
@@ -23,6 +23,8 @@ LOSSES = {
     "quantile": (dpfast.Quantile(0.9, 0.1), 2.0),
     "logistic": (dpfast.Logistic(), 1.0),
     "poisson": (dpfast.Poisson(), 1.0),
+    "gamma": (Gamma(), 1.0),
+    "probit": (Probit(), 1.0),
     "poisson of small means": (dpfast.Poisson(1.5, 2.0), 1.0),
 }
 

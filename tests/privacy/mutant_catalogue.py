@@ -66,6 +66,7 @@ ROBUST_H = "csrc/losses/robust.h"
 COUNTS = "dpfast/models/poisson.py"
 POISSON_H = "csrc/losses/poisson.h"
 COUNT_TESTS = ("tests/privacy/test_count_loss.py", "tests/kernels/test_counts.py")
+RESPONSE_TESTS = ("tests/privacy/test_response_losses.py", "tests/kernels/test_responses.py")
 DISPATCH_H = "csrc/losses/dispatch.h"
 GUARDS_H = "csrc/records/guards.h"
 WEIGHTS_H = "csrc/records/weights.h"
@@ -697,6 +698,46 @@ RECORDS_UNBOUNDED = (
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return min(self.c, self.h)\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
+    ),
+    plant(
+        "gamma-scores-not-held",
+        "a response of many means has a score without a bound",
+        "csrc/losses/gamma.h",
+        RESPONSE_TESTS,
+        "    *psi = vmin(ratio, most) - one;\n    *psi = vmin(*psi, k->c);\n",
+        "    *psi = ratio - one;\n",
+    ),
+    plant(
+        "probit-scores-not-held",
+        "a label that was hardly to be expected has a score without a bound",
+        "csrc/losses/probit.h",
+        RESPONSE_TESTS,
+        "    vd size = vmin(hazard(vmax(r, -k->c)), k->rising), w",
+        "    vd size = hazard(r), w",
+    ),
+    plant(
+        "probit-charged-like-logistic",
+        "the bound on the score is 1",
+        "dpfast/models/probit.py",
+        RESPONSE_TESTS,
+        "        return self.c + 1.0\n",
+        "        return 1.0\n",
+    ),
+    plant(
+        "gamma-curvatures-not-held",
+        "a response of many means has a curvature without a bound",
+        "csrc/losses/gamma.h",
+        RESPONSE_TESTS,
+        "vselect(ratio <= most, ratio, vset(0.0));",
+        "ratio;",
+    ),
+    plant(
+        "gamma-charged-by-its-means",
+        "the bound on the score is the side of small responses",
+        "dpfast/models/gamma.py",
+        RESPONSE_TESTS,
+        "        return max(1.0, self.c)\n",
+        "        return 1.0\n",
     ),
     plant(
         "curvature-of-counts-bounded-by-one",
@@ -4763,7 +4804,7 @@ LEAST_SQUARES = (
         "a response that is no label has a score all the same",
         SEEN_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
-        "    vi labels = vseti(loss == LOSS_LOGISTIC ? -1 : 0);\n",
+        "    vi labels = vseti(has_trait(loss, LABELS) ? -1 : 0);\n",
         "    vi labels = vseti(0);\n",
         "        vstore(psi + i, vselect(ok, size * times_scale, none));\n",
         "        vstore(psi + i, size * times_scale);\n",
@@ -5190,8 +5231,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals",
         ),
-        "if meats and bends and bends.varies:",
-        "if meats and bends and not bends.varies:",
+        "if meats and bends and bends.varies < math.inf:",
+        "if meats and bends and bends.varies < 0.0:",
     ),
     plant(
         "curvature-below-noise",

@@ -11,7 +11,7 @@ import pytest
 import dpfast
 from dpfast.curator import Answer, JointAnswer, Receipt
 from dpfast.errors import InvalidInput
-from dpfast.models import Clip, Huber, LeastSquares, Mallows
+from dpfast.models import Clip, Gamma, Huber, LeastSquares, Mallows, Probit
 from dpfast.optimize.road.run import Setting, begin, budgets, road
 from dpfast.privacy.sensitivity import joint_mu
 from tests.flat import flat
@@ -23,6 +23,8 @@ LOSSES = {
     "quantile": dpfast.Quantile(0.9, 0.01),
     "logistic": dpfast.Logistic(),
     "poisson": dpfast.Poisson(),
+    "gamma": Gamma(),
+    "probit": Probit(),
     "poisson of small means": dpfast.Poisson(4.0),
 }
 
@@ -140,7 +142,7 @@ def table(n=4000):
 
 
 def response(name, y):
-    return np.minimum(y, 1.0) if name == "logistic" else y
+    return np.minimum(y, 1.0) if name in ("logistic", "probit") else y
 
 
 PERSONS = {"group": np.arange(4000) // 2, "each": "person"}

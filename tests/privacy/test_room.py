@@ -42,7 +42,7 @@ def test_the_room_imports_only_what_its_rules_allow(path):
 
 
 def test_errors_imports_nothing_of_ours():
-    assert {name for name, _ in imports(ROOM.parent / "errors.py")} == {"__future__"}
+    assert {name for name, _ in imports(ROOM.parent / "errors.py")} <= {"__future__", "sys"}
 
 
 def test_importing_the_room_is_light():

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import dpfast
 from dpfast.curator import Curator
@@ -16,7 +17,7 @@ from dpfast.data.bought.maps import View, lengths, seen
 from dpfast.data.records import Records, as_records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel
-from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram, joint_mu
 
@@ -36,6 +37,8 @@ LOSSES = {
     "quantile": (dpfast.Quantile(0.9, 0.1), 2.0),
     "logistic": (dpfast.Logistic(), 1.0),
     "poisson": (dpfast.Poisson(), 1.0),
+    "gamma": (Gamma(), 1.0),
+    "probit": (Probit(), 1.0),
 }
 QUANTITIES = ("response", "curvature", "score", "foreseen", "residual")
 
@@ -234,6 +237,12 @@ def formulas(name, y, eta):
     if name == "logistic":
         p = 1.0 / (1.0 + np.exp(-eta))
         return y - p, p * (1.0 - p), np.maximum(p, 1.0 - p)
+    if name == "gamma":
+        return y / np.exp(eta) - 1.0, y / np.exp(eta), 1.0 + 0 * eta
+    if name == "probit":
+        density, sign = np.exp(-0.5 * eta**2) / np.sqrt(2.0 * np.pi), 2.0 * y - 1.0
+        psi = sign * density / ndtr(sign * eta)
+        return psi, psi * (psi + eta), density / ndtr(-np.abs(eta))
     return y - np.exp(eta), np.exp(eta), np.exp(eta / 2.0)
 
 

@@ -1,8 +1,8 @@
 """The losses as the twins of the record kernels see them: the NumPy formulas of their classes.
 
-Every function takes the scaled residual ``r`` (logistic: the signed margin; Poisson: the predictor,
-and the count beside it), the loss's code, its constant ``c``, its second constant ``h`` and, for a
-user's loss, its three scalar functions.
+Every function takes the scaled residual ``r`` (logistic: the signed margin; losses whose functions
+have a second argument: the predictor, and the response beside it), the loss's code, its constant
+``c``, its second constant ``h`` and, for a user's loss, its three scalar functions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpfast.models.custom import CustomLoss
 from dpfast.models.losses import Loss
-from dpfast.models.names import LOSSES
+from dpfast.models.names import LOSSES, every_kind
 from dpfast.models.poisson import Poisson
 
 Array = NDArray[np.float64]
@@ -24,6 +24,12 @@ Functions = Sequence[Callable[[float], float]]
 
 USER, POISSON = CustomLoss.code, Poisson.code
 CLASSES = {kind.code: kind for kind in LOSSES.values()}
+PREDICTOR = {
+    kind.code: kind
+    for kind in every_kind().values()
+    if len(inspect.signature(kind.psi).parameters) == 3
+}
+LABELS = [kind.code for kind in every_kind().values() if kind.binary_response]
 HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = (
     LOSSES[name].code for name in ("huber", "log-cosh", "pseudo-huber", "logistic")
 )
@@ -42,6 +48,10 @@ def loss_of(code: int, c: float, h: float) -> Loss:
     """The loss of these constants."""
     if code == POISSON:
         return Poisson(largest_mean=h, largest_residual=c)
+    if code in PREDICTOR:
+        loss = PREDICTOR[code]()
+        loss.c = c  # where the kernels hold scores; of the class none are
+        return loss
     kind = CLASSES[code]
     constants = {"c": c, "h": h}
     return kind(**{name: constants[SLOTS[name]] for name in inspect.signature(kind).parameters})
@@ -57,11 +67,13 @@ def typical(code: int, c: float) -> dict[str, float]:
 
 def has_asymptote(loss: int) -> bool:
     """Whether differences are taken of what is left of an asymptote."""
-    return loss not in (USER, POISSON) and CLASSES[loss].has_asymptote
+    return loss not in (USER, *PREDICTOR) and CLASSES[loss].has_asymptote
 
 
 def steepest(loss: int, c: float, h: float) -> float:
     """What the kernels hold differences of losses to: ``sup |psi|``, or c above it."""
+    if loss in PREDICTOR:
+        return loss_of(loss, c, h).psi_bound
     return c if not has_asymptote(loss) else loss_of(loss, c, h).psi_bound
 
 
@@ -74,8 +86,8 @@ def asymptote_slopes(loss: int, c: float, h: float) -> tuple[float, float]:
 
 
 def scaled_residual(t: Array, y: Array, loss: int, scale: float) -> Array:
-    """Scaled residual; for the logistic loss the signed margin (2y - 1) t, for Poisson t."""
-    if loss == POISSON:
+    """Scaled residual; for the logistic loss the signed margin (2y - 1) t, or t."""
+    if loss in PREDICTOR:
         return t
     return (2.0 * y - 1.0) * t if loss == LOGISTIC else (y - t) / scale
 
@@ -86,7 +98,7 @@ def _each(function: Callable[[float], float], r: Array) -> Array:
 
 def rho(r: Array, y: Array, loss: int, c: float, h: float, functions: Functions = ()) -> Array:
     """Loss of a residual."""
-    if loss == POISSON:
+    if loss in PREDICTOR:
         return loss_of(loss, c, h).loss(r, y)
     if loss == USER:
         return _each(functions[0], r)
@@ -130,7 +142,7 @@ def psi(r: Array, y: Array, loss: int, c: float, h: float, functions: Functions 
         return np.where(np.isnan(value), 0.0, np.clip(value, -c, c))
     if loss == LOGISTIC:
         return (2.0 * y - 1.0) * loss_of(loss, c, h).psi(-r)
-    if loss == POISSON:
+    if loss in PREDICTOR:
         return -loss_of(loss, c, h).psi(r, y)
     return loss_of(loss, c, h).psi(r)
 
@@ -139,7 +151,7 @@ def psi_prime(
     r: Array, y: Array, loss: int, c: float, h: float, functions: Functions = ()
 ) -> Array:
     """Second derivative of the loss; of a user's loss, held to [0, h]."""
-    if loss == POISSON:
+    if loss in PREDICTOR:
         return loss_of(loss, c, h).psi_prime(r, y)
     if loss == USER:
         value = _each(functions[2], r)
@@ -150,8 +162,8 @@ def psi_prime(
 def majorizer(
     r: Array, y: Array, loss: int, c: float, h: float, functions: Functions = ()
 ) -> Array:
-    """Chord slope psi(r)/r; for the logistic loss tanh(r/2)/(2r), for Poisson the largest mean."""
-    if loss == POISSON:
+    """Chord slope psi(r)/r; for the logistic loss tanh(r/2)/(2r)."""
+    if loss in PREDICTOR:
         return loss_of(loss, c, h).majorizer(r, y)
     if loss == USER:
         near = np.abs(r) <= 1e-150

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.twins.losses import (
+    LABELS,
     LOGISTIC,
-    POISSON,
+    PREDICTOR,
     USER,
     Functions,
     asymptote_slopes,
@@ -100,7 +101,7 @@ def _beside(y: Array, loss: int, largest_weight: float) -> _Beside:
     weight = np.minimum(np.where(positive, weight, 0.0), largest_weight)
     counts = positive & np.isfinite(offset)
     offset = np.where(counts, offset, 0.0)
-    if loss in (LOGISTIC, POISSON):
+    if loss == LOGISTIC or loss in PREDICTOR:
         return _Beside(np.where(counts, response, np.nan), weight, offset)
     return _Beside(np.where(counts, response - offset, np.nan), weight, np.zeros(len(y)))
 
@@ -125,7 +126,7 @@ def _seen(rows: _Rows, theta: Array, y: Array, weighting: int, radius: float) ->
 def _counts(rows: _Rows, t: Array, y: Array, loss: int) -> NDArray[np.bool_]:
     """Records that contribute; all others contribute exactly zero."""
     counts = rows.usable & np.isfinite(y) & ~np.isnan(t)
-    return counts & ((y == 0.0) | (y == 1.0)) if loss == LOGISTIC else counts
+    return counts & ((y == 0.0) | (y == 1.0)) if loss in LABELS else counts
 
 
 def record_sums(

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from dpfast.models.losses import LeastSquares, Loss
+from dpfast.models.names import every_kind
+
 __all__ = ["target_of"]
 
-ROBUST = (
-    "the coefficients that minimise the expected loss named in the model; those of least squares "
-    "where errors are symmetric and the model is right"
-)
+ROBUST = Loss.estimates
 
-#: By a word of the model's description, the first that occurs.
+#: By a word of the model's description, the first that occurs; of a loss its own.
 TARGETS = {
-    "LeastSquares": "the coefficients of ordinary least squares in the population",
-    "least squares": "the coefficients of ordinary least squares in the population",
-    "Logistic": "log odds ratios: the coefficients that minimise the expected logistic loss",
-    "Quantile": "a smoothed conditional quantile of the response, linear in the covariates",
-    "Poisson": (
-        "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "
-        "and residuals held as the model names"
-    ),
+    "least squares": LeastSquares.estimates,
     "Squared": "the coefficients that minimise the expected squared loss",
 }
 
@@ -31,7 +24,8 @@ PENALISED = "A public ridge penalty pulls it towards zero."
 
 def target_of(model: str) -> str:
     """What coefficients of this model are estimates of, for the population of the records."""
-    found = next((said for word, said in TARGETS.items() if word in model), ROBUST)
+    kinds = {f"{kind.__name__}(": kind.estimates for kind in every_kind().values()}
+    found = next((said for word, said in (kinds | TARGETS).items() if word in model), ROBUST)
     parts = [found[0].upper() + found[1:] + "."]
     if any(word in model for word in ("Mallows", "Schweppe", "Bounded", "Clip")):
         parts.append(WEIGHTED)

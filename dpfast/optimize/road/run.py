@@ -220,9 +220,13 @@ class Setting(NamedTuple):
     alone: bool = True
 
     @property
-    def varies(self) -> bool:
-        """Whether scores vary as the loss curves, up to a factor."""
-        return self.alone and self.loss.link != "identity"
+    def varies(self) -> float:
+        """Least of what scores vary by over what the loss curves: of labels 1, others may be less
+        dispersed than their means say; infinite where there is no such factor.
+        """
+        if not self.alone or self.loss.link == "identity":
+            return math.inf
+        return 0.0 if self.loss.largest_response is None else 1.0
 
     @property
     def bends(self) -> bool:
@@ -231,8 +235,8 @@ class Setting(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """About the length of a score, between those of the least and the most dispersion."""
-        return self.held_size**0.25
+        """About the length of a score."""
+        return float(self.loss._unit_of_scores(self.held_size))
 
     @property
     def held_size(self) -> float:
@@ -561,7 +565,7 @@ def _pilot(
         mean = 0.5 * cap + float(unit @ found) / float(np.linalg.norm(one))
         level = loss._predictor(min(max(mean, least), most))
         theta, found = level * one, found - (unit @ found) * unit
-    flat = within(float(loss._expected_curvature(np.array([level]))[0]))
+    flat = within(float(loss._means(np.array([level]), loss.largest_mean)[1][0]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0

@@ -187,15 +187,15 @@ class Bends(NamedTuple):
         In coordinates before that map.
     one : ndarray of shape (p,), optional
         What a record has in place of 1 there.
-    varies : bool
-        Whether scores vary as the loss curves, up to a factor.
+    varies : float
+        Least factor by which scores vary as the loss curves; infinite if they do not.
     """
 
     farthest: float
     whiten: Array
     at: At
     one: Array | None
-    varies: bool
+    varies: float
 
     def part(self, step: Array) -> float:
         """Of a step, that goes no farther."""
@@ -293,18 +293,21 @@ class Rows(Protocol):
     ) -> JointAnswer: ...
 
 
-def as_scores_vary(curvature: Array, meat: Array, noise: float) -> tuple[Array, Array, int]:
+def as_scores_vary(
+    curvature: Array, meat: Array, noise: float, factor: float
+) -> tuple[Array, Array, int]:
     """A curvature no larger than scores vary by, in units of what they do along most directions.
 
-    Of a loss whose score varies as it curves, up to a factor.  Where a label all but decides the
-    response there is hardly any of either, whatever a start that saw more of it said.  And what
-    scores vary by at least; and the number of directions in which it is not told from noise.
+    Of a loss whose score varies as it curves, up to a factor of at least so much.  Where a label
+    all but decides the response there is hardly any of either, whatever a start that saw more of
+    it said.  And what scores vary by at least; and the number of directions in which it is not
+    told from noise.
     """
     values, vectors = eigh(curvature)
     back = (vectors / np.sqrt(values)) @ vectors.T
     values, turned = eigh(back @ meat @ back)
     values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
-    unit = max(1.0, float(np.median(values)))
+    unit = max(factor, float(np.median(values)), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(1.0, (values + doubt) / unit)
     least = unit * np.where(told < 1.0, told, 0.0)
@@ -392,8 +395,8 @@ def walk(
     left = list(mus)
 
     def seen_to_vary(curvature: Array) -> tuple[Array, Array, int]:
-        if meats and bends and bends.varies:
-            return as_scores_vary(curvature, *mean_answer(meats))
+        if meats and bends and bends.varies < math.inf:
+            return as_scores_vary(curvature, *mean_answer(meats), bends.varies)
         return curvature, np.zeros_like(curvature), 0
 
     typical = first_typical = bends.typical(theta) if bends else 1.0

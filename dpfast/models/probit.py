@@ -1,0 +1,170 @@
+"""A loss of responses of 0 and 1 that are signs of a normal number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.arguments import real_array
+from dpfast.models.losses import Array, Loss
+
+__all__ = ["Probit"]
+
+#: Margins below minus this have the score they have there.
+UNBOUNDED = 1e60
+
+#: Predictors from which on the hazard is the predictor to the last bit.
+FAR = 1e30
+
+
+class Probit(Loss):
+    """A response in {0, 1}, 1 with probability ``Phi(x'theta)``, the normal distribution function.
+
+    The score of a record is ``(2y - 1) h(m) x`` with the margin ``m = (2y - 1) x'theta`` and
+    ``h = phi/Phi``, which grows like ``-m`` for responses that were hardly to be expected.
+
+    Notes
+    -----
+    One record's score has no bound: :func:`dpfast.fit` buys how long scores are and holds them to
+    that.  Labels other than 0 and 1 contribute zero.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(5000, 1))
+    >>> y = 1.0 * (rng.normal(size=5000) < 0.3 + 0.5 * X[:, 0])
+    >>> result = dpfast.fit(X, y, "probit", privacy=1.0, noise=dpfast.SeededNoise(0))
+    >>> bool(abs(result.params[1] - 0.5) < 0.15)
+    True
+    """
+
+    name = "probit"
+    also_called = "normit normal-link cumulative-normal"
+    code = 17
+    needs_scale = False
+    binary_response = True
+    link = "probit"
+    largest_response = 1.0
+    noun = "share of ones"
+    estimates = "changes of normal quantiles: the coefficients that minimise the probit loss"
+    on_road = True
+    has_bound = False
+    has_asymptote = False
+    psi_prime_bound = 1.0
+    undeclared = (
+        'the probit loss has no bound on one record\'s score. dpfast.fit(X, y, "probit", '
+        "privacy=...) finds one, and takes neither weights nor ridge; other functions take "
+        '"logistic".'
+    )
+
+    def __init__(self) -> None:
+        super().__init__(UNBOUNDED)
+
+    @property
+    def psi_bound(self) -> float:
+        return self.c + 1.0
+
+    def loss(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+        """Loss of a label at a linear predictor.
+
+        Parameters
+        ----------
+        r, label : array-like
+            Linear predictors, and labels beside them.
+        """
+        from scipy.special import log_ndtr
+
+        margin = _signs(label) * real_array(r, "r")
+        held = np.maximum(margin, -self.c)
+        return np.asarray(-log_ndtr(held) + (held - margin) * hazard(held))
+
+    def psi(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+        """Its derivative in the predictor.
+
+        Parameters
+        ----------
+        r, label : array-like
+            Linear predictors, and labels beside them.
+        """
+        sign = _signs(label)
+        margin = sign * real_array(r, "r")
+        return -sign * np.minimum(hazard(np.maximum(margin, -self.c)), self.psi_bound)
+
+    def psi_prime(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+        """Its second derivative, in [0, 1].
+
+        Parameters
+        ----------
+        r, label : array-like
+            Linear predictors, and labels beside them.
+        """
+        margin = np.clip(_signs(label) * real_array(r, "r"), -1e200, 1e200)
+        with np.errstate(all="ignore"):
+            size = hazard(margin)
+            slope = np.where(margin < -200.0, 1.0 - margin**-2.0, size * (size + margin))
+        return np.where(margin < -self.c, 0.0, np.clip(slope, 0.0, 1.0))
+
+    def majorizer(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+        """The largest slope, 1.
+
+        Parameters
+        ----------
+        r, label : array-like
+            Linear predictors, and labels beside them.
+        """
+        return np.ones(np.broadcast(real_array(r, "r"), _signs(label)).shape)
+
+    def _response(self, y: Array) -> Array:
+        return np.where((y == 0.0) | (y == 1.0), y, np.nan)
+
+    def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
+        return -self.psi(eta, self._response(y))
+
+    def _curvature_at(self, y: Array, eta: Array, scale: float) -> Array:
+        return self.psi_prime(eta, self._response(y))
+
+    def _expected_curvature(self, eta: Array) -> Array:
+        return hazard(eta) * hazard(-eta)
+
+    def _link(self, mean: float) -> float:
+        from scipy.special import ndtri
+
+        return float(ndtri(mean))
+
+    @classmethod
+    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+        from scipy.special import ndtr
+
+        slope = np.exp(-0.5 * np.minimum(np.abs(eta), 50.0) ** 2) / math.sqrt(2.0 * math.pi)
+        return np.asarray(ndtr(eta)), slope, -eta * slope
+
+    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
+        return (uniform < rate).astype(float)
+
+    def _foreseen_score(self, eta: Array) -> Array:
+        return hazard(-np.abs(eta))  # that of the rarer response
+
+    def __repr__(self) -> str:
+        return "Probit()"
+
+
+def hazard(r: ArrayLike) -> Array:
+    """The normal density over the distribution function."""
+    from scipy.special import erfcx, log_ndtr
+
+    r = np.clip(np.asarray(r, dtype=np.float64), -1e200, 1e200)
+    below = np.minimum(r, 0.0)
+    with np.errstate(all="ignore"):
+        tail = np.where(r < -FAR, -r, math.sqrt(2.0 / math.pi) / erfcx(-below / math.sqrt(2.0)))
+        density = -0.5 * np.minimum(np.abs(r), 1e3) ** 2 - 0.5 * math.log(2.0 * math.pi)
+        return np.where(r < 0.0, tail, np.exp(density - log_ndtr(r)))
+
+
+def _signs(label: ArrayLike) -> Array:
+    return 2.0 * real_array(label, "label") - 1.0
+
+
+KINDS = (Probit,)
