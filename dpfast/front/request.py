@@ -221,6 +221,22 @@ class Request:
             self._slots, self.records = self.records, of_slots(self.records, self.most_rows)
         self.single = one_row_each(self.records, self.noise)
 
+    @property
+    def rows(self) -> Records:
+        """The records, or the rows of persons in the order in which they were passed."""
+        persons: Any = self.records
+        return persons.rows if self.means else self.records
+
+    def responses_alone(self) -> None:
+        """Go on without the covariates, of records in memory or of persons."""
+        from dpfast.curator.persons import one_row_each
+
+        if self.means:
+            self.records = self.records.without_covariates()
+        else:
+            self.records = Records(np.empty((self.n, 0)), self.records.y, None)
+        self.single, self.n_covariates = one_row_each(self.records, self.noise), 0
+
     def in_slots(self) -> None:
         """Go on with each row of a person as a record of its own, of which m are charged (C47)."""
         if self.most_rows is not None:

@@ -5260,6 +5260,14 @@ TREATMENT_EFFECTS = (
         "other = nuisances[fold]",
     ),
     plant(
+        "nuisances-of-every-row-of-a-person",
+        "nuisances are fitted to all rows of a person, who counts as one record",
+        EFFECTS,
+        EFFECT_TESTS,
+        "self._rows = [self._one[folds == fold] for fold in range(FOLDS)]",
+        "self._rows = [np.flatnonzero(self._folds == fold) for fold in range(FOLDS)]",
+    ),
+    plant(
         "pooled-query-charged-as-if-disjoint",
         "the folds' nuisances are not added to what the queries about all records cost",
         EFFECT_RUN,
