@@ -236,7 +236,7 @@ def treatment_effect(
             try:
                 known = number_in(propensity, "propensity", "(0, 1)")
             except InvalidInput:
-                if np.ndim(propensity) == 0:
+                if not hasattr(propensity, "__len__"):
                     raise
                 known = _one_each(source.covariates, propensity, request, "propensity")
     if request.n < FOLDS:

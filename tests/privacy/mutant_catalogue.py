@@ -5553,6 +5553,53 @@ FITS_BY_LEVEL = (
     ),
 )
 
+LEVELS = "dpfast/curator/tables/levels.py"
+ABSORBED = "dpfast/tables/absorbed.py"
+ABSORBED_TESTS = ("tests/tables/test_absorbed.py",)
+
+ABSORBED_LEVELS = (
+    plant(
+        "sums-by-level-as-a-histogram",
+        "signed sums by level are taken to move by the root of two, as counts do",
+        LEVELS,
+        ABSORBED_TESTS,
+        "cell_sums(1.0, 1.0)  # counts",
+        "cell_sums(0.5**0.5, 0.5**0.5)  # counts",
+    ),
+    plant(
+        "rows-of-levels-not-held",
+        "a row adds all of itself to the sums of its level",
+        LEVELS,
+        ABSORBED_TESTS,
+        "(shorter * SHORTER)[:, None]",
+        "np.maximum(largest, 1.0)[:, None]",
+    ),
+    plant(
+        "levels-centred-at-their-records",
+        "means that nobody released are taken from the records of a level",
+        LEVELS,
+        ABSORBED_TESTS,
+        "found = self._all - means[np.maximum(self._codes, 0)]",
+        "found = self._all - np.mean(self._all) - means[np.maximum(self._codes, 0)]",
+    ),
+    plant(
+        "sums-by-level-not-charged",
+        "sums by level cost nothing",
+        LEVELS,
+        ABSORBED_TESTS,
+        "        self._ledger.charge(GDP(mu), receipt.query)\n",
+        "",
+    ),
+    plant(
+        "units-of-absorbed-levels-free",
+        "units are bought with a ledger that nobody adds up",
+        ABSORBED,
+        ABSORBED_TESTS,
+        "mu * math.sqrt(share), self.ledger, whole=mu",
+        "mu * math.sqrt(share), Ledger(total), whole=mu",
+    ),
+)
+
 STAGES = "dpfast/curator/instruments/stages.py"
 TWO_STAGE = "dpfast/effects/instrumental.py"
 TWO_STAGE_TESTS = ("tests/tables/test_two_stage.py",)
@@ -5893,6 +5940,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *TABLES_BY_CELL,
     *FITS_BY_LEVEL,
     *INSTRUMENTS,
+    *ABSORBED_LEVELS,
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,
