@@ -4639,6 +4639,14 @@ WHITENED = "dpfast/curator/whitened.py"
 SEEN_H = "csrc/records/seen.h"
 WHITENED_TESTS = ("tests/privacy/test_whitened.py",)
 PERSONS_SEEN = ("tests/privacy/test_persons_on_the_road.py",)
+WITHIN_PERSONS = plant(
+    "means-of-all-persons-taken",
+    "rows have the mean of all persons' rows taken from them beside their own person's",
+    "dpfast/data/persons/within.py",
+    ("tests/integration/test_within_persons.py",),
+    "rows[:, j] = np.where(usable, column - means, np.nan)",
+    "rows[:, j] = np.where(usable, column - means - 1e-9 * column[usable].mean(), np.nan)",
+)
 SEEN_TESTS = (
     "tests/privacy/test_whitened.py::test_c80_answers_are_about_what_they_say",
     "tests/privacy/test_whitened.py::test_a_record_that_is_not_finite_counts_in_no_answer",
@@ -5945,6 +5953,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,
     *PERSONS,
+    WITHIN_PERSONS,
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
     *RELEASE_ALGORITHMS,

@@ -23,14 +23,15 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_SHARES
 from dpfast.privacy.tables.sensitivity import cell_sums
 
-__all__ = ["Levels", "levels_receipt"]
+__all__ = ["Levels", "levels_receipt", "planned"]
 
 Array = NDArray[np.float64]
 
 #: Held rows are so much shorter than 1: no rounding makes them longer.
-SHORTER = 1.0 - 2.0**-30
+SHORTER = 1.0 - MARGIN_SHARES
 
 
 class Levels:
