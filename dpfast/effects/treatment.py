@@ -331,6 +331,8 @@ class _Analysis:
         self._purchase: Purchase | Handed | None = None
         self._counted = aim.treated or request.means or request.beside is not None
         self.level = aim.known is not None and not aim.outcomes
+        needed = SCARCE * (2.0 * (request.dimension if aim.outcomes else 1)) ** 1.5
+        self._few = not self.level and request.n * mu < needed
         refuse_boundless(mu)
         if standardize and request.coding is not None:
             raise InvalidInput(CODED)
@@ -425,7 +427,7 @@ class _Analysis:
         located = _located(found, centre, clip, left, budget, counts, trial.n)
         seen = None if self._clip is not None else CANCELS * cut / counts
         told = _remarks(located, seen, shares, answer.noise_scale, self._overlap, aim)
-        if left > MOST_PRODUCT * (located.error * counts) ** 2:
+        if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:
             told.append(NUISANCES_UNKNOWN)
         if unsure > MOST_UNSURE * counts:
             told.append(
