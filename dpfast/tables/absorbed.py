@@ -336,6 +336,7 @@ class _Plan:
                 "of the levels' means: its slope is not told. Use coarser levels, fewer regressors "
                 "or a larger budget."
             )
+        how, _, _ = inner.method.partition("; predictions keep")  # there are none
         covariance = Covariance(
             0.5 * (matrix + matrix.T),
             told.n_floored,
@@ -349,7 +350,7 @@ class _Plan:
             n_records=request.n,
             model=f"LeastSquares(), target: the coefficients of ordinary least squares within the "
             f"{self.n_levels} levels of {self._by}",
-            method=f"released means of levels, {len(SUMS)} rounds; {inner.method}",
+            method=f"released means of levels, {len(SUMS)} rounds; {how}",
             privacy=self.guarantee(),
             covariance=covariance,
             iterates=np.array([np.zeros(p), params]),
