@@ -41,12 +41,14 @@ STUDY_BUDGETS, STUDY_FITS = (1.0, 3.0, 10.0), 40
 
 
 class Study(NamedTuple):
-    """Covariates, who was treated, outcomes; the mean effect in the population, if known."""
+    """Covariates, who was treated, outcomes; the mean effect in the population, and of a trial the
+    propensity, if known."""
 
     X: Array
     treated: Array
     y: Array
     effect: float = float("nan")
+    propensity: float | None = None
 
 
 def doubly_robust(
@@ -99,6 +101,11 @@ def _binary(rng: np.random.Generator, n: int) -> Study:
     return Study(X, treated, (rng.random(n) < chance).astype(float), 0.2)
 
 
+def _trial(rng: np.random.Generator, n: int) -> Study:
+    """Half are treated, as is known; covariates explain half of the outcome."""
+    return _study(rng, n, slope=0.0)._replace(propensity=0.5)
+
+
 DESIGNS: dict[str, Callable[[np.random.Generator, int], Study]] = {
     STATED[0]: _study,
     "three in ten treated, effects vary": partial(_study, start=-0.85, slope=0.3, varies=0.5),
@@ -106,6 +113,8 @@ DESIGNS: dict[str, Callable[[np.random.Generator, int], Study]] = {
     "ten covariates": partial(_study, k=10),
     "t(3) errors": partial(_study, freedom=3.0),
     "an outcome of 0 and 1": _binary,
+    "weak overlap": partial(_study, slope=2.0),
+    "a trial, propensity known": _trial,
 }
 
 
@@ -117,7 +126,9 @@ def measured(cell: tuple[str, int, float], runs: int) -> str:
         study = DESIGNS[name](np.random.default_rng([seed, n, 5]), n)
         noise = SeededNoise(seed)
         try:
-            found = treatment_effect(study.X, study.treated, study.y, privacy=mu, noise=noise)
+            found = treatment_effect(
+                *study[:3], privacy=mu, propensity=study.propensity, noise=noise
+            )
         except InvalidBudget:
             return f"| {name} | {n:,} | {mu:g} | refused: too few records for units | | | | |"
         low, high = found.conf_int()

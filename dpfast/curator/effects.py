@@ -6,7 +6,7 @@ with the nuisances of the *other* fold, and one query is about all of them (clai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,20 +20,20 @@ from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, MEAT
 from dpfast.models import Huber, LeastSquares, Mallows, Objective
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.dealing import deal
+from dpfast.privacy.dealing import deal, secret_choices
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, joint_grids
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
 
-__all__ = ["FOLDS", "Nuisance", "PseudoOutcomes", "Trial"]
+__all__ = ["Aim", "FOLDS", "Nuisance", "PseudoOutcomes", "Trial"]
 
 Array = NDArray[np.float64]
 
 FOLDS = 2
 
-#: Cells of the histogram of propensities: too small, within the bounds, too large.
-OVERLAP_CELLS = 3
+#: Cells of a histogram of propensities at most.
+OVERLAP_CELLS = 12
 
 
 class Nuisance(NamedTuple):
@@ -51,23 +51,46 @@ class Nuisance(NamedTuple):
     arms: Array
 
 
+class Aim(NamedTuple):
+    """What is estimated, and how it is adjusted: public.
+
+    Attributes
+    ----------
+    propensity, outcomes : bool
+        Whether they depend on the covariates.
+    treated : bool
+        Whether the effect is that on the treated.
+    known : float, optional
+        The propensity of every record, where it is known and the same.
+    """
+
+    propensity: bool
+    outcomes: bool
+    treated: bool = False
+    known: float | None = None
+
+
 class Trial:
-    """Covariates, treatment and outcome of records, copied, each in one of two folds.
+    """Covariates, treatment and outcome of rows, copied, and records in one of two folds each.
 
     Parameters
     ----------
-    X : ndarray of shape (n, q)
-    y : ndarray of shape (n,)
-        Outcome.
-    treatment : ndarray of shape (n,)
-        0 or 1; a record with anything else, or with a covariate or outcome that is not finite,
+    X : ndarray of shape (rows, q)
+    y : ndarray of shape (rows,) or (rows, 3)
+        Outcome, or outcome, weight (a part of the largest) and an offset, which is not looked at.
+    treatment : ndarray of shape (rows,)
+        0 or 1; a row with anything else, or with a covariate or outcome that is not finite,
         contributes zero everywhere and counts in n.
     folds : ndarray of shape (n,)
         Dealt without a look at the records (:meth:`dealt`).
     noise : NoiseSource
     threads : int
-    adjusted : tuple of bool
-        Whether the propensity depends on the covariates, and whether the outcomes do.
+    aim : Aim
+    known : ndarray of shape (rows,), optional
+        Propensities that are known, one for each row.
+    persons : ndarray of shape (rows,), optional
+        The record that a row belongs to, one of n, or -1; each row is one by default.  A record
+        counts with the mean of its rows; nuisances are fitted to one of them, chosen in secret.
 
     Attributes
     ----------
@@ -84,29 +107,45 @@ class Trial:
         folds: NDArray[np.intp],
         noise: NoiseSource,
         threads: int,
-        adjusted: tuple[bool, bool],
+        aim: Aim,
+        known: Array | None = None,
+        persons: NDArray[np.intp] | None = None,
     ) -> None:
-        self.n = len(y)
+        self.n = len(folds)
         self.sizes = tuple([int(np.count_nonzero(folds == fold)) for fold in range(FOLDS)])
-        self._noise, self._threads = noise, threads
-        self._rows = [np.flatnonzero(folds == fold) for fold in range(FOLDS)]
+        self._noise, self._threads, self._aim = noise, threads, aim
         with np.errstate(all="ignore"):
-            known = np.isfinite(X).all(axis=1) & np.isfinite(y)
-            known &= (treatment == 0.0) | (treatment == 1.0)
-            self._treatment = np.where(known, treatment, np.nan)
-            self._outcome = np.where(known, y, np.nan)
-            covariates = np.where(known[:, None], X, np.nan)
+            weights = None if y.ndim == 1 else np.clip(y[:, 1], 0.0, 1.0)
+            outcome = y if weights is None else y[:, 0]
+            usable = np.isfinite(X).all(axis=1) & np.isfinite(outcome)
+            usable &= (treatment == 0.0) | (treatment == 1.0)
+            if known is not None:
+                usable &= (known > 0.0) & (known < 1.0)
+            if persons is not None:
+                usable &= persons >= 0
+            self._treatment = np.where(usable, treatment, np.nan)
+            self._outcome = np.where(usable, outcome, np.nan)
+            covariates = np.where(usable[:, None], X, np.nan)
+        self._known, self._weights, self._persons = known, weights, persons
         self._of_propensity, self._of_outcome = [
-            covariates if kept else covariates[:, :0] for kept in adjusted
+            covariates if kept else covariates[:, :0] for kept in aim[:2]
         ]
+        self._folds, self._one = folds, np.arange(self.n)
+        if persons is not None:
+            self._folds = folds[persons]
+            self._counts, self._one = one_of_each(persons, usable, self.n, noise)
+        self._rows = [self._one[folds == fold] for fold in range(FOLDS)]
 
     @classmethod
-    def of(cls, records: Records, treatment: Array, *settings: Any) -> Trial:
+    def of(cls, records: Any, treatment: Array, *settings: Any) -> Trial:
         """Of records that fit into memory, wherever they are kept."""
-        blocks = [(np.asarray(X, dtype=np.float64), np.array(y)) for X, y in records.blocks()]
-        X = np.concatenate([some for some, _ in blocks])
-        y = np.concatenate([some for _, some in blocks])
-        return cls(X, y, treatment, *settings)
+        persons = None
+        blocks = records.pieces() if records.means else records.blocks()
+        found = [(np.asarray(one[0], dtype=np.float64), *map(np.array, one[1:])) for one in blocks]
+        X, y, *labels = map(np.concatenate, zip(*found, strict=True))
+        if records.means:
+            y, persons = y[:, 0], labels[0]
+        return cls(X, y, treatment, *settings, persons=persons)
 
     @staticmethod
     def dealt(n: int, noise: NoiseSource) -> NDArray[np.intp]:
@@ -116,7 +155,7 @@ class Trial:
     def propensity(self, fold: int, objective: Objective, ledger: Ledger) -> Curator:
         """A curator of the treatments of one fold."""
         rows = self._rows[fold]
-        records = Records(self._of_propensity[rows], self._treatment[rows], None)
+        records = Records(taken(self._of_propensity, rows), taken(self._treatment, rows), None)
         return Curator(records, objective, ledger, self._noise, self._threads)
 
     def outcomes(self, fold: int, ledger: Ledger) -> Whitened:
@@ -125,26 +164,29 @@ class Trial:
         A record is in one arm, so its row is as long as ``v`` alone.
         """
         rows = self._rows[fold]
-        design = with_ones(self._of_outcome[rows])
-        treated = self._treatment[rows][:, None]
+        design = with_ones(taken(self._of_outcome, rows))
+        treated = taken(self._treatment, rows)[:, None]
         with np.errstate(all="ignore"):
             arms = np.hstack([(1.0 - treated) * design, treated * design])
-        records = Records(arms, self._outcome[rows], None)
+        records = Records(arms, taken(self._outcome, rows), None)
         return Whitened(self._about(records, _linear(arms.shape[1], intercept=False), ledger))
 
     def refuse_pooled(
-        self, overlap: float, lengths: float, steps: Sequence[float], cells: int
+        self, asked: tuple[float, float, float], steps: Sequence[float], cells: int
     ) -> None:
         """Refuse budgets at which a query about all records would be; nothing is spent.
 
-        Noise of a location is in proportion to its bound, so that of 1 decides.
+        Of the histograms of propensities and of deviations and of how much records count, zero if
+        it is not asked, and of the steps.  Noise of a location is in proportion to its bound, so
+        that of 1 decides.
         """
         blank = self._alone(np.full(self.n, np.nan), Ledger(GDP(1.0)))
+        overlap, lengths, counted = asked
         Whitened(blank).refuse_lengths(OVERLAP_CELLS, overlap)
         if lengths:
             Whitened(blank).refuse_lengths(cells, lengths)
-        for step, mu in enumerate(steps):
-            square = step == len(steps) - 1
+        locations = [(step, step == steps[-1]) for step in steps]
+        for mu, square in locations + [(counted, False)] * (counted > 0.0):
             want = GRADIENT | MEAT if square else GRADIENT
             location_receipts(self.n, 1.0, mu, square, blank.depth(want))
 
@@ -152,24 +194,50 @@ class Trial:
         self, nuisances: Sequence[Nuisance], overlap: float, ledger: Ledger
     ) -> PseudoOutcomes:
         """What the records say of the effect, each with the nuisances of the other fold."""
-        propensities, outcomes = np.full(self.n, np.nan), np.full(self.n, np.nan)
+        rows = len(self._treatment)
+        propensities, outcomes = np.full(rows, np.nan), np.full(rows, np.nan)
         with np.errstate(all="ignore"):
-            for fold, rows in enumerate(self._rows):
+            for fold in range(FOLDS):
+                mine = self._folds == fold
                 other = nuisances[1 - fold]
-                treated, outcome = self._treatment[rows], self._outcome[rows]
-                e = 1.0 / (1.0 + np.exp(-with_ones(self._of_propensity[rows]) @ other.propensity))
-                means = with_ones(self._of_outcome[rows]) @ other.arms.T
-                propensities[rows] = np.where(np.isfinite(treated), e, np.nan)
-                e = np.clip(e, overlap, 1.0 - overlap)
-                outcomes[rows] = (
-                    means[:, 1]
-                    - means[:, 0]
-                    + treated * (outcome - means[:, 1]) / e
-                    - (1.0 - treated) * (outcome - means[:, 0]) / (1.0 - e)
-                )
+                e = self._propensities(mine, other)
+                propensities[mine] = np.where(np.isfinite(self._treatment[mine]), e, np.nan)
+                outcomes[mine] = self._told(mine, other, e, overlap)
+            counted = self._treatment if self._aim.treated else np.ones(rows)
+            if self._weights is not None:
+                outcomes, counted = self._weights * outcomes, self._weights * counted
+            if self._persons is not None:
+                share = np.where(np.isnan(outcomes), 0.0, 1.0 / self._counts)
+                outcomes, counted = [
+                    np.bincount(
+                        np.maximum(self._persons, 0),
+                        np.where(share > 0.0, share * some, 0.0),
+                        minlength=self.n,
+                    )
+                    for some in (outcomes, counted)
+                ]
+        propensities = taken(propensities, self._one)
         return PseudoOutcomes(
-            self._alone(propensities, ledger), self._alone(outcomes, ledger), ledger
+            self._alone(propensities, ledger), outcomes, counted, self._alone, ledger
         )
+
+    def _propensities(self, rows: Any, nuisance: Nuisance) -> Array:
+        if self._aim.known is not None:
+            return np.full(np.count_nonzero(rows), self._aim.known)
+        if self._known is not None:
+            return self._known[rows]
+        return 1.0 / (1.0 + np.exp(-foreseen(self._of_propensity[rows], nuisance.propensity)))
+
+    def _told(self, rows: Any, nuisance: Nuisance, e: Array, overlap: float) -> Array:
+        """Of each row: its pseudo-outcome, or what it adds to the sum over the treated."""
+        treated, outcome = self._treatment[rows], self._outcome[rows]
+        if self._aim.known is None:
+            e = np.clip(e, overlap, 1.0 - overlap)
+        m0, m1 = [foreseen(self._of_outcome[rows], arm) for arm in nuisance.arms]
+        if self._aim.treated:
+            return (treated - (1.0 - treated) * (e / (1.0 - e))) * (outcome - m0)
+        up, down = treated * (outcome - m1) / e, (1.0 - treated) * (outcome - m0) / (1.0 - e)
+        return m1 - m0 + up - down
 
     def _alone(self, values: Array, ledger: Ledger) -> Curator:
         """A curator of one number a record."""
@@ -185,14 +253,26 @@ class PseudoOutcomes:
 
     Parameters
     ----------
-    propensities, outcomes : Curator
-        Of one number a record, which may be anything: nothing is assumed of its range.
+    propensities : Curator
+        Of one number a record, which may be anything, as what follows: nothing is assumed.
+    told, counted : ndarray of shape (n,)
+        What a record says, and how much it counts, which is at most 1: its deviation from an effect
+        t is ``told - t counted``.
+    alone : callable
+        ``alone(values, ledger)``: a curator of one number a record.
     ledger : Ledger
     """
 
-    def __init__(self, propensities: Curator, outcomes: Curator, ledger: Ledger) -> None:
-        self._propensities, self._outcomes = propensities, outcomes
-        self._ledger = ledger
+    def __init__(
+        self,
+        propensities: Curator,
+        told: Array,
+        counted: Array,
+        alone: Callable[[Array, Ledger], Curator],
+        ledger: Ledger,
+    ) -> None:
+        self._propensities, self._told, self._counted = propensities, told, counted
+        self._alone, self._ledger = alone, ledger
 
     def overlap(self, edges: Array, mu: float) -> Answer:
         """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
@@ -202,9 +282,8 @@ class PseudoOutcomes:
 
     def lengths(self, centre: float, edges: Array, mu: float) -> Answer:
         """Shares of the records with these distances to a centre; costs ``mu`` (claim C60)."""
-        return Whitened(self._outcomes).lengths(
-            edges, mu, At(np.array([centre]), LeastSquares()), "score"
-        )
+        deviations = self._alone(self._deviations(centre), self._ledger)
+        return Whitened(deviations).lengths(edges, mu, At(np.zeros(1), LeastSquares()), "score")
 
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False
@@ -215,16 +294,33 @@ class PseudoOutcomes:
         -------
         Costs ``mu``, with the square or without (claims C78 and C79).
         """
+        return self._mean(self._deviations(centre), (mu, centre, clip), square)
+
+    def share(self, mu: float) -> Answer:
+        """How much the records count in the mean, less one half; costs ``mu`` (claim C78)."""
+        usable = np.isfinite(self._told)
+        values = np.where(usable, np.clip(self._counted, 0.0, 1.0), 0.0) - 0.5
+        return self._mean(values, (mu, 0.5, 0.5), False)[0]
+
+    def _deviations(self, centre: float) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(self._told - centre * self._counted)
+
+    def _mean(
+        self, values: Array, asked: tuple[float, float, float], square: bool
+    ) -> tuple[Answer, Answer | None]:
+        mu, _, clip = asked
         objective = Objective(Huber(clip), Mallows(1.0), 0, scale=1.0)
-        curator = self._outcomes._beside(self._outcomes._records, objective, self._ledger)
+        alone = self._alone(values, self._ledger)
+        curator = alone._beside(alone._records, objective, self._ledger)
         want = GRADIENT | MEAT if square else GRADIENT
         receipts = location_receipts(curator.n, clip, mu, square, curator.depth(want))
         self._ledger.charge(GDP(mu), receipts[0].query)
-        score, _, meat = curator._sums(np.array([centre]), want)
+        score, _, meat = curator._sums(np.zeros(1), want)
         values = [-score, meat.reshape(1)] if square else [-score]
         grids = joint_grids(((1,),) * len(values), tuple([r.noise_scale for r in receipts]))
-        question = (receipts[0].query, mu, centre, clip)
-        found = hand_out_together(self._outcomes._noise, question, receipts, grids, values)
+        question = (receipts[0].query, *asked)
+        found = hand_out_together(alone._noise, question, receipts, grids, values)
         return found[0], found[1] if square else None
 
 
@@ -244,6 +340,38 @@ def location_receipts(n: int, clip: float, mu: float, square: bool, depth: int) 
 
 def _linear(n_covariates: int, *, intercept: bool) -> Objective:
     return Objective(LeastSquares(), Mallows(1.0), n_covariates, fit_intercept=intercept)
+
+
+def one_of_each(
+    persons: NDArray[np.intp], usable: NDArray[np.bool_], n: int, noise: NoiseSource
+) -> tuple[Array, NDArray[np.intp]]:
+    """How many usable rows the person of each row has, and one of each person's (claim C67).
+
+    Of a person without any: one beyond the last, which is missing.
+    """
+    counts = np.bincount(persons[usable], minlength=n)
+    rows = np.flatnonzero(usable)
+    rows = rows[np.argsort(persons[rows], kind="stable")]
+    places = np.floor(secret_choices(n, source_of_noise(noise)) * counts)
+    places = np.minimum(places, counts - 1).astype(np.intp) + np.cumsum(counts) - counts
+    one = np.full(n, len(persons), dtype=np.intp)
+    one[counts > 0] = rows[places[counts > 0]]
+    return np.maximum(counts, 1)[np.maximum(persons, 0)].astype(np.float64), one
+
+
+def taken(values: Array, rows: NDArray[np.intp]) -> Array:
+    """Some rows; one beyond the last is missing."""
+    found = values[np.minimum(rows, len(values) - 1)]
+    found[rows == len(values)] = np.nan
+    return found
+
+
+def foreseen(X: Array, coefficients: Array) -> Array:
+    """Linear predictors, the intercept first: of each row, whatever rows there are beside it."""
+    found = np.full(len(X), coefficients[0])
+    for column, slope in zip(X.T, coefficients[1:], strict=True):
+        found += slope * column
+    return found
 
 
 def with_ones(X: Array) -> Array:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["EVERYTHING", "Source", "records", "source_of"]
 
 #: What a function may have a use for, beside names and threads.
-EVERYTHING = ("group", "each", "sample_weight", "offset")
+EVERYTHING = ("group", "each", "effects", "sample_weight", "offset")
 
 
 def records(
@@ -24,6 +24,7 @@ def records(
     group: Any = None,
     group_size: int | None = None,
     each: str = "row",
+    effects: str | None = None,
     sample_weight: Any = None,
     largest_weight: float | None = None,
     offset: Any = None,
@@ -57,6 +58,10 @@ def records(
         of their person's; if that number depends on the response (as for rows until an event) it is
         another one than that of the rows.  Rows come in any order, from memory or from files (not
         from Dask).  What is bought is bought with one row of each person, chosen in secret.
+    effects : {"person"}, optional
+        With ``each="person"``, a coefficient for each person, of which none is released: persons'
+        own means are taken from their rows, and there is no intercept.  For least squares and the
+        robust losses, of rows in memory; nothing is spent on it.
     sample_weight : array-like of shape (n,) or str, optional
         Private weight of each record, as of a sampling design, or the name of its column in a data
         frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
@@ -98,7 +103,7 @@ def records(
     ('intercept', 'dose')
     """
     return Source(
-        X, y, names=names, group=group, group_size=group_size, each=each,
+        X, y, names=names, group=group, group_size=group_size, each=each, effects=effects,
         sample_weight=sample_weight, largest_weight=largest_weight, offset=offset, threads=threads,
     )  # fmt: skip
 
@@ -120,6 +125,7 @@ class Source:
         group: Any = None,
         group_size: Any = None,
         each: Any = "row",
+        effects: Any = None,
         sample_weight: Any = None,
         largest_weight: Any = None,
         offset: Any = None,
@@ -132,6 +138,7 @@ class Source:
             )
         self.covariates, self.response, self.names = covariates, response, names
         self.group, self.group_size, self.each = group, group_size, each
+        self.effects = effects
         self.sample_weight, self.largest_weight = sample_weight, largest_weight
         self.offset, self.threads = offset, threads
 
@@ -144,6 +151,7 @@ class Source:
         given = {
             "group": self.group is not None or self.group_size is not None,
             "each": not (isinstance(self.each, str) and self.each == "row"),
+            "effects": self.effects is not None,
             "sample_weight": self.sample_weight is not None or self.largest_weight is not None,
             "offset": self.offset is not None,
         }

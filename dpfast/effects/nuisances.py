@@ -6,28 +6,40 @@ Their noise enters an effect by products only, so they need not be known well.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chdtrc
+from scipy.special import chdtr, chdtrc, ndtr
 
-from dpfast.curator.effects import Nuisance, Trial
+from dpfast.curator.effects import Aim, Nuisance, Trial
 from dpfast.curator.whitened import At
-from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.models import LeastSquares
+from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.protocol import answers_only
+from dpfast.optimize.road.histogram import Lengths
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.rounding import MARGIN_SHARES
 from dpfast.regression.decisions import Recipe, recipe_of
 
-__all__ = ["Budgets", "budgets", "fold_nuisance", "fold_recipe", "refuse"]
+__all__ = [
+    "Budgets",
+    "Fold",
+    "Weighed",
+    "budgets",
+    "fold_nuisance",
+    "fold_recipe",
+    "level",
+    "refuse",
+]
 
 Array = NDArray[np.float64]
 
-#: Shares of mu^2: of the nuisances, of the histograms of propensities and of deviations.  The
-#: location has the rest.
-NUISANCES, OVERLAP, LENGTHS = 0.35, 0.01, 0.03
+#: Shares of mu^2: of the nuisances, of the histograms of propensities and of deviations, and of how
+#: much records count where that is asked.  The location has the rest.
+NUISANCES, OVERLAP, LENGTHS, COUNTED = 0.35, 0.01, 0.05, 0.02
 
 #: Of the nuisances' share, that of the propensity; of the outcomes' rest, those of their Gram, of
 #: their moments, and of the moments of what these leave.
@@ -48,19 +60,33 @@ CAP, RESIDUAL_CAP = 3.0, 2.0
 #: Radius of the rows' weights, in sqrt(p) of an arm, for standardised columns.
 RADIUS = 1.0
 
-
 #: Of covariates, in their units: more is noise.
 LARGEST_VARIANCE = 4.0
 
 #: Of a standardised outcome, as a guess: covariates explain half.
 RESIDUAL_VARIANCE = 0.5
 
+#: Of a coefficient of which nothing is told, where columns are standardised.
+UNTOLD = 1.0
+
 
 class Fold(NamedTuple):
-    """Released nuisances, and the variance that their errors leave in the other fold's mean."""
+    """Released nuisances of a fold, and how well they are known.
+
+    Attributes
+    ----------
+    nuisance : Nuisance
+    rows : ndarray of shape (p, p)
+        Second moments of the rows, as they are.
+    of_propensity : ndarray of shape (p, p)
+        Covariance of the propensity's coefficients; zero of those that are known.
+    of_arms : ndarray of shape (2, p, p)
+    """
 
     nuisance: Nuisance
-    product: float
+    rows: Array
+    of_propensity: Array
+    of_arms: Array
 
 
 class Budgets(NamedTuple):
@@ -72,25 +98,35 @@ class Budgets(NamedTuple):
     moments: tuple[float, float]
     overlap: float
     lengths: float
+    counted: float
     steps: tuple[float, float]
 
 
-def budgets(mu: float, measured: bool) -> Budgets:
-    """How ``mu`` is divided; ``measured``: whether the clipping bound is bought."""
-    lengths = LENGTHS if measured else 0.0
-    rest = 1.0 - NUISANCES - OVERLAP - lengths
+def budgets(mu: float, aim: Aim, measured: bool, known: bool, counted: bool) -> Budgets:
+    """How ``mu`` is divided; ``measured``: whether the clipping bound is bought.
+
+    A propensity that is ``known`` is not fitted, and neither are outcomes that do not depend on
+    covariates, if it is the same for all.
+    """
+    lengths, share = LENGTHS if measured else 0.0, COUNTED if counted else 0.0
+    nuisances = 0.0 if aim.known is not None and not aim.outcomes else NUISANCES
+    of_propensity = 0.0 if known else nuisances * PROPENSITY
+    outcomes = nuisances * (1.0 - PROPENSITY)
+    if known:
+        nuisances = outcomes * (1.0 + MARGIN_SHARES)
+    rest = 1.0 - nuisances - OVERLAP - lengths - share
 
     def part(share: float) -> float:
         return mu * math.sqrt(share)
 
-    outcomes = NUISANCES * (1.0 - PROPENSITY)
     return Budgets(
-        part(NUISANCES),
-        part(NUISANCES * PROPENSITY),
+        part(nuisances),
+        part(of_propensity),
         part(outcomes * GRAM),
         (part(outcomes * MOMENT), part(outcomes * RESIDUAL)),
         part(OVERLAP),
         part(lengths),
+        part(share),
         (part(rest * FIRST), part(rest * (1.0 - FIRST))),
     )
 
@@ -102,71 +138,247 @@ def fold_recipe(n: int, n_covariates: int, mu: float) -> Recipe:
     )
 
 
-def refuse(trial: Trial, fold: int, recipe: Recipe, budget: Budgets) -> None:
+def refuse(trial: Trial, fold: int, recipe: Recipe | None, budget: Budgets) -> None:
     """Refuse budgets at which an answer about a fold would be; nothing is spent."""
+    if not budget.nuisances:
+        return
     ledger = Ledger(GDP(budget.nuisances))
-    curator = trial.propensity(fold, recipe.objective, ledger)
-    for planned in recipe.budgets:
-        curator.plan(planned)
-    recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
+    if recipe is not None:
+        curator = trial.propensity(fold, recipe.objective, ledger)
+        for planned in recipe.budgets:
+            curator.plan(planned)
+        recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
     for moment in budget.moments:
         trial.outcomes(fold, ledger).refuse_sums(budget.gram, moment)
 
 
-def fold_nuisance(trial: Trial, fold: int, recipe: Recipe, budget: Budgets, ledger: Ledger) -> Fold:
+def level(effect: float, unsure: float, aim: Aim) -> Fold:
+    """Of outcomes about zero that differ by an effect, where the propensity is known: free.
+
+    ``unsure``: standard deviation of the error of the effect.
+    """
+    assert aim.known is not None
+    share = 0.0 if aim.treated else aim.known
+    arms = np.array([[-share * effect], [(1.0 - share) * effect]])
+    shares = np.array([share, 1.0 - share])
+    variances = ((unsure * shares) ** 2)[:, None, None]
+    nothing = np.zeros((1, 1))
+    return Fold(Nuisance(nothing[0], arms), nothing + 1.0, nothing, variances)
+
+
+def fold_nuisance(
+    trial: Trial, fold: int, recipe: Recipe | None, budget: Budgets, ledger: Ledger
+) -> Fold:
     """Spend ``budget.nuisances`` on one fold.
 
     Privacy
     -------
     Post-processing of the answers, which charge the fold's ledger.
     """
-    curator = trial.propensity(fold, recipe.objective, ledger)
-    answers = answers_only(curator, recipe.budgets)
-    start = np.zeros(recipe.objective.dimension)
-    run = recipe.optimiser.run(answers, start, recipe.budgets, None)
-    rows = trial.outcomes(fold, ledger)
-    radius = RADIUS * math.sqrt(rows.dimension / 2)
+    rows, n = trial.outcomes(fold, ledger), trial.sizes[fold]
+    p = rows.dimension // 2
+    propensity, score = np.zeros(p), 0.0
+    if recipe is not None:
+        curator = trial.propensity(fold, recipe.objective, ledger)
+        answers = answers_only(curator, recipe.budgets)
+        start = np.zeros(recipe.objective.dimension)
+        run = recipe.optimiser.run(answers, start, recipe.budgets, None)
+        propensity, score = run.theta, run.final.gradient.noise_scale
+    radius = RADIUS * math.sqrt(p)
     gram = rows.gram(radius, budget.gram)
     first, second = budget.moments
     moment = rows.moment(radius, CAP, first)
-    floor = math.sqrt(2.0 * rows.dimension) * gram.noise_scale
-    curvature = floor_eigenvalues(gram.value, floor)[0]
-    pilot = np.asarray(np.linalg.solve(curvature, moment.value), dtype=np.float64)
-    rest = rows.moment(radius, RESIDUAL_CAP, second, At(pilot, LeastSquares()), "score")
-    arms: Array = pilot + np.linalg.solve(curvature, rest.value)
-    product = _product(
-        run.theta,
-        run.final.gradient.noise_scale,
-        curvature,
-        rest.noise_scale,
-        trial.sizes[fold],
-        radius,
-    )
-    return Fold(Nuisance(run.theta, arms.reshape(2, -1)), product)
+    inverses, hidden = map(np.array, zip(*_inverses(gram.value, gram.noise_scale), strict=True))
+    pilot = np.einsum("aij,aj->ai", inverses, moment.value.reshape(2, p))
+    at = At(pilot.ravel(), LeastSquares())
+    rest = rows.moment(radius, RESIDUAL_CAP, second, at, "score")
+    step = np.einsum("aij,aj->ai", inverses, rest.value.reshape(2, p))
+    held = gram.value[:p, :p] + gram.value[p:, p:]
+    own = np.linalg.eigh(held)
+    floor = 2.0 * math.sqrt(p) * gram.noise_scale
+    held = own[1] * np.maximum(own[0], floor) @ own[1].T
+    whole = held * (mean_square(float(np.trace(held)), radius**2, p) / np.trace(held))
+    known = np.zeros((p, p))
+    if recipe is not None:
+        known = _of_propensity(propensity, score, whole, n)
+    noise = rest.noise_scale**2 + gram.noise_scale**2 * (step**2).sum(axis=1)[:, None, None]
+    of_arms = noise * (inverses @ inverses) + RESIDUAL_VARIANCE * inverses / n + UNTOLD * hidden
+    return Fold(Nuisance(propensity, pilot + step), whole, known, of_arms)
 
 
-def _product(
-    propensity: Array, score: float, gram: Array, moment: float, n: int, radius: float
-) -> float:
-    """Variance of what errors of both nuisances together leave in the mean of the other fold.
+def _inverses(gram: Array, noise: float) -> list[tuple[Array, Array]]:
+    """Of each arm the inverse of what is told of its Gram, and the directions that are not."""
+    p = len(gram) // 2
+    floor = math.sqrt(2.0 * p) * noise
+    found = []
+    for arm in (gram[:p, :p], gram[p:, p:]):
+        values, vectors = np.linalg.eigh(arm)
+        untold = np.where(values < floor, vectors, 0.0)
+        found.append((vectors / np.maximum(values, floor) @ vectors.T, untold @ untold.T))
+    return found
 
-    ``E[(1 - e) v'a v'b_1 + e v'a v'b_0]`` for errors a of the propensity's coefficients and b of
-    the arms'; their covariances by sampling and by the released noise scales, at the mean
-    propensity, for rows as they are: those of the Gram are held to the radius.
+
+class Index(NamedTuple):
+    """Log odds of treatment, what they are taken for, and how rows go with them.
+
+    Attributes
+    ----------
+    odds, masses : ndarray of shape (k,)
+        Values, and how likely each is.
+    rows : ndarray of shape (k, p)
+        The mean row there.
+    rest : ndarray of shape (p, p)
+        How rows vary beside.
     """
-    p, k = len(gram) // 2, len(propensity)
-    arms = gram[:p, :p], gram[p:, p:]
-    both = arms[0] + arms[1]
-    treated = 1.0 / (1.0 + math.exp(-min(max(float(propensity[0]), -3.0), 3.0)))
-    inverse = np.linalg.inv(treated * (1.0 - treated) * both[:k, :k])
-    of_propensity = score * score * inverse @ inverse + inverse / n
-    of_arms = np.zeros((p, p))
-    for arm, other in zip(arms, (treated, 1.0 - treated), strict=True):
-        inverse = np.linalg.inv(arm)
-        sampling = RESIDUAL_VARIANCE * inverse / n
-        of_arms += other * other * (moment * moment * inverse @ inverse + sampling)
-    whole = both[:k] * (mean_square(float(np.trace(both)), radius**2, p) / np.trace(both))
-    return float(np.trace(whole.T @ of_propensity @ whole @ of_arms))
+
+    odds: Array
+    masses: Array
+    rows: Array
+    rest: Array
+
+    @staticmethod
+    def of(propensity: Array, whole: Array) -> Index:
+        """Where covariates are normal: a row goes with the log odds by a line."""
+        p = len(whole)
+        theta = np.zeros(p)
+        theta[: len(propensity)] = propensity
+        mean = whole[0] / whole[0, 0]
+        covariance = whole / whole[0, 0] - np.outer(mean, mean)
+        with_odds = covariance @ theta
+        spread = math.sqrt(max(float(theta @ with_odds), 1e-30))
+        rows = mean + np.outer(NODES, with_odds / spread)
+        rest = covariance - np.outer(with_odds, with_odds) / spread**2
+        return Index(float(mean @ theta) + spread * NODES, MASSES, rows, rest)
+
+    def known(self, propensities: Array, masses: Array) -> Index:
+        """The same rows where the propensities are these."""
+        masses = np.maximum(masses, 0.0) / max(float(np.maximum(masses, 0.0).sum()), 1e-300)
+        odds = np.log(propensities / (1.0 - propensities))
+        mean = MASSES @ self.rows
+        return Index(
+            odds,
+            masses,
+            np.tile(mean, (len(odds), 1)),
+            self.square(1.0 + 0.0 * NODES) - np.outer(mean, mean),
+        )
+
+    def mean(self, weights: Array) -> Array:
+        """Mean row under weights that depend on the log odds."""
+        return (self.masses * weights) @ self.rows
+
+    def square(self, weights: Array) -> Array:
+        """Mean product of a row with itself."""
+        weights = self.masses * weights
+        return np.asarray(self.rows.T * weights @ self.rows + weights.sum() * self.rest)
+
+
+def _chance(odds: Array) -> Array:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(odds, -40.0, 40.0))))
+
+
+def _of_propensity(propensity: Array, score: float, whole: Array, n: int) -> Array:
+    """Covariance of the coefficients by sampling and by noise, at their own curvature."""
+    k, index = len(propensity), Index.of(propensity, whole)
+    e = _chance(index.odds)
+    curvature = index.square(e * (1.0 - e))[:k, :k] + RIDGE * np.eye(k)
+    inverse = np.linalg.inv(curvature)
+    found = np.zeros_like(whole)
+    found[:k, :k] = score * score * inverse @ inverse + inverse / n
+    return found
+
+
+class Weighed:
+    """What is foreseen of deviations: who has which weight, and how often they are clipped.
+
+    Residuals are taken to be normal, of one variance.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+    overlap : float
+        Bound on propensities.
+    aim : Aim
+    told : tuple of ndarray, optional
+        Propensities that are known, and the released shares of the records with these.
+    """
+
+    def __init__(
+        self, folds: Sequence[Fold], overlap: float, aim: Aim, told: tuple[Array, Array] | None
+    ) -> None:
+        self._folds, self._treated = folds, aim.treated
+        self._parts = []
+        for fold in folds:
+            index = Index.of(fold.nuisance.propensity, fold.rows)
+            if aim.known is not None:
+                told = np.array([aim.known]), np.ones(1)
+            if told is not None:
+                index = index.known(*told)
+            error = math.sqrt(max(float(np.trace(fold.rows @ fold.of_propensity)), 0.0))
+            e = _chance(index.odds[:, None] + error * NODES)
+            held = _chance(index.odds)[:, None]
+            if aim.known is None:
+                held = np.clip(held, overlap, 1.0 - overlap)
+            if aim.treated:
+                weights = held / (1.0 - held), np.ones_like(held)
+            else:
+                weights = 1.0 / (1.0 - held), 1.0 / held
+            unsure = np.einsum("ij,aji->a", fold.rows, fold.of_arms)
+            self._parts.append((index, error, e, weights, np.maximum(unsure, 0.0)))
+
+    def residuals(self, lengths: Lengths) -> float:
+        """Standard deviation of the residuals, by the median of the deviations."""
+        low, high = -60.0, 60.0
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            below = sum([share for share, _ in self._beyond(math.exp(middle), 1.0)])
+            low, high = (middle, high) if below > 0.5 * len(self._folds) else (low, middle)
+        return lengths.median() / math.exp(high)
+
+    def cut(self, clip: float, spread: float) -> float:
+        """Mean of ``(|d| - clip)^+``."""
+        return sum([cut for _, cut in self._beyond(clip, spread)]) / len(self._folds)
+
+    def _beyond(self, clip: float, spread: float) -> Iterator[tuple[float, float]]:
+        """Of each fold and arm, how many deviations are clipped, and by how much."""
+        for index, _, e, weights, unsure in self._parts:
+            for chance, weight, more in zip((1.0 - e, e), weights, unsure, strict=True):
+                chance = (chance @ MASSES) * index.masses
+                size = np.maximum(math.sqrt(spread**2 + more) * weight[:, 0], 1e-300)
+                at = np.minimum(clip / size, 40.0)
+                density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
+                yield (
+                    float(chance @ (2.0 * ndtr(-at))),
+                    float(chance @ (2.0 * size * np.maximum(density - at * ndtr(-at), 0.0))),
+                )
+
+    def product(self, clip: float, spread: float) -> float:
+        """Variance of what errors of both nuisances together leave in the mean.
+
+        The mean of ``f v'b`` for errors b of an arm's coefficients, where f is how much its weights
+        are off: by errors of the propensity, by the bounds on it, and by clipping.  Errors of the
+        propensity are taken to be normal along the log odds, so that what they do where hardly
+        anybody is treated is in it.
+        """
+        total = 0.0
+        for fold, (index, error, e, weights, unsure) in zip(self._folds, self._parts, strict=True):
+            down, up = weights
+            sizes = np.sqrt(spread**2 + unsure)
+            within = [
+                1.0 - 2.0 * ndtr(-clip / np.maximum(size * weight, 1e-300))
+                for size, weight in zip(sizes, weights, strict=True)
+            ]
+            if self._treated:
+                off = [e * within[1] - (1.0 - e) * down * within[0]]
+            else:
+                off = [1.0 - (1.0 - e) * down * within[0], 1.0 - e * up * within[1]]
+            for one, of_arm in zip(off, fold.of_arms, strict=False):
+                mean = one @ MASSES
+                total += float(index.mean(mean) @ of_arm @ index.mean(mean))
+                if error > 0.0:
+                    varies = np.sqrt(np.maximum((one - mean[:, None]) ** 2 @ MASSES, 0.0))
+                    moved = index.square(varies / error)
+                    total += float(np.trace(moved @ fold.of_propensity @ moved @ of_arm))
+        return total / len(self._folds) ** 2
 
 
 def mean_square(held: float, most: float, p: int) -> float:

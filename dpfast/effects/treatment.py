@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, one_of, positive
-from dpfast.curator.effects import FOLDS, PseudoOutcomes, Trial
+from dpfast.curator.effects import FOLDS, Aim, PseudoOutcomes, Trial
 from dpfast.data.columns import numbers, refuse_other_rows
 from dpfast.data.source import source_of
-from dpfast.effects.nuisances import Budgets, budgets, fold_nuisance, fold_recipe, refuse
+from dpfast.effects.nuisances import (
+    RESIDUAL_VARIANCE,
+    Budgets,
+    Fold,
+    Weighed,
+    budgets,
+    fold_nuisance,
+    fold_recipe,
+    level,
+    refuse,
+)
 from dpfast.effects.results import TreatmentEffect
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request, charge_shared, rows_unseen
 from dpfast.inference.guarantees import Guarantee
 from dpfast.optimize.road.histogram import (
     CANCELS,
     Lengths,
-    best_bound,
     tops_of_cells,
 )
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import units_share
+from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.standardise import (
     CODED,
     Handed,
@@ -52,10 +61,27 @@ METHODS = {
 }
 
 DESCRIBED = {
-    "aipw": "augmented inverse propensity weighting, propensity and outcomes on covariates",
-    "regression": "regression adjustment, treatment taken as randomised",
-    "difference": "difference in means, treatment taken as randomised",
+    (True, True): "augmented inverse propensity weighting, propensity and outcomes on covariates",
+    (False, True): "regression adjustment, treatment taken as randomised",
+    (False, False): "difference in means, treatment taken as randomised",
 }
+
+#: Whose effect is averaged.
+ESTIMANDS = ("all", "treated")
+
+#: ``n mu^2`` from which on outcomes of a trial are adjusted: below, the noise of the mean is about
+#: as large as its standard error, and nothing is left for covariates.
+ENOUGH = 100.0
+
+#: Part of the variance that the errors of both nuisances leave from which on it is told; noise of
+#: how much the records count, as a part of it, that is told.
+MOST_PRODUCT, MOST_UNSURE = 0.5, 0.15
+
+#: Standard deviation of an effect of which nothing is known, in those of outcomes.
+UNKNOWN = 0.5
+
+#: Cells of propensities, beside the bounds on them.
+EDGES = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.98)
 
 #: Cells to a factor 2 in the histogram of deviations.
 PER_OCTAVE = 1
@@ -78,6 +104,13 @@ FARTHEST = 1e30
 #: arms, mapped, and what they are made of.
 COPIES = 6
 
+NUISANCES_UNKNOWN = (
+    "who was treated and what outcomes depend on are so badly known that the interval is mostly "
+    "theirs, and may be a rough one: too few records, too small a budget, or hardly anybody of one "
+    "arm among some of the covariates. Use fewer covariates, more records or a larger budget; of a "
+    "trial, pass its propensity."
+)
+
 #: Least share of complete records that divides a sum.
 LEAST_SHARE = 0.05
 
@@ -89,6 +122,8 @@ def treatment_effect(
     *,
     privacy: Budget | float | tuple[float, float],
     method: str = "aipw",
+    propensity: Any = None,
+    average: str = "all",
     overlap: float = 0.05,
     clip: float | None = None,
     standardize: bool | Standardized | None = None,
@@ -107,6 +142,8 @@ def treatment_effect(
     X : array-like of shape (n, q), data frame, Design or Source
         Covariates that were known before the treatment, without a column of ones, in memory; or a
         design (``schema.encode(table, response=...)``), which holds its outcome, with ``y=None``.
+        Of :func:`dpfast.records` sampling weights, and persons with ``each="person"``, who count
+        with the mean of their rows' pseudo-outcomes; treatment then has an entry for each row.
     treatment : array-like of shape (n,)
         0 or 1; a record with anything else contributes zero and counts in n, as does one with an
         entry of X or y that is not finite.
@@ -118,8 +155,15 @@ def treatment_effect(
         "aipw" adjusts both for who was treated and for what was to be expected.  Where treatment
         was randomised with one probability, "regression" adjusts outcomes only (more precise where
         covariates predict them), and "difference" compares the means of the arms.
+    propensity : float or array-like of shape (n,), optional
+        Known probability of treatment, as of a trial: nothing is spent on it, and the interval
+        holds whatever outcomes depend on.  A float is public, and one for all; then "aipw"
+        adjusts outcomes where n and the budget pay for that, and compares means elsewhere.
+        Entries of an array are private.
+    average : {"all", "treated"}
+        Whose effect is averaged: all records' (ATE) or the treated ones' (ATT).
     overlap : float in (0, 0.5)
-        Public bound: propensities are held to ``[overlap, 1 - overlap]``.
+        Public bound: propensities that are not one for all are held to ``[overlap, 1 - overlap]``.
     clip : float, optional
         Public bound on deviations of pseudo-outcomes from the effect, in the units of y: about four
         of their standard deviations, ``4 sd sqrt(1/e + 1/(1 - e))``.  Smaller is more precise and
@@ -172,18 +216,40 @@ def treatment_effect(
     """
     total = GDP.within(privacy)
     method = one_of(method, tuple(METHODS), "method")
+    average = one_of(average, ESTIMANDS, "average")
     overlap = number_in(overlap, "overlap", "(0, 0.5)")
     if clip is not None:
         clip = positive(clip, "clip")
     standardize = checked_standardize(standardize)
     source = source_of(X, y)
-    request = Request(source, None, fit_intercept=True, noise=noise)
-    treated = _treated(source.covariates, treatment, request)
+    takes = ("group", "each", "sample_weight")
+    with rows_unseen(source.each):
+        request = Request(source, None, fit_intercept=True, noise=noise, takes=takes)
+        if request.group_size > 1 or (source.group_size is not None and not request.means):
+            raise InvalidInput(
+                'of persons with several rows the mean counts: pass each="person", and no '
+                "group_size."
+            )
+        treated = _one_each(source.covariates, treatment, request, "treatment")
+        known = None
+        if propensity is not None:
+            try:
+                known = number_in(propensity, "propensity", "(0, 1)")
+            except InvalidInput:
+                if not hasattr(propensity, "__len__"):
+                    raise
+                known = _one_each(source.covariates, propensity, request, "propensity")
     if request.n < FOLDS:
         raise InvalidInput(
             f"records are dealt into {FOLDS} folds; received {request.n}. Pass at least {FOLDS}."
         )
-    analysis = _Analysis(request, treated, total.mu, METHODS[method], overlap, clip, standardize)
+    aim = _aim(method, known, average == "treated", request.n, request.dimension, total.mu)
+    analysis = _Analysis(request, treated, known, total.mu, aim, overlap, clip, standardize)
+    held = "" if aim.known is not None else f", propensities within [{overlap:g}, {1 - overlap:g}]"
+    how = DESCRIBED[aim[:2]]
+    if known is not None:
+        how = f"{'regression adjustment' if aim.outcomes else 'difference in means'}, propensity "
+        how += f"known to be {aim.known:g}" if aim.known is not None else "known"
 
     def spent() -> Guarantee:
         return request.guarantee(total, analysis.ledger)
@@ -193,26 +259,41 @@ def treatment_effect(
         charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
         return TreatmentEffect(
             **analysis.run(spent)._asdict(),
-            method=f"{DESCRIBED[method]}; {FOLDS} folds, propensities within [{overlap:g}, "
-            f"{1.0 - overlap:g}]",
+            method=f"{how}; {'' if analysis.level else f'{FOLDS} folds'}{held}"
+            f"{', on the treated' * aim.treated}",
             n_records=request.n,
             privacy=spent(),
         )
 
 
-def _treated(X: Any, treatment: Any, request: Request) -> Array:
-    """The treatment as numbers; of a right shape, whatever its values."""
-    if not hasattr(request.records, "X"):
+def _aim(method: str, known: Any, treated: bool, n: int, p: int, mu: float) -> Aim:
+    """How it is adjusted: public."""
+    of_propensity, outcomes = METHODS[method]
+    if known is None:
+        return Aim(of_propensity, outcomes, treated)
+    constant = known if isinstance(known, float) else None
+    if method == "aipw" and constant is not None:
+        told = 2.0 * min(constant, 1.0 - constant) * n * mu  # of the smaller arm
+        outcomes = told * mu >= ENOUGH and told >= SCARCE * (2 * p) ** 1.5
+    return Aim(False, outcomes, treated, constant)
+
+
+def _one_each(X: Any, values: Any, request: Request, name: str) -> Array:
+    """A column beside the records, as numbers; of a right shape, whatever its values."""
+    rows = request.rows
+    if not hasattr(rows, "X"):
         raise InvalidInput(
             "treatment_effect needs records in memory: an array, a data frame or a design of one. "
             f"Received {type(X).__name__}."
         )
-    refuse_other_rows(X, treatment, "treatment")
-    found = numbers(treatment, "treatment")
-    if found.shape != (request.n,):
+    refuse_other_rows(X, values, name)
+    found = numbers(values, name)
+    if found.shape != (rows.n,):
         raise InvalidInput(
-            f"treatment must have one entry for each of the {request.n} records; received shape "
+            f"{name} must have one entry for each of the {rows.n} records; received shape "
             f"{found.shape}."
+            if not request.means
+            else f"{name} must have one entry for each row."
         )
     return found
 
@@ -236,16 +317,22 @@ class _Analysis:
         self,
         request: Request,
         treated: Array,
+        known: Any,
         mu: float,
-        adjusted: tuple[bool, bool],
+        aim: Aim,
         overlap: float,
         clip: float | None,
         standardize: bool | Standardized | None,
     ) -> None:
         self.ledger = Ledger(GDP(mu))
         self._request, self._treated = request, treated
-        self._adjusted, self._overlap, self._clip = adjusted, overlap, clip
+        self._aim, self._overlap, self._clip = aim, overlap, clip
+        self._known = known if isinstance(known, np.ndarray) else None
         self._purchase: Purchase | Handed | None = None
+        self._counted = aim.treated or request.means or request.beside is not None
+        self.level = aim.known is not None and not aim.outcomes
+        needed = SCARCE * (2.0 * (request.dimension if aim.outcomes else 1)) ** 1.5
+        self._few = not self.level and request.n * mu < needed
         refuse_boundless(mu)
         if standardize and request.coding is not None:
             raise InvalidInput(CODED)
@@ -253,39 +340,47 @@ class _Analysis:
             self._purchase = Handed(request, standardize)
         elif request.coding is None if standardize is None else standardize:
             refuse_no_columns(request)
+            if not (aim.propensity or aim.outcomes):
+                request.responses_alone()
             share = units_share(request.n, request.n_covariates + 1, mu)
             self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
             mu *= math.sqrt(1.0 - share)
-        self._budget = budgets(mu * (1.0 - MARGIN_8000), measured=clip is None)
+        mu *= 1.0 - MARGIN_8000
+        fitted = known is None
+        self._budget = budgets(mu, aim, clip is None, not fitted, self._counted)
+        if aim.outcomes and request.n * mu < (needed := SCARCE * request.dimension**1.5):
+            raise InvalidBudget(
+                f"n mu = {request.n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for p = "
+                f"{request.dimension} coefficients: what outcomes depend on would be noise. Use "
+                "fewer covariates, more records or a larger budget; of a trial, pass its "
+                'propensity, or method="difference".'
+            )
         trial = self._planned()
-        covariates = request.n_covariates * int(adjusted[0])
+        covariates = request.n_covariates * int(aim.propensity)
         self._recipes = [
-            fold_recipe(size, covariates, self._budget.propensity) for size in trial.sizes
+            fold_recipe(size, covariates, self._budget.propensity) if fitted else None
+            for size in trial.sizes
         ]
         for fold, recipe in enumerate(self._recipes):
             refuse(trial, fold, recipe, self._budget)
         pooled = self._budget
         trial.refuse_pooled(
-            pooled.overlap, pooled.lengths, pooled.steps, len(tops_of_cells(PER_OCTAVE))
+            (pooled.overlap, pooled.lengths, pooled.counted),
+            pooled.steps,
+            len(tops_of_cells(PER_OCTAVE)),
         )
 
     def _planned(self) -> Trial:
         """A trial of the same shape and of folds of the same sizes, without a record."""
         request, n = self._request, self._request.n
         nothing = np.broadcast_to(np.nan, (n, request.n_covariates + 2))
-        settings = np.arange(n) % FOLDS, request.noise, request.threads, self._adjusted
+        settings = np.arange(n) % FOLDS, request.noise, request.threads, self._aim
         return Trial(nothing[:, 2:], nothing[:, 0], nothing[:, 1], *settings)
 
     def _trial(self, folds: NDArray[np.intp]) -> Trial:
         request = self._request
-        return Trial.of(
-            request.records,
-            self._treated,
-            folds,
-            request.noise,
-            request.threads,
-            self._adjusted,
-        )
+        settings = request.noise, request.threads, self._aim, self._known
+        return Trial.of(request.records, self._treated, folds, *settings)
 
     def units(self) -> Standardized | None:
         """Units of covariates and outcome, once they were bought."""
@@ -297,45 +392,94 @@ class _Analysis:
             self._purchase.in_place(spent)
         coding = self._request.coding
         unit = 1.0 if coding is None else coding.response_units()[1]
-        budget = self._budget
-        spend = GDP(budget.nuisances)
-        self.ledger.charge(spend, "random folds")
+        budget, aim = self._budget, self._aim
         trial = self._trial(Trial.dealt(self._request.n, self._request.noise))
-        ledgers = [Ledger(spend) for _ in range(FOLDS)]
-        self.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
-        folds = [
-            fold_nuisance(trial, fold, recipe, budget, ledgers[fold])
-            for fold, recipe in enumerate(self._recipes)
-        ]
-        nuisances = [nuisance for nuisance, _ in folds]
-        pseudo = trial.pseudo_outcomes(nuisances, self._overlap, self.ledger)
-        edges = np.array([self._overlap, 1.0 - self._overlap])
-        shares = pseudo.overlap(edges, budget.overlap)
-        centre = float(np.mean([arms[1, 0] - arms[0, 0] for _, arms in nuisances]))
-        clip, cut = self._bound(pseudo, centre, unit)
-        product = sum(product for _, product in folds) / FOLDS**2
-        found = _located(pseudo, centre, clip, product, budget, _complete(shares), trial.n)
-        seen = None if self._clip is not None else CANCELS * cut
-        told = _remarks(found, seen, shares.value, shares.noise_scale, self._overlap)
+        folds = [level(0.0, UNKNOWN, aim)] * FOLDS if self.level else self._nuisances(trial)
+        arms = np.mean([fold.nuisance.arms for fold in folds], axis=0)
+        centre = float(arms[1, 0] - arms[0, 0])
+
+        def pseudo() -> PseudoOutcomes:
+            told = [fold.nuisance for fold in folds]
+            return trial.pseudo_outcomes(told, self._overlap, self.ledger)
+
+        found = pseudo()
+        edges = np.unique([*EDGES, self._overlap, 1.0 - self._overlap])
+        answer = found.overlap(edges, budget.overlap)
+        told = None
+        if self._known is not None:
+            middles = 0.5 * (np.append(0.0, edges) + np.append(edges, 1.0))
+            told = middles, answer.value
+        inside = np.flatnonzero((edges == self._overlap) | (edges == 1.0 - self._overlap)) + 1
+        shares = np.array([float(some.sum()) for some in np.split(answer.value, inside)])
+        counts, unsure = _complete(answer), 0.0
+        if self._counted:
+            share = found.share(budget.counted)
+            unsure = share.noise_scale
+            counts = max(float(share.value[0]) + 0.5, unsure, 1.0 / trial.n)
+        weighed = Weighed(folds, self._overlap, aim, told)
+        clip, spread, cut = self._bound(found, weighed, centre, unit)
+        first, _ = found.location(centre, clip, budget.steps[0])
+        centre += float(first.value[0]) / counts
+        if self.level:
+            folds = [level(centre, first.noise_scale / counts, aim)] * FOLDS
+            found, weighed = pseudo(), Weighed(folds, self._overlap, aim, told)
+        left = weighed.product(clip, spread) + (CANCELS * weighed.cut(clip, spread)) ** 2
+        located = _located(found, centre, clip, left, budget, counts, trial.n)
+        seen = None if self._clip is not None else CANCELS * cut / counts
+        told = _remarks(located, seen, shares, answer.noise_scale, self._overlap, aim)
+        if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:
+            told.append(NUISANCES_UNKNOWN)
+        if unsure > MOST_UNSURE * counts:
+            told.append(
+                f"about {counts:.0%} of the records count in the mean (treated, or by weight), and "
+                f"the noise of that is {unsure:.0%}: the effect is known up to such a factor. Use "
+                "more records or a larger budget."
+            )
         return _Found(
-            found.estimate * unit,
-            found.error * unit,
-            found.degrees,
+            located.estimate * unit,
+            located.error * unit,
+            located.degrees,
             clip * unit,
-            found.noise * unit,
-            tuple(np.clip(shares.value, 0.0, 1.0).tolist()),
+            located.noise * unit,
+            tuple(np.clip(shares, 0.0, 1.0).tolist()),
             (*self._request.remarks, *told),
         )
 
-    def _bound(self, pseudo: PseudoOutcomes, centre: float, unit: float) -> tuple[float, float]:
-        """The bound on deviations, and the mean length of what it cuts off, as far as is seen."""
+    def _nuisances(self, trial: Trial) -> list[Fold]:
+        """Of either fold."""
+        spend = GDP(self._budget.nuisances)
+        self.ledger.charge(spend, "random folds")
+        ledgers = [Ledger(spend) for _ in range(FOLDS)]
+        self.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
+        return [
+            fold_nuisance(trial, fold, recipe, self._budget, ledgers[fold])
+            for fold, recipe in enumerate(self._recipes)
+        ]
+
+    def _bound(
+        self, pseudo: PseudoOutcomes, weighed: Weighed, centre: float, unit: float
+    ) -> tuple[float, float, float]:
+        """The bound on deviations, the residuals' spread, and the mean length of what is cut off.
+
+        A bound that is bought is the best for the lengths that are seen, or a larger one for those
+        that are foreseen of the smaller arm, whom too few are in to be seen.
+        """
         if self._clip is not None:
-            return min(max(self._clip / unit, 1.0 / FARTHEST), FARTHEST), 0.0
+            clip = min(max(self._clip / unit, 1.0 / FARTHEST), FARTHEST)
+            return clip, math.sqrt(RESIDUAL_VARIANCE), 0.0
         budget = self._budget
         edges = tops_of_cells(PER_OCTAVE)
         answer = pseudo.lengths(centre, edges[:-1], budget.lengths)
         lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
-        return best_bound(lengths, 2.0 / (self._request.n * budget.steps[1]), 1)
+        spread = weighed.residuals(lengths)
+        noise = 2.0 / (self._request.n * budget.steps[1])
+        candidates = 2.0 * lengths.longest * np.exp2(-np.arange(-24, 25) / 4.0)
+        over = np.maximum(lengths.middles - candidates[:, None], 0.0) @ lengths.shares
+        foreseen = np.array([weighed.cut(bound, spread) for bound in candidates.tolist()])
+        left = np.array([weighed.product(bound, spread) for bound in candidates.tolist()])
+        cut = CANCELS * np.maximum(over, foreseen)
+        best = int(np.argmin((noise * candidates) ** 2 + left + cut**2))
+        return float(candidates[best]), spread, float(over[best] - foreseen[best])
 
 
 def _complete(shares: Any) -> float:
@@ -360,29 +504,36 @@ def _located(
     pseudo: PseudoOutcomes,
     centre: float,
     clip: float,
-    product: float,
+    left: float,
     budget: Budgets,
-    complete: float,
+    counts: float,
     n: int,
 ) -> _Located:
-    """Two steps, each the mean of clipped deviations, and the variance at the second."""
-    first, _ = pseudo.location(centre, clip, budget.steps[0])
-    centre += float(first.value[0]) / complete
+    """The second step, the mean of clipped deviations, and their variance.
+
+    ``left``: variance that errors of both nuisances leave in that mean; ``counts``: how much the
+    records count in it.
+    """
     last, square = pseudo.location(centre, clip, budget.steps[1], square=True)
     assert square is not None
-    step, noise = float(last.value[0]) / complete, last.noise_scale / complete
-    mean_square = float(square.value[0]) / complete
-    unsure = square.noise_scale / complete
-    sampling = max(mean_square - step * step, unsure) / (n * complete)
-    variance = sampling + noise * noise + product
-    relative = unsure / (n * complete) / variance
+    step, unsure = float(last.value[0]), square.noise_scale
+    sampling = max(float(square.value[0]) - step * step / counts, unsure) / n
+    variance = sampling + last.noise_scale**2 + left
+    relative = unsure / n / variance
     degrees = max(2.0, 2.0 / (relative * relative)) if relative > 0.0 else math.inf
-    return _Located(centre + step, math.sqrt(variance), degrees, noise, clip, mean_square)
+    return _Located(
+        centre + step / counts,
+        math.sqrt(variance) / counts,
+        degrees,
+        last.noise_scale / counts,
+        clip,
+        float(square.value[0]) / counts,
+    )
 
 
 def _remarks(
-    found: _Located, cut: float | None, shares: Array, noise: float, overlap: float
-) -> Sequence[str]:
+    found: _Located, cut: float | None, shares: Array, noise: float, overlap: float, aim: Aim
+) -> list[str]:
     """What makes an interval unreliable, from released numbers.
 
     What a bound that was bought cuts off was seen beside it (``cut``).  Of one that was given only
@@ -399,8 +550,8 @@ def _remarks(
             "not cover. Pass a larger clip, or use the logarithm of an outcome that spans orders "
             "of magnitude."
         )
-    outside = min(float(shares[0] + shares[2]), 1.0)
-    if outside > POOR + SEEN * noise * math.sqrt(2.0):
+    outside = min(float(shares[0] * (not aim.treated) + shares[2]), 1.0)
+    if aim.known is None and outside > POOR + SEEN * noise * math.sqrt(2.0):
         told.append(
             f"propensities of about {outside:.0%} of the records are outside of [{overlap:g}, "
             f"{1.0 - overlap:g}]: overlap is poor, and the effect on those records is not "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import check_constant, flag, real_array, whole_number
+from dpfast.arguments import check_constant, flag, one_of, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
@@ -52,6 +52,7 @@ __all__ = [
 
 #: What the description of a model says of them.
 OF_PERSONS = ", each person's rows averaged"
+WITHIN = " less their own means"
 
 #: Bytes that are there before anything is charged, beside those of the records; numbers of each
 #: record of which temporary copies are made, beside its row.
@@ -109,6 +110,7 @@ class Request:
     """
 
     remarks: tuple[str, ...] = ()
+    within = False
     most_rows: int | None
     _slots: Records
     few: Records | None = None
@@ -171,6 +173,9 @@ class Request:
             self.records = beside.join(self.records, X, spread)
         self.single = self.records
         self._read_before = self.records.reads
+        if source.effects is not None:
+            self._within(source.effects, group)
+            fit_intercept = False
         if group is not None:
             self._group(X, group, together)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
@@ -202,6 +207,18 @@ class Request:
             _refuse_lengths(X, y, group)
         return X, group, named
 
+    def _within(self, effects: Any, group: Any) -> None:
+        """Take the persons' own means from their rows."""
+        from dpfast.data.persons.within import within_persons
+
+        one_of(effects, ("person",), "effects")
+        if not self.means or self.beside is not None:
+            raise InvalidInput(
+                'effects="person" is for each="person" without weights and offsets: the means of '
+                "a person are a function of all their rows, which are protected together there."
+            )
+        self.records, self.within = within_persons(self.records, group), True
+
     def _group(self, X: Any, group: Any, together: bool) -> None:
         """Put the records of each person together."""
         refuse_other_rows(X, group, "group")
@@ -220,6 +237,22 @@ class Request:
             self.most_rows, self.means, self.group_size = self.group_size, True, 1
             self._slots, self.records = self.records, of_slots(self.records, self.most_rows)
         self.single = one_row_each(self.records, self.noise)
+
+    @property
+    def rows(self) -> Records:
+        """The records, or the rows of persons in the order in which they were passed."""
+        persons: Any = self.records
+        return persons.rows if self.means else self.records
+
+    def responses_alone(self) -> None:
+        """Go on without the covariates, of records in memory or of persons."""
+        from dpfast.curator.persons import one_row_each
+
+        if self.means:
+            self.records = self.records.without_covariates()
+        else:
+            self.records = Records(np.empty((self.n, 0)), self.records.y, None)
+        self.single, self.n_covariates = one_row_each(self.records, self.noise), 0
 
     def in_slots(self) -> None:
         """Go on with each row of a person as a record of its own, of which m are charged (C47)."""
@@ -422,7 +455,8 @@ class Request:
             n_records=self.n,
             model=(described_model(objective) if model is None else model)
             + told
-            + OF_PERSONS * (self.means and self.most_rows is None),
+            + OF_PERSONS * (self.means and self.most_rows is None)
+            + WITHIN * self.within,
             method=method,
             privacy=privacy,
             covariance=covariance,

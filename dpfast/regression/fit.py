@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag, refuse_names, understood
 from dpfast.data.source import EVERYTHING, source_of
+from dpfast.errors import InvalidInput
 from dpfast.front.request import Request, rows_unseen, warn_of_weak
 from dpfast.inference.results import Fit
+from dpfast.models import resolve_loss
 from dpfast.models.names import offset_joins_predictor
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, Budget
@@ -165,6 +167,11 @@ def fit(
             together=taken,
             bound_to=given.n_covariates,
             of_predictor=offset_joins_predictor(given.loss),
+        )
+    if request.within and resolve_loss(given.loss, unbounded=True).link != "identity":
+        raise InvalidInput(
+            'effects="person" is for losses of differences, such as least-squares and log-cosh: '
+            "means taken from a response with a link leave no such model."
         )
     inference = flag(inference, "inference")
     warn_of_weak(privacy, request.n_units)

@@ -4697,6 +4697,14 @@ WHITENED = "dpfast/curator/whitened.py"
 SEEN_H = "csrc/records/seen.h"
 WHITENED_TESTS = ("tests/privacy/test_whitened.py",)
 PERSONS_SEEN = ("tests/privacy/test_persons_on_the_road.py",)
+WITHIN_PERSONS = plant(
+    "means-of-all-persons-taken",
+    "rows have the mean of all persons' rows taken from them beside their own person's",
+    "dpfast/data/persons/within.py",
+    ("tests/integration/test_within_persons.py",),
+    "rows[:, j] = np.where(usable, column - means, np.nan)",
+    "rows[:, j] = np.where(usable, column - means - 1e-9 * column[usable].mean(), np.nan)",
+)
 SEEN_TESTS = (
     "tests/privacy/test_whitened.py::test_c80_answers_are_about_what_they_say",
     "tests/privacy/test_whitened.py::test_a_record_that_is_not_finite_counts_in_no_answer",
@@ -5374,6 +5382,14 @@ TREATMENT_EFFECTS = (
         "other = nuisances[fold]",
     ),
     plant(
+        "nuisances-of-every-row-of-a-person",
+        "nuisances are fitted to all rows of a person, who counts as one record",
+        EFFECTS,
+        EFFECT_TESTS,
+        "self._rows = [self._one[folds == fold] for fold in range(FOLDS)]",
+        "self._rows = [np.flatnonzero(self._folds == fold) for fold in range(FOLDS)]",
+    ),
+    plant(
         "pooled-query-charged-as-if-disjoint",
         "the folds' nuisances are not added to what the queries about all records cost",
         EFFECT_RUN,
@@ -5656,6 +5672,53 @@ FITS_BY_LEVEL = (
         SUBGROUP_TESTS,
         "        if type(kind) not in {kind_of(name) for name in LOSSES}:",
         "        if kind.name is None:",
+    ),
+)
+
+LEVELS = "dpfast/curator/tables/levels.py"
+ABSORBED = "dpfast/tables/absorbed.py"
+ABSORBED_TESTS = ("tests/tables/test_absorbed.py",)
+
+ABSORBED_LEVELS = (
+    plant(
+        "sums-by-level-as-a-histogram",
+        "signed sums by level are taken to move by the root of two, as counts do",
+        LEVELS,
+        ABSORBED_TESTS,
+        "cell_sums(1.0, 1.0)  # counts",
+        "cell_sums(0.5**0.5, 0.5**0.5)  # counts",
+    ),
+    plant(
+        "rows-of-levels-not-held",
+        "a row adds all of itself to the sums of its level",
+        LEVELS,
+        ABSORBED_TESTS,
+        "(shorter * SHORTER)[:, None]",
+        "np.maximum(largest, 1.0)[:, None]",
+    ),
+    plant(
+        "levels-centred-at-their-records",
+        "means that nobody released are taken from the records of a level",
+        LEVELS,
+        ABSORBED_TESTS,
+        "found = self._all - means[np.maximum(self._codes, 0)]",
+        "found = self._all - np.mean(self._all) - means[np.maximum(self._codes, 0)]",
+    ),
+    plant(
+        "sums-by-level-not-charged",
+        "sums by level cost nothing",
+        LEVELS,
+        ABSORBED_TESTS,
+        "        self._ledger.charge(GDP(mu), receipt.query)\n",
+        "",
+    ),
+    plant(
+        "units-of-absorbed-levels-free",
+        "units are bought with a ledger that nobody adds up",
+        ABSORBED,
+        ABSORBED_TESTS,
+        "mu * math.sqrt(share), self.ledger, whole=mu",
+        "mu * math.sqrt(share), Ledger(total), whole=mu",
     ),
 )
 
@@ -6000,10 +6063,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *TABLES_BY_CELL,
     *FITS_BY_LEVEL,
     *INSTRUMENTS,
+    *ABSORBED_LEVELS,
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,
     *PERSONS,
+    WITHIN_PERSONS,
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
     *RELEASE_ALGORITHMS,

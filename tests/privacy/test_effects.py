@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.curator.door import observed
-from dpfast.curator.effects import Nuisance, PseudoOutcomes, Trial
+from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.whitened import At
 from dpfast.data.records import Records, as_records
 from dpfast.effects.treatment import treatment_effect
@@ -50,8 +50,8 @@ def table(n=40, seed=1):
     return X, (rng.random(n) < 0.5).astype(float), X[:, 0] + rng.normal(size=n)
 
 
-def trial(X, T, y, folds):
-    return Trial.of(as_records(X, y), T, folds, dpfast.SeededNoise(0), 1, (True, True))
+def trial(X, T, y, folds, **aim):
+    return Trial.of(as_records(X, y), T, folds, dpfast.SeededNoise(0), 1, Aim(True, True, **aim))
 
 
 def pseudo(X, T, y, folds):
@@ -170,7 +170,7 @@ def test_c78_receipts_add_up_to_the_total():
 def test_c78_each_record_is_given_the_nuisances_of_the_other_fold():
     X, T, y = table()
     folds = (np.arange(40) < 20).astype(int)
-    outcomes = pseudo(X, T, y, folds)._outcomes._records.y
+    outcomes = pseudo(X, T, y, folds)._told
     for i in range(40):
         other = NUISANCES[1 - folds[i]]
         row = np.array([1.0, X[i, 0]])
@@ -193,8 +193,77 @@ def test_what_is_missing_contributes_zero():
     y[3], X[4], T[5] = np.nan, np.inf, 2.0
     found = pseudo(X, T, y, folds)
     assert isinstance(found, PseudoOutcomes)
-    values = found._outcomes._records
+    values = found._alone(found._deviations(0.3), Ledger(GDP(1.0)))._records
     assert isinstance(values, Records)
     assert np.flatnonzero(~np.isfinite(values.y)).tolist() == [3, 4, 5]
     (shares,) = watched(lambda: found.overlap(np.array([0.1, 0.9]), 0.5))
     assert shares.value.sum() == pytest.approx(37 / 40)
+
+
+@pytest.mark.parametrize("treated", [False, True])
+def test_c78_a_person_moves_nuisances_as_one_row_and_the_mean_as_one_number(treated):
+    """Twenty persons; rows of the first are replaced by up to 40 hostile ones, which are alike."""
+    folds, aim = np.arange(20) % 2, Aim(True, True, treated)
+    X, T, y = table(60)
+
+    def asked(rows, repeats):
+        own = [np.repeat([one], repeats, axis=0) for one in rows]
+        A, t, b = [np.concatenate(both) for both in zip(own, (X, T, y), strict=True)]
+        group = np.append(np.zeros(repeats, int), np.arange(60) % 19 + 1)
+        noise = dpfast.SeededNoise(0)  # chooses alike, whoever has how many rows
+        people = Trial(A, b, t, folds, noise, 1, aim, persons=group)
+        ledger = Ledger(GDP(1e9))
+        gram = people.outcomes(0, ledger)
+        gram.gram(1.0, 0.5)
+        gram.moment(1.0, 2.0, 0.5)
+        outcomes = people.pseudo_outcomes(NUISANCES, 0.1, ledger)
+        outcomes.share(0.5)
+        outcomes.location(0.4, 3.0, 0.5, square=True)
+
+    seen = [
+        watched(lambda r=rows, k=repeats: asked(r, k))
+        for rows in hostile_records_of_persons()
+        for repeats in (1, 40)
+    ]
+    for answers in zip(*seen, strict=True):
+        values = np.array([one.value.ravel() for one in answers])
+        moved = np.linalg.norm(values[:, None] - values[None], axis=2).max()
+        assert 0.3 * answers[0].l2_sensitivity < moved <= answers[0].l2_sensitivity
+
+
+def hostile_records_of_persons():
+    for x in (-1e308, -2.0, 0.0, 3.0, np.nan):
+        for t in (0.0, 1.0):
+            for y in (-1e300, -5.0, 5.0, 1e300):
+                yield np.array([x]), t, y
+
+
+def test_c78_how_much_records_count_attains_its_sensitivity():
+    """A treated record counts, one that is not or is missing does not: 1/n apart."""
+    X, T, y = table()
+    folds, found = np.arange(40) % 2, []
+    for T[0] in (0.0, 1.0, np.nan):
+        outcomes = trial(X, T, y, folds, treated=True).pseudo_outcomes(
+            NUISANCES, 0.1, Ledger(GDP(1e9))
+        )
+        (share,) = watched(lambda o=outcomes: o.share(0.5))
+        found.append(share.value[0])
+    assert found[0] == found[2]
+    assert 0.999 / 40 <= found[1] - found[0] <= share.l2_sensitivity < 1.0001 / 40
+
+
+def test_a_row_of_a_person_is_chosen_at_random_among_the_usable_ones():
+    """40 persons of three rows, of which one is missing: of 585 draws half, up to 5 sd."""
+    X, T, y = table(120)
+    group = np.arange(120) % 40
+    y[group == 7] = np.nan  # nobody of these is usable
+    T[40:80] = np.nan
+    counts = np.zeros(3)
+    for seed in range(15):
+        people = Trial(
+            X, y, T, np.arange(40) % 2, dpfast.SeededNoise(seed), 1, Aim(True, True), persons=group
+        )
+        assert people._one[7] == 120
+        counts += np.bincount(np.delete(people._one, 7) // 40, minlength=3)
+    assert counts[1] == 0
+    assert abs(counts[0] - 292.5) < 5 * (585 / 4) ** 0.5

@@ -122,6 +122,15 @@ CALLS = {
         CELLS
         | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}), "privacy": 9.0},
     ),
+    "absorbed": (
+        dpfast.tables.absorbed,
+        {
+            "formula": "y ~ a | text",
+            "table": TABLE,
+            "schema": dpfast.Schema({"text": HALVES["text"]}),
+            "privacy": 30.0,
+        },
+    ),
     "two_stage": (
         dpfast.effects.two_stage,
         {"formula": "y ~ a | b", "table": TABLE, "privacy": 9.0},

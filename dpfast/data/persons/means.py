@@ -72,6 +72,11 @@ class PersonMeans(Records):
         self._weights = np.nextafter(1.0 / shares, 0.0)
 
     @property
+    def rows(self) -> Records:
+        """Of all persons, as they came."""
+        return self._rows
+
+    @property
     def reads(self) -> int | None:  # type: ignore[override]
         return self._rows.reads
 

@@ -129,7 +129,7 @@ def fit_quantiles(
         y,
         fit_intercept=given.fit_intercept,
         noise=noise,
-        takes=tuple([what for what in EVERYTHING if what != "each"]),
+        takes=tuple([what for what in EVERYTHING if what not in ("each", "effects")]),
         together=taken,
         bound_to=given.n_covariates,
     )

@@ -18,7 +18,7 @@ __all__ = ["effects"]
 
 
 def _effect(label: str, **options: Any) -> Example:
-    budget = options.setdefault("privacy", GDP(1.0))
+    budget = options.setdefault("privacy", GDP(9.0))
 
     def call(data: Any) -> Any:
         own = dict(options)
@@ -47,6 +47,8 @@ def effects() -> Iterator[Example]:
     )
     for method in METHODS:
         yield _effect(method, method=method, standardize=False)
+    yield _effect("a trial", propensity=0.5, method="difference")
+    yield _effect("a trial, on the treated", propensity=0.4, average="treated", standardize=False)
     yield _effect("a public clip", clip=8.0, standardize=False, overlap=0.2)
     yield _effect("units bought", privacy=GDP(40.0))
-    yield _effect("zCDP, shared ledger", privacy=ZCDP(0.5), ledger=ZCDP(1.0), standardize=False)
+    yield _effect("zCDP, shared ledger", privacy=ZCDP(50.0), ledger=ZCDP(99.0), standardize=False)

@@ -10,6 +10,7 @@ import numpy as np
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
+from dpfast.tables.absorbed import absorbed
 from dpfast.tables.estimates import counts, means
 from dpfast.tables.quantiles import quantiles
 from dpfast.tables.subgroups import fits
@@ -26,7 +27,7 @@ SCHEMA = Schema(
     }
 )
 
-SIGNS = Schema({"sign": SCHEMA["sign"]})
+SIGNS, THIRDS = Schema({"sign": SCHEMA["sign"]}), Schema({"third": SCHEMA["third"]})
 
 
 def _table(data: Any) -> dict[str, Any]:
@@ -72,3 +73,9 @@ def tables() -> Iterator[Example]:
         # attacks with records that change their level, counts one
         added = GDP(60.0 * 2.0**0.5)
         yield Example("dpfast.tables.subgroups.fits", loss, by_level, False, added)
+
+    def within(data: Any) -> Any:
+        found = absorbed("y ~ a | third", _table(data), schema=THIRDS, privacy=GDP(60.0))
+        return found, found.summary(), found.to_dict(), repr(found)
+
+    yield Example("dpfast.tables.absorbed.absorbed", "three levels", within, False, GDP(60.0))

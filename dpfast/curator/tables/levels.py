@@ -1,0 +1,147 @@
+"""Records whose level's released means are taken from them, and what is left of these means.
+
+A level is declared, and a record is in one at most.  One with an entry that is not finite, or in no
+declared level, contributes zero, and still counts in n (claim T8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.curator import Curator
+from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.tables.cells import MOST_RECORDS, UNIT
+from dpfast.curator.whitened import Whitened
+from dpfast.data import Records
+from dpfast.errors import InvalidInput
+from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_SHARES
+from dpfast.privacy.tables.sensitivity import cell_sums
+
+__all__ = ["Levels", "levels_receipt", "planned"]
+
+Array = NDArray[np.float64]
+
+#: Held rows are so much shorter than 1: no rounding makes them longer.
+SHORTER = 1.0 - MARGIN_SHARES
+
+
+class Levels:
+    """Records in declared levels, copied, and their columns less what was released of a level.
+
+    Parameters
+    ----------
+    records : Records
+        Regressors and response, in released units; in memory.
+    codes : ndarray of shape (n,)
+        The level of each record, -1 for none.
+    n_levels : int
+    ledger : Ledger
+        Charged before the records are touched.
+    noise : NoiseSource
+    threads : int
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        codes: NDArray[np.int64],
+        n_levels: int,
+        ledger: Ledger,
+        noise: NoiseSource,
+        threads: int,
+    ) -> None:
+        blocks = [np.column_stack([X, y]).astype(np.float64) for X, y in records.blocks()]
+        self._all, self._codes, self.n_levels = np.concatenate(blocks), codes, n_levels
+        self.n, self.columns = self._all.shape
+        if not self.n < MOST_RECORDS:
+            raise InvalidInput(f"levels are of fewer than {MOST_RECORDS} records.")
+        self._ledger, self._noise, self._threads = ledger, noise, threads
+
+    def within(self, means: Array, kept: NDArray[np.bool_]) -> Array:
+        """Columns less the means of their level; missing in levels that are not kept."""
+        inside = (self._codes >= 0) & kept[np.maximum(self._codes, 0)]
+        with np.errstate(all="ignore"):
+            found = self._all - means[np.maximum(self._codes, 0)]
+            inside &= np.isfinite(found).all(axis=1)
+        return np.where(inside[:, None], found, np.nan)
+
+    def mapped(self, means: Array, kept: NDArray[np.bool_], matrix: Array) -> Array:
+        """The same under a map, row by row: of each record, a function of itself."""
+        within = self.within(means, kept)
+        found = np.zeros((self.n, matrix.shape[1]))
+        with np.errstate(all="ignore"):
+            for column, row in zip(within.T, matrix, strict=True):
+                found += column[:, None] * row
+        return found
+
+    def gram(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
+        """Mean product of what is mapped with itself, weighted (claim C14); costs ``mu``."""
+        rows = self.mapped(means, np.ones(self.n_levels, dtype=bool), matrix)
+        k = rows.shape[1]
+        objective = Objective(LeastSquares(), Mallows(1.0), k, fit_intercept=False)
+        seen = Records(rows, np.where(np.isnan(rows[:, 0]), np.nan, 0.0), None)
+        curator = Curator(seen, objective, self._ledger, self._noise, self._threads)
+        return Whitened(curator).gram(radius, mu)
+
+    def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
+        """Sums by level of what is mapped, each row held to a norm of ``radius``, and counts.
+
+        Returns
+        -------
+        Answer
+            Of shape (n_levels, k + 1), the number of records last; noise is in units of the
+            radius and in records.
+
+        Privacy
+        -------
+        Costs ``mu`` (claims T2 and T8).
+        """
+        receipt = levels_receipt(self.n, self.n_levels, matrix.shape[1], mu)
+        self._ledger.charge(GDP(mu), receipt.query)
+        rows = self.mapped(means, np.ones(self.n_levels, dtype=bool), matrix)
+        whole, inside = held(rows, radius), np.isfinite(rows).all(axis=1)
+        levels = self._codes[inside]
+        found = [
+            np.bincount(levels, weights=some, minlength=self.n_levels)
+            for some in (*(whole[inside].T / float(UNIT)), np.ones(len(levels)))
+        ]
+        value = np.ascontiguousarray(np.array(found).T)
+        noise, question = source_of_noise(self._noise), (receipt.query, mu, means, matrix, radius)
+        answer = hand_out(noise, question, receipt, value.ravel())
+        return answer._replace(value=answer.value.reshape(value.shape))
+
+
+def held(rows: Array, radius: float) -> Array:
+    """Whole multiples of the radius over ``UNIT``, of norms of at most that: sums are exact."""
+    with np.errstate(all="ignore"):
+        units = rows / radius
+        largest = np.abs(units).max(axis=1)
+        units = units / np.maximum(largest, 1.0)[:, None]  # squares stay within float64
+        length = np.sqrt((units * units).sum(axis=1)) * np.maximum(largest, 1.0)
+        shorter = np.maximum(largest, 1.0) / np.maximum(length, 1.0)
+        return np.asarray(np.trunc(units * (shorter * SHORTER)[:, None] * float(UNIT)))
+
+
+def levels_receipt(n: int, n_levels: int, k: int, mu: float) -> Receipt:
+    """How sums by level of k columns would be released, in radii; touches nothing."""
+    sensitivity = cell_sums(1.0, 1.0)  # counts are free beside them
+    scale, size = gaussian_scale(sensitivity, mu, n_levels * (k + 1)), n_levels * (k + 1)
+    check_grid_range(float(n), scale, size)
+    return Receipt("sums by level", "T8", mu, sensitivity, scale)
+
+
+def planned(n: int, n_levels: int, columns: int, noise: NoiseSource, threads: int) -> Any:
+    """As many rows as long, without a record: what refuses budgets, free of charge."""
+    nothing = np.broadcast_to(np.nan, (n, columns))
+    objective = Objective(LeastSquares(), Mallows(1.0), columns, fit_intercept=False)
+    records: Any = Records(nothing, nothing[:, 0], None)
+    return Whitened(Curator(records, objective, Ledger(GDP(1.0)), noise, threads))

@@ -1,0 +1,48 @@
+"""Rows of persons less their person's own means: what a person changes by, and not what they are.
+
+Each row is a function of its person's rows (claim C81).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data.persons.numbering import Numbering
+from dpfast.data.records import Records
+from dpfast.errors import InvalidInput, described
+
+__all__ = ["within_persons"]
+
+Array = NDArray[np.float64]
+
+
+def within_persons(records: Records, group: Any) -> Records:
+    """Covariates and responses less the means over the usable rows of their person.
+
+    Parameters
+    ----------
+    records : Records
+        In memory, without weights and offsets.
+    group : array-like
+        The person of each row.
+    """
+    if callable(group) or not hasattr(records, "X") or records.coding is not None:
+        raise InvalidInput(
+            'effects="person" takes rows in memory, in the columns\' own units; received '
+            f"{described(records)}. Leave the schema out, or load the rows."
+        )
+    rows = np.column_stack([np.asarray(records.X, dtype=np.float64), records.y])
+    with np.errstate(all="ignore"):
+        persons = Numbering().of(group)
+        usable = np.isfinite(rows).all(axis=1)
+        count = np.bincount(persons[usable])
+        for j, column in enumerate(rows.T):
+            sums = np.bincount(persons[usable], column[usable], len(count))
+            known = persons < len(count)
+            means = np.where(known, sums[np.where(known, persons, 0)], np.nan)
+            means /= np.where(known, count[np.where(known, persons, 0)], 1)
+            rows[:, j] = np.where(usable, column - means, np.nan)
+    return Records(rows[:, :-1], rows[:, -1].copy(), records.names)

@@ -1,0 +1,376 @@
+"""``absorbed``: least squares within declared levels, whose own coefficients are never released."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.tables.levels import Levels, levels_receipt, planned
+from dpfast.data.formula import coding_of_table
+from dpfast.data.schema import Schema
+from dpfast.data.source import records
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import Request, charge_shared
+from dpfast.front.rows import NewRows
+from dpfast.inference.degrees import Covariance
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.results import Fit
+from dpfast.models import LeastSquares
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.fit import fit
+from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.road import OnRoad
+from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
+from dpfast.tables.grouping import declared_levels, grouping_of
+
+__all__ = ["absorbed"]
+
+Array = NDArray[np.float64]
+
+#: Shares of mu^2, of what units leave: of each round of sums by level, and of the Gram before each
+#: but the first.  Least squares of what is left has the rest.
+SUMS, GRAM = (0.05, 0.05, 0.05, 0.14), 0.025
+
+#: Norms to which rows are held, in the root of their number of columns: of the first round, whose
+#: rows have levels in them, and of the others; and of the Grams.
+RADII, GRAM_RADIUS = (2.0, 1.5, 1.5, 1.5), 1.5
+
+#: Variance of the noise in a level's mean, in that within levels, beyond which it is left out.
+LOUD = 0.5
+
+#: Part of a direction's variance that is its own, and not that of the levels' noise, below which
+#: nothing is told of it.
+LEAST_OWN = 0.3
+
+#: Share of the records in levels that are left out from which on it is told.
+LEFT_OUT = 0.02
+
+COPIES = 8
+
+
+def absorbed(
+    formula: str,
+    table: Any,
+    *,
+    schema: Schema,
+    privacy: Budget | float | tuple[float, float],
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> Fit:
+    """Least squares with a coefficient for each of many levels, of which none is released.
+
+    The slopes of ``y ~ x + C(state)``, for up to thousands of states: means of a level are released
+    with noise and taken from its records, twice more of what these leave, and what the noise does
+    to the slopes is corrected and in their intervals.
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ x + C(year, levels=[2001, 2002]) | state"``: terms as in :func:`dpfast.fit` without
+        a schema, and after the bar the column whose levels are absorbed.
+    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+        A record that is incomplete or in no declared level contributes zero and counts in n.
+    schema : Schema
+        Declares that column, Categorical: its levels are public.  Nothing else of it is used.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The **total** to spend, units and intervals included.
+    ledger : Ledger, optional
+        A budget shared by several analyses.
+    noise : NoiseSource, optional
+        ``SeededNoise`` is for simulation and voids the guarantee.
+
+    Returns
+    -------
+    Fit
+        Of the slopes, in the columns' own units, without an intercept; standard errors are robust
+        to unequal variances and not to records of a level that go together.
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        For a formula without one bar, levels that are not declared, or a budget that is too small
+        for so many levels, before anything is spent.  Never because of a value in the table.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+    Exception
+        Ctrl-C and whatever else ends a run has the guarantee so far in its attribute
+        ``partial_result``.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claim T8); units are claims D1
+    to D6.
+
+    Notes
+    -----
+    Levels with so few records that the noise of their means would be most of what is left of them
+    are left out, by released counts; a warning says how many.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> state = rng.integers(0, 20, 20_000)
+    >>> level = rng.normal(size=20)[state]
+    >>> x = level + rng.normal(size=20_000)
+    >>> table = {"x": x, "state": state, "y": 2.0 * x + 5.0 * level + rng.normal(size=20_000)}
+    >>> schema = dpfast.Schema({"state": dpfast.Categorical(list(range(20)))})
+    >>> found = dpfast.tables.absorbed("y ~ x | state", table, schema=schema, privacy=1.0)
+    >>> found.names, bool(abs(found.params["x"] - 2.0) < 0.1)
+    (('x',), True)
+    """
+    plan = _Plan(formula, table, schema, GDP.within(privacy), noise)
+    with KeepingPaid(privacy=plan.guarantee), np.errstate(all="ignore"):
+        label = plan.request.label("tables.absorbed", f"levels={plan.n_levels}")
+        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))
+        return plan.run()
+
+
+def _parts(formula: Any) -> tuple[str, str]:
+    """The regression, and what is absorbed."""
+    if type(formula) is not str or "|" not in formula:
+        raise InvalidInput(
+            "formula must be text with a bar, 'y ~ x | state': regressors, and after the bar the "
+            f"column whose levels are absorbed; received {described(formula)}."
+        )
+    left, _, right = formula.rpartition("|")
+    name = right.strip()
+    if "~" in name or "+" in name or not name:
+        raise InvalidInput(
+            "after the bar of 'y ~ x | state' stands one column, which the schema declares "
+            f"Categorical; received {described(name)}. Of two groupings absorb that with more "
+            "levels and write the other as C(year, levels=[...]). Instruments are for "
+            "dpfast.effects.two_stage."
+        )
+    return left, name
+
+
+class _Round(NamedTuple):
+    """Released numbers after a round of sums.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (p, p)
+        Of which centred rows ``x'A`` have about the identity as their Gram.
+    slopes : ndarray of shape (p,)
+    spread : float
+        Of what the slopes leave of the response.
+    means : ndarray of shape (levels, p + 1)
+    counts, variances : ndarray of shape (levels,)
+        Of records, and of the noise in a level's means, along whitened rows and in spreads.
+    """
+
+    matrix: Array
+    slopes: Array
+    spread: float
+    means: Array
+    counts: Array
+    variances: Array
+
+
+class _Plan:
+    """Everything that is decided before the charge, and the run after it."""
+
+    def __init__(
+        self, formula: Any, table: Any, schema: Any, total: GDP, noise: NoiseSource | None
+    ) -> None:
+        left, self._by = _parts(formula)
+        grouping = grouping_of(schema, self._by, ())
+        self.n_levels, self.total = grouping.n_cells, total
+        coding, y = coding_of_table(left, table)
+        if not coding.fit_intercept:
+            raise InvalidInput("levels that are absorbed hold the intercept: leave '- 1' out.")
+        design = coding.design(table)
+        self._codes = declared_levels(schema, self._by, table)
+        if len(self._codes) != len(y):
+            raise InvalidInput(
+                f"columns must be of one length; received {sorted({len(self._codes), len(y)})}."
+            )
+        self.names = tuple(design.names)
+        source = records(design.X, y, names=self.names)
+        self.request = request = Request(source, None, fit_intercept=True, noise=noise)
+        refuse_no_columns(request)
+        refuse_boundless(total.mu)
+        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
+        self.ledger = Ledger(total)
+        share = units_share(n, q + 1, mu)
+        self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
+        rest = mu * math.sqrt(1.0 - share)
+        self._sums = [rest * math.sqrt(part) for part in SUMS]
+        self._gram = rest * math.sqrt(GRAM)
+        used = sum(SUMS) + GRAM * (len(SUMS) - 1)
+        self._fit = GDP(rest * math.sqrt(1.0 - used) * (1.0 - MARGIN_8000))
+        needed = SCARCE * request.dimension**1.5
+        if n * self._fit.mu < needed:
+            raise InvalidBudget(
+                f"n mu = {n * self._fit.mu:.3g} is below 20 p^1.5 = {needed:.3g}: slopes would be "
+                "noise. Use more records, a larger budget, or fewer regressors."
+            )
+        least = self.least
+        if n < 0.5 * self.n_levels * least:
+            raise InvalidBudget(
+                f"{self.n_levels} levels of {n / self.n_levels:.3g} records on average are too "
+                f"small: at this budget a level's means take {least:.0f}. Use coarser levels, more "
+                "records or a larger budget."
+            )
+        for part in self._sums:
+            levels_receipt(n, self.n_levels, q + 1, part)
+        rows = planned(n, self.n_levels, q + 1, request.noise, request.threads)
+        rows.refuse((self._gram,), 0.0, (), (), cells=0)
+        OnRoad(  # refuses what an answer would be refused for
+            request, self._fit, [LeastSquares()], scale=None, standardize=False, inference=True
+        )
+
+    @property
+    def least(self) -> float:
+        """Records of a level of which a mean is told from noise; public."""
+        radius = RADII[-1] * math.sqrt(self.request.n_covariates + 1)
+        return 2.0 * radius / (self._sums[-1] * math.sqrt(LOUD))
+
+    def guarantee(self) -> Guarantee:
+        """What was spent, and on what."""
+        return self.request.guarantee(self.total, self.ledger)
+
+    def run(self) -> Fit:
+        """Buy units, take means from the records, and fit what is left."""
+        self._purchase.in_place(self.guarantee)
+        request = self.request
+        levels = Levels(
+            request.records, self._codes, self.n_levels, self.ledger, request.noise,
+            request.threads,
+        )  # fmt: skip
+        p = levels.columns - 1
+        start = np.zeros((self.n_levels, p + 1))
+        nothing = np.zeros(self.n_levels)
+        now = _Round(np.eye(p), np.zeros(p), 1.0, start, nothing, nothing)
+        before = now
+        for k in range(len(SUMS)):
+            before = now
+            if k:
+                now = self._whitened(levels, now)
+            now = self._round(levels, now, k)
+        kept = (now.variances <= LOUD) & (now.counts > 0.0)
+        rows = levels.mapped(now.means, kept, _map(now))
+        inner = fit(
+            records(rows[:, :p], rows[:, p]), loss="least-squares", privacy=self._fit,
+            standardize=False, ledger=self.ledger, noise=request.noise,
+        )  # fmt: skip
+        return self._natural(inner, now, before, kept)
+
+    def _whitened(self, levels: Levels, now: _Round) -> _Round:
+        """With the map, slopes and spread that a Gram of all columns tells."""
+        p = levels.columns - 1
+        back = np.linalg.inv(_map(now))
+        radius = GRAM_RADIUS * math.sqrt(p + 1)
+        answer = levels.gram(now.means, _map(now), radius, self._gram)
+        values, vectors = np.linalg.eigh(answer.value)
+        floor = math.sqrt(2.0 * (p + 1)) * answer.noise_scale
+        gram = back.T @ (vectors * np.maximum(values, floor)) @ vectors.T @ back
+        slopes = np.linalg.solve(gram[:p, :p], gram[:p, p])
+        left = max(float(gram[p, p] - gram[p, :p] @ slopes), 1e-12 * float(gram[p, p]), 1e-300)
+        values, vectors = np.linalg.eigh(gram[:p, :p])
+        matrix = vectors / np.sqrt(np.maximum(values, 1e-300)) @ vectors.T
+        return now._replace(matrix=matrix, slopes=slopes, spread=math.sqrt(left))
+
+    def _round(self, levels: Levels, now: _Round, k: int) -> _Round:
+        """Take from the means what the sums by level of centred rows say is left of them."""
+        radius = RADII[k] * math.sqrt(levels.columns)
+        answer = levels.sums(now.means, _map(now), radius, self._sums[k])
+        noise = answer.noise_scale
+        counts = np.maximum(answer.value[:, -1], noise)
+        variances = (radius * noise / counts) ** 2
+        left = radius * answer.value[:, :-1] / counts[:, None]
+        left[variances > 1.0] = 0.0  # would be noise
+        means = now.means + left @ np.linalg.inv(_map(now))
+        seen = np.where(answer.value[:, -1] > noise, answer.value[:, -1], 0.0)
+        return now._replace(means=means, counts=seen, variances=variances)
+
+    def _natural(self, inner: Fit, now: _Round, before: _Round, kept: NDArray[np.bool_]) -> Fit:
+        """The slopes in their own units, without what the noise of means does to them.
+
+        Of rows z less means with errors of variance v, the Gram is that of the levels' own rows, S,
+        plus the mean of v: slopes are too small by as much.  How much exactly, and products of the
+        errors in rows and responses, vary from level to level, which is in the covariance.
+        """
+        p, request = len(now.slopes), self.request
+        weights = np.where(kept, now.counts, 0.0)
+        weights = weights / max(float(weights.sum()), 1e-300)
+        identity = np.eye(p)
+        seen = before.counts > 0.0
+        parts = np.where(seen, before.counts, 0.0) / max(float(before.counts.sum()), 1e-300)
+        earlier = float(parts @ np.where(before.variances > 1.0, 0.0, before.variances))
+        turned = np.linalg.solve(before.matrix, now.matrix)
+        values, vectors = np.linalg.eigh(identity - earlier * turned.T @ turned)
+        own = (vectors * np.maximum(values, LEAST_OWN)) @ vectors.T
+        noise = float(weights @ np.where(kept, now.variances, 0.0))
+        correction = identity + noise * np.linalg.inv(own)
+        slopes = correction @ inner.params[1:]
+        varies = float(weights**2 @ np.where(kept, now.variances, 0.0) ** 2)
+        varies *= 1.0 + float(slopes @ slopes)
+        told = inner._covariance
+        assert told is not None and told.spread is not None and told.spread.units is not None
+        inverse = np.linalg.inv(own)
+        scales, unit = _units(request)
+        to_own = (unit / scales)[:, None] * now.spread * now.matrix
+        through = to_own @ correction
+        matrix = through @ told.matrix[1:, 1:] @ through.T
+        matrix += varies * to_own @ inverse @ inverse @ to_own.T
+        params = unit / scales * now.slopes + to_own @ slopes
+        remarks = [*told.remarks]
+        out = 1.0 - float(now.counts[kept].sum()) / max(float(now.counts.sum()), 1e-300)
+        if out > LEFT_OUT:
+            remarks.append(
+                f"{int(np.count_nonzero(~kept))} of {self.n_levels} levels, with about {out:.0%} "
+                "of the records, are too small for their means to be told from noise, and were "
+                "left out. Use coarser levels or a larger budget."
+            )
+        if values.min() < LEAST_OWN:
+            remarks.append(
+                "within levels some combination of the regressors hardly varies beside the noise "
+                "of the levels' means: its slope is not told. Use coarser levels, fewer regressors "
+                "or a larger budget."
+            )
+        how, _, _ = inner.method.partition("; predictions keep")  # there are none
+        covariance = Covariance(
+            0.5 * (matrix + matrix.T),
+            told.n_floored,
+            np.abs(through) @ told.unfinished[1:],
+            tuple(remarks),
+            told.spread._replace(units=through @ told.spread.units[1:]),
+        )
+        return Fit(
+            params=params,
+            names=self.names,
+            n_records=request.n,
+            model=f"LeastSquares(), target: the coefficients of ordinary least squares within the "
+            f"{self.n_levels} levels of {self._by}",
+            method=f"released means of levels, {len(SUMS)} rounds; {how}",
+            privacy=self.guarantee(),
+            covariance=covariance,
+            iterates=np.array([np.zeros(p), params]),
+            fit_intercept=False,
+            rows=NewRows(),
+            remarks=request.remarks,
+        )
+
+
+def _map(now: _Round) -> Array:
+    """From columns, the response last, to whitened rows and what slopes leave, in spreads."""
+    p = len(now.slopes)
+    found = np.zeros((p + 1, p + 1))
+    found[:p, :p] = now.matrix
+    found[:p, p], found[p, p] = -now.slopes / now.spread, 1.0 / now.spread
+    return found
+
+
+def _units(request: Request) -> tuple[Array, float]:
+    """Spreads of the columns and of the response."""
+    assert request.coding is not None
+    coded = [request.coding.columns[name].spread for name in request.column_names]
+    return np.array(coded), request.coding.response_units()[1]
