@@ -2063,6 +2063,14 @@ BLACK_BOX = (
         "scale * lengths / lengths * usable",
     ),
     plant(
+        "another-records-value-stands-for-a-failure",
+        "what a failed training counts as is the largest value of all records, not of its own",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        "told, self._largest[block])",
+        "told, self._largest.max())",
+    ),
+    plant(
         "vectors-clipped-entry-by-entry",
         "clipped by the largest entry instead of the norm",
         VECTORS,
