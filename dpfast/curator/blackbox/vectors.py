@@ -121,7 +121,7 @@ class RecordValues:
         self._noise = source_of_noise(noise)
         self._chunks: list[Array] = []
         #: largest finite value of each record, which its values that are not finite count as
-        self._largest = np.full(self.n, -np.inf)
+        self._largest: Array = np.array(-np.inf)
         self._file: str | None = None
 
     @property
