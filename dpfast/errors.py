@@ -91,7 +91,7 @@ class InferenceUnavailable(DpfastError, AttributeError):
 
 
 class DpfastWarning(UserWarning):
-    """Base of every warning dpfast emits; they depend on public values only."""
+    """Base of every warning dpfast emits; they depend on public and released values only."""
 
 
 class SimulationWarning(DpfastWarning):

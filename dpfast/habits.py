@@ -82,5 +82,11 @@ ARGUMENTS = {
     "disp": "progress=print",
     "quantile": "dpfast.fit_quantiles(X, y, [0.5], privacy=1.0)", "q": 'loss=dpfast.Quantile(0.5)',
     "tau": "loss=dpfast.Quantile(0.5)", "schema": "dpfast.fit_formula(formula, table, schema=...)",
+    **dict.fromkeys(("maximize", "direction"), "losses, which are made small: minus what is to be "
+                    "large, one number for each record"),
+    **dict.fromkeys(("n_trials", "n_calls", "max_evals"), "steps=25: the budget is divided among "
+                    "so many, each of which evaluates a few points"),
+    **dict.fromkeys(("callbacks", "callback"), "progress=print: it is called with the steps paid "
+                    "for and the steps planned"),
     "width": _OPEN, "level": "fit.conf_int(level=0.9), after the fit",
 }  # fmt: skip

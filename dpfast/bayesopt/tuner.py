@@ -235,8 +235,9 @@ class Tuner:
         ----------
         values : array-like of shape (b, n)
             ``values[j, i]`` is the loss of validation record i at point j of :meth:`ask`.
-            Only shape and dtype can raise; a record with a value that is not finite contributes
-            nothing.
+            Only shape and dtype can raise.  A value that is not finite, as of a training that
+            failed, counts as the largest of its record's values so far, and the search turns away
+            from there; how many there were is not said, for that would be one more answer.
 
         Privacy
         -------

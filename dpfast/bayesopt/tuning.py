@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import function, number_in
+from dpfast.arguments import function, number_in, understood
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
@@ -18,7 +19,7 @@ from dpfast.bayesopt.training import Spending, TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.curator.shares import share_receipt
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import DpfastWarning, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.optimize.schedules import checked_steps
@@ -34,7 +35,16 @@ Array = NDArray[np.float64]
 #: Between which powers of ten a clip is looked for, and in how many halvings: to a factor of 1.014.
 SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10
 
+#: Of a clip at the smallest length it could have.
+NO_GRADIENT = (
+    "private_clip was answered with its smallest length, {clip:.2g}: nearly no record's losses "
+    "were seen to differ among the first points. Those of trees, of whole numbers and of right and "
+    "wrong are flat; others may not be finite there. With such a clip tune follows noise: "
+    "dpfast.bayesopt.private_choice over dpfast.bayesopt.spread_points compares values instead."
+)
 
+
+@understood
 def tune(
     losses: Callable[[Any], ArrayLike],
     bounds: Any,
@@ -211,7 +221,8 @@ def private_clip(
     Returns
     -------
     float
-        Between 1e-6 and 1e6.
+        Between 1e-6 and 1e6.  At the lower end a ``DpfastWarning`` says so: then there are
+        nearly no gradients, and nothing for :func:`dpfast.tune` to follow.
 
     Privacy
     -------
@@ -254,7 +265,10 @@ def private_clip(
                 low = middle
             else:
                 high = middle
-        return float(10.0 ** (0.5 * (low + high)))
+        clip = float(10.0 ** (0.5 * (low + high)))
+        if low == SMALLEST:  # as released
+            warnings.warn(NO_GRADIENT.format(clip=clip), DpfastWarning, stacklevel=2)
+        return clip
 
 
 def private_choice(

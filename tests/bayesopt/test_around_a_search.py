@@ -12,7 +12,7 @@ from dpfast.bayesopt import RBF, SearchSettings, private_choice, private_clip
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.errors import BudgetExceeded, DpfastWarning, InvalidInput
 
 N, BOX = 2000, [(-1.0, 1.0)] * 3
 X = np.random.default_rng(0).normal(0.3, 0.2, size=(N, 3))
@@ -69,6 +69,22 @@ def test_a_search_with_it_is_nearly_as_good_as_with_the_best_and_ten_times_bette
     assert np.mean(bought) < 0.1 * np.mean(long)
 
 
+def test_a_clip_of_flat_losses_is_not_returned_in_silence():
+    """A share of one beside .5 with noise of .002 in ten halvings: certain."""
+    flat = np.full(N, 0.5)
+    with pytest.warns(DpfastWarning, match="private_choice"):
+        clip = private_clip(lambda theta: flat, BOX, privacy=1.0, n_records=N, share=0.5)
+    assert clip < 1.02e-6
+
+
+@pytest.mark.parametrize(
+    ("word", "told"), [("maximize", "minus"), ("n_trials", "steps=25"), ("callbacks", "progress=")]
+)
+def test_words_of_other_searches_are_answered(word, told):
+    with pytest.raises(TypeError, match=f"has no argument '{word}'. Write .*{told}"):
+        dpfast.tune(losses, BOX, privacy=1.0, n_records=N, **{word: 3})
+
+
 def test_one_charge_pays_for_it_and_the_rest_is_left():
     ledger = dpfast.Ledger(dpfast.GDP(1.0))
     private_clip(losses, BOX, privacy=0.6, n_records=N, ledger=ledger)
@@ -91,6 +107,7 @@ def test_nothing_is_spent_on_what_is_refused():
     assert ledger.entries == ()
 
 
+@pytest.mark.filterwarnings("ignore:private_clip was answered")
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e308, 0.0])
 def test_any_losses_have_a_clip(value):
     found = private_clip(lambda theta: np.full(N, value), BOX, privacy=1.0, n_records=N)

@@ -33,6 +33,17 @@ def exact_mean(values, weights, bound):
     return room._clipped_mean(np.asarray(weights, dtype=float), bound)
 
 
+def filled(values):
+    """What failed counts as the largest finite value in its own column."""
+    found = np.array(values, dtype=float)
+    for column in found.T:
+        own = [value for value in column if np.isfinite(value)]
+        for j, value in enumerate(column):
+            if not np.isfinite(value):
+                column[j] = max(own) if own else np.nan
+    return found
+
+
 def by_rows(values, weights, bound):
     """The same one record at a time in extended precision."""
     total = np.zeros(weights.shape[1], dtype=np.longdouble)
@@ -109,8 +120,9 @@ def test_g1_against_row_by_row_arithmetic(values, weights):
     """The twin: plain loops in extended precision, to 1e-12 of the bound (cancellation aside)."""
     # sums that cancel are a matter of rounding in the product, which the claim allows for
     with np.errstate(all="ignore"):
-        size = np.abs(weights).T @ np.abs(np.where(np.isfinite(values), values, 0.0))
-        vectors = weights.T @ values
+        told = filled(values)
+        size = np.abs(weights).T @ np.abs(np.where(np.isfinite(told), told, 0.0))
+        vectors = weights.T @ told
     cancels = np.abs(vectors) < 1e-3 * size
     keep = ~(cancels & np.isfinite(vectors) & (size > 0.0)).any(axis=0)
     keep &= ~((size > 1e307) & np.isfinite(vectors)).any(axis=0)
@@ -118,7 +130,7 @@ def test_g1_against_row_by_row_arithmetic(values, weights):
         return
     values = values[:, keep]
     found = exact_mean(values, weights, 2.0)
-    np.testing.assert_allclose(found, by_rows(values, weights, 2.0), atol=2e-12, rtol=0.0)
+    np.testing.assert_allclose(found, by_rows(filled(values), weights, 2.0), atol=2e-12, rtol=0.0)
 
 
 def test_g1_blocks_add_up():
@@ -127,19 +139,38 @@ def test_g1_blocks_add_up():
     values, weights = rng.normal(size=(4, n)), rng.normal(size=(4, 3))
     values[2, BLOCK + 5] = np.nan
     found = exact_mean(values, weights, 1.5)
-    np.testing.assert_allclose(found, by_rows(values, weights, 1.5), atol=1e-13)
+    np.testing.assert_allclose(found, by_rows(filled(values), weights, 1.5), atol=1e-13)
     assert keeper(n).depth() == BLOCK + 3 + 1
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_g1_values_that_are_not_finite_contribute_zero(bad):
+def test_g1_values_that_are_not_finite_count_as_their_records_largest(bad):
     values = np.full((2, 4), 5.0)
     values[0, 1] = bad
+    found = exact_mean(values, np.eye(2), 3.0)
+    np.testing.assert_allclose(found, 3.0 / np.sqrt(2.0) * np.ones(2), rtol=1e-15)
+    values[:, 1] = bad  # no value of its own to stand for it
     found = exact_mean(values, np.eye(2), 3.0)
     np.testing.assert_allclose(found, 0.75 * 3.0 / np.sqrt(2.0) * np.ones(2), rtol=1e-15)
     assert exact_mean(np.full((2, 1), bad), np.eye(2), 3.0).tolist() == [0.0, 0.0]
     # products of finite numbers that overflow count as not finite, too
     assert exact_mean(np.full((1, 1), 1e308), np.array([[1e10]]), 3.0).tolist() == [0.0]
+
+
+def test_g1_what_stands_for_a_value_is_the_records_own():
+    """Attack: one record's values become anything where all others' trainings failed."""
+    n, bound = 20, 3.0
+    rng = np.random.default_rng(6)
+    values, weights = rng.normal(size=(4, n)), rng.normal(size=(4, 2))
+    values[rng.random(values.shape) < 0.5] = np.nan
+    allowed = clipped_mean(bound, n, 2, depth=keeper(n).depth())
+    means = []
+    for size in (0.0, 1.0, -1.0, 1e6, -1e6, 1e300, np.nan, -np.inf):
+        changed = values.copy()
+        changed[:, 0] = [size, np.nan, size, size]
+        means.append(exact_mean(changed, weights, bound))
+    worst = max(float(np.linalg.norm(a - b)) for a in means for b in means)
+    assert 0.99 * allowed <= worst <= allowed
 
 
 def test_g1_lengths_that_overflow_or_vanish_are_clipped_like_others():

@@ -96,21 +96,38 @@ def test_noise_alone_raises_no_clip_a_thousandfold():
         assert _doubt(dimension, 1e6) > 4.0 * deviation
 
 
-def test_a_clip_falls_only_after_a_question():
-    """Where new lengths make a clip shorter, what it takes away is asked before the next gradient.
+def rare(n, seed):
+    """Logistic regression with one label in twenty: most gradients end short, and those do not."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(n), rng.normal(size=(n, 4))])
+    linear = 0.5 * X[:, 1:].sum(axis=1) - 3.5
+    return X, (rng.random(n) < 1.0 / (1.0 + np.exp(-linear))).astype(float)
 
-    Of the first falls, while the budget for questions lasts.  Seeds are fixed.
+
+@pytest.mark.parametrize("mu", [0.7, pytest.param(3.0, marks=pytest.mark.slow)])
+def test_rare_labels_are_not_clipped_away(mu):
+    """The start is .55 nats above the optimum; a clip that followed the lengths ended at .13 to .3.
+
+    Of 40 runs on other seeds 39 ended below .009 and one at .04.  Seeds are fixed.
     """
+    data = rare(2000, 5)
+    found = sorted(excess(data, mu, seed)[0] for seed in range(4))
+    assert found[1] < 0.03
+    assert found[3] < 0.1
+
+
+def test_a_clip_falls_only_after_a_question():
+    """Of all clips at which lengths were released: one that is shorter came after an answer."""
     falls = 0
-    for seed in range(4):
-        result = excess(indicators(10_000, seed), 1.0, seed)[1]
+    for seed in range(6):
+        result = excess(rare(2000, 5), 0.3, seed)[1]
         labels = [label for label, _ in result.privacy.entries]
         clips = [clip for _, clip in result.rounds[-1]["clips"]]
         at = [k for k, label in enumerate(labels) if label == "gradient lengths"]
-        for k, before, after in zip(at[1:4], clips, clips[1:4], strict=False):
+        for first, last, before, after in zip(at, at[1:], clips, clips[1:], strict=False):
             if after < before:
                 falls += 1
-                assert labels[k + 1] == "gradient remainder"
+                assert "gradient remainder" in labels[first:last]
     assert falls > 0
 
 

@@ -2104,6 +2104,14 @@ BLACK_BOX = (
         "scale * lengths / lengths * usable",
     ),
     plant(
+        "another-records-value-stands-for-a-failure",
+        "what a failed training counts as is the largest value of all records, not of its own",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        "told, self._largest[block])",
+        "told, self._largest.max())",
+    ),
+    plant(
         "vectors-clipped-entry-by-entry",
         "clipped by the largest entry instead of the norm",
         VECTORS,
@@ -2835,11 +2843,11 @@ NON_CONVEX = (
     ),
     plant(
         "clip-falls-unasked",
-        "a bug of judgement: only a still path asks what its clip takes away",
+        "a bug of judgement: a clip follows the lengths of the gradients without a question",
         "dpfast/optimize/nonconvex/clip.py",
         ("tests/nonconvex/test_runaway.py",),
-        "        if averages:\n            prices = self._share_prices(steps, used)\n",
-        "        still = tail.still(self._total, self.value / self._curator.lipschitz)\n        prices = self._share_prices(steps, used) if still else {}\n",
+        "            levels[self._level] = self.value\n",
+        "            self._level = 0\n",
     ),
     plant(
         "clip-with-a-ceiling",

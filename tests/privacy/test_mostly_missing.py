@@ -108,6 +108,12 @@ def told(X: Any, y: Any) -> RecordValues:
     return values
 
 
+def told_or_not(X: Any, y: Any) -> RecordValues:
+    """Records of which a value is missing have none, that nothing stands for it."""
+    usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
+    return told(np.where(usable[:, None], X, np.nan), np.where(usable, y, np.nan))
+
+
 def sampled(X: Any, y: Any) -> Any:
     keeper = Curator(
         as_records(X, y),
@@ -153,7 +159,7 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "loss change": lambda X, y: slopes(X, y).loss_change(THETA, OTHER, 0.5),
     "users' loss change": lambda X, y: slopes(X, y, own=True).loss_change(THETA, OTHER, 0.5, 0.1),
     "users' norm": lambda X, y: slopes(X, y, own=True).gradient_norm(THETA, 0.5),
-    "clipped mean": lambda X, y: told(X, y).mean(np.array([[1.0], [0.5], [-1.0]]), 0.7, 1.0),
+    "clipped mean": lambda X, y: told_or_not(X, y).mean(np.array([[1.0], [0.5], [-1.0]]), 0.7, 1.0),
     "mean loss": lambda X, y: told(X, y).mean_loss(2, -0.5, 0.5, 1.0),
     "sampled gradient": sampled,
 }

@@ -120,6 +120,8 @@ class RecordValues:
         self.ledger = ledger
         self._noise = source_of_noise(noise)
         self._chunks: list[Array] = []
+        #: largest finite value of each record, which its values that are not finite count as
+        self._largest: Array = np.array(-np.inf)
         self._file: str | None = None
 
     @property
@@ -132,7 +134,17 @@ class RecordValues:
         chunk = checked_values(values, self.n, points)
         if self._file is not None:
             _append_durably(self._file, chunk)
+        self._take(chunk)
+
+    def _take(self, chunk: Array) -> None:
+        finite = np.where(np.isfinite(chunk), chunk, -np.inf)
+        self._largest = np.maximum(self._largest, finite.max(axis=0, initial=-np.inf))
         self._chunks.append(chunk)
+
+    def _filled(self, chunk: Array, block: slice) -> Array:
+        """Values of some records: where a training failed, what was worst for that record."""
+        told = chunk[:, block]
+        return np.where(np.isfinite(told), told, self._largest[block])
 
     def keep(self, path: str, points: int) -> int:
         """Keep values in a file from now on, and take those of the first points from it.
@@ -146,7 +158,7 @@ class RecordValues:
             file.truncate(found * size)
             if found:
                 stored = np.fromfile(file, dtype="<f8", count=found * self.n)
-                self._chunks.append(stored.astype(np.float64).reshape(found, self.n))
+                self._take(stored.astype(np.float64).reshape(found, self.n))
         self._file = path
         return found
 
@@ -170,6 +182,9 @@ class RecordValues:
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
         """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
 
+        A value that is not finite counts as the largest of its record's that are; a record without
+        one contributes zero.
+
         Costs ``mu``: one record moves the mean by at most ``2 bound / n`` (claims G1 and G2).
         """
         if weights.ndim != 2 or len(weights) != self.n_points:
@@ -192,9 +207,8 @@ class RecordValues:
         """
         values = np.concatenate(self._chunks)
         with np.errstate(all="ignore"):
-            found = np.concatenate(
-                [np.linalg.norm(weights.T @ values[:, block], axis=0) for block in _blocks(self.n)]
-            )
+            vectors = [weights.T @ self._filled(values, block) for block in _blocks(self.n)]
+            found = np.concatenate([np.linalg.norm(rows, axis=0) for rows in vectors])
         return Shares(np.where(np.isfinite(found), found, np.nan), self.ledger, self._noise)
 
     def loss_receipt(self, lower: float, upper: float, mu: float) -> Receipt:
@@ -257,7 +271,7 @@ class RecordValues:
             for block in _blocks(self.n):
                 vectors = np.zeros((len(total), block.stop - block.start))
                 for part, chunk in parts:
-                    vectors += part @ chunk[:, block]
+                    vectors += part @ self._filled(chunk, block)
                 factor = factors(vectors)  # first: it may rescale the vectors
                 total += vectors @ factor
         return total / self.n

@@ -37,9 +37,6 @@ STEP_RANGE = 1e4
 #: Weight of the past in the direction that a gradient is compared with.
 DIRECTION = 0.5
 
-#: Weight of the past in the squares that steps of coordinates are scaled by.
-SECOND = 0.9
-
 #: Squared norm of a first gradient that the first released clip, squared, suggests.
 FIRST_SQUARE = 0.1
 
@@ -70,23 +67,17 @@ class Adaptive:
         Weight of the past in that free estimate.
     clip : {"private"} or float or None
         Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is a
-        quantile of their lengths, released for at most 8% of the budget and renewed as the run
-        proceeds, and raised, up to ``lipschitz``, where what it takes away matters, which is asked
-        for at most another 12%; a number is public; None is ``lipschitz``.  Gradients of built-in
-        losses are held by their weights, and to nothing else.
+        quantile of their lengths at the start (lengths have at most 8% of the budget all along),
+        and changed only by what is asked, for at most another 12%: raised, up to ``lipschitz``,
+        where what it takes away matters, and lowered where it certainly does not; a number is
+        public; None is ``lipschitz``.  Gradients of built-in losses are held by their weights, and
+        to nothing else.
     quantile : float in (0, 1)
-        Share of the gradients that a private clip leaves as they are, unless it is raised.
+        Share of the gradients at the start that a private clip leaves as they are.
     average : float in [0, 1)
         The answer is an average of iterates at the end of the path, weighted by their cost: as
         long a part as its gradients average to no more than noise and its clips are like the last
         one, at most this part of the budget, and the last .4 in any case (or this, if less).
-    scaling : {"coordinates"} or None
-        Steps along each coordinate in inverse proportion to the root mean square of its released
-        gradients, as Adam has it; free, for all of it was released.  Of no clear use: over 42
-        cells of 14 problems within 1.25 of the best tuned rival in 50%, without it in 43%, with a
-        geometric mean of 1.28 times its excess, without 1.23 (stored figure "fresh-problems").
-        Where coordinates are of unequal scale it is up to twice as good, where they are alike
-        1.1 to 1.8 times worse.
     max_steps : int
 
     Notes
@@ -119,13 +110,12 @@ class Adaptive:
         step_size: float | None = None,
         step_rate: float = 0.4,
         signal: float = 1.0,
-        last_share: float = 0.02,
+        last_share: float = 0.007,
         norm_queries: bool = False,
         memory: float = 0.7,
         clip: str | float | None = "private",
         quantile: float = 0.75,
         average: float = 0.75,
-        scaling: str | None = None,
         max_steps: int = 2000,
     ) -> None:
         self.step_size = None if step_size is None else positive(step_size, "step_size")
@@ -141,9 +131,6 @@ class Adaptive:
             self.clip = positive(clip, "clip")
         self.quantile = number_in(quantile, "quantile", "(0, 1)")
         self.average = number_in(average, "average", "[0, 1)")
-        self.scaling = None
-        if scaling is not None:
-            self.scaling = one_of(scaling, ("coordinates",), "scaling", otherwise=", or None")
         self.max_steps = checked_count(max_steps, "max_steps")
 
     def check(self, objective: Objective | PerRecordObjective) -> None:
@@ -268,7 +255,6 @@ class Adaptive:
             first = 1.0 / (1.0 / first + 2.0 * pull[1])
         norm_price = max(2.0 * math.sqrt(total) / n, LEAST_RHO) if self.norm_queries else 0.0
         path, theta, step_size = Path(start), start, first
-        squares = np.zeros(d)
         # the paper's algorithm and inner problems have the declared bound
         private = self.clip == "private" and not self.norm_queries and pull is None
         given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
@@ -314,9 +300,6 @@ class Adaptive:
             gradient = gradient + curator.objective.ridge_gradient(theta)
             if pull is not None:
                 gradient = gradient + 2.0 * pull[1] * (theta - pull[0])
-            if self.scaling is not None:
-                squares = SECOND * squares + rho * gradient * gradient
-                gradient = _scaled(gradient, squares)
             length = public_length(gradient)
             step_size = self._next_step(step_size, first, gradient, length, before)
             if length > 0.0:
@@ -348,7 +331,7 @@ class Adaptive:
 
     def _price(self, square: float, lipschitz: float, n: int, d: int, total: float) -> float:
         """What a gradient of about this squared norm is worth reading for."""
-        most = self.last_share * total
+        most = max(self.last_share * total, LEAST_RHO)
         least = min(most, max(most * 1e-9, LEAST_RHO))
         if not square > 0.0:
             return most
@@ -371,16 +354,5 @@ class Adaptive:
         return (
             f"Adaptive(step_size={self.step_size}, step_rate={self.step_rate:g}, "
             f"signal={self.signal:g}, last_share={self.last_share:g}, "
-            f"norm_queries={self.norm_queries}, clip={self.clip!r}, average={self.average:g}, "
-            f"scaling={self.scaling!r})"
+            f"norm_queries={self.norm_queries}, clip={self.clip!r}, average={self.average:g})"
         )
-
-
-def _scaled(gradient: Array, squares: Array) -> Array:
-    """A vector of the same length with coordinates over the roots of their squares."""
-    with np.errstate(all="ignore"):
-        shaped = gradient / np.sqrt(squares + np.finfo(float).tiny)
-    longer = public_length(shaped)
-    if not 0.0 < longer < math.inf:
-        return gradient
-    return shaped * (public_length(gradient) / longer)

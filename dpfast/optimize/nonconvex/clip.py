@@ -1,4 +1,4 @@
-"""Where gradients are clipped: a quantile of their lengths, released and renewed as a run proceeds.
+"""Where gradients are clipped: at a quantile of their lengths at the start, until asked again.
 
 Declared constants are bounds on the worst record; most gradients are far shorter, and noise in
 proportion to the worst is wasted on them.  A histogram of the lengths on a public ladder costs a
@@ -7,19 +7,20 @@ read from above, so that noise leaves it too long rather than too short.
 
 What such a clip takes away has a direction where the gradients' lengths and directions go together:
 then no budget finds the minimum, and where a path makes most gradients short, a clip that follows
-them drives it away for good.  So it is asked for: the mean of what gradients have between a
-clip and a longer one, whose sensitivity is the difference of the two (claim K8).  There are four
-clips: that quantile, the length that 98% stay below, the longest that was seen, and the declared
+them drives it away for good.  So a clip follows nothing by itself, and it is asked for the mean of
+what gradients have between a clip and a longer one, whose sensitivity is the difference of the two
+(claim K8).  There are four clips: the one in use among that quantile, the length that 98% stay
+below, the longest that was seen (all three released again as the run proceeds), and the declared
 bound; what lies from each to the next is asked for by itself.
 
 - While the path clearly moves, a question is as fine as the path's gradient asks for, and hence
-  cheap; it is asked every few steps, and before the clip follows new lengths.  Harm is what leads
-  elsewhere, and more than half as long as the gradient.
+  cheap; it is asked every few steps.  Harm is what leads elsewhere, and more than half as long as
+  the gradient.
 - Otherwise a question has a share of the budget, and answers are averaged.  Harm is what is more
   than the noise that the longer clip brings.
 
-Where harm is certain the next clip is used; a shorter one is used again where it is certain that
-it does none.  An answer that cannot be told from noise changes nothing.
+Where harm is certain the next clip is used; a shorter one is used where it is certain that it does
+none.  An answer that cannot be told from noise changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, noise_for, price_of
-from dpfast.optimize.nonconvex.tail import ALIKE, Tail
+from dpfast.optimize.nonconvex.tail import Tail
 
 __all__ = ["FAR_TOO_LARGE", "PrivateClip"]
 
@@ -77,9 +78,6 @@ ELSEWHERE = 4.0
 
 #: A declared bound that exceeds every clip of a run by this factor is worth a warning.
 FAR_TOO_LARGE = 1000.0
-
-#: And a clip that fell by this factor, while gradients that are longer may outweigh it.
-FELL = 30.0
 
 #: Rungs of the ladder, and the factor between them.
 RUNGS, FACTOR = 32, math.sqrt(2.0)
@@ -126,7 +124,7 @@ class PrivateClip:
         self._between: list[tuple[Array, float] | None] = [None] * (LEVELS - 1)
         self._moving, self._still = AT_ONCE * total, STILL * total
         self._raised_at = 0.0
-        self._steps, self._changed, self._averages = 0, False, False
+        self._steps, self._averages = 0, False
         self._next_share = APART * total
         self._edges = bound * FACTOR ** -np.arange(RUNGS - 1.0, -1.0, -1.0)
         n = curator.n
@@ -152,7 +150,7 @@ class PrivateClip:
         return self._price
 
     def _follow(self, shares: Array) -> None:
-        """New clips from new lengths; but for the first, one that is like the one before stays."""
+        """New levels from new lengths, and none below the clip in use takes its place unasked."""
         assert self._quantile is not None
         found = [
             self._quantile_of(shares, self._quantile)[0],
@@ -162,13 +160,14 @@ class PrivateClip:
         ]
         levels = np.maximum.accumulate(found)
         if self.path:
-            same = (levels < ALIKE * self._levels) & (levels > self._levels / ALIKE)
-            same[0] = False
-            levels = np.maximum.accumulate(np.where(same, self._levels, levels))
+            # it replaces the shortest that is as long, or the longest that was seen
+            self._level = int(np.searchsorted(levels, self.value))
+            if self.value < levels[-1]:
+                self._level = min(self._level, LEVELS - 2)
+            levels[self._level] = self.value
         for i in range(LEVELS - 1):
             if not np.array_equal(levels[i : i + 2], self._levels[i : i + 2]):
                 self._between[i] = None
-        self._changed = bool(self.path) and levels[self._level] < self.value
         self._levels, self._shares = levels, shares
         self.value = float(levels[self._level])
         self.longest = max(self.longest, float(levels[2])) if self.path else float(levels[2])
@@ -176,7 +175,7 @@ class PrivateClip:
     def question(self, theta: Array, used: float, tail: Tail) -> float:
         """Ask what the clip takes away if it is time, and choose the clip again; the cost."""
         self._steps += 1
-        if not self._asks or not tail.steps or not (self._changed or self._steps > EVERY):
+        if not self._asks or not tail.steps or self._steps <= EVERY:
             return 0.0
         motion = self._motion(tail)
         steps = [i for i in range(LEVELS - 1) if self._could_matter(i)]
@@ -189,7 +188,7 @@ class PrivateClip:
         averages = averages and motion is None
         if not (averages and self._averages):
             self._between = [None] * (LEVELS - 1)
-        self._steps, self._changed, self._averages = 0, False, averages
+        self._steps, self._averages = 0, averages
         for i, price in prices.items():
             low, high = float(self._levels[i]), float(self._levels[i + 1])
             found, paid = self._curator.gradient_remainder(theta, price, low, high).value, price
@@ -253,7 +252,7 @@ class PrivateClip:
 
     def _share_prices(self, steps: list[int], used: float) -> dict[int, float]:
         """A share of the budget for what the clip in use takes away, half of it for each other."""
-        if not steps or (used < self._next_share and not self._changed):
+        if not steps or used < self._next_share:
             return {}
         here = max((i for i in steps if i <= self._level), default=steps[0])
         share = SHARE * self._total
@@ -322,27 +321,14 @@ class PrivateClip:
         return edge, edge * FACTOR ** -min(max(allowed / share, 0.0), 1.0)
 
     def remarks(self) -> list[str]:
-        """What the lengths say about the declared bound, and of a clip that fell far."""
-        if not self.path:
-            return []
-        longest = max(value for _, value in self.path)
-        beyond = self._edges > self.value
-        share = float(self._shares[beyond].sum()) + 2.0 * self._noise * float(beyond.sum()) ** 0.5
-        found = []
-        if longest > FELL * self.value and share * longest > self.value:
-            found.append(
-                f"the private clip fell from {longest:.2g} to {self.value:.2g}, and for all that "
-                f"their noise tells up to {min(share, 1.0):.1%} of the gradients are longer: the "
-                "answer may be no minimum of the mean loss. A larger budget, more records, a "
-                "public clip or clip=None in dpfast.optimize.Adaptive tells."
-            )
+        """What the lengths say about the declared bound."""
+        longest = max((value for _, value in self.path), default=math.inf)
         if not longest * FAR_TOO_LARGE <= self._curator.lipschitz:
-            return found
+            return []
         return [
-            *found,
             f"most of the released gradients are shorter than {longest:.3g} all along, and "
             f"lipschitz={self._curator.lipschitz:g} was declared: a bound that is more than "
-            f"{FAR_TOO_LARGE:g} times too large costs accuracy where nothing is clipped below it.",
+            f"{FAR_TOO_LARGE:g} times too large costs accuracy where nothing is clipped below it."
         ]
 
 
