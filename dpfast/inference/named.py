@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.shown.digits import printable
 
 __all__ = ["Named", "named"]
+
+#: Rows that are shown with their names: NumPy shows so many of them whole.
+MOST_SHOWN = 30
 
 
 class Named(np.ndarray[Any, np.dtype[np.float64]]):
     """An array whose rows (of a covariance, columns too) have the names of coefficients.
 
-    In everything else it is an array of NumPy: positions, slices and masks mean what they do there,
-    and whatever is computed from it is an array without names.
+    It is shown with them.  In everything else it is an array of NumPy: positions, slices and masks
+    mean what they do there, and whatever is computed from it, but rounded, is without names.
 
     Privacy
     -------
@@ -31,9 +36,12 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
     (True, (2,))
     >>> fit.bse[["age", "intercept"]].shape, "age" in fit.params
     ((2,), True)
+    >>> repr(fit.params).split()[::2], fit.conf_int().to_pandas().loc["age"].shape
+    (['intercept', 'age'], (2,))
     """
 
     _names: tuple[str, ...] | None
+    _columns: list[str] | None = None
 
     def __array_finalize__(self, source: Any) -> None:
         self._names = None  # of slices, copies and transposes: rows may be others
@@ -67,12 +75,49 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
     def __reduce__(self) -> Any:
         return self.view(np.ndarray).__reduce__()
 
+    def round(self, decimals: Any = 0, out: Any = None) -> Any:
+        """The same numbers with fewer decimals, and the same names."""
+        found = self.view(np.ndarray).round(decimals, out)
+        return found if out is not None or self._names is None else named(found, self._names, self._columns)
+
+    def to_pandas(self) -> Any:
+        """A Series of pandas, or a DataFrame of what has more columns, with the names as index.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+        >>> bool(fit.params.to_pandas()["x1"] == fit.params[1])
+        True
+        """
+        try:
+            from pandas import DataFrame, Series
+        except ImportError as error:
+            raise ImportError("a data frame needs pandas: pip install pandas.") from error
+        names, values = list(self._names or range(len(self))), self.view(np.ndarray)
+        if values.ndim == 1:
+            return Series(values, index=names)
+        return DataFrame(values, index=names, columns=self._columns)
+
+    def __str__(self) -> str:
+        return repr(self)
+
     def __repr__(self) -> str:
-        return repr(self.view(np.ndarray))
+        values = self.view(np.ndarray)
+        if self._names is None or not 0 < len(values) <= MOST_SHOWN:
+            return repr(values)
+        rows = [[f"{value:.6g}" for value in row] for row in values.reshape(len(values), -1)]
+        wide = max(len(text) for row in rows for text in row)
+        names = list(map(printable, self._names))
+        room = max(map(len, names))
+        return "\n".join(
+            f"{name:{room}}" + "".join(f"  {text:>{wide}}" for text in row)
+            for name, row in zip(names, rows, strict=True)
+        )
 
 
-def named(values: Any, names: tuple[str, ...]) -> Named:
-    """The same numbers, in the same memory, with names for their rows."""
+def named(values: Any, names: tuple[str, ...], columns: Iterable[str] | None = None) -> Named:
+    """The same numbers, in the same memory, with names for their rows, and headings for pandas."""
     found = np.asarray(values, dtype=np.float64).view(Named)
-    found._names = names
+    found._names, found._columns = names, None if columns is None else list(columns)
     return found

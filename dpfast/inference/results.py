@@ -232,7 +232,7 @@ class Fit(Shown, AfterFit):
                 "dpfast.fit(..., inference=True), its default, buys one wherever loss and weights "
                 "have a Hessian."
             )
-        return named(self._covariance.matrix, self.names)
+        return named(self._covariance.matrix, self.names, self.names)
 
     @property
     def bse(self) -> Named:
@@ -310,7 +310,7 @@ class Fit(Shown, AfterFit):
             if self._free_scale:
                 factor = np.exp(half[-1] / self.params[-1])
                 interval[-1] = self.params[-1] / factor, self.params[-1] * factor
-        return named(interval, self.names)
+        return named(interval, self.names, ("low", "high"))
 
     @property
     def warnings(self) -> tuple[str, ...]:
