@@ -78,7 +78,9 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
     def round(self, decimals: Any = 0, out: Any = None) -> Any:
         """The same numbers with fewer decimals, and the same names."""
         found = self.view(np.ndarray).round(decimals, out)
-        return found if out is not None or self._names is None else named(found, self._names, self._columns)
+        if out is not None or self._names is None:
+            return found
+        return named(found, self._names, self._columns)
 
     def to_pandas(self) -> Any:
         """A Series of pandas, or a DataFrame of what has more columns, with the names as index.
