@@ -35,7 +35,10 @@ _QUANTILES = (
 #: Whose code is changed, and which tests are run.
 RELATED: dict[str, tuple[str, ...]] = {
     "dpfast/inference": ("tests/inference", "tests/integration/test_saved.py"),
-    "dpfast/data/formula.py": ("tests/data/test_formula.py", "tests/integration/test_front_door.py"),
+    "dpfast/data/formula.py": (
+        "tests/data/test_formula.py",
+        "tests/integration/test_front_door.py",
+    ),
     "dpfast/estimators": ("tests/estimators",),
     "dpfast/cli": tuple(f"tests/packaging/test_{name}.py" for name in _COMMANDS.split()),
     "dpfast/effects": ("tests/effects", "tests/tables/test_two_stage.py"),

@@ -14,6 +14,7 @@ from dpfast.privacy.bought.sensitivity import complete_weight
 from dpfast.regression.locations import Search
 from dpfast.regression.standardise import complete_remarks
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(0)
 N = 6000
@@ -73,7 +74,7 @@ def said(result):
     return tuple(int(part.replace(",", "")) for part in found[0].groups()) if found else None
 
 
-@pytest.mark.parametrize("name", BUY)
+@each("name", BUY)
 def test_nothing_is_said_where_all_records_count(name):
     function, y = BUY[name]
     assert said(function(X, y)) is None

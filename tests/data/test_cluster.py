@@ -17,6 +17,7 @@ from dpfast.data import Records, as_records
 from dpfast.errors import RecordsUnavailable
 from dpfast.models import LogCosh, Mallows, Objective
 from tests.flat import flat
+from tests.loops import each
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -135,7 +136,7 @@ def test_sampled_gradients():
     assert found.params.tobytes() == twin.params.tobytes()
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "y", "message"),
     [
         (lambda x: x[x[:, 0] > 0], lambda y: y, r"X\.compute_chunk_sizes\(\)"),

@@ -315,7 +315,7 @@ def test_a_draft_is_the_same_from_csv_and_parquet(tmp_path):
     assert drafted(read_sample(tmp_path / "x.parquet")) == drafted(read_sample(path))
 
 
-@pytest.mark.parametrize(
+@each(
     "column",
     [
         [1e308, -1e308] * 5, [5e-324] * 5, [1.7e308] * 5, [math.inf, math.nan], [0.0, 5e-324] * 5,
@@ -371,13 +371,13 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("text", ODD)
+@each("text", ODD)
 def test_odd_numbers_in_a_schema_are_refused_with_the_column(text):
     with pytest.raises(InvalidInput, match="column 'x'"):
         Schema.from_toml(f"[columns.x]\nkind = 'numeric'\n{text}\n")
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "kind = ['numeric']", "kind = 1", "kind = {}",
@@ -396,7 +396,7 @@ def test_odd_labels_in_a_schema_are_refused_with_the_column(text):
         Schema.from_toml(f"[columns.x]\n{text}\n")
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "\n", "columns = 1\n", "columns = []\n", "[columns]\nx = 1\n", "[[columns.x]]\nkind = 1\n",

@@ -14,6 +14,7 @@ import dpfast
 from dpfast.data.files import read_table
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
+from tests.loops import each
 
 SCHEMA = Schema(
     {
@@ -134,7 +135,7 @@ def test_a_record_is_encoded_the_same_whatever_the_others_are(values):
         np.testing.assert_array_equal(alone.X[0], whole[i])
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "named"),
     [
         (lambda: Numeric(1, 1), "below"),

@@ -22,6 +22,7 @@ from dpfast.estimators import (
     cross_validate,
 )
 from tests.estimators.declared import ESTIMATORS, declared
+from tests.loops import each
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(50, 2))
@@ -138,7 +139,7 @@ def test_labels_of_another_kind_than_the_classes_are_refused(labels, classes):
     assert not book.entries
 
 
-@pytest.mark.parametrize(
+@each(
     "container",
     ["Series", "object", "Categorical", "string", "Int64", "polars", "Enum", "Arrow", "dictionary"],
 )

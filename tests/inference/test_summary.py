@@ -19,6 +19,7 @@ from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
 from dpfast.inference.summary import row_of
 from tests.flat import flat
+from tests.loops import each
 
 HOSTILE = (
     "a_b", "x|y", "a&b", "<script>alert(1)</script>", "50%", "$x$", "#1", "{brace}", "back\\slash",
@@ -148,6 +149,7 @@ READERS = {"text": read_text, "html": read_html, "latex": read_latex, "markdown"
 
 @pytest.mark.parametrize("form", READERS)
 @pytest.mark.parametrize("units", [1.0, 1e-9, 1e5, 1e12])
+@pytest.mark.one_in(2)
 def test_every_form_has_the_same_names_and_numbers(form, units):
     fit = fit_of(HOSTILE, units)
     summary = fit.summary()
@@ -234,7 +236,7 @@ def test_an_effect_has_the_same_forms():
     assert abs(float(rows[0][1][1]) - found.estimate) <= 0.00501 * found.bse
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "error", "shown"),
     [
         (31234.5678, 1200.0, "31235"),

@@ -11,6 +11,7 @@ import pytest
 import dpfast
 from dpfast.data.formula import codings_of_table
 from dpfast.errors import InvalidInput
+from tests.loops import each
 
 formulaic = pytest.importorskip("formulaic")
 pandas = pytest.importorskip("pandas")
@@ -33,7 +34,7 @@ TABLE = table()
 LISTED = f"C(region, levels={LEVELS!r})"
 
 
-@pytest.mark.parametrize(
+@each(
     "formula",
     [
         "wage ~ educ + exper", "log(wage) ~ educ + exper + I(exper**2)", "wage ~ educ*exper - 1",

@@ -237,6 +237,7 @@ def scipys(kernel, start, problem, tolerance):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [(1, 3, 2), (5, 0, 6), (5, 50, 3), (8, 40, 9), (15, 60, 16)])
+@pytest.mark.one_in(3)
 def test_minimum_is_as_low_as_scipys(family, size):
     """From the same starts.  Both are local methods, so the mean over starts is compared."""
     d, _, b = size

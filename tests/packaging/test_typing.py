@@ -57,7 +57,9 @@ def test_mypy_strict_accepts_it(tmp_path):
         )  # fmt: skip
         found[name] = [line for line in done.stdout.splitlines() if line.startswith(name)]
     assert found["good.py"] == []
-    assert len([line for line in found["bad.py"] if "error:" in line]) == 2  # it does look at the types
+    assert (
+        len([line for line in found["bad.py"] if "error:" in line]) == 2
+    )  # it does look at the types
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.loops import each
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -28,7 +30,7 @@ def test_every_action_is_pinned_to_a_commit(path):
 SCRIPTS = sorted(path for path in (ROOT / ".ci").iterdir() if path.suffix != ".py")
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@each("path", SCRIPTS, ids=lambda path: path.name)
 def test_every_script_of_ci_can_be_run(path):
     assert path.stat().st_mode & 0o111
     subprocess.run(["bash", "-n", str(path)], check=True)

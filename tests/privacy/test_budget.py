@@ -23,6 +23,7 @@ from dpfast.privacy.conversions import (
     zcdp_delta,
     zcdp_epsilon,
 )
+from tests.loops import each
 
 RELATIVE = 1e-9
 
@@ -247,7 +248,7 @@ def test_invalid_parameters_are_refused(kind, bad):
         kind(bad)
 
 
-@pytest.mark.parametrize("delta", [0, 1, 1.0, -1e-9, 2, math.nan, math.inf, True, "1e-5", None])
+@each("delta", [0, 1, 1.0, -1e-9, 2, math.nan, math.inf, True, "1e-5", None])
 def test_invalid_deltas_are_refused(delta):
     with pytest.raises(InvalidBudget, match="delta"):
         ApproxDP(1.0, delta)

@@ -242,6 +242,7 @@ def test_weights_and_offsets_of_arrays_are_those_of_files(name):
 
 @pytest.mark.parametrize("cell", [np.nan, np.inf, 1e308, -1e308, 5e-324, 0.0, 1.0])
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.one_in(3)
 def test_no_value_ends_a_fit(name, cell):
     """All cells of a column or of the response, at a small budget and at a large one."""
     loss = "least-squares" if name == "least-squares" else LOSSES[name]
