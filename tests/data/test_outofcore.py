@@ -16,6 +16,7 @@ from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records, streams
 from dpfast.data.reduction import FAN_IN, additions, fold, tree_sum
 from dpfast.models import LogCosh, Mallows, Objective
+from tests import sources
 from tests.flat import flat
 
 RNG = np.random.default_rng(5)
@@ -109,7 +110,7 @@ def test_only_total_adds_what_blocks_contribute():
     for path in Path(dpfast.__file__).parent.joinpath("curator").glob("*.py"):
         called = {
             node.func.attr
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(sources.tree(path))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         }
         assert "blocks" not in called or path.name in accounted, path.name

@@ -18,6 +18,7 @@ from dpfast.curator.door import observed
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.front.partial import Unfinished
 from dpfast.release import Certificate
+from tests import sources
 from tests.audit import calls
 from tests.flat import flat
 
@@ -354,7 +355,7 @@ def test_whatever_charges_a_shared_ledger_keeps_what_it_pays_for():
     charging = 0
     for path in sorted(Path(dpfast.__file__).parent.rglob("*.py")):
         place = path.relative_to(Path(dpfast.__file__).parent).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = sources.tree(path)
         kept = {
             id(call)
             for block in ast.walk(tree)
