@@ -1,0 +1,52 @@
+"""Random mistakes (`python -m tests.mutations`) that no test had noticed: one for each that matters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.cli.paid import _listed
+from dpfast.effects import nuisances
+from dpfast.inference.composition import Charge, Maximum, Prepaid, Sum, unspent
+
+PARTS = Charge("a", dpfast.GDP(0.3)), Charge("b", dpfast.GDP(0.4))
+
+
+@pytest.mark.parametrize(
+    ("composition", "used"),
+    [
+        (Sum(PARTS), 0.5),
+        (Maximum("of disjoint records", PARTS), 0.4),
+        (Sum((Prepaid("set aside", dpfast.GDP(0.9), Maximum("folds", PARTS)), PARTS[0])), 0.5),
+    ],
+)
+def test_what_went_to_no_mechanism_follows_how_charges_add_up(composition, used):
+    assert unspent(dpfast.GDP(1.0), composition).mu == pytest.approx((1.0 - used**2) ** 0.5)
+
+
+def test_no_mean_moves_beyond_the_largest_one():
+    """Where predictions of counts are held, marginal effects are zero."""
+    x = np.linspace(-1.0, 1.0, 4000)
+    fit = dpfast.fit(x[:, None], np.round(np.exp(x)), dpfast.Poisson(5.0), privacy=3.0)
+    inside, beyond = fit.marginal_effects([[0.0]]), fit.marginal_effects([[50.0]])
+    assert fit.predict([[50.0]])[0] == 5.0 and beyond.estimate[0] == 0.0 < inside.estimate[0]
+
+
+def test_quantiles_of_a_range_that_does_not_begin_at_zero():
+    values = np.random.default_rng(0).uniform(-30.0, -20.0, 4000)
+    found = dpfast.private_quantiles(values, [0.25, 0.5], low=-90.0, high=-10.0, privacy=20.0)
+    np.testing.assert_allclose(found, [-27.5, -25.0], atol=0.5)
+
+
+def test_lengths_of_rows_are_squared_where_their_squares_are_averaged(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        nuisances, "mean_square", lambda held, most, p: asked.append(most) or held
+    )
+    nuisances._product(np.zeros(2), 0.1, np.eye(4), 0.1, 1000, 3.0)
+    assert asked == [9.0]
+
+
+def test_names_in_quotes_may_have_commas_after_a_space():
+    assert _listed('a, "b, c",d') == ["a", "b, c", "d"]
