@@ -9,6 +9,7 @@ import dpfast
 from dpfast.cli.paid import _listed
 from dpfast.effects import nuisances
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Sum, unspent
+from dpfast.inference.guarantees import Guarantee
 
 PARTS = Charge("a", dpfast.GDP(0.3)), Charge("b", dpfast.GDP(0.4))
 
@@ -41,12 +42,26 @@ def test_quantiles_of_a_range_that_does_not_begin_at_zero():
 
 def test_lengths_of_rows_are_squared_where_their_squares_are_averaged(monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        nuisances, "mean_square", lambda held, most, p: asked.append(most) or held
-    )
+    monkeypatch.setattr(nuisances, "mean_square", lambda held, most, p: asked.append(most) or held)
     nuisances._product(np.zeros(2), 0.1, np.eye(4), 0.1, 1000, 3.0)
     assert asked == [9.0]
 
 
 def test_names_in_quotes_may_have_commas_after_a_space():
     assert _listed('a, "b, c",d') == ["a", "b, c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("total", "said"), [(dpfast.GDP(1.0), True), (dpfast.ApproxDP(1.0, 1e-6), False)]
+)
+def test_a_budget_that_is_no_pair_is_said_as_pairs(total, said):
+    told = str(Guarantee.of(total, dpfast.SeededNoise(0), 100))
+    assert ("equivalent to (epsilon=" in told) is said
+
+
+def test_a_column_without_spread_has_a_thousandth_of_its_range_for_a_unit():
+    schema = dpfast.Schema({"x": dpfast.Numeric(0.0, 50.0)})
+    found = dpfast.quantiles.with_private_scaling(
+        schema, {"x": np.full(4000, 7.0)}, ["x"], privacy=20.0
+    )
+    assert found["x"].unit == pytest.approx(0.05) and found["x"].centre == pytest.approx(7, abs=0.1)
