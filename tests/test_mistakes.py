@@ -1,13 +1,15 @@
-"""Random mistakes (`python -m tests.mutations`) that no test had noticed: one for each that matters."""
+"""Random mistakes (tests/mutations.py) that no test had noticed: one for each that matters."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dpfast
 from dpfast.cli.paid import _listed
-from dpfast.effects import nuisances
+from dpfast.effects import nuisances, treatment
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Sum, unspent
 from dpfast.inference.guarantees import Guarantee
 
@@ -65,3 +67,24 @@ def test_a_column_without_spread_has_a_thousandth_of_its_range_for_a_unit():
         schema, {"x": np.full(4000, 7.0)}, ["x"], privacy=20.0
     )
     assert found["x"].unit == pytest.approx(0.05) and found["x"].centre == pytest.approx(7, abs=0.1)
+
+
+def test_shares_of_a_total_in_rho_are_of_that_total():
+    spent = [("a", 0.05), ("b", 0.2)]
+    found = Guarantee.of(dpfast.ZCDP(0.25), dpfast.SeededNoise(0), 100, spent)
+    assert found.unit == "rho"
+    assert dict(found.shares()) == pytest.approx({"a": 0.2, "b": 0.8})
+
+
+def test_an_effect_moves_by_both_of_its_steps():
+    """Each is the mean of deviations of all records, divided by the share that is complete."""
+
+    class Pseudo:
+        def location(self, centre, clip, budget, square=False):
+            return (
+                SimpleNamespace(value=[0.4 if centre == 1.0 else 0.2], noise_scale=0.01),
+                SimpleNamespace(value=[2.0], noise_scale=0.01) if square else None,
+            )
+
+    found = treatment._located(Pseudo(), 1.0, 9.0, 0.0, SimpleNamespace(steps=(0.5, 0.5)), 0.5, 100)
+    assert found.estimate == pytest.approx(1.0 + 0.4 / 0.5 + 0.2 / 0.5)

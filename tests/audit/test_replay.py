@@ -44,7 +44,7 @@ def ask(data, budget=(1.0, 1.0), **options):
 # ---- honest calls --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_fit_passes(kind):
     report = replay(fit, *PAIRS[kind], budget=1.0).raise_on_leak()
     assert report.passed and report.leaks == ()

@@ -80,7 +80,7 @@ def test_nothing_is_said_where_all_records_count(name):
     assert said(function(X, y)) is None
 
 
-@pytest.mark.parametrize("name", BUY)
+@each("name", BUY)
 def test_a_column_without_numbers_is_said(name):
     """As a column of text in a CSV file is: the whole budget was paid for noise, without a word."""
     function, y = BUY[name]
@@ -91,7 +91,7 @@ def test_a_column_without_numbers_is_said(name):
     assert found <= 0.2 * records
 
 
-@pytest.mark.parametrize("name", [name for name in BUY if name != "mean alone"])
+@each("name", [name for name in BUY if name != "mean alone"])
 def test_so_is_about_how_many_are_left(name):
     function, y = BUY[name]
     part = X.copy()

@@ -18,6 +18,7 @@ from dpfast.data.reduction import FAN_IN, additions, fold, tree_sum
 from dpfast.models import LogCosh, Mallows, Objective
 from tests import sources
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(5)
 N = 1000
@@ -80,7 +81,7 @@ def test_parts_are_added_in_groups_of_groups(count):
     assert tree_sum(iter(parts)) == level[0]
 
 
-@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 200, 256, 257, 1000])
+@each("count", [1, 2, 15, 16, 17, 200, 256, 257, 1000])
 def test_no_part_passes_through_more_additions_than_announced(count):
     class Part:
         def __init__(self, depth):

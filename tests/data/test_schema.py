@@ -51,7 +51,7 @@ def arrow_table(table):
     return pytest.importorskip("pyarrow").table(table)
 
 
-@pytest.mark.parametrize("kind", [as_is, pandas_table, polars_table, arrow_table])
+@each("kind", [as_is, pandas_table, polars_table, arrow_table])
 def test_a_table_is_encoded_by_what_was_declared(kind):
     design = SCHEMA.encode(kind(TABLE), response="sick")
     assert design.names == ("wage", "age", "state[NY]", "state[else]", "size[2]", "size[3]")
@@ -77,7 +77,7 @@ TEXT, NUMBERS, FLOATS = ["1", "3", "1", "x"], [1, 3, 1, 7], [1.0, 3.0, 1.0, math
 POINTS = ["1.0", "3.0", "1.0", ""]
 
 
-@pytest.mark.parametrize(
+@each(
     ("levels", "cells"),
     [*product([(1, 2, 3), ("1", "2", "3")], [TEXT, NUMBERS, FLOATS]), ((1, 2, 3), POINTS)],
 )

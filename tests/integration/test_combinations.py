@@ -84,7 +84,7 @@ def test_every_combination_works_or_is_refused_by_name(name):
     assert n_refused >= 6
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 def test_adaptive_steps_need_a_public_self_concordance(name):
     """Finite with Schweppe's and bounded rows only, and for self-concordant losses only."""
     loss = resolve_loss(name)

@@ -8,6 +8,7 @@ import pytest
 import dpfast
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from tests.flat import flat
+from tests.loops import each
 
 
 def records(n, seed, p=4, degrees=5):
@@ -70,9 +71,9 @@ def test_intervals_cover(mu, tables, least):
     assert np.mean(covered) > least
 
 
-@pytest.mark.parametrize("inference", [True, False])
-@pytest.mark.parametrize("budget", [1.0, dpfast.ZCDP(0.1), dpfast.ApproxDP(1.0, 1e-6)])
-@pytest.mark.parametrize("standardize", [None, False])
+@each("inference", [True, False])
+@each("budget", [1.0, dpfast.ZCDP(0.1), dpfast.ApproxDP(1.0, 1e-6)])
+@each("standardize", [None, False])
 def test_the_total_is_spent(inference, budget, standardize):
     X, y, _ = records(500 if standardize is False else 5000, 1)
     ledger = dpfast.Ledger(budget if not isinstance(budget, float) else dpfast.GDP(budget))
@@ -187,8 +188,8 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize(("n", "standardize"), [(30, False), (2000, False), (2000, None)])
+@each("kind", HOSTILE)
+@each(("n", "standardize"), [(30, False), (2000, False), (2000, None)])
 def test_whatever_the_records_are_a_result_arrives(kind, n, standardize):
     X, y, _ = records(n, 1)
     HOSTILE[kind](X, y)

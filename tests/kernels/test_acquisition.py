@@ -87,14 +87,14 @@ class Problem:
             np.testing.assert_allclose(kernel.mean_weights(), ones, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 @each("size", SIZES, ids=str)
 def test_agrees_with_the_twin(instruction_set, family, size):
     Problem(family, *size).check()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("noise_variance", [1e-3, 1e-6, 1e-9, 0.0])
+@each("noise_variance", [1e-3, 1e-6, 1e-9, 0.0])
 def test_agrees_with_the_twin_when_nearly_singular(family, noise_variance):
     Problem(family, 3, 40, 5, noise_variance, spread=0.7).check()
     Problem(family, 3, 40, 1, noise_variance, spread=0.7).check()

@@ -64,8 +64,8 @@ def test_traits_are_those_of_the_class(name):
             kernel(name, **free)
 
 
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("c", [1.345, 0.2])
+@each("name", LOSSES)
+@each("c", [1.345, 0.2])
 def test_the_steepest_slopes_are_those_of_the_class(name, c):
     """Found in the kernel: differences of losses are held to the bound, and far out on either
     side they are the step times the slope there.  Redescending losses: at most c."""

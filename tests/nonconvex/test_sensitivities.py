@@ -90,7 +90,7 @@ def test_k1_mean_gradient(loss, weights):
     assert found >= 0.99 * claimed
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 @pytest.mark.parametrize("weights", [Mallows, Schweppe])
 def test_k2_mean_change_of_gradients(loss, weights):
     if loss == "logistic" and weights is Schweppe:

@@ -145,8 +145,8 @@ STEPWISE = [
 ]
 
 
-@pytest.mark.parametrize("optimiser", [*STEPWISE, Method])
-@pytest.mark.parametrize(
+@each("optimiser", [*STEPWISE, Method])
+@each(
     "setting",
     [
         {"steps": 0}, {"steps": 2.5}, {"steps": True}, {"steps": "x"}, {"schedule": "late"},

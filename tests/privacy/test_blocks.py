@@ -18,6 +18,7 @@ from dpfast.models import Clip, FreeScale, Huber, LogCosh, Logistic, Mallows, Ob
 from dpfast.privacy.dealing import SLOTS, scatter
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
+from tests.loops import each
 
 GRADIENT = StepBudget(0.1)
 
@@ -206,8 +207,8 @@ def test_c55_rounding_of_a_block_that_holds_all_records():
     assert sensitivity == mean_score(block.objective.score_diameter, block.n, depth=mine.depth(1))
 
 
-@pytest.mark.parametrize("query", [StepBudget(0.0, 0.3), StepBudget(0.0, 0.3, 0.2), GRADIENT])
-@pytest.mark.parametrize("loss", [LogCosh(), Logistic(), Huber()], ids=repr)
+@each("query", [StepBudget(0.0, 0.3), StepBudget(0.0, 0.3, 0.2), GRADIENT])
+@each("loss", [LogCosh(), Logistic(), Huber()], ids=repr)
 def test_a_block_charges_its_own_ledger_and_the_dealing_the_shared_one(query, loss):
     X, y = table()
     keeper = curator(X, (y > 0).astype(float), total=0.5, loss=loss)

@@ -220,8 +220,8 @@ def test_pure_to_approximate():
     assert 0 < PureDP(1.0).delta(0.5) < 1
 
 
-@pytest.mark.parametrize("kind", [GDP, ZCDP, PureDP])
-@pytest.mark.parametrize(
+@each("kind", [GDP, ZCDP, PureDP])
+@each(
     "bad",
     [
         0,

@@ -294,8 +294,8 @@ def test_the_rows_of_a_person_cost_at_most_the_total(m):
         assert Fraction(mu) * (1 - Fraction(1, 10**12)) <= m * Fraction(unit) <= Fraction(mu)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 3.0, 12.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+@each("epsilon", [1e-3, 0.7, 3.0, 12.0])
+@each("delta", [1e-12, 1e-6, 0.01])
 def test_zcdp_of_a_pair_keeps_the_pair(epsilon, delta):
     rho = dpfast.ZCDP.within(ApproxDP(epsilon, delta)).rho
     assert zcdp_epsilon(rho, delta) <= epsilon

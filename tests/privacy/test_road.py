@@ -15,6 +15,7 @@ from dpfast.models import Clip, Huber, LeastSquares, Mallows
 from dpfast.optimize.road.run import Setting, begin, budgets, road
 from dpfast.privacy.sensitivity import joint_mu
 from tests.flat import flat
+from tests.loops import each
 
 LOSSES = {
     "least-squares": LeastSquares(),
@@ -209,8 +210,8 @@ def test_rows_of_a_person_are_paid_for_together():
     assert 0.98 < part <= 1.0
 
 
-@pytest.mark.parametrize("scale", [-1.0, 0.0, math.nan, math.inf, 1e300, "1", True])
-@pytest.mark.parametrize("call", [dpfast.fit, dpfast.fit_quantiles])
+@each("scale", [-1.0, 0.0, math.nan, math.inf, 1e300, "1", True])
+@each("call", [dpfast.fit, dpfast.fit_quantiles])
 def test_a_scale_that_is_none_is_refused_before_the_charge(call, scale):
     X, y, _ = table(2000)
     ledger = dpfast.Ledger(5.0)
