@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import dpfast
 from dpfast.cli.paid import _listed
 from dpfast.effects import nuisances, treatment
-from dpfast.inference.composition import Charge, Maximum, Prepaid, Sum, unspent
+from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, amounts, unspent
 from dpfast.inference.guarantees import Guarantee
 
 PARTS = Charge("a", dpfast.GDP(0.3)), Charge("b", dpfast.GDP(0.4))
@@ -88,3 +89,23 @@ def test_an_effect_moves_by_both_of_its_steps():
 
     found = treatment._located(Pseudo(), 1.0, 9.0, 0.0, SimpleNamespace(steps=(0.5, 0.5)), 0.5, 100)
     assert found.estimate == pytest.approx(1.0 + 0.4 / 0.5 + 0.2 / 0.5)
+
+
+def test_what_a_charge_is_in_another_currency():
+    assert amounts(dpfast.GDP(0.4), dpfast.ZCDP) == (Fraction(8, 100),)
+    assert amounts(dpfast.GDP(0.4), dpfast.GDP) == (Fraction(16, 100),)
+
+
+def test_rows_of_a_person_cost_the_square_of_their_number():
+    found = unspent(dpfast.GDP(1.0), Rows(3, Charge("a row", dpfast.GDP(0.2))))
+    assert found.mu == pytest.approx((1.0 - 9 * 0.04) ** 0.5)
+
+
+def test_a_formula_needs_one_response_and_levels_lie_inside():
+    table = {"x": [1.0, 2.0], "y": [1.0, 2.0], "z": [0.0, 1.0]}
+    for formula in ("x", "~ x", "y + z ~ x"):
+        with pytest.raises(dpfast.InvalidInput):
+            dpfast.fit(formula, table, privacy=1.0)
+    for taus in ([0.5, 1.0], [0.0, 0.5], [0.5, 0.5]):
+        with pytest.raises(dpfast.InvalidInput, match="strictly between 0 and 1"):
+            dpfast.fit_quantiles(np.ones((9, 1)), np.ones(9), taus, privacy=1.0)

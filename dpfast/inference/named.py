@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.shown.digits import printable
 
 __all__ = ["Named", "named"]
 
-#: Rows that are shown with their names: NumPy shows so many of them whole.
-MOST_SHOWN = 30
+Names = tuple[str, ...] | None
 
 
 class Named(np.ndarray[Any, np.dtype[np.float64]]):
@@ -40,8 +37,8 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
     (['intercept', 'age'], (2,))
     """
 
-    _names: tuple[str, ...] | None
-    _columns: list[str] | None = None
+    _names: Names
+    _columns: Names = None
 
     def __array_finalize__(self, source: Any) -> None:
         self._names = None  # of slices, copies and transposes: rows may be others
@@ -55,10 +52,8 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         return self.view(np.ndarray)[key]
 
     def _place(self, key: Any) -> Any:
-        if isinstance(key, list):
-            return [self._place(one) for one in key]
         if not isinstance(key, str):
-            return key
+            return [self._place(one) for one in key] if isinstance(key, list) else key
         assert self._names is not None
         if key not in self._names:
             raise InvalidInput(
@@ -76,14 +71,31 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         return self.view(np.ndarray).__reduce__()
 
     def round(self, decimals: Any = 0, out: Any = None) -> Any:
-        """The same numbers with fewer decimals, and the same names."""
-        found = self.view(np.ndarray).round(decimals, out)
-        if out is not None or self._names is None:
-            return found
-        return named(found, self._names, self._columns)
+        """The same numbers with fewer decimals, and the same names.
+
+        Parameters
+        ----------
+        decimals : int
+        out : ndarray, optional
+            Where to write them.
+
+        Returns
+        -------
+        Named
+        """
+        return named(self.view(np.ndarray).round(decimals, out), self._names, self._columns)
 
     def to_pandas(self) -> Any:
         """A Series of pandas, or a DataFrame of what has more columns, with the names as index.
+
+        Returns
+        -------
+        pandas.Series or pandas.DataFrame
+
+        Raises
+        ------
+        ImportError
+            If pandas is missing.
 
         Examples
         --------
@@ -92,34 +104,20 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         >>> bool(fit.params.to_pandas()["x1"] == fit.params[1])
         True
         """
-        try:
-            from pandas import DataFrame, Series
-        except ImportError as error:
-            raise ImportError("a data frame needs pandas: pip install pandas.") from error
-        names, values = list(self._names or range(len(self))), self.view(np.ndarray)
-        if values.ndim == 1:
-            return Series(values, index=names)
-        return DataFrame(values, index=names, columns=self._columns)
+        from dpfast.inference.shown.arrays import in_pandas
 
-    def __str__(self) -> str:
-        return repr(self)
+        return in_pandas(self.view(np.ndarray), self._names, self._columns)
 
     def __repr__(self) -> str:
-        values = self.view(np.ndarray)
-        if self._names is None or not 0 < len(values) <= MOST_SHOWN:
-            return repr(values)
-        rows = [[f"{value:.6g}" for value in row] for row in values.reshape(len(values), -1)]
-        wide = max(len(text) for row in rows for text in row)
-        names = list(map(printable, self._names))
-        room = max(map(len, names))
-        return "\n".join(
-            f"{name:{room}}" + "".join(f"  {text:>{wide}}" for text in row)
-            for name, row in zip(names, rows, strict=True)
-        )
+        from dpfast.inference.shown.arrays import lines
+
+        return lines(self.view(np.ndarray), self._names)
+
+    __str__ = __repr__
 
 
-def named(values: Any, names: tuple[str, ...], columns: Iterable[str] | None = None) -> Named:
+def named(values: Any, names: Names, columns: Names = None) -> Named:
     """The same numbers, in the same memory, with names for their rows, and headings for pandas."""
     found = np.asarray(values, dtype=np.float64).view(Named)
-    found._names, found._columns = names, None if columns is None else list(columns)
+    found._names, found._columns = names, columns
     return found

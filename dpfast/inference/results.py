@@ -483,11 +483,10 @@ class Fit(Shown, AfterFit):
         self, t: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """First and second derivative of :meth:`_response`."""
+        mean = self._response(t)
         if self._binary_response:
-            p = self._response(t)
-            return p * (1.0 - p), p * (1.0 - p) * (1.0 - 2.0 * p)
+            return mean * (1.0 - mean), mean * (1.0 - mean) * (1.0 - 2.0 * mean)
         if self._largest_mean is not None:
-            mean = self._response(t)
             slope = np.where(mean < self._largest_mean, mean, 0.0)
             return slope, slope
         spread = 1.0 if self.coding is None else self.coding.response_units()[1]
@@ -513,16 +512,13 @@ class Fit(Shown, AfterFit):
             "privacy": self.privacy.to_dict(),
         }
         if units := self.released_units():
-            table["released_units"] = {
-                name: {"centre": centre, "unit": unit} for name, (centre, unit) in units
-            }
+            table["released_units"] = {name: {"centre": c, "unit": u} for name, (c, u) in units}
         if self._covariance is not None:
             table["bse"] = self.bse.tolist()
             table["cov_params"] = self.cov_params().tolist()
         return table
 
     def __repr__(self) -> str:
-        terms = ", ".join(
-            f"{name}={value:.4g}" for name, value in zip(self.names, self.params, strict=True)
-        )
+        pairs = zip(self.names, self.params, strict=True)
+        terms = ", ".join(f"{name}={value:.4g}" for name, value in pairs)
         return f"<Fit {terms}; {self.privacy.headline}>"
