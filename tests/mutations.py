@@ -29,20 +29,30 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _COMMANDS = "command_line commands hostile_commands paid_results every_option"
 _QUANTILES = (
+    "tests/test_mistakes.py",
     "tests/integration/test_fit_quantiles.py", "tests/bought/test_search.py",
     "tests/bought/test_columns.py", "tests/models/test_quantile.py",
 )  # fmt: skip
 
 #: Whose code is changed, and which tests are run.
 RELATED: dict[str, tuple[str, ...]] = {
-    "dpfast/inference": ("tests/inference", "tests/integration/test_saved.py"),
+    "dpfast/inference": (
+        "tests/test_mistakes.py",
+        "tests/inference",
+        "tests/integration/test_saved.py",
+        "tests/study/test_study.py",
+    ),
     "dpfast/data/formula.py": (
+        "tests/test_mistakes.py",
         "tests/data/test_formula.py",
         "tests/integration/test_front_door.py",
     ),
     "dpfast/estimators": ("tests/estimators",),
-    "dpfast/cli": tuple(f"tests/packaging/test_{name}.py" for name in _COMMANDS.split()),
-    "dpfast/effects": ("tests/effects", "tests/tables/test_two_stage.py"),
+    "dpfast/cli": (
+        "tests/test_mistakes.py",
+        *(f"tests/packaging/test_{name}.py" for name in _COMMANDS.split()),
+    ),
+    "dpfast/effects": ("tests/test_mistakes.py", "tests/effects", "tests/tables/test_two_stage.py"),
     "dpfast/quantiles.py": _QUANTILES,
     "dpfast/regression/quantiles": _QUANTILES,
 }
