@@ -118,7 +118,7 @@ def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
         )
     used = {name: None for product in products for factor in product for name in _names(factor)}
     terms = _of_full_rank(products, intercept, schema)
-    response = schema.coding([(left,)], _names(left), None, False)
+    response = schema.coding(((left,),), _names(left), None, False)
     return schema.coding(terms, list(used), None, intercept), response
 
 
