@@ -31,20 +31,20 @@ help:
 	@echo "make reproducible   the same wheel twice, byte by byte"
 	@echo "make clean     remove what was built"
 
-# The environment; the stamps say which extras are installed and follow the compiled sources.
+# The environment; the stamps say which groups are installed.  Only the first compiles.
 $(VENV)/.built: $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit("dpfast needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c '$(BUILD_REQUIRES)')
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[test]'
+	$(BIN)/python -m pip install --quiet 'pip>=25.1' $$($(PYTHON) -c '$(BUILD_REQUIRES)')
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable . --group test
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --group bench
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[lint]'
+	$(BIN)/python -m pip install --quiet --group lint
 	@touch $@
 
 demo: $(VENV)/.built
@@ -93,7 +93,7 @@ mutants: $(VENV)/.built
 	$(BIN)/python -m tests.privacy.mutants
 
 $(VENV)/.docs: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
 docs: $(VENV)/.docs

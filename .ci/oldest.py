@@ -1,4 +1,4 @@
-"""Prints the oldest versions pyproject.toml declares: oldest.py build-system, or oldest.py EXTRA.
+"""Prints the oldest versions pyproject.toml declares: oldest.py build-system, or oldest.py GROUP.
 
 Each is also the version that is tried; those of other people's requirements are pip's choice, but
 for the few below, whose newest versions the oldest of ours were not written for.
@@ -21,7 +21,7 @@ def pins(what: str) -> list[str]:
         declared = table["build-system"]["requires"]
     else:
         project = table["project"]
-        declared = [*project["dependencies"], *project["optional-dependencies"][what], *HELD_BACK]
+        declared = [*project["dependencies"], *table["dependency-groups"][what], *HELD_BACK]
     return [requirement.replace(">=", "==") for requirement in declared]
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost 8 ms
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 #: Where each public name lives.  The imports at the end say the same to type checkers; a test holds
 #: the two against each other and against docs/api.md.

@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tests.loops import each
+from tests.sources import tree as tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dpfast"
@@ -51,11 +52,6 @@ def name_of(path: Path) -> str:
 def room_of(module: str) -> str:
     """First name below `dpfast`; "" for the package itself."""
     return [*module.split("."), ""][1]
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 @cache

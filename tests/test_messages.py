@@ -16,6 +16,7 @@ import dpfast
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.models import LeastSquares, resolve_loss
 from dpfast.models.names import DECLARED, LOSSES
+from tests import sources
 from tests.flat import flat
 from tests.privacy.test_refused_first import CALLS
 
@@ -28,7 +29,7 @@ FOREIGN = {"lengths"}
 
 def raised(path: Path) -> Iterator[tuple[int, str]]:
     """The fixed text of every message that is raised, with its line."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(sources.tree(path)):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             parts = [part for argument in node.exc.args for part in ast.walk(argument)]
             texts = [part.value for part in parts if isinstance(part, ast.Constant)]
@@ -66,10 +67,7 @@ def public_arguments() -> set[str]:
     modules = [dpfast, *(import_module(f"dpfast.{m}") for m in dpfast._ROOMS - {"estimators"})]
     things = [getattr(module, name) for module in modules for name in dir(module) if name[0] != "_"]
     # importing the estimators would import scikit-learn
-    estimators = [
-        ast.parse(path.read_text(encoding="utf-8"))
-        for path in (PACKAGE / "estimators").glob("*.py")
-    ]
+    estimators = [sources.tree(path) for path in (PACKAGE / "estimators").glob("*.py")]
     theirs = {
         node.arg for tree in estimators for node in ast.walk(tree) if isinstance(node, ast.arg)
     }

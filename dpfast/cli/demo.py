@@ -132,15 +132,23 @@ def ledger_text(private: Any) -> str:
 
 
 def _plot(private: Any, nonprivate: Any) -> str:
+    """Slopes, each on a scale of its own: on one of them only the largest would show."""
     from dpfast.plots import coefficient_plot
 
     try:
-        figure = coefficient_plot(
-            {"private": private, "not private (could not be published)": nonprivate},
-            title="Wage equation, US Census 2000",
-        )
+        from matplotlib.figure import Figure
     except ImportError:
         return "plot: Matplotlib is not installed; `pip install 'dpfast[plot]'` adds it"
+    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+    figure.suptitle("Wage equation, US Census 2000")
+    fits = {"private": private, "not private (could not be published)": nonprivate}
+    panels = figure.subplots(len(NAMES))
+    for name, panel in zip(NAMES, panels, strict=True):
+        coefficient_plot(fits, names=[name], ax=panel)
+        if panel is not panels[-1]:
+            panel.set_xlabel("")
+        if panel is not panels[0]:
+            panel.get_legend().remove()
     with any_folder(os.curdir) as folder, replacing(folder, PLOT_FILE) as file:
         figure.savefig(file, format="png", dpi=150)
     return f"plot: {PLOT_FILE}"

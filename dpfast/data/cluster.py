@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.bought.units import Released
 from dpfast.data.cells import number_cells
+from dpfast.data.coding import Coding
 from dpfast.data.columns import cell_numbers, is_number_type, refused_type
 from dpfast.data.files.kept import can_be_near
+from dpfast.data.formula import codings_of_table
 from dpfast.data.parts import Block, rows_in, slots_kept
 from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, additions, fold
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-__all__ = ["ClusterRecords", "dask_records"]
+__all__ = ["ClusterRecords", "coded_frame", "dask_records"]
 
 CONTIGUOUS: Any = ("C", "A")
 
@@ -531,6 +534,46 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
     )  # fmt: skip
     matrix._chunks = (tuple(int(size) for size in lengths[0]), (width,))
     return ClusterRecords((_without_empty_chunks(matrix),), tuple(covariates))
+
+
+def coded_frame(formula: str, table: Any) -> tuple[Coding, tuple[str, ...], Any, Any]:
+    """What a formula means for a Dask data frame: names of terms, their values and the response.
+
+    Types are those that the data frame declares; terms are evaluated where its partitions are.
+    """
+    if not hasattr(table, "map_partitions") or not hasattr(table, "dtypes"):
+        raise InvalidInput(f"a formula reads a data frame of Dask; received {described(table)}.")
+    _refuse_workers_without_dpfast()
+    unlisted = [name for name, kind in table.dtypes.items() if _is_unlisted(kind)]
+    empty = table._meta.astype(dict.fromkeys(unlisted, object))
+    codings = codings_of_table(formula, empty)
+    kinds = {name: kind for coding in codings for name, kind in coding.columns.items()}
+    for name in (plain := [name for name, kind in kinds.items() if isinstance(kind, Released)]):
+        _check_dtype(table.dtypes[name], f"column {name!r}")
+    from dask import dataframe
+
+    read, names = table[list(kinds)], codings[0].design(empty).names
+    lengths = tuple(map(int, read.map_partitions(len).compute()))
+
+    def terms(coding: Coding, *width: int) -> Any:
+        meta = np.empty((0, *width))
+        found = dataframe.map_partitions(_terms, read, coding, plain, len(width), meta=meta)
+        found._chunks = (lengths, *[(size,) for size in width])
+        return found
+
+    return codings[0], names, terms(codings[0], len(names)), terms(codings[1])
+
+
+def _is_unlisted(kind: Any) -> bool:
+    """Whether a type of levels does not say which."""
+    return "__UNKNOWN_CATEGORIES__" in getattr(kind, "categories", ())
+
+
+def _terms(part: Any, coding: Coding, plain: list[str], wide: int) -> NDArray[np.float64]:
+    """Terms of one partition, on a worker; what its columns hold is read whatever it is."""
+    table = {name: cell_numbers(part[name], name) if name in plain else part[name] for name in part}
+    found = coding.design(table).X
+    return found if wide else found[:, 0]
 
 
 def _matrix(*tables: Any, covariates: list[str], response: str | None) -> NDArray[np.float64]:

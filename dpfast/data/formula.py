@@ -25,7 +25,7 @@ from dpfast.data.schema import Categorical, Schema
 from dpfast.errors import InvalidInput, described
 
 __all__ = [
-    "coding_from_formula", "coding_of_table", "columns_of_formula", "design_from_formula"
+    "coding_from_formula", "codings_of_table", "columns_of_formula", "design_from_formula"
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -87,8 +87,8 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
     return schema.coding(terms, list(used), response, intercept)
 
 
-def coding_of_table(formula: str, table: Any) -> tuple[Coding, Array]:
-    """What a formula means for a table of which nothing is declared, and its left side's values.
+def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
+    """What both sides of a formula mean for a table of which nothing is declared: right, and left.
 
     Terms are evaluated record by record, in the columns' own units, and nothing bounds them: where
     each lies is bought by a fit.  Levels are public facts: those that ``C(name, levels=[...])``
@@ -118,7 +118,7 @@ def coding_of_table(formula: str, table: Any) -> tuple[Coding, Array]:
         )
     used = {name: None for product in products for factor in product for name in _names(factor)}
     terms = _of_full_rank(products, intercept, schema)
-    response = left.encode(table, schema)[0][:, 0]  # type: ignore[arg-type]
+    response = schema.coding(((left,),), _names(left), None, False)
     return schema.coding(terms, list(used), None, intercept), response
 
 

@@ -517,8 +517,8 @@ class Schema:
 
         Numbers get a rounded range a quarter wider than the sample's; 0 and 1, true and false, yes
         and no become binary.  Labels that several rows share become levels, with ``other`` for the
-        rest; a column without such labels (free text, identifiers) is left out, and so is one that
-        has no values or is of a type that cannot be declared.
+        rest, if that is of several rows, too; a column without two levels (free text, identifiers)
+        is left out, and so is one that has no values or is of a type that cannot be declared.
 
         Parameters
         ----------

@@ -12,9 +12,9 @@ from scipy.special import chdtrc, chdtri
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.shown.digits import printable, short_number
-from dpfast.inference.shown.table import Summary, Table
-from dpfast.inference.summary import headings, row_of
+from dpfast.inference.shown.digits import short_number
+from dpfast.inference.shown.table import Summary
+from dpfast.inference.summary import cells_of, headings, shown
 
 __all__ = ["TwoStage"]
 
@@ -174,18 +174,11 @@ class TwoStage(NamedTuple):
         if freedom:
             p = float(chdtrc(freedom, statistic))
             facts.append(("Hansen's J", f"{statistic:.3g} on {freedom}, p = {p:.3g}"))
-        columns = (self.params, self.bse, self.zvalues, self.pvalues, *self.conf_int(level).T)
-        return Summary(
-            Table(
-                "dpfast: private two-stage least squares",
-                tuple([(heading, printable(said)) for heading, said in facts]),
-                headings(level),
-                tuple(map(printable, self.names)),
-                tuple([row_of(*map(float, row)) for row in zip(*columns, strict=True)]),
-                notes=tuple(map(printable, str(self.privacy).splitlines())),
-                warnings=tuple(map(printable, self.warnings)),
-            )
-        )
+        rows = zip(self.names, cells_of(self, level), strict=True)
+        return shown(
+            "dpfast: private two-stage least squares", facts, headings(level), rows, self.privacy,
+            self.warnings,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.shown.table import Summary, Table
-from dpfast.inference.summary import headings, row_of
+from dpfast.inference.shown.table import Summary
+from dpfast.inference.summary import headings, row_of, shown
 
 __all__ = ["TreatmentEffect"]
 
@@ -114,21 +114,12 @@ class TreatmentEffect(NamedTuple):
         low, high = self.conf_int(level)
         below, within, above = self.overlap
         overlap = f"propensities too small {below:.1%}, fine {within:.1%}, too large {above:.1%}"
-        return Summary(
-            Table(
-                "dpfast: private treatment effect",
-                (
-                    ("Method", self.method),
-                    ("Records", str(self.n_records)),
-                    ("Overlap", overlap),
-                ),
-                headings(level, "effect"),
-                ("treatment",),
-                (row_of(self.estimate, self.bse, self.zvalue, self.pvalue, low, high),),
-                notes=tuple(str(self.privacy).splitlines()),
-                warnings=self.warnings,
-            )
-        )
+        facts = (("Method", self.method), ("Records", str(self.n_records)), ("Overlap", overlap))
+        row = row_of(self.estimate, self.bse, self.zvalue, self.pvalue, low, high)
+        return shown(
+            "dpfast: private treatment effect", facts, headings(level, "effect"),
+            [("treatment", row)], self.privacy, self.warnings,
+        )  # fmt: skip
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()

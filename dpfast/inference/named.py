@@ -10,12 +10,14 @@ from dpfast.errors import InvalidInput, described
 
 __all__ = ["Named", "named"]
 
+Names = tuple[str, ...] | None
+
 
 class Named(np.ndarray[Any, np.dtype[np.float64]]):
     """An array whose rows (of a covariance, columns too) have the names of coefficients.
 
-    In everything else it is an array of NumPy: positions, slices and masks mean what they do there,
-    and whatever is computed from it is an array without names.
+    It is shown with them.  In everything else it is an array of NumPy: positions, slices and masks
+    mean what they do there, and whatever is computed from it, but rounded, is without names.
 
     Privacy
     -------
@@ -31,9 +33,12 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
     (True, (2,))
     >>> fit.bse[["age", "intercept"]].shape, "age" in fit.params
     ((2,), True)
+    >>> repr(fit.params).split()[::2], fit.conf_int().to_pandas().loc["age"].shape
+    (['intercept', 'age'], (2,))
     """
 
-    _names: tuple[str, ...] | None
+    _names: Names
+    _columns: Names = None
 
     def __array_finalize__(self, source: Any) -> None:
         self._names = None  # of slices, copies and transposes: rows may be others
@@ -47,10 +52,8 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         return self.view(np.ndarray)[key]
 
     def _place(self, key: Any) -> Any:
-        if isinstance(key, list):
-            return [self._place(one) for one in key]
         if not isinstance(key, str):
-            return key
+            return [self._place(one) for one in key] if isinstance(key, list) else key
         assert self._names is not None
         if key not in self._names:
             raise InvalidInput(
@@ -67,12 +70,54 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
     def __reduce__(self) -> Any:
         return self.view(np.ndarray).__reduce__()
 
+    def round(self, decimals: Any = 0, out: Any = None) -> Any:
+        """The same numbers with fewer decimals, and the same names.
+
+        Parameters
+        ----------
+        decimals : int
+        out : ndarray, optional
+            Where to write them.
+
+        Returns
+        -------
+        Named
+        """
+        return named(self.view(np.ndarray).round(decimals, out), self._names, self._columns)
+
+    def to_pandas(self) -> Any:
+        """A Series of pandas, or a DataFrame of what has more columns, with the names as index.
+
+        Returns
+        -------
+        pandas.Series or pandas.DataFrame
+
+        Raises
+        ------
+        ImportError
+            If pandas is missing.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+        >>> bool(fit.params.to_pandas()["x1"] == fit.params[1])
+        True
+        """
+        from dpfast.inference.shown.arrays import in_pandas
+
+        return in_pandas(self.view(np.ndarray), self._names, self._columns)
+
     def __repr__(self) -> str:
-        return repr(self.view(np.ndarray))
+        from dpfast.inference.shown.arrays import lines
+
+        return lines(self.view(np.ndarray), self._names)
+
+    __str__ = __repr__
 
 
-def named(values: Any, names: tuple[str, ...]) -> Named:
-    """The same numbers, in the same memory, with names for their rows."""
+def named(values: Any, names: Names, columns: Names = None) -> Named:
+    """The same numbers, in the same memory, with names for their rows, and headings for pandas."""
     found = np.asarray(values, dtype=np.float64).view(Named)
-    found._names = names
+    found._names, found._columns = names, columns
     return found

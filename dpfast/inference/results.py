@@ -233,7 +233,7 @@ class Fit(Shown, AfterFit):
                 "dpfast.fit(..., inference=True), its default, buys one wherever loss and weights "
                 "have a Hessian."
             )
-        return named(self._covariance.matrix, self.names)
+        return named(self._covariance.matrix, self.names, self.names)
 
     @property
     def bse(self) -> Named:
@@ -311,7 +311,7 @@ class Fit(Shown, AfterFit):
             if self._free_scale:
                 factor = np.exp(half[-1] / self.params[-1])
                 interval[-1] = self.params[-1] / factor, self.params[-1] * factor
-        return named(interval, self.names)
+        return named(interval, self.names, ("low", "high"))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -504,16 +504,13 @@ class Fit(Shown, AfterFit):
             "privacy": self.privacy.to_dict(),
         }
         if units := self.released_units():
-            table["released_units"] = {
-                name: {"centre": centre, "unit": unit} for name, (centre, unit) in units
-            }
+            table["released_units"] = {name: {"centre": c, "unit": u} for name, (c, u) in units}
         if self._covariance is not None:
             table["bse"] = self.bse.tolist()
             table["cov_params"] = self.cov_params().tolist()
         return table
 
     def __repr__(self) -> str:
-        terms = ", ".join(
-            f"{name}={value:.4g}" for name, value in zip(self.names, self.params, strict=True)
-        )
+        pairs = zip(self.names, self.params, strict=True)
+        terms = ", ".join(f"{name}={value:.4g}" for name, value in pairs)
         return f"<Fit {terms}; {self.privacy.headline}>"

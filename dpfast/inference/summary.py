@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import InvalidInput
@@ -10,10 +11,11 @@ from dpfast.inference.shown.digits import by_error, printable, short_number, spa
 from dpfast.inference.shown.table import Summary, Table
 
 if TYPE_CHECKING:
+    from dpfast.inference.guarantees import Guarantee
     from dpfast.inference.results import Fit
     from dpfast.inference.rows import Coded
 
-__all__ = ["headings", "row_of", "summary_of"]
+__all__ = ["cells_of", "headings", "row_of", "shown", "summary_of"]
 
 #: Degrees of freedom from which on a t distribution is shown as a normal.
 FEW = 1000.0
@@ -32,18 +34,44 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     remark = ""
     if fit._covariance is None:
         remark = "No standard errors: see below." if fit._missing else UNBOUGHT
+    title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
+    return shown(
+        title, facts, columns, zip(fit.names, cells, strict=True), fit.privacy, fit.warnings, remark
+    )
+
+
+def shown(
+    title: str,
+    facts: Iterable[tuple[str, str]],
+    columns: tuple[str, ...],
+    rows: Iterable[tuple[str, tuple[str, ...]]],
+    privacy: Guarantee,
+    warnings: Iterable[str] = (),
+    remark: str = "",
+) -> Summary:
+    """A table of what was released: rows by name, what they cost, and all of it on lines."""
+    labels, cells = list[str](), list[tuple[str, ...]]()
+    for label, row in rows:
+        labels.append(printable(label))
+        cells.append(row)
     return Summary(
         Table(
-            "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)",
+            title,
             tuple([(heading, printable(said)) for heading, said in facts]),
             columns,
-            tuple(map(printable, fit.names)),
-            cells,
+            tuple(labels),
+            tuple(cells),
             remark,
-            tuple(map(printable, str(fit.privacy).splitlines())),
-            tuple(map(printable, fit.warnings)),
+            tuple(map(printable, str(privacy).splitlines())),
+            tuple(map(printable, warnings)),
         )
     )
+
+
+def cells_of(fit: Any, level: float) -> tuple[tuple[str, ...], ...]:
+    """A row of cells for each coefficient of whatever has estimates, errors and intervals."""
+    columns = (fit.params, fit.bse, fit.zvalues, fit.pvalues, *fit.conf_int(level).T)
+    return tuple([row_of(*map(float, row)) for row in zip(*columns, strict=True)])
 
 
 def headings(level: float, estimate: str = "coef", known: Any = None) -> tuple[str, ...]:
@@ -74,10 +102,7 @@ def row_of(
 def _numbers(fit: Fit, level: float) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     if fit._covariance is None:
         return ("coef",), tuple([(short_number(value),) for value in fit.params])
-    ends = fit.conf_int(level)
-    columns = (fit.params, fit.bse, fit.zvalues, fit.pvalues, *ends.T)
-    rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
-    return headings(level, known=fit.degrees_of_freedom), rows
+    return headings(level, known=fit.degrees_of_freedom), cells_of(fit, level)
 
 
 def _degrees(fit: Fit) -> str:

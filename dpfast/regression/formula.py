@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dpfast.arguments import understood
-from dpfast.data.columns import column
-from dpfast.data.formula import coding_from_formula, coding_of_table, columns_of_formula
+from dpfast.data.beside.given import DASK
+from dpfast.data.columns import column, library
+from dpfast.data.formula import coding_from_formula, codings_of_table, columns_of_formula
 from dpfast.data.records import Records
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
@@ -51,7 +52,8 @@ def fit_formula(
         Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
         the columns as scaled by the schema, the response too, and categorical ones for indicators
         of their declared levels by the full-rank rule of formulaic and patsy.
-    data : pandas or polars DataFrame, Arrow table, mapping of names to arrays, path or Source
+    data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
+        Without a schema a Dask data frame stays where it is.
         The path of a Parquet file or folder is read block by block, by terms that are its columns.
         :func:`dpfast.records` of a table has persons, weights and offsets, which may be names of
         its columns, declared or not.
@@ -145,13 +147,18 @@ def _raw(
     formula: str, source: Source, loss: str | Loss | Objective, options: dict[str, Any]
 ) -> Fit:
     """A fit to terms of columns as they come, whose units are bought."""
-    with rows_unseen(source.each):
-        coding, y = coding_of_table(formula, source.covariates)
-        design = coding.design(source.covariates)
+    table = source.covariates
+    if library(table) in DASK:
+        from dpfast.data.cluster import coded_frame
+
+        coding, names, X, y = coded_frame(formula, table)
+    else:
+        with rows_unseen(source.each):
+            coding, response = codings_of_table(formula, table)
+            design = coding.design(table)
+            names, X, y = design.names, design.X, response.covariates(table)[:, 0]
     loss = _with_intercept(loss, coding.fit_intercept, options)
-    found = fit(
-        source.but(covariates=design.X, response=y, names=design.names), None, loss, **options
-    )
+    found = fit(source.but(covariates=X, response=y, names=names), None, loss, **options)
     for told in {id(each): each for each in (found, found.coded)}.values():
         told._new_rows = FormulaRows(coding, told._new_rows)
     return found

@@ -12,9 +12,8 @@ from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.inference.shown.digits import printable
-from dpfast.inference.shown.table import Summary, Table
-from dpfast.inference.summary import headings, row_of
+from dpfast.inference.shown.table import Summary
+from dpfast.inference.summary import cells_of, headings, shown
 from dpfast.tables.results import TOO_SMALL
 
 __all__ = ["SubgroupFits"]
@@ -183,15 +182,14 @@ class SubgroupFits(NamedTuple):
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
         """
-        level, labels, cells = coverage(level, alpha), [], []
-        for j, name in enumerate(self.names):
-            for own, one in zip(self.levels, self.fits, strict=True):
-                labels.append(printable(f"{own}: {name}"))
-                if one is None:
-                    cells.append((TOO_SMALL, *[""] * 5))
-                    continue
-                numbers = (one.params, one.bse, one.zvalues, one.pvalues, *one.conf_int(level).T)
-                cells.append(row_of(*[float(some[j]) for some in numbers]))
+        level = coverage(level, alpha)
+        each = [None if one is None else cells_of(one, level) for one in self.fits]
+        hidden = (TOO_SMALL, *[""] * 5)
+        rows = [
+            (f"{own}: {name}", hidden if cells is None else cells[j])
+            for j, name in enumerate(self.names)
+            for own, cells in zip(self.levels, each, strict=True)
+        ]
         counts = ", ".join(
             f"{own} {count:.0f}" if count >= self.least else f"{own} {TOO_SMALL}"
             for own, count in zip(self.levels, self.counts, strict=True)
@@ -208,17 +206,10 @@ class SubgroupFits(NamedTuple):
             for own, one in zip(self.levels, self.fits, strict=True)
             for said in (() if one is None else one.warnings)
         }
-        return Summary(
-            Table(
-                "dpfast: private fits by level",
-                tuple([(heading, printable(said)) for heading, said in facts]),
-                headings(level),
-                tuple(labels),
-                tuple(cells),
-                notes=tuple(map(printable, str(self.privacy).splitlines())),
-                warnings=tuple(map(printable, sorted(warned))),
-            )
-        )
+        return shown(
+            "dpfast: private fits by level", facts, headings(level), rows, self.privacy,
+            sorted(warned),
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""

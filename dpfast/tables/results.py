@@ -14,7 +14,8 @@ from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.digits import by_error, printable, short_number
-from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.shown.table import Summary
+from dpfast.inference.summary import shown
 
 __all__ = ["SEEN", "CellTable", "QuantileTable"]
 
@@ -389,17 +390,11 @@ def _shown(
     ]
     hidden = int(np.count_nonzero(~table.told))
     told = f"Fewer than {math.ceil(table.least)} records are too few to say more of."
-    return Summary(
-        Table(
-            f"dpfast: private {printable(what)}",
-            tuple([(heading, printable(said)) for heading, said in facts]),
-            headings,
-            tuple(labels),
-            tuple(cells),
-            told if hidden else "",
-            tuple(map(printable, str(table.privacy).splitlines())),
-        )
-    )
+    rows = zip(labels, cells, strict=True)
+    return shown(
+        f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy,
+        remark=told if hidden else "",
+    )  # fmt: skip
 
 
 def _groupings(table: CellTable | QuantileTable) -> Iterator[tuple[str, tuple[Any, ...]]]:

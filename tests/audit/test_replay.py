@@ -15,6 +15,7 @@ from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Huber, LogCosh, Mallows, Objective
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(20, 2))
@@ -43,7 +44,7 @@ def ask(data, budget=(1.0, 1.0), **options):
 # ---- honest calls --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_fit_passes(kind):
     report = replay(fit, *PAIRS[kind], budget=1.0).raise_on_leak()
     assert report.passed and report.leaks == ()
@@ -378,7 +379,7 @@ def test_neighbours_differ_in_the_record_asked_for(binary):
         assert type(neighbours(X, y, kind)) is type(pair)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "neighbour", "message"),
     [
         ((X, Y), (X, Y), "differ in 0"),
@@ -452,7 +453,7 @@ def test_equal_objects_are_equal(make):
     assert first_difference(make(), make()) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         (1, 1.0), (0.0, -0.0), (1.0, np.nextafter(1.0, 2.0)), ("a", "b"), ([1], [1, 1]), ({1}, {2}),

@@ -19,6 +19,7 @@ from dpfast.curator import StepBudget
 from dpfast.curator.door import nonprivate_contributions
 from dpfast.kernels import records as kernels
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
+from tests.loops import each
 
 LOSSES = (Huber(), LogCosh(), PseudoHuber(), Logistic())
 WEIGHTS = (Bounded(1.7), Mallows(1.7), Clip(1.7))
@@ -127,7 +128,7 @@ def test_sound_on_random_pairs(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", kernels._available_isas())
-@pytest.mark.parametrize("name", OBJECTIVES)
+@each("name", OBJECTIVES)
 def test_sound_on_1e5_random_pairs_with_every_instruction_set(name, isa):
     assert max(attack(OBJECTIVES[name], 100_000, 50, seed=2, isa=isa).values()) <= 1.0
 

@@ -8,6 +8,7 @@ import pytest
 
 from dpfast.bayesopt import RBF, Matern52, Matern72, Polynomial2
 from dpfast.errors import InvalidInput
+from tests.loops import each
 from tests.twins import acquisition as reference
 
 LENGTHS = np.array([0.5, 1.0, 2.5])
@@ -133,7 +134,7 @@ def test_duplicates_are_exactly_alike(covariance):
         assert K[0, 0] == covariance.output_scale**2
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "words"),
     [
         (lambda: RBF(0.0), "length_scales"),

@@ -11,7 +11,8 @@ from bench.figures import runner
 pytest.importorskip("matplotlib")
 
 
-@pytest.mark.parametrize("name", [pytest.param("figure-3", marks=pytest.mark.slow), "figure-4"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["figure-3", "figure-4"])
 def test_experiments_with_known_gradients_run(tmp_path, name):
     code = runner.main(["--paper", "4", name, "--quick", "--jobs", "1", "--out", str(tmp_path)])
     assert code == 0

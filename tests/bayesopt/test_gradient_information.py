@@ -10,6 +10,7 @@ import pytest
 from dpfast.bayesopt import RBF, GradientInformation, Matern52, Matern72, Polynomial2
 from dpfast.bayesopt.surrogate.designs import hashed_normals, starting_design
 from dpfast.errors import InvalidInput
+from tests.loops import each
 
 COVARIANCES = [
     RBF(0.8, 1.2),
@@ -181,7 +182,7 @@ def test_starting_designs_are_public_constants():
     assert np.linalg.matrix_rank(design[:4] - theta) == 4
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "words"),
     [
         (lambda: GradientInformation(RBF(), -1.0, BOX3), "noise_variance"),

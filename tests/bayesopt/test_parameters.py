@@ -12,6 +12,7 @@ import dpfast
 from dpfast.bayesopt import Categorical, Integer, Real, SearchSettings, Tuner
 from dpfast.bayesopt.space import Space
 from dpfast.errors import InvalidInput
+from tests.loops import each
 
 N = 2000
 NOISE = np.random.default_rng(0).normal(0.0, 0.2, size=N)
@@ -156,7 +157,7 @@ def test_a_search_of_typed_parameters_survives_kill_and_refuses_other_types(tmp_
     assert resumed.lost_steps == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "words"),
     [
         (lambda: Integer(3, 3), "below"),

@@ -25,6 +25,7 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.weights import signal_projection
 from dpfast.bayesopt.updates import History
 from dpfast.errors import BudgetExceeded, InvalidInput
+from tests.loops import each
 from tests.twins.searches import settled
 
 N, D = 400, 4
@@ -188,7 +189,7 @@ def test_shapes_raise_before_anything_is_spent():
     assert search.steps_paid == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"clip": 0.0}, {"clip": np.nan}, {"steps": 0}, {"steps": 2.5}, {"batch": 0},

@@ -21,6 +21,7 @@ from dpfast.privacy.bought.sensitivity import (
     distances,
     query_mu,
 )
+from tests.loops import each
 from tests.twins import keys as twin
 
 HOSTILE = [-np.inf, -1e308, -1.0, -5e-324, -0.0, 0.0, 5e-324, 0.5, 1.0, 1e308, np.inf, np.nan]
@@ -142,9 +143,9 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("column", [0, 1, 2])
+@each("name", QUESTIONS)
+@each("value", [np.nan, np.inf, -np.inf])
+@each("column", [0, 1, 2])
 def test_a_missing_entry_of_any_column_takes_the_record_out(value, column, name):
     """As if the record were not there; but a mean is still one over n."""
     row = np.array([0.5, 0.5, 3.0])

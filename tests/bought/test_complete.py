@@ -14,6 +14,7 @@ from dpfast.privacy.bought.sensitivity import complete_weight
 from dpfast.regression.locations import Search
 from dpfast.regression.standardise import complete_remarks
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(0)
 N = 6000
@@ -73,13 +74,13 @@ def said(result):
     return tuple(int(part.replace(",", "")) for part in found[0].groups()) if found else None
 
 
-@pytest.mark.parametrize("name", BUY)
+@each("name", BUY)
 def test_nothing_is_said_where_all_records_count(name):
     function, y = BUY[name]
     assert said(function(X, y)) is None
 
 
-@pytest.mark.parametrize("name", BUY)
+@each("name", BUY)
 def test_a_column_without_numbers_is_said(name):
     """As a column of text in a CSV file is: the whole budget was paid for noise, without a word."""
     function, y = BUY[name]
@@ -90,7 +91,7 @@ def test_a_column_without_numbers_is_said(name):
     assert found <= 0.2 * records
 
 
-@pytest.mark.parametrize("name", [name for name in BUY if name != "mean alone"])
+@each("name", [name for name in BUY if name != "mean alone"])
 def test_so_is_about_how_many_are_left(name):
     function, y = BUY[name]
     part = X.copy()

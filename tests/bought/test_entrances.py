@@ -131,6 +131,7 @@ def test_one_bound_of_two_is_refused():
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("written", ["--formula", "--covariates"])
+@pytest.mark.one_in(2)
 def test_the_command_line_reads_a_raw_file(folder, capsys, loss, written):
     if written == "--formula":
         pytest.importorskip("formulaic")

@@ -14,6 +14,7 @@ from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
 from dpfast.regression.purchase import units_share
 from tests.flat import flat
+from tests.loops import each
 
 N = 20_000
 RNG = np.random.default_rng(11)
@@ -70,7 +71,7 @@ def test_the_page_and_the_calls_have_the_same_rows():
     assert list(TABLE) == list(CALLS)
 
 
-@pytest.mark.parametrize("given", CALLS)
+@each("given", CALLS)
 def test_what_is_given_decides_what_is_bought(given):
     """Of columns (and the response) the receipts tell, of the scale the model or a coefficient."""
     ledger = dpfast.Ledger(2.0)
@@ -96,6 +97,7 @@ def test_what_is_given_decides_what_is_bought(given):
 
 
 @pytest.mark.parametrize("given", [given for given in CALLS if "least-squares" not in given])
+@pytest.mark.one_in(2)
 def test_what_is_given_decides_what_is_bought_of_persons_alike(given):
     """But for the scale, which cannot be a coefficient: that was proved of single rows."""
     options = CALLS[given] | {"group": np.arange(N) // 2, "each": "person"}
@@ -114,6 +116,7 @@ def test_what_is_given_decides_what_is_bought_of_persons_alike(given):
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, dpfast.Poisson(4.0)], ids=str)
+@pytest.mark.one_in(2)
 def test_with_nothing_declared_every_loss_buys_of_persons_what_it_does_of_rows(loss):
     outcomes = []
     for options in ({}, {"group": np.arange(N) // 2, "each": "person"}):

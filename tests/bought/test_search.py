@@ -14,6 +14,7 @@ from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.privacy.bought.sensitivity import complete_weight
 from dpfast.regression.locations import COUNTS, Search, _mass_below, _threshold, value_of
 from tests.flat import flat
+from tests.loops import each
 
 COLUMNS = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -81,7 +82,7 @@ def test_a_column_is_the_same_however_it_is_coded():
     assert (np.abs(centres - X.mean(axis=0)) < 0.15 * X.std(axis=0)).all()
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, -1.0, 37.0, 1e9, -0.03, 3.7, 1e-9, 2.0**-300])
+@each("value", [0.0, 1.0, -1.0, 37.0, 1e9, -0.03, 3.7, 1e-9, 2.0**-300])
 def test_a_tie_is_found_where_it_is_and_has_no_spread(value):
     """To a part in 1e9, and exactly where its bits are few."""
     n = 20_000

@@ -10,6 +10,7 @@ from dpfast.curator.joint import Layout, make_plan
 from dpfast.data import Records
 from dpfast.models import Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
 from dpfast.privacy.sensitivity import joint_mu
+from tests.loops import each
 from tests.twins import records as reference
 
 THETA = np.array([0.1, -0.2, 0.3])
@@ -87,11 +88,9 @@ def test_a_plan_is_shared_by_those_who_agree_on_every_public_number_and_by_nobod
     assert all(plan != first for plan in others)
 
 
-@pytest.mark.parametrize("loss", [Huber(), LogCosh(), PseudoHuber(), Logistic()], ids=repr)
-@pytest.mark.parametrize("majorize", [False, True])
-@pytest.mark.parametrize(
-    "budget", [StepBudget(1.0), StepBudget(1.0, 0.7), StepBudget(0.8, 0.5, 0.3)]
-)
+@each("loss", [Huber(), LogCosh(), PseudoHuber(), Logistic()], ids=repr)
+@each("majorize", [False, True])
+@each("budget", [StepBudget(1.0), StepBudget(1.0, 0.7), StepBudget(0.8, 0.5, 0.3)])
 def test_joint_release_is_charged_its_joint_cost(loss, majorize, budget):
     keeper = curator(loss=loss)
     answer = keeper.joint(THETA, budget._replace(majorize=majorize))

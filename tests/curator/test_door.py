@@ -18,6 +18,7 @@ from dpfast.curator.door import Choice, Release, observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Objective
+from tests.loops import each
 
 N = 40
 RNG = np.random.default_rng(5)
@@ -144,8 +145,8 @@ def handed_out(way: str, noise: dpfast.SeededNoise) -> Any:
     return [door.hand_out_best(noise, question, receipt, iter(trials), (1, 30))]
 
 
-@pytest.mark.parametrize("watched", [False, True])
-@pytest.mark.parametrize("way", ["one", "together", "count", "scaled", "choice", "best"])
+@each("watched", [False, True])
+@each("way", ["one", "together", "count", "scaled", "choice", "best"])
 def test_what_is_kept_for_an_exception_is_what_was_handed_out(way, watched):
     """Each answer once, as it left, with its noise; nothing where nobody keeps anything."""
     for seed in range(5):

@@ -17,6 +17,7 @@ from dpfast.data import Records, as_records
 from dpfast.errors import RecordsUnavailable
 from dpfast.models import LogCosh, Mallows, Objective
 from tests.flat import flat
+from tests.loops import each
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -135,7 +136,7 @@ def test_sampled_gradients():
     assert found.params.tobytes() == twin.params.tobytes()
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "y", "message"),
     [
         (lambda x: x[x[:, 0] > 0], lambda y: y, r"X\.compute_chunk_sizes\(\)"),
@@ -394,4 +395,54 @@ def test_gradients_of_ones_own_are_refused_before_the_charge():
     )  # fmt: skip
     with pytest.raises(dpfast.InvalidInput, match="never leave"):
         dpfast.minimize(*arrays(), objective, privacy=dpfast.ZCDP(0.5), ledger=ledger)
+    assert not ledger.entries
+
+
+FORMULA = "log(z) ~ a + I(a**2) + C(g, levels=['u', 'v'])"
+
+
+def labelled():
+    """The table of these tests with a positive column and labels, some of them undeclared."""
+    labels = RNG.choice(["u", "v", "w"], N)
+    return FRAME.assign(z=np.exp(FRAME["y"] / 4.0), g=labels, w=RNG.uniform(size=N))
+
+
+def test_a_formula_is_evaluated_where_the_partitions_are(monkeypatch):
+    """Bit by bit the fit of the same table in memory, of which no column is gathered."""
+    pytest.importorskip("formulaic")
+    table = labelled()
+    parts = dd.from_pandas(table, npartitions=3)
+    noise = dict(privacy=3.0, noise=dpfast.SeededNoise(0))  # noqa: C408
+    expected = dpfast.fit(FORMULA, table, "least-squares", **noise)
+    monkeypatch.setattr(dd.Series, "__array__", None)  # np.asarray of a column
+    noise["noise"] = dpfast.SeededNoise(0)
+    found = dpfast.fit(FORMULA, parts, "least-squares", **noise)
+    assert found.names == expected.names and found.n_records == N
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-9)
+    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-9)
+    rows = {"a": [0.5, 1.0], "g": ["u", "v"]}
+    np.testing.assert_allclose(found.predict(rows), expected.predict(rows), rtol=1e-9)
+
+
+def test_a_formula_takes_columns_beside_it_and_parts_of_objects():
+    pytest.importorskip("formulaic")
+    table = dd.from_pandas(labelled(), npartitions=2)
+    weighed = dpfast.records(table, sample_weight="w", largest_weight=1.0)
+    assert dpfast.fit("y ~ a", weighed, "log-cosh", privacy=1.0).n_records == N
+    odd = table.map_partitions(lambda part: part.assign(a=part.a.astype(object)), meta=table._meta)
+    assert dpfast.fit("y ~ a", odd, "log-cosh", privacy=1.0).names == ("intercept", "a")
+    known = table.assign(g=table.g.astype("category").cat.as_known())
+    assert dpfast.fit("y ~ g", known, "log-cosh", privacy=1.0).names[1:] == ("g[v]", "g[w]")
+
+
+@pytest.mark.parametrize("kind", ["str", "object", "category"])
+def test_what_a_formula_cannot_read_of_partitions_is_refused_for_free(kind):
+    pytest.importorskip("formulaic")
+    table = dd.from_pandas(labelled(), npartitions=2).astype({"g": kind})
+    ledger = dpfast.Ledger(1.0)
+    for formula in ("y ~ g", "g ~ a", "y ~ C(g)", "y ~ absent"):
+        with pytest.raises(dpfast.InvalidInput):
+            dpfast.fit(formula, table, privacy=1.0, ledger=ledger)
+    with pytest.raises(dpfast.InvalidInput, match="data frame of Dask"):
+        dpfast.fit("y ~ a", table[["a"]].to_dask_array(lengths=True), privacy=1.0, ledger=ledger)
     assert not ledger.entries

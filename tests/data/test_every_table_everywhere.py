@@ -340,6 +340,7 @@ def a_cell_of_stored_records(name, kind, tmp_path):
 
 @each("kind", FRAMES)
 @pytest.mark.parametrize("name", [name for name in TABLES if name in CALLS])
+@pytest.mark.one_in(2)
 def test_a_cell_of_a_named_table(name, kind):
     make, cells = FRAMES[kind]
     both = [make(cells(changed)) for changed in (False, True)]
@@ -400,7 +401,7 @@ def test_a_table_of_one_column_is_that_column(name, argument, kind):
 HALF = "a\ud800"
 
 
-@pytest.mark.parametrize(("name", "given"), [
+@each(("name", "given"), [
     (name, given) for name in MATRICES for given in ("frame", "names", "schema")
     if given != "names" or "names" in parameters_of(CALLS[name][0])
 ])  # fmt: skip
@@ -422,6 +423,7 @@ def test_a_name_that_is_no_text_is_refused_for_free(name, given):
     "estimator",
     ["DPHuberRegressor", "DPQuantileRegressor", "DPPoissonRegressor", "DPLinearRegression"],
 )
+@pytest.mark.one_in(2)
 def test_a_cell_of_an_estimators_table(estimator, kind):
     estimators = pytest.importorskip("dpfast.estimators")
     make, cells = FRAMES[kind]

@@ -16,6 +16,7 @@ from dpfast.data.formula import design_from_formula
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
 from tests.flat import flat
+from tests.loops import each
 
 SCHEMA = Schema(
     {
@@ -89,7 +90,7 @@ C(g)/C(h) - 1 | k + g:h | a + k:a + g:h:a
 FORMULAS = [formula.strip() for formula in FORMULAS.replace("\n", "|").split("|")][1:-1]
 
 
-@pytest.mark.parametrize("formula", FORMULAS)
+@each("formula", FORMULAS)
 def test_the_columns_are_those_of_statsmodels(formula):
     """The same columns as patsy, which makes the design matrices of statsmodels: full rank."""
     patsy = pytest.importorskip("patsy")
@@ -132,7 +133,7 @@ def test_there_are_enough_formulas_with_dropped_columns():
     assert {"C(g) - 1", "C(g):a", "C(g):C(h)"} <= set(FORMULAS)
 
 
-@pytest.mark.parametrize(
+@each(
     "term",
     ["a", "I(a*b)", "I(a - b)", "I(a/(2 + b))", "I((a - b)**3)", "I(b**2)", "I(-b)", "exp(b)",
      "sqrt(a)", "abs(b)", "log(0.5 + a)", "a:b", "a + a:C(g)", "z:b", "I(2*a + 1)"],
@@ -152,7 +153,7 @@ def test_bounds_hold_and_are_approached(term):
     assert (reach > (0.3 if term in ("I(a/(2 + b))", "I(a - b)") else 0.45)).all()
 
 
-@pytest.mark.parametrize(
+@each(
     "formula",
     ["y ~ center(a)", "y ~ scale(a)", "y ~ bs(a)", "y ~ a.mean()", "y ~ I(a - a.mean())",
      "y ~ I(a - np.mean(a))", "y ~ np.sort(a)", "y ~ a[0]", "y ~ I([1])", "y ~ C(a)",

@@ -16,7 +16,9 @@ from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records, streams
 from dpfast.data.reduction import FAN_IN, additions, fold, tree_sum
 from dpfast.models import LogCosh, Mallows, Objective
+from tests import sources
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(5)
 N = 1000
@@ -79,7 +81,7 @@ def test_parts_are_added_in_groups_of_groups(count):
     assert tree_sum(iter(parts)) == level[0]
 
 
-@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 200, 256, 257, 1000])
+@each("count", [1, 2, 15, 16, 17, 200, 256, 257, 1000])
 def test_no_part_passes_through_more_additions_than_announced(count):
     class Part:
         def __init__(self, depth):
@@ -109,7 +111,7 @@ def test_only_total_adds_what_blocks_contribute():
     for path in Path(dpfast.__file__).parent.joinpath("curator").glob("*.py"):
         called = {
             node.func.attr
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(sources.tree(path))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         }
         assert "blocks" not in called or path.name in accounted, path.name

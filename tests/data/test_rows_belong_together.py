@@ -8,6 +8,7 @@ import pytest
 import dpfast
 from dpfast import baselines
 from tests.flat import flat
+from tests.loops import each
 
 pandas = pytest.importorskip("pandas")
 
@@ -52,8 +53,8 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("other", OTHER)
+@each("name", CALLS)
+@each("other", OTHER)
 def test_rows_that_do_not_belong_together_are_refused_before_the_charge(name, other):
     kind = dpfast.PureDP if name == "certify" else dpfast.GDP
     ledger = dpfast.Ledger(kind(5.0))

@@ -14,6 +14,7 @@ import dpfast
 from dpfast.data.files import read_table
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
+from tests.loops import each
 
 SCHEMA = Schema(
     {
@@ -50,7 +51,7 @@ def arrow_table(table):
     return pytest.importorskip("pyarrow").table(table)
 
 
-@pytest.mark.parametrize("kind", [as_is, pandas_table, polars_table, arrow_table])
+@each("kind", [as_is, pandas_table, polars_table, arrow_table])
 def test_a_table_is_encoded_by_what_was_declared(kind):
     design = SCHEMA.encode(kind(TABLE), response="sick")
     assert design.names == ("wage", "age", "state[NY]", "state[else]", "size[2]", "size[3]")
@@ -76,7 +77,7 @@ TEXT, NUMBERS, FLOATS = ["1", "3", "1", "x"], [1, 3, 1, 7], [1.0, 3.0, 1.0, math
 POINTS = ["1.0", "3.0", "1.0", ""]
 
 
-@pytest.mark.parametrize(
+@each(
     ("levels", "cells"),
     [*product([(1, 2, 3), ("1", "2", "3")], [TEXT, NUMBERS, FLOATS]), ((1, 2, 3), POINTS)],
 )
@@ -134,7 +135,7 @@ def test_a_record_is_encoded_the_same_whatever_the_others_are(values):
         np.testing.assert_array_equal(alone.X[0], whole[i])
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "named"),
     [
         (lambda: Numeric(1, 1), "below"),

@@ -14,6 +14,7 @@ from dpfast.curator.effects import Aim
 from dpfast.effects import nuisances, treatment, treatment_effect
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from tests.flat import flat
+from tests.loops import each
 
 QUIET = dpfast.SeededNoise
 
@@ -96,7 +97,7 @@ def test_missing_records_are_left_out_of_the_mean_and_of_the_interval():
     assert sum(half.overlap) == pytest.approx(0.5, abs=0.03)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"method": "ipw"}, {"method": None}, {"overlap": 0.0}, {"overlap": 0.5}, {"overlap": "a"},

@@ -31,6 +31,7 @@ from dpfast.estimators import (
 from dpfast.estimators.regressors import PrivateRegressor
 from dpfast.front.request import charge_shared
 from tests.estimators.attacks import attained
+from tests.loops import each
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(600, 2))
@@ -181,7 +182,7 @@ def test_a_ledger_that_cannot_pay_for_gaussian_noise_refuses():
 # ---- refused before the charge -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "folds", "error"),
     [
         ({"loss": "no such loss"}, 5, InvalidInput),

@@ -26,6 +26,7 @@ from sklearn.utils import all_estimators
 
 from dpfast.audit import replay
 from dpfast.estimators import DPHuberRegressor, DPLogisticRegression
+from tests.loops import each
 
 RNG = np.random.default_rng(0)
 N, CHANGED = 120, 7
@@ -179,6 +180,7 @@ TURNS = [
 
 
 @pytest.mark.parametrize(("name", "change"), TURNS)
+@pytest.mark.one_in(2)
 def test_what_only_hands_records_on_is_paid_for(name, change):
     assert leaks(name, change) == ()
 
@@ -207,7 +209,7 @@ def test_what_refuses_a_value_says_that_it_is_there(name):
     assert leaks(name, "far away") == ()
 
 
-@pytest.mark.parametrize("name", sorted(UNPAID | OF_LABELS | OF_FINITE))
+@each("name", sorted(UNPAID | OF_LABELS | OF_FINITE))
 def test_what_is_not_private_is_named_where_people_look(name):
     section = PAGE.read_text(encoding="utf-8").partition("## Inside scikit-learn")[2]
     assert f"`{name}`" in section.partition("\n## ")[0]

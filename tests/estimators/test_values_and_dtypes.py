@@ -22,6 +22,7 @@ from dpfast.estimators import (
     cross_validate,
 )
 from tests.estimators.declared import ESTIMATORS, declared
+from tests.loops import each
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(50, 2))
@@ -37,7 +38,7 @@ LIST_WITH_TEXT = X.tolist()
 LIST_WITH_TEXT[3][1] = SECRET
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@each("kind", ESTIMATORS)
 @pytest.mark.parametrize("target", [Y, Y.astype(np.float32)])
 def test_a_signalling_nan_does_not_warn(kind, target):
     """Warnings are errors here; the record contributes zero like one with any other NaN."""
@@ -68,8 +69,8 @@ def assert_unquoted(call):
     return True
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize(
+@each("kind", ESTIMATORS)
+@each(
     ("features", "target"),
     [
         (X + 4711j, Y),
@@ -86,8 +87,8 @@ def test_refusals_quote_no_value(kind, features, target):
     assert not book.entries
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize(
+@each("kind", ESTIMATORS)
+@each(
     ("features", "target"),
     [
         (WITH_TEXT, Y),
@@ -138,7 +139,7 @@ def test_labels_of_another_kind_than_the_classes_are_refused(labels, classes):
     assert not book.entries
 
 
-@pytest.mark.parametrize(
+@each(
     "container",
     ["Series", "object", "Categorical", "string", "Int64", "polars", "Enum", "Arrow", "dictionary"],
 )
@@ -228,8 +229,8 @@ def test_losses_of_labels_of_another_kind_are_refused():
 # ---- no cell changes how another is read ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("container", [list, tuple, lambda cells: np.array(cells, dtype=object)])
-@pytest.mark.parametrize("cell", ["x", None, 2.5, 10**400, (1, 2), Awkward(), "a" * 10**6])
+@each("container", [list, tuple, lambda cells: np.array(cells, dtype=object)])
+@each("cell", ["x", None, 2.5, 10**400, (1, 2), Awkward(), "a" * 10**6])
 def test_one_label_changes_no_other(container, cell):
     found = encoded(container([cell, 0, 1, 0, 1]), 0, 1)
     np.testing.assert_array_equal(found, [np.nan, 0.0, 1.0, 0.0, 1.0])
@@ -253,8 +254,8 @@ def test_classes_of_two_types_stay_what_they_are():
     assert {type(label) for label in model.predict(X)} == {str, int}
 
 
-@pytest.mark.parametrize("cells", [["no", "yes"], [0, 1], [1, 2], [-1, 1], ["no", 1], [None] * 2])
-@pytest.mark.parametrize("container", ["list", "tuple", "object", "pandas object", "category"])
+@each("cells", [["no", "yes"], [0, 1], [1, 2], [-1, 1], ["no", 1], [None] * 2])
+@each("container", ["list", "tuple", "object", "pandas object", "category"])
 def test_what_cells_hold_refuses_no_fit(cells, container):
     """Numbers in a column of objects or categories are refused as text in it is, for its type."""
     labels = [cells[int(y)] for y in Y]
@@ -292,8 +293,8 @@ def test_missing_entries_do_not_change_the_kind_of_arrows_columns(kind):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("container", [list, tuple])
-@pytest.mark.parametrize("cell", [SECRET, None, [1], "a" * 10**6, Awkward()])
+@each("container", [list, tuple])
+@each("cell", [SECRET, None, [1], "a" * 10**6, Awkward()])
 def test_rows_and_responses_are_read_cell_by_cell(kind, container, cell):
     rows, target = X.tolist(), Y.tolist()
     rows[3][1], target[0] = cell, cell
@@ -322,8 +323,8 @@ def test_a_ledger_that_is_none_is_refused():
         cross_validate(DPHuberRegressor(scale=1.0, score_privacy=1.0, ledger="x"), X, Y, folds=3)
 
 
-@pytest.mark.parametrize("metric", ["squared_error", "absolute_error", "zero_one", "log_loss"])
-@pytest.mark.parametrize("cell", [None, "x", [1], Awkward()])
+@each("metric", ["squared_error", "absolute_error", "zero_one", "log_loss"])
+@each("cell", [None, "x", [1], Awkward()])
 def test_one_validation_label_changes_no_other_loss(metric, cell):
     from sklearn.linear_model import LogisticRegression
 

@@ -8,6 +8,7 @@ import pytest
 import dpfast
 from dpfast.inference.contrasts import by_name
 from tests.flat import flat
+from tests.loops import each
 
 NAMES = ("intercept", "educ", "exper", "exper2", "sex[T.M]", "educ:exper", "net - tax", "net")
 
@@ -48,7 +49,7 @@ def weights(named):
     return row
 
 
-@pytest.mark.parametrize("text", WRITTEN)
+@each("text", WRITTEN)
 def test_what_is_written_is_a_row_of_weights(text):
     for asked in (text, WRITTEN[text]):
         rows, value = by_name(asked, NAMES)
@@ -92,7 +93,7 @@ def test_weights_by_position_are_left_alone():
         assert rows is given and value == 2.0
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         "", "wage", "educ exper", "educ -", "educ * exper", "education", "educ + + exper", "2",

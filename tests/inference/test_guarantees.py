@@ -18,6 +18,7 @@ from dpfast.inference import Guarantee
 from dpfast.inference.composition import Charge, Prepaid, Rows, Sum, lines, plain
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise, is_genuine
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, size=(400, 2))
@@ -275,8 +276,8 @@ class Heir(EntropyNoise):
         return np.ones(size, dtype=np.int64)
 
 
-@pytest.mark.parametrize("source", [Claims, Heir])
-@pytest.mark.parametrize("name", [name for name in CALLS if name != "dp_sgd"])
+@each("source", [Claims, Heir])
+@each("name", [name for name in CALLS if name != "dp_sgd"])
 def test_no_source_but_the_librarys_own_carries_a_guarantee(name, source):
     call, budgets = CALLS[name]
     if name in ("minimize, exponential", "random_search"):
@@ -317,8 +318,8 @@ class Duck:
         return "patient 4711"
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("noise", [Duck(), EntropyNoise, 0, "entropy", np.random.default_rng(0)])
+@each("name", CALLS)
+@each("noise", [Duck(), EntropyNoise, 0, "entropy", np.random.default_rng(0)])
 def test_what_is_no_source_is_refused_before_the_charge(name, noise):
     call, budgets = CALLS[name]
     budget = budgets[0]

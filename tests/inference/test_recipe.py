@@ -8,6 +8,7 @@ import pytest
 import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.regression.decisions import recipe_of
+from tests.loops import each
 
 ARGUMENTS = {
     "n": 1000, "n_covariates": 4, "mu": 1.0, "fit_intercept": True, "loss": "log-cosh",
@@ -24,7 +25,7 @@ def test_equal_arguments_share_a_recipe():
     assert recipe() is recipe()
 
 
-@pytest.mark.parametrize(
+@each(
     "changed",
     [
         {"n": 20, "method": "auto"}, {"n_covariates": 3}, {"mu": 1.5}, {"fit_intercept": False},

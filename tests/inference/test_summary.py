@@ -19,6 +19,7 @@ from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
 from dpfast.inference.summary import row_of
 from tests.flat import flat
+from tests.loops import each
 
 HOSTILE = (
     "a_b", "x|y", "a&b", "<script>alert(1)</script>", "50%", "$x$", "#1", "{brace}", "back\\slash",
@@ -35,6 +36,11 @@ def fit_of(names, units=1.0, **settings):
     y = units * (X @ np.linspace(-1.0, 1.0, len(names)) + rng.normal(size=4000))
     settings = {"privacy": 2.0, "scale": units, "noise": dpfast.SeededNoise(0)} | settings
     return flat(dpfast.fit)(X, y, "log-cosh", names=list(names), **settings)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fit_of(["age", "educ"])
 
 
 # ---- four readers --------------------------------------------------------------------------------
@@ -78,12 +84,13 @@ MEANING = {
 }  # fmt: skip
 
 
-def read_latex(summary):
+def read_latex(told):
     """What TeX would set: commands by their meaning; any other special sign is a mistake."""
-    body = re.search(r"\\hline\n(.*)\\end\{tabular\}", summary.as_latex(), re.S)[1]
+    told = told if type(told) is str else told.as_latex()
+    body = re.search(r"\\toprule\n(.*)\\end\{tabular\}", told, re.S)[1]
     rows = []
     for line in body.split("\n"):
-        if line.strip() in ("", r"\hline"):
+        if line.strip() in ("", r"\midrule", r"\bottomrule"):
             continue
         assert line.endswith(r" \\")
         cells = re.split(r"(?<!\\)&", line.removesuffix(r"\\"))
@@ -142,6 +149,7 @@ READERS = {"text": read_text, "html": read_html, "latex": read_latex, "markdown"
 
 @pytest.mark.parametrize("form", READERS)
 @pytest.mark.parametrize("units", [1.0, 1e-9, 1e5, 1e12])
+@pytest.mark.one_in(2)
 def test_every_form_has_the_same_names_and_numbers(form, units):
     fit = fit_of(HOSTILE, units)
     summary = fit.summary()
@@ -228,7 +236,7 @@ def test_an_effect_has_the_same_forms():
     assert abs(float(rows[0][1][1]) - found.estimate) <= 0.00501 * found.bse
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "error", "shown"),
     [
         (31234.5678, 1200.0, "31235"),
@@ -258,3 +266,55 @@ def test_numbers_keep_to_their_column():
     for value, error in zip(values.tolist(), errors.tolist(), strict=True):
         for text in [*by_error([value, error], error), short_number(value)]:
             assert len(text) <= 10
+
+
+# ---- for a paper ---------------------------------------------------------------------------------
+
+
+def test_latex_has_what_a_paper_asks_for(fit):
+    told = fit.summary().as_latex(caption="Wages & more_", label="tab:wages", notes=False)
+    assert r"\caption{Wages \& more\_}" in told and "\\label{tab:wages}\n" in told
+    assert told.count("rule\n") == 3 and "Privacy" not in told and "minipage" not in told
+    assert r"\usepackage{booktabs}" in told and "Privacy" in fit.summary().as_latex()
+    assert fit.summary().to_latex(notes=False) == fit.summary().as_latex(notes=False)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2, 3])
+def test_latex_keeps_to_its_digits(fit, digits):
+    """Each number is the nearest with so many decimals to the one that is printed."""
+    printed = read_latex(fit.summary().as_latex(notes=False))
+    shown = read_latex(fit.summary().as_latex(digits=digits, notes=False))
+    assert len(shown) == len(printed) == 4
+    for before, after in zip(printed[1:], shown[1:], strict=True):
+        for number, rounded in zip(before[1:], after[1:], strict=True):
+            assert len(rounded.partition(".")[2]) == min(digits, len(number.partition(".")[2]))
+            if "<" not in number:
+                assert abs(float(rounded) - float(number)) <= 0.5 * 10.0**-digits + 1e-12
+
+
+def test_standard_errors_stand_beneath(fit):
+    rows = read_latex(fit.summary().as_latex(beneath=True))
+    assert rows[0] == ["", "coef"] and [row[0] for row in rows[1::2]] == list(fit.names)
+    cells = fit.summary().table.cells
+    assert [row[1] for row in rows[1::2]] == [cell[0] for cell in cells]
+    assert rows[2::2] == [["", f"({cell[1]})"] for cell in cells]
+    other = fit_of(["age", "sex"])
+    rows = read_latex(dpfast.compare(fit, other).as_latex(beneath=True))
+    places = {row[0]: k for k, row in enumerate(rows)}
+    only = rows[places["educ"]], rows[places["educ"] + 1]
+    assert only[0][2] == only[1][2] == "" and only[1][1].startswith("(")
+    assert rows[places["Records"]][1] == str(fit.n_records)  # has no error, and no row for one
+    assert places["Privacy paid"] == places["Records"] + 1
+
+
+def test_estimates_without_errors_have_none_beneath():
+    bare = fit_of(["age", "educ"], inference=False).summary()
+    assert bare.as_latex(beneath=True) == bare.as_latex()
+
+
+@pytest.mark.parametrize(
+    "asked", [{"label": "a b"}, {"label": "}"}, {"digits": -1}, {"digits": 1.5}, {"beneath": "no"}]
+)
+def test_what_latex_would_not_take_is_refused(fit, asked):
+    with pytest.raises(dpfast.InvalidInput, match=next(iter(asked))):
+        fit.summary().as_latex(**asked)

@@ -11,6 +11,7 @@ import dpfast
 from dpfast.models import resolve_loss
 from dpfast.models.names import LOSSES
 from tests.flat import flat
+from tests.loops import each
 
 WEIGHTS = (
     dpfast.Mallows(1.5),
@@ -55,7 +56,8 @@ def expected(loss, weights, method, inference):
     return None
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
+@pytest.mark.one_in(3)
 def test_every_combination_works_or_is_refused_by_name(name):
     loss = resolve_loss(name)
     X, y = hostile(loss.binary_response)
@@ -82,7 +84,7 @@ def test_every_combination_works_or_is_refused_by_name(name):
     assert n_refused >= 6
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 def test_adaptive_steps_need_a_public_self_concordance(name):
     """Finite with Schweppe's and bounded rows only, and for self-concordant losses only."""
     loss = resolve_loss(name)
@@ -109,6 +111,7 @@ def test_adaptive_steps_need_a_public_self_concordance(name):
 
 
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.one_in(3)
 def test_no_penalty_makes_a_fit_diverge(name):
     """A mean of scores of norm at most B balances ``ridge * theta``: nothing longer than B/ridge.
 

@@ -108,6 +108,7 @@ def test_bad_counts_are_clipped_in_silence(recwarn):
      (2.0, 30.0, (1.5, -1.0)), (200.0, 2000.0, (0.5, -0.3)), (0.5, 8.0, ())],
 )  # fmt: skip
 @pytest.mark.parametrize("method", ["auto", "newton"])
+@pytest.mark.one_in(2)
 def test_fits_arrive_or_warn(mean, cap, slopes, method):
     """Far starts, wide caps, steep slopes: errors of 4 fits within 6 standard errors of the exact.
 

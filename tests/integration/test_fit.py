@@ -12,6 +12,7 @@ from scipy import stats
 import dpfast
 from dpfast.errors import InferenceUnavailable
 from tests.flat import flat
+from tests.loops import each
 
 LOSSES = ["huber", "log-cosh", "pseudo-huber", "logistic"]
 
@@ -135,7 +136,7 @@ def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
         dpfast.fit(object(), object(), "logistic", privacy=bad)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"scale": None, "standardize": False}, "needs scale"),

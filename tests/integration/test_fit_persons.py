@@ -14,6 +14,7 @@ from dpfast.errors import InvalidInput
 from dpfast.models import Bounded, Logistic, Objective
 from dpfast.optimize.budgets import divided
 from tests.flat import flat
+from tests.loops import each
 
 N = 3_000
 
@@ -96,7 +97,7 @@ METHODS = ["newton", "gradient-descent", "double-noise", "adaptive-newton", "aut
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("loss", ["logistic", "huber", "log-cosh", "pseudo-huber", "poisson"])
+@each("loss", ["logistic", "huber", "log-cosh", "pseudo-huber", "poisson"])
 @pytest.mark.parametrize("mu", [0.2, 5.0])
 @pytest.mark.pairs
 def test_every_method_spends_its_total_and_no_more(method, loss, mu):
@@ -114,7 +115,7 @@ def test_every_method_spends_its_total_and_no_more(method, loss, mu):
         np.testing.assert_allclose(found.params, [-0.28, 0.9, -0.45], atol=0.4)
 
 
-@pytest.mark.parametrize("curvature", [None, "hessian", "majorizer"])
+@each("curvature", [None, "hessian", "majorizer"])
 @pytest.mark.parametrize("loss", ["logistic", "huber", "log-cosh", "pseudo-huber", "poisson"])
 def test_a_step_is_divided_by_what_it_costs_persons(loss, curvature):
     """With a meat beside the gradient some losses cost persons more than rows (claim C72)."""

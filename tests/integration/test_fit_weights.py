@@ -307,6 +307,7 @@ def test_a_record_without_a_weight_is_one_without_a_response(loss, bad):
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic", "least-squares"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.one_in(2)
 def test_a_record_without_an_offset_is_one_without_a_response(loss, bad):
     y = B if loss == "logistic" else Y
     scale = {"scale": 1.0} if loss == "log-cosh" else {}

@@ -11,6 +11,7 @@ import dpfast
 from dpfast.errors import InferenceUnavailable
 from dpfast.models import MallowsLinear, Objective, OstrovskiiBach, Schweppe, SmoothedHuber
 from tests.flat import flat
+from tests.loops import each
 
 LOSSES = ["huber", "log-cosh", "pseudo-huber"]
 FREE = dpfast.FreeScale(0.02, 100.0)
@@ -152,7 +153,7 @@ def test_hostile_records_change_nothing_but_their_own_contribution():
         assert np.abs(fit.params - clean.params).max() < 0.1
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "match"),
     [
         ({"loss": "logistic"}, "scale is not a parameter"),

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.data.formula import coding_of_table
+from dpfast.data.formula import codings_of_table
 from dpfast.errors import InvalidInput
+from tests.loops import each
 
 formulaic = pytest.importorskip("formulaic")
 pandas = pytest.importorskip("pandas")
@@ -33,7 +34,7 @@ TABLE = table()
 LISTED = f"C(region, levels={LEVELS!r})"
 
 
-@pytest.mark.parametrize(
+@each(
     "formula",
     [
         "wage ~ educ + exper", "log(wage) ~ educ + exper + I(exper**2)", "wage ~ educ*exper - 1",
@@ -43,7 +44,8 @@ LISTED = f"C(region, levels={LEVELS!r})"
 )  # fmt: skip
 def test_terms_are_those_of_formulaic(formula):
     """Names apart, the same columns, in the columns' own units, by the full-rank rule."""
-    coding, y = coding_of_table(formula, TABLE)
+    coding, left = codings_of_table(formula, TABLE)
+    y = left.covariates(TABLE)[:, 0]
     expected = formulaic.model_matrix(
         formula.replace("log(", "np.log(").replace("sqrt(", "np.sqrt("), TABLE, context={"np": np}
     )
@@ -100,14 +102,14 @@ def test_levels_are_public_and_never_read_from_the_values():
     for rows in (TABLE, other):
         with pytest.raises(InvalidInput, match="private fact"):
             dpfast.fit("wage ~ C(region)", rows, privacy=1.0)
-        assert coding_of_table(f"wage ~ {LISTED}", rows)[0].columns["region"].levels == tuple(
+        assert codings_of_table(f"wage ~ {LISTED}", rows)[0].columns["region"].levels == tuple(
             LEVELS
         )
-    design = coding_of_table(f"wage ~ {LISTED}", other)[0].design(other)
+    design = codings_of_table(f"wage ~ {LISTED}", other)[0].design(other)
     assert np.isnan(design.X[0]).all() and np.isfinite(design.X[1:]).all()
     # a level that nobody has is a column all the same
     wide = TABLE.assign(area=pandas.Categorical(TABLE.region, categories=[*LEVELS, "west"]))
-    names = coding_of_table("wage ~ area", wide)[0].design(wide).names
+    names = codings_of_table("wage ~ area", wide)[0].design(wide).names
     assert names == ("area[north]", "area[south]", "area[west]")
 
 
@@ -116,7 +118,8 @@ def test_values_decide_about_their_record_alone():
     bad = TABLE.copy()
     bad.loc[:4, "wage"] = [-1.0, 0.0, np.nan, np.inf, 1e308]
     bad.loc[5:7, "exper"] = [1e200, -np.inf, 0.0]
-    coding, y = coding_of_table("log(wage) ~ educ + I(exper**2) + I(educ/exper)", bad)
+    coding, left = codings_of_table("log(wage) ~ educ + I(exper**2) + I(educ/exper)", bad)
+    y = left.covariates(bad)[:, 0]
     design = coding.design(bad)
     assert np.isfinite(np.delete(design.X, [5, 6, 7], axis=0)).all()
     assert not np.isfinite(y[:4]).any() and np.isfinite(y[4:]).all()

@@ -7,6 +7,7 @@ from scipy.special import expit
 import dpfast
 from dpfast.datasets import load_census2000
 from dpfast.errors import NotConverged
+from tests.loops import each
 
 EVERYTHING = dpfast.Mallows(1e50)  # no record is down-weighted
 N = 400
@@ -102,7 +103,7 @@ def sandwich(A, psi, slope):
     return np.sqrt((P @ Q @ P).diagonal())
 
 
-@pytest.mark.parametrize("name", HUBER)
+@each("name", HUBER)
 def test_huber_agrees_with_statsmodels(name):
     sm = pytest.importorskip("statsmodels.api")
     (X, y), scale = HUBER[name][0](), HUBER[name][1]

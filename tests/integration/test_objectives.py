@@ -68,6 +68,7 @@ CASES = [(name, parts) for name, (_, several) in CALLS.items() for parts in seve
 
 
 @pytest.mark.parametrize(("name", "parts"), CASES, ids=str)
+@pytest.mark.one_in(2)
 def test_an_objective_stands_for_its_parts(name, parts):
     """Bit for bit, whether it is bound to the columns or to none."""
     call = CALLS[name][0]

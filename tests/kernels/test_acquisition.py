@@ -87,14 +87,14 @@ class Problem:
             np.testing.assert_allclose(kernel.mean_weights(), ones, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 @each("size", SIZES, ids=str)
 def test_agrees_with_the_twin(instruction_set, family, size):
     Problem(family, *size).check()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("noise_variance", [1e-3, 1e-6, 1e-9, 0.0])
+@each("noise_variance", [1e-3, 1e-6, 1e-9, 0.0])
 def test_agrees_with_the_twin_when_nearly_singular(family, noise_variance):
     Problem(family, 3, 40, 5, noise_variance, spread=0.7).check()
     Problem(family, 3, 40, 1, noise_variance, spread=0.7).check()
@@ -237,6 +237,7 @@ def scipys(kernel, start, problem, tolerance):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [(1, 3, 2), (5, 0, 6), (5, 50, 3), (8, 40, 9), (15, 60, 16)])
+@pytest.mark.one_in(3)
 def test_minimum_is_as_low_as_scipys(family, size):
     """From the same starts.  Both are local methods, so the mean over starts is compared."""
     d, _, b = size

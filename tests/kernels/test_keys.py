@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpfast.kernels import keys
+from tests.loops import each
 from tests.twins import keys as twin
 
 LARGEST = np.finfo(float).max
@@ -116,7 +117,7 @@ def test_moments_agree_with_the_twin(layout, half):
     assert np.abs(found[0]).max() > 0
 
 
-@pytest.mark.parametrize("value", HOSTILE)
+@each("value", HOSTILE)
 def test_an_incomplete_record_adds_nothing_and_a_complete_one_is_counted_once(value):
     for hostile_first in (True, False):
         X = np.array([[value, 2.0]]) if hostile_first else np.array([[2.0, value]])

@@ -368,7 +368,7 @@ def test_infinity_in_one_triangle_only_is_noticed():
     assert np.isnan(linalg.eigh(matrix)[0]).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "error", "words"),
     [
         (lambda: linalg.eigh(np.ones(3)), ValueError, "square matrix"),

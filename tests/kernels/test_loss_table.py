@@ -20,6 +20,7 @@ from dpfast.models.weighting import Weighting
 from dpfast.optimize.budgets import CURVATURE_RATIO
 from dpfast.privacy.sensitivity import COUPLINGS
 from tests.flat import flat
+from tests.loops import each
 from tests.twins import losses as twins, scale as scale_twins
 from tests.twins.losses import USER, loss_of
 
@@ -41,7 +42,7 @@ def test_every_row_has_a_class_and_every_class_a_row():
     assert len(set(records.LOSS_CODES.values())) == len(records.LOSS_CODES)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 def test_traits_are_those_of_the_class(name):
     loss = loss_of(LOSSES[name].code, 1.3, 0.7)
     X, theta = np.array([[1.0]]), np.array([0.5])
@@ -64,8 +65,8 @@ def test_traits_are_those_of_the_class(name):
             kernel(name, **free)
 
 
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("c", [1.345, 0.2])
+@each("name", LOSSES)
+@each("c", [1.345, 0.2])
 def test_the_steepest_slopes_are_those_of_the_class(name, c):
     """Found in the kernel: differences of losses are held to the bound, and far out on either
     side they are the step times the slope there.  Redescending losses: at most c."""
@@ -120,7 +121,7 @@ def of_every_class():
     return [*losses, dpfast.Poisson(2.0), custom, *weightings]
 
 
-@pytest.mark.parametrize("thing", of_every_class(), ids=lambda thing: type(thing).__name__)
+@each("thing", of_every_class(), ids=lambda thing: type(thing).__name__)
 def test_a_class_of_ones_own_is_refused_before_its_bounds_set_the_noise(thing):
     """The kernels would use the functions, and hold records to the bounds, of the class above."""
     kind = type(thing)

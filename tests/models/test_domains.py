@@ -15,6 +15,7 @@ from scipy.optimize import linprog
 from dpfast.errors import InvalidInput
 from dpfast.models import Ball, Box, Interval, LpBall, OneHot, Product
 from dpfast.models.quadratics import diagonal_bound
+from tests.loops import each
 
 SURVEY = [Interval(-1.0, 2.0), OneHot(3), OneHot(2, reference=True), Interval(0.0, 0.5)]
 DOMAINS = [
@@ -83,6 +84,7 @@ def test_support_is_the_supremum(domain):
 
 
 @each_domain
+@pytest.mark.one_in(2)
 def test_quadratic_bound_is_never_below_and_exact_where_it_says_so(domain):
     rng = np.random.default_rng(2)
     for _ in range(10):
@@ -133,6 +135,7 @@ HOSTILE = st.one_of(
 
 @given(arrays(np.float64, (3, 7), elements=HOSTILE))
 @each_domain
+@pytest.mark.one_in(3)
 def test_no_value_raises_warns_or_escapes(domain, rows):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -152,7 +155,7 @@ def test_categories():
     assert coded.tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         lambda: Ball(1.0, intercept=True),
@@ -173,6 +176,7 @@ def test_what_is_wrong_is_said(make):
 
 
 @each_domain
+@pytest.mark.one_in(2)
 def test_the_gauge_bounds_what_the_domain_does_not_see(domain):
     """R14: p'Mp <= gauge(p)^2 sup x'Mx, and no smaller t writes p as t times a mean of rows."""
     rng = np.random.default_rng(4)
@@ -215,6 +219,7 @@ SEEN = [
 
 
 @pytest.mark.parametrize("domain", SEEN, ids=repr)
+@pytest.mark.one_in(3)
 def test_the_inner_radius_is_seen_in_every_direction(domain):
     """R29: no direction is seen less, by descent from many starts; attained where it is simple."""
     domain, rng = domain.bind(7), np.random.default_rng(8)

@@ -14,6 +14,7 @@ from dpfast.nonconvex import KL
 from dpfast.optimize import Adaptive, NoisyDescent, Proximal, Spider
 from dpfast.regression.nonprivate import nonprivate_curator
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(1)
 N = 20_000
@@ -104,7 +105,7 @@ def test_the_method_follows_from_what_is_known():
     assert chosen(kl=KL(1.0, 3.0), method="proximal").startswith("Proximal")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"method": "spider"}, "needs kl"),
@@ -185,6 +186,7 @@ def test_a_per_record_objective_has_names_and_no_prediction():
 
 
 @pytest.mark.parametrize("tau", [4.0, 3.0, 2.0, 1.5])
+@pytest.mark.one_in(4)
 def test_kl_constants_are_found_on_public_data(tau):
     """``||w - 1||^tau / tau`` has kappa = tau/(tau - 1) and gamma = tau^(-1/kappa)."""
 

@@ -14,16 +14,15 @@ from dpfast.data import as_records
 from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.tail import Tail
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
+from tests.loops import each
 from tests.nonconvex.test_clipping import curator, own
 
 RNG = np.random.default_rng(8)
 LENGTHS = [0.0, 5e-324, 1e-160, 0.05, 0.1, 0.29999, 0.3, 0.3 + 1e-12, 0.7, 1.0, 5.0, 1e308, np.inf]
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
-@pytest.mark.parametrize(
-    ("low", "high"), [(0.3, 1.0), (0.3, 0.31), (0.3, 0.3 + 1e-9), (1e-12, 1.0), (1e-12, 2e-12)]
-)
+@each("vectorized", [False, True])
+@each(("low", "high"), [(0.3, 1.0), (0.3, 0.31), (0.3, 0.3 + 1e-9), (1e-12, 1.0), (1e-12, 2e-12)])
 def test_k8_a_remainder_moves_by_the_difference_of_the_clips_and_no_less(low, high, vectorized):
     """All pairs of records of lengths from 0 to infinity, in three directions; receipts, too."""
     rows = [np.array([s * length, 0.0]) for length in LENGTHS for s in (1.0, -1.0)]

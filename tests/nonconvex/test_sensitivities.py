@@ -26,6 +26,7 @@ from dpfast.privacy.nonconvex.sensitivity import (
     gradient_norm,
     mean_gradient,
 )
+from tests.loops import each
 
 LOSSES = tuple(names.LOSSES)
 RADIUS, SCALE, N = 1.5, 0.8, 4
@@ -73,7 +74,7 @@ def candidates(loss, seed=0):
     return found
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 @pytest.mark.parametrize("weights", [Mallows, Bounded])
 def test_k1_mean_gradient(loss, weights):
     objective = objective_for(loss, weights)
@@ -89,7 +90,7 @@ def test_k1_mean_gradient(loss, weights):
     assert found >= 0.99 * claimed
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 @pytest.mark.parametrize("weights", [Mallows, Schweppe])
 def test_k2_mean_change_of_gradients(loss, weights):
     if loss == "logistic" and weights is Schweppe:

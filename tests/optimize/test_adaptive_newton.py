@@ -81,6 +81,7 @@ def test_a_generous_budget_recovers_the_exact_fit_and_its_errors(loss, blocks):
 
 @LOSSES
 @BLOCKS
+@pytest.mark.one_in(2)
 def test_errors_are_those_announced(loss, blocks):
     """Distances from the exact fit in units of the announced privacy noise: 60 fits of 4.
 

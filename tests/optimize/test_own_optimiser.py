@@ -20,6 +20,7 @@ from dpfast.optimize.damping import Backtracking
 from dpfast.optimize.protocol import answers_only, public_copy
 from dpfast.privacy.ledger import Ledger
 from tests.flat import flat
+from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -102,7 +103,7 @@ def test_one_that_asks_for_more_than_the_total_is_refused_before_the_draw():
     assert [spend.mu for _, spend, _ in shared.entries] == [0.5]
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"run": lambda *_: None},
@@ -144,8 +145,8 @@ STEPWISE = [
 ]
 
 
-@pytest.mark.parametrize("optimiser", [*STEPWISE, Method])
-@pytest.mark.parametrize(
+@each("optimiser", [*STEPWISE, Method])
+@each(
     "setting",
     [
         {"steps": 0}, {"steps": 2.5}, {"steps": True}, {"steps": "x"}, {"schedule": "late"},
@@ -402,7 +403,7 @@ def test_an_own_plan_may_be_the_total_alone():
     assert 0.24 < math.fsum(mu**2 for _, mu in found.privacy.entries) <= 0.25
 
 
-@pytest.mark.parametrize(
+@each(
     "question",
     [
         lambda ask: ask.joint(np.zeros(3), StepBudget(0.5)),

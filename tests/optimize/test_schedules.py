@@ -19,6 +19,7 @@ from dpfast.optimize import (
 )
 from dpfast.optimize.planning import choose_method
 from dpfast.privacy.sensitivity import joint_mu
+from tests.loops import each
 
 SCHEDULES = [
     Uniform(),
@@ -68,8 +69,8 @@ def test_planned_charges_never_exceed_the_total(mu, n_steps, schedule, loss, met
     assert total >= Fraction(mu) ** 2 * (1 - Fraction(1, 10**7))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
-@pytest.mark.parametrize("n_steps", [1, 2, 10, 1000])
+@each("schedule", SCHEDULES, ids=repr)
+@each("n_steps", [1, 2, 10, 1000])
 def test_shares_are_positive_and_nondecreasing(schedule, n_steps):
     shares = np.array(schedule.shares(n_steps))
     assert (shares > 0).all()

@@ -156,6 +156,7 @@ def constants(tree: ast.Module) -> list[str]:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(3)
 def test_a_default_fit_loads_nothing_of_the_old_road(loss):
     names = loaded(loss)
     assert "dpfast.optimize.road.run" in names

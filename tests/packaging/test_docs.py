@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dpfast
+from tests.loops import each
 from tests.surface import public
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,8 +37,8 @@ def code(name):
     return blocks(name, r"(?:python|\{code-cell\}(?:\n:tags:[^\n]*)?)")
 
 
-#: Take longest, of what other tests run, too.
-SLOW = {"papers.md", "tutorials/tuning.md"}
+#: Whose cells run whenever the pages are built (together 14 s), and the longest of the others.
+SLOW = {"papers.md", *[name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()]}
 
 
 @pytest.mark.parametrize("name", [
@@ -55,9 +56,7 @@ def test_every_block_of_code_runs(name, tmp_path, monkeypatch):
         exec(compile(block, f"docs/{name}, block {number}", "exec"), names)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()]
-)
+@each("name", [name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()])
 def test_pages_with_cells_are_executed(name):
     """Their head says so; without it cells would be shown and never run."""
     assert (DOCS / name).read_text().startswith("---\nfile_format: mystnb\nkernelspec:")
@@ -79,7 +78,11 @@ def test_every_page_is_in_the_table_of_contents():
         for body in re.findall(r"^```{toctree}\n(?::[^\n]*\n)+\n(.*?)^```", index, re.S | re.M)
         for page in body.split()
     }
-    assert listed | {"index"} == {name.removesuffix(".md") for name in PAGES}
+    # tables for developers are no chapters of the sidebar: pages that quote them link there
+    assert (DOCS / "results.md").read_text().startswith("---\norphan: true")
+    for quoting in (index, (DOCS / "architecture.md").read_text()):
+        assert "](results.md)" in quoting
+    assert listed | {"index", "results"} == {name.removesuffix(".md") for name in PAGES}
 
 
 def load(name):

@@ -110,6 +110,7 @@ def test_the_right_options_are_right(folder, capsys, name):
 
 
 @pytest.mark.parametrize(("name", "option"), OPTIONS)
+@pytest.mark.one_in(3)
 def test_a_wrong_option_costs_nothing(folder, capsys, name, option):
     book, paid = ledger(folder, name), 0
     before = (folder / "data.csv").read_bytes(), (folder / "schema.toml").read_bytes()

@@ -58,7 +58,7 @@ def test_every_cell_is_there_and_more_privacy_needs_more_records():
         ("log-cosh, ratio", 2, 0.1),  # a forecast
         pytest.param("logistic, ratio", 10, 0.1, marks=pytest.mark.slow),
         pytest.param("log-cosh, ratio", 2, 5.0, marks=pytest.mark.slow),  # measured
-        ("log-cosh, width", 5, 2.0),
+        pytest.param("log-cosh, width", 5, 2.0, marks=pytest.mark.slow),
     ],
 )
 def test_a_stored_cell_is_found_again(name, p, epsilon):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpfast
+from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
@@ -98,7 +99,7 @@ def test_every_stored_figure_is_named_and_every_named_one_stored(paper):
     assert numbered - whole == set()
 
 
-@pytest.mark.parametrize(
+@each(
     ("paper", "name"), [(paper, name) for paper, names in NAMES.items() for name in names.split()]
 )
 def test_what_implements_an_item_says_which(paper, name):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -27,7 +30,7 @@ def test_every_action_is_pinned_to_a_commit(path):
 SCRIPTS = sorted(path for path in (ROOT / ".ci").iterdir() if path.suffix != ".py")
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@each("path", SCRIPTS, ids=lambda path: path.name)
 def test_every_script_of_ci_can_be_run(path):
     assert path.stat().st_mode & 0o111
     subprocess.run(["bash", "-n", str(path)], check=True)
@@ -61,6 +64,8 @@ def test_what_a_workflow_runs_exists(path):
             assert arguments[0] in targets, command
         elif program.startswith(".ci/"):
             assert ROOT / program in SCRIPTS, command
+        elif program == "python" and arguments[0].startswith(".ci/"):
+            assert (ROOT / arguments[0]).exists(), command
         elif program == ".venv/bin/python":
             assert arguments[0] == "-m"
             assert (ROOT / (arguments[1].replace(".", "/") + ".py")).exists(), command
@@ -91,10 +96,10 @@ def test_the_oldest_versions_are_those_declared():
     assert not [pin for pin in pins if ">=" in pin]
 
 
-def test_hooks_run_the_tools_of_the_lint_extra():
+def test_hooks_run_the_tools_of_the_lint_group():
     text = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lint = {re.match(r"[\w-]+", r)[0] for r in project["optional-dependencies"]["lint"]}
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    lint = {re.match(r"[\w-]+", r)[0] for r in groups["lint"]}
     assert lint == {"ruff", "mypy", "cython-lint", "clang-format", "pre-commit"}
     hooks = set(re.findall(r"- id: ([\w-]+)", text))
     assert hooks == {"ruff", "ruff-format", "mypy", "cython-lint", "clang-format"}
@@ -106,15 +111,37 @@ def test_ci_runs_the_command_of_the_readme():
     assert lines[-1] == "make test" and "make test " in (ROOT / "README.md").read_text()
 
 
-#: Extras for who works on dpfast, and what the benchmarks compare with: gigabytes.
-NOT_FOR_USERS = {"test", "lint", "bench", "docs", "peers", "rivals"}
-
-
-def test_all_is_every_extra_a_user_has_use_for():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
+def test_every_extra_is_for_users_and_groups_are_for_developers():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = settings["project"]["optional-dependencies"]
     (everything,) = extras["all"]
-    listed = set(everything.removeprefix("dpfast[").rstrip("]").split(","))
-    assert listed == set(extras) - {"all"} - NOT_FOR_USERS
+    assert set(everything.removeprefix("dpfast[").rstrip("]").split(",")) == set(extras) - {"all"}
     tools = ("ruff", "mypy", "pytest", "sphinx", "hypothesis", "torch")
-    assert not [r for name in listed for r in extras[name] if r.startswith(tools)]
+    assert not [r for listed in extras.values() for r in listed if r.startswith(tools)]
+    groups = settings["dependency-groups"]
+    assert set(groups) == {"test", "lint", "bench", "docs", "peers", "rivals"}
+    # from an index, where the name may be anybody's, while the checkout is what is worked on
+    assert not [r for listed in groups.values() for r in listed if r.startswith("dpfast")]
+
+
+def test_only_the_first_target_compiles():
+    recipes = re.findall(r"\tpip install.*|.*-m pip install.*", (ROOT / "Makefile").read_text())
+    assert len(recipes) == 5 and sum("--editable ." in line for line in recipes) == 1
+    assert [line.split("--group ")[1] for line in recipes[2:]] == ["bench", "lint", "docs"]
+
+
+def test_a_release_says_where_the_project_lives():
+    address = runpy.run_path(str(ROOT / ".ci" / "address.py"))
+    here, tag = "https://example.org/someone/dpfast", "v1.0.0"
+    settings = (ROOT / "pyproject.toml").read_text()
+    assert "urls" not in tomllib.loads(settings)["project"]
+    written = tomllib.loads(address["with_urls"](settings, here, tag))["project"]
+    assert set(written["urls"]) >= {"Source", "Documentation", "Changelog", "Issues"}
+    assert all(url.startswith(here) for url in written["urls"].values())
+    assert {k: v for k, v in written.items() if k != "urls"} == tomllib.loads(settings)["project"]
+    readme = (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\(([^)]+)\)", address["with_links"](readme, here, tag))
+    assert len(links) > 5 and all(link.startswith(f"{here}/blob/{tag}/") for link in links)
+    assert all((ROOT / link.removeprefix(f"{here}/blob/{tag}/")).exists() for link in links)
+    publish = (ROOT / ".github/workflows/publish.yml").read_text()
+    assert publish.count("python .ci/address.py") == 2  # wheels and sdist

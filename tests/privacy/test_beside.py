@@ -39,6 +39,7 @@ from dpfast.models.quantile import Quantile
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import loss_difference
+from tests.loops import each
 
 R, LARGEST = 1.7, 2.5
 POISSON = Poisson(4.0, largest_residual=3.0)
@@ -116,7 +117,7 @@ def theta_of(objective):
     return theta if objective.free_scale is None else np.append(0.0 * theta, 1.9)
 
 
-@pytest.mark.parametrize(("loss", "weighting"), PAIRS, ids=repr)
+@each(("loss", "weighting"), PAIRS, ids=repr)
 def test_c70_c71_no_pair_of_weighted_records_exceeds_a_constant(loss, weighting):
     """Scores, curvatures and meats: at most the constant without weights, and 99% of it."""
     objective = model(loss, weighting)
@@ -241,7 +242,7 @@ def test_c71_a_residual_does_not_know_its_offset(loss):
         assert not ours[~np.isfinite(offset)].any()
 
 
-@pytest.mark.parametrize("loss", [*[kind() for kind in LOSSES.values()], POISSON], ids=repr)
+@each("loss", [*[kind() for kind in LOSSES.values()], POISSON], ids=repr)
 def test_c71_models_and_kernels_agree_on_what_an_offset_joins(loss):
     """Taken from the response it is the same as the kernels' own, unless it joins the predictor."""
     objective = model(loss, Mallows(R))

@@ -18,6 +18,7 @@ from dpfast.models import Clip, FreeScale, Huber, LogCosh, Logistic, Mallows, Ob
 from dpfast.privacy.dealing import SLOTS, scatter
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
+from tests.loops import each
 
 GRADIENT = StepBudget(0.1)
 
@@ -133,8 +134,9 @@ def test_c55_adaptive_charges_attain_the_total_and_no_more():
     """A tester who knows the slots, and chooses what to ask by what was released.
 
     The loss of an answer is normal; its sum tells two tables that differ in one row apart as well
-    as G_mu allows.  3,000 runs of either: an error of .1 in the mean of the loss, or of .07 in a
-    power, occurs by chance with probability below 1e-6.
+    as G_mu allows.  1,200 runs of either: an error of .15 in the mean of the loss (5.2 standard
+    deviations), or of .1 in a power (4.9 of .02), occurs by chance with probability below 1e-6; a
+    total that is exceeded by a fifth is found nearly always.
     """
     X, y = np.full((512, 1), 1e9), np.zeros(512)
     tables = []
@@ -147,7 +149,7 @@ def test_c55_adaptive_charges_attain_the_total_and_no_more():
     losses = []
     for target in tables:
         found = []
-        for run in range(3_000):
+        for run in range(1_200):
             keeper = curator(X, target, Fixed(slots, run), total=mu, weighting=Clip(1.0))
             dealing = keeper.deal(share)
             first, second = dealing.block(64), dealing.block(64)
@@ -169,11 +171,11 @@ def test_c55_adaptive_charges_attain_the_total_and_no_more():
                     total += towards @ (answer.value - middle) / answer.noise_scale**2
             found.append(total)
         losses.append(np.array(found))
-    assert abs(losses[1].mean() - 0.5 * mu**2) < 0.1
-    assert abs(losses[0].mean() + 0.5 * mu**2) < 0.1
+    assert abs(losses[1].mean() - 0.5 * mu**2) < 0.15
+    assert abs(losses[0].mean() + 0.5 * mu**2) < 0.15
     for level in (0.05, 0.2, 0.5):
         power = (losses[1] > np.quantile(losses[0], 1 - level)).mean()
-        assert abs(power - stats.norm.cdf(stats.norm.ppf(level) + mu)) < 0.07
+        assert abs(power - stats.norm.cdf(stats.norm.ppf(level) + mu)) < 0.1
 
 
 _SUMS = {}
@@ -205,8 +207,8 @@ def test_c55_rounding_of_a_block_that_holds_all_records():
     assert sensitivity == mean_score(block.objective.score_diameter, block.n, depth=mine.depth(1))
 
 
-@pytest.mark.parametrize("query", [StepBudget(0.0, 0.3), StepBudget(0.0, 0.3, 0.2), GRADIENT])
-@pytest.mark.parametrize("loss", [LogCosh(), Logistic(), Huber()], ids=repr)
+@each("query", [StepBudget(0.0, 0.3), StepBudget(0.0, 0.3, 0.2), GRADIENT])
+@each("loss", [LogCosh(), Logistic(), Huber()], ids=repr)
 def test_a_block_charges_its_own_ledger_and_the_dealing_the_shared_one(query, loss):
     X, y = table()
     keeper = curator(X, (y > 0).astype(float), total=0.5, loss=loss)

@@ -23,6 +23,7 @@ from dpfast.privacy.conversions import (
     zcdp_delta,
     zcdp_epsilon,
 )
+from tests.loops import each
 
 RELATIVE = 1e-9
 
@@ -219,8 +220,8 @@ def test_pure_to_approximate():
     assert 0 < PureDP(1.0).delta(0.5) < 1
 
 
-@pytest.mark.parametrize("kind", [GDP, ZCDP, PureDP])
-@pytest.mark.parametrize(
+@each("kind", [GDP, ZCDP, PureDP])
+@each(
     "bad",
     [
         0,
@@ -247,7 +248,7 @@ def test_invalid_parameters_are_refused(kind, bad):
         kind(bad)
 
 
-@pytest.mark.parametrize("delta", [0, 1, 1.0, -1e-9, 2, math.nan, math.inf, True, "1e-5", None])
+@each("delta", [0, 1, 1.0, -1e-9, 2, math.nan, math.inf, True, "1e-5", None])
 def test_invalid_deltas_are_refused(delta):
     with pytest.raises(InvalidBudget, match="delta"):
         ApproxDP(1.0, delta)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpfast.privacy.sensitivity import RECORD_ERROR
+from tests.loops import each
 
 records = pytest.importorskip("dpfast.kernels.records")
 
@@ -53,8 +54,8 @@ def unit(v):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("weighting", WEIGHTS)
-@pytest.mark.parametrize("loss", LOSSES)
+@each("weighting", WEIGHTS)
+@each("loss", LOSSES)
 def test_contributions_have_the_structure_the_claims_assume(loss, weighting, intercept):
     """Norms, collinearity, rank one, sign, coupling, and the meat as the square of the score."""
     rng = np.random.default_rng(0)

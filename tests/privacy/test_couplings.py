@@ -26,6 +26,7 @@ from dpfast.models import (
 )
 from dpfast.models.quantile import Quantile
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
+from tests.loops import each
 
 TIGHT = 0.99
 LOSSES = (SmoothedHuber(1.3, 0.8), OstrovskiiBach(1.3), SmoothAbsolute(), Quantile(0.8, 0.4))
@@ -65,8 +66,8 @@ def test_c29_smoothed_huber_breaks_every_coupling(h):
     assert loss.coupling == loss.majorizer_coupling == "independent"
 
 
-@pytest.mark.parametrize("bandwidth", [1e-3, 0.3, 20.0])
-@pytest.mark.parametrize("tau", [1e-6, 0.1, 0.5, 0.75, 0.999])
+@each("bandwidth", [1e-3, 0.3, 20.0])
+@each("tau", [1e-6, 0.1, 0.5, 0.75, 0.999])
 def test_c56_constants_of_the_smoothed_quantile(tau, bandwidth):
     """Bounds and couplings on both sides, each attained; the majorant lies above the loss."""
     loss = Quantile(tau, bandwidth)

@@ -14,6 +14,7 @@ from dpfast.errors import EntropyFailure, InvalidInput, UnsupportedConversion
 from dpfast.privacy import GDP, ZCDP, ApproxDP, EntropyNoise, PureDP, SeededNoise
 from dpfast.privacy.dealing import cross_validation_cost, deal, part_sizes
 from dpfast.privacy.noise import NoiseSource
+from tests.loops import each
 
 
 class Scripted(NoiseSource):
@@ -62,8 +63,8 @@ def test_impossible_dealings_are_refused(n, n_parts):
         deal(n, n_parts, SeededNoise(0))
 
 
-@pytest.mark.parametrize("k", [2, 5, 31])
-@pytest.mark.parametrize(("fit", "score"), [(0.4, 0.3), (0.1, 1.7), (1e-3, 1e-9), (3.3, 0.1)])
+@each("k", [2, 5, 31])
+@each(("fit", "score"), [(0.4, 0.3), (0.1, 1.7), (1e-3, 1e-9), (3.3, 0.1)])
 def test_the_cost_is_that_of_one_record(k, fit, score):
     """k - 1 fits and one score, compared with exact fractions; rounded up, by an ulp at most."""
     exact = (k - 1) * Fraction(repr(fit)) ** 2 + Fraction(repr(score)) ** 2

@@ -76,6 +76,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="l
     "name",  # the accounting of a sample takes seconds for an odd rate
     [pytest.param(name, marks=[pytest.mark.slow] * (name == "dp_sgd")) for name in NAMES],
 )
+@pytest.mark.one_in(3)
 def test_a_number_far_too_large_or_small_is_done_soon_or_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     function, right = CALLS[name] if name in CALLS else (PUBLIC[name], RIGHT_CALLS[name])

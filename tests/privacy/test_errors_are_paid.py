@@ -42,6 +42,7 @@ from dpfast.privacy.release.sensitivity import parameter_shift
 from dpfast.privacy.rounding import UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR, centred_share
 from dpfast.privacy.tradeoff import attack_advantage, attack_power
+from tests.loops import each
 
 RNG = np.random.default_rng(2)
 N = 60
@@ -224,7 +225,7 @@ def constants() -> Any:
         yield "bits of scaled noise", grid_delta(epsilon, count), exact
 
 
-@pytest.mark.parametrize(("name", "found", "exact"), list(constants()))
+@each(("name", "found", "exact"), list(constants()))
 def test_constants_are_their_formulas_rounded_up(name, found, exact):
     assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**5)), name
 
@@ -293,8 +294,8 @@ def test_the_rows_of_a_person_cost_at_most_the_total(m):
         assert Fraction(mu) * (1 - Fraction(1, 10**12)) <= m * Fraction(unit) <= Fraction(mu)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 3.0, 12.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+@each("epsilon", [1e-3, 0.7, 3.0, 12.0])
+@each("delta", [1e-12, 1e-6, 0.01])
 def test_zcdp_of_a_pair_keeps_the_pair(epsilon, delta):
     rho = dpfast.ZCDP.within(ApproxDP(epsilon, delta)).rho
     assert zcdp_epsilon(rho, delta) <= epsilon

@@ -32,6 +32,7 @@ from dpfast.models import (
 )
 from dpfast.privacy.baselines.sensitivity import ridge_minimiser
 from dpfast.privacy.sensitivity import RECORD_ERROR, joint_mu
+from tests import sources
 from tests.flat import flat
 
 PACKAGE = Path(dpfast.__file__).parent
@@ -258,7 +259,7 @@ def test_exact_numbers_are_read_behind_the_curators_door_only():
         where = path.relative_to(PACKAGE)
         if where.parts[0] in BEHIND_THE_DOOR or where.as_posix() in READERS:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(sources.tree(path)):
             if not isinstance(node, ast.Attribute):
                 continue
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")

@@ -25,6 +25,7 @@ from dpfast.errors import (
 from dpfast.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.privacy.budget import amount
 from dpfast.privacy.ledger import ONE
+from tests.loops import each
 
 positive = st.floats(min_value=5e-324, max_value=1e150, allow_nan=False)
 
@@ -257,8 +258,8 @@ class LookAlike:
     values, as_gdp, as_zcdp = CheapGDP.values, CheapGDP.as_gdp, CheapGDP.as_zcdp
 
 
-@pytest.mark.parametrize("currency", [GDP, ZCDP, ApproxDP])
-@pytest.mark.parametrize("kind", [CheapGDP, CheapPure, LookAlike])
+@each("currency", [GDP, ZCDP, ApproxDP])
+@each("kind", [CheapGDP, CheapPure, LookAlike])
 def test_only_the_four_guarantees_themselves_are_taken(currency, kind):
     ledger = Ledger(currency(1.0, 1e-6) if currency is ApproxDP else currency(1.0))
     spend = LookAlike() if kind is LookAlike else kind(0.5)

@@ -36,6 +36,7 @@ from dpfast.models import Ball, Bounded, Clip, Huber, LogCosh, Mallows, Objectiv
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent
 from dpfast.privacy.blackbox.selection import number_of_trials
+from tests.loops import each
 
 N, USABLE = 40, 5
 RNG = np.random.default_rng(11)
@@ -179,7 +180,7 @@ def usable_only(name: str) -> tuple[Any, Any]:
     return FEW_X, FEW_Y
 
 
-@pytest.mark.parametrize("name", MEANS)
+@each("name", MEANS)
 def test_n_divides_however_few_records_are_usable(name):
     few_X, few_y = usable_only(name)
     part = len(few_y) / N
@@ -188,14 +189,14 @@ def test_n_divides_however_few_records_are_usable(name):
         assert here.value == pytest.approx(alone.value * part, rel=1e-9, abs=1e-12), here.query
 
 
-@pytest.mark.parametrize("name", MEANS)
+@each("name", MEANS)
 def test_noise_does_not_follow_how_many_records_are_usable(name):
     complete = [seen._replace(value=None) for seen in noted(MEANS[name], WHOLE_X, WHOLE_Y)]
     for data in ((X, Y), (np.full_like(X, np.nan), np.full_like(Y, np.nan))):
         assert [seen._replace(value=None) for seen in noted(MEANS[name], *data)] == complete
 
 
-@pytest.mark.parametrize("name", MEANS)
+@each("name", MEANS)
 def test_values_do_not_depend_on_the_order_of_the_records(name):
     order = np.random.default_rng(0).permutation(N)
     for here, moved in zip(

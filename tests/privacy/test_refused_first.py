@@ -21,6 +21,7 @@ from dpfast import baselines, bayesopt
 from dpfast.optimize.damping import Backtracking, SelfConcordant
 from tests.audit.registry import callables
 from tests.flat import flat
+from tests.loops import each
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -265,7 +266,7 @@ def check(name, wrong):
     return error
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each("name", CALLS)
 def test_the_right_arguments_are_right(name):
     function, right = CALLS[name]
     ledger = rich_ledger(right["privacy"])

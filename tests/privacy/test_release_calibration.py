@@ -24,6 +24,7 @@ from dpfast.privacy.release.sensitivity import (
     scaled_count,
     tail_count,
 )
+from tests.loops import each
 
 # ---- R5: the integer behind a certificate --------------------------------------------------------
 
@@ -65,9 +66,9 @@ def test_a_count_in_floating_point_would_break_its_sensitivity():
     assert found > M
 
 
-@pytest.mark.parametrize("epsilon1", [0.05, 0.25, 1.0, 4.0])
-@pytest.mark.parametrize("delta1", [1e-9, 5e-7, 0.1])
-@pytest.mark.parametrize("M", [1, 1024])
+@each("epsilon1", [0.05, 0.25, 1.0, 4.0])
+@each("delta1", [1e-9, 5e-7, 0.1])
+@each("M", [1, 1024])
 def test_the_tail_is_the_smallest_that_is_safe(epsilon1, delta1, M):
     k = tail_count(epsilon1, delta1, M)
     numerator, denominator = laplace_rate(M, epsilon1)

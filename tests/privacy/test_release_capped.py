@@ -13,6 +13,7 @@ from dpfast.errors import InvalidInput
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.release.capped import capped_tail
 from dpfast.privacy.release.sensitivity import lower_bound_from_release, tail_count
+from tests.loops import each
 
 M = 1024
 GRID = [(e, d) for e in (0.05, 0.25, 0.5, 3.0) for d in (1e-10, 5e-7, 1e-3, 0.2)]
@@ -39,7 +40,7 @@ def delta(epsilon1: float, k: int, shift: int, size: int = M) -> float:
     return float(np.maximum(p - math.exp(epsilon1) * (1.0 + 1e-9) * other, 0.0).sum())
 
 
-@pytest.mark.parametrize(("epsilon1", "delta1"), GRID)
+@each(("epsilon1", "delta1"), GRID)
 def test_r36_neighbours_are_told_apart_as_charged_and_less_is_not_enough(epsilon1, delta1):
     size = 64  # as well as 1024, and faster
     k = capped_tail(epsilon1, delta1, size)

@@ -15,6 +15,7 @@ from dpfast.models import Clip, Gamma, Huber, LeastSquares, Mallows, Probit
 from dpfast.optimize.road.run import Setting, begin, budgets, road
 from dpfast.privacy.sensitivity import joint_mu
 from tests.flat import flat
+from tests.loops import each
 
 LOSSES = {
     "least-squares": LeastSquares(),
@@ -211,8 +212,8 @@ def test_rows_of_a_person_are_paid_for_together():
     assert 0.98 < part <= 1.0
 
 
-@pytest.mark.parametrize("scale", [-1.0, 0.0, math.nan, math.inf, 1e300, "1", True])
-@pytest.mark.parametrize("call", [dpfast.fit, dpfast.fit_quantiles])
+@each("scale", [-1.0, 0.0, math.nan, math.inf, 1e300, "1", True])
+@each("call", [dpfast.fit, dpfast.fit_quantiles])
 def test_a_scale_that_is_none_is_refused_before_the_charge(call, scale):
     X, y, _ = table(2000)
     ledger = dpfast.Ledger(5.0)
@@ -244,6 +245,7 @@ def test_weights_and_offsets_of_arrays_are_those_of_files(name):
 
 @pytest.mark.parametrize("cell", [np.nan, np.inf, 1e308, -1e308, 5e-324, 0.0, 1.0])
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.one_in(3)
 def test_no_value_ends_a_fit(name, cell):
     """All cells of a column or of the response, at a small budget and at a large one."""
     loss = "least-squares" if name == "least-squares" else LOSSES[name]

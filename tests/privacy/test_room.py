@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dpfast.privacy
 from dpfast import errors
+from tests import sources
 from tests.loops import each
 
 ROOM = Path(dpfast.privacy.__file__).parent
@@ -21,7 +22,7 @@ STDLIB = {"__future__", "collections", "contextlib", "fcntl", "functools", "hash
 
 
 def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(sources.tree(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

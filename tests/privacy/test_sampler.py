@@ -19,6 +19,7 @@ from scipy import special, stats
 from dpfast.errors import EntropyFailure, InvalidInput
 from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler
 from dpfast.privacy.noise import SeededNoise
+from tests.loops import each
 
 # ---- the twin -----------------------------------------------------------------------------------
 
@@ -395,8 +396,8 @@ def _chi_square(counts, expected, total=None):
 # ---- bad suppliers and bad arguments ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"\x80", b"\x7f", b"\x01"])
-@pytest.mark.parametrize("method", ["normals", "discrete_laplace"])
+@each("byte", [b"\x00", b"\xff", b"\x80", b"\x7f", b"\x01"])
+@each("method", ["normals", "discrete_laplace"])
 def test_constant_bytes_are_reported_not_used(byte, method):
     """A broken source must neither hang nor give noise that is always the same."""
     sampler = ExactSampler(lambda size: byte * size)

@@ -35,6 +35,7 @@ from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.release.condition import LogScale
 from dpfast.privacy.release.polished import expanded, knee
 from dpfast.privacy.release.sensitivity import HELD_CELLS, FunctionalFactors
+from tests import sources
 from tests.privacy import test_paid_before as paid
 from tests.privacy.test_paid_before import QUERIES, THETA, Desk, N
 
@@ -304,7 +305,7 @@ def test_every_function_that_goes_through_the_door_is_asked(monkeypatch):
         (path.relative_to(CURATORS).as_posix(), name)
         for path in CURATORS.rglob("*.py")
         if path.name != "door.py"
-        for name, function in functions(ast.parse(path.read_text(encoding="utf-8")))
+        for name, function in functions(sources.tree(path))
         if opens_the_door(function)
     }
     asked = set().union(*[answered(monkeypatch, name)[2].asked for name in ALL])

@@ -154,7 +154,10 @@ def _of_labels(values: Any, name: str) -> Column | str:
     levels = sorted(usual[label] for label in shared)
     if not levels or len(levels) > MOST_LEVELS or max(map(len, levels)) > LONGEST_LEVEL:
         return "free text or identifiers: no short list of labels that several rows share"
-    other = usual["other"] if "other" in shared else "other"
-    levels += [other] if other not in levels else []
-    levels += ["no"] if len(levels) == 1 else []
+    other = usual["other"] if "other" in shared else None
+    if other is None and len(positions) - sum(counts[one].total() for one in shared) >= SHARED:
+        other = "other"  # has rows enough: a level that nobody has takes away everybody's precision
+        levels.append(other)
+    if len(levels) == 1:
+        return "all rows have one label"
     return Categorical(tuple(levels), other=other, source=SOURCE)

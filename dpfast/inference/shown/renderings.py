@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
+from decimal import Decimal
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dpfast.inference.shown.table import Table
 
-__all__ = ["WIDTH", "html", "latex", "markdown", "text"]
+__all__ = ["WIDTH", "Paper", "html", "latex", "markdown", "text"]
 
 #: Columns of a terminal that text keeps to.
 WIDTH = 79
@@ -114,12 +115,24 @@ LATEX = {
 }  # fmt: skip
 
 
-def latex(table: Table) -> str:
-    """A floating table in LaTeX's own commands."""
-    head = " & ".join(["", *map(_latex, table.columns)])
-    rows = [
-        " & ".join([_latex(label), *map(_latex_cell, cells)]) + r" \\"
-        for label, cells in zip(table.labels, table.cells, strict=True)
+class Paper(NamedTuple):
+    """How a table is set for a paper; what each part means is said by :meth:`Summary.as_latex`."""
+
+    caption: str | None = None
+    label: str | None = None
+    digits: int | None = None
+    beneath: bool = False
+    notes: bool = True
+
+
+def latex(table: Table, paper: Paper) -> str:
+    """A floating table with the rules of booktabs."""
+    columns, rows = table.columns, list(zip(table.labels, table.cells, strict=True))
+    if paper.beneath:
+        columns, rows = _errors_beneath(columns, rows)
+    body = [
+        " & ".join([_latex(label), *(_latex_cell(_rounded(cell, paper.digits)) for cell in cells)])
+        for label, cells in rows
     ]
     said = [
         *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.facts),
@@ -127,26 +140,58 @@ def latex(table: Table) -> str:
         *(_latex(line.strip()) for line in table.notes),
         *(f"Warning: {_latex(warning)}" for warning in table.warnings),
     ]
+    caption = _latex(table.title if paper.caption is None else paper.caption)
     return "\n".join(
         [
-            r"\begin{table}[htbp]",
+            r"\begin{table}[htbp] % \usepackage{booktabs}",
             r"\centering",
-            rf"\caption{{{_latex(table.title)}}}",
-            rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
-            r"\hline",
-            rf"{head} \\",
-            r"\hline",
-            *rows,
-            r"\hline",
+            rf"\caption{{{caption}}}",
+            *([] if paper.label is None else [rf"\label{{{paper.label}}}"]),
+            rf"\begin{{tabular}}{{l{'r' * len(columns)}}}",
+            r"\toprule",
+            rf"{' & '.join(['', *map(_latex, columns)])} \\",
+            r"\midrule",
+            *(rf"{row} \\" for row in body),
+            r"\bottomrule",
             r"\end{tabular}",
-            "",
-            r"\medskip",
-            r"\begin{minipage}{\linewidth}\footnotesize\raggedright",
-            *(rf"{line}\par" for line in said),
-            r"\end{minipage}",
+            *(
+                [
+                    "",
+                    r"\medskip",
+                    r"\begin{minipage}{\linewidth}\footnotesize\raggedright",
+                    *(rf"{line}\par" for line in said),
+                    r"\end{minipage}",
+                ]
+                if paper.notes
+                else []
+            ),
             r"\end{table}",
         ]
     )
+
+
+def _errors_beneath(
+    columns: tuple[str, ...], rows: list[tuple[str, tuple[str, ...]]]
+) -> tuple[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]:
+    """Estimates, and in a row of their own below them standard errors in parentheses."""
+    if columns[1:2] == ("std err",):  # of one fit: its other columns follow from these two
+        columns = columns[:1]
+        rows = [(label, (f"{cells[0]} ({cells[1]})",)) for label, cells in rows]
+    found = []
+    for label, cells in rows:
+        pairs = [cell.partition(" (") for cell in cells]
+        found.append((label, tuple(estimate for estimate, _, _ in pairs)))
+        if any(error for _, _, error in pairs):
+            found.append(("", tuple(f"({error}" if error else "" for _, _, error in pairs)))
+    return columns, found
+
+
+def _rounded(cell: str, digits: int | None) -> str:
+    """With at most so many decimals; powers of ten are left as they are."""
+    if digits is None:
+        return cell
+    decimals = rf"(-?\d+)\.(\d{{{digits + 1},}})(?![\de])"
+    return re.sub(decimals, lambda found: f"{Decimal(found[0]):.{digits}f}", cell)
 
 
 def _latex(words: str) -> str:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
+from dpfast.arguments import flag, whole_number
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.shown import renderings
 
 __all__ = ["Summary", "Table"]
+
+#: What LaTeX can refer to, whatever packages are loaded.
+LABEL = re.compile(r"[A-Za-z0-9:._-]+")
 
 
 class Table(NamedTuple):
@@ -115,8 +121,39 @@ class Summary(str):
         """
         return renderings.html(self.table)
 
-    def as_latex(self) -> str:
-        """A floating table of LaTeX that needs no package.
+    def as_latex(
+        self,
+        *,
+        caption: str | None = None,
+        label: str | None = None,
+        digits: int | None = None,
+        beneath: bool = False,
+        notes: bool = True,
+    ) -> str:
+        """A floating table of LaTeX, with the rules of the package booktabs.
+
+        Parameters
+        ----------
+        caption : str, optional
+            Plain words; by default the title.
+        label : str, optional
+            What ``\\ref`` refers to, such as ``"tab:wages"``.
+        digits : int from 0 to 10, optional
+            The most decimals of a number; by default as many as are printed.
+        beneath : bool
+            Whether a fit has one column, with standard errors in parentheses below its
+            coefficients; of fits side by side, whether theirs are below.
+        notes : bool
+            Whether model, privacy and warnings are said below the table.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        InvalidInput
+            If the label has other signs than letters, digits and ``:._-``, or for other digits.
 
         Examples
         --------
@@ -127,10 +164,22 @@ class Summary(str):
         ...     dpfast.Objective("log-cosh", scale=1.0),
         ...     privacy=2.0,
         ... )
-        >>> r"a\\_b & " in fit.summary().as_latex()
+        >>> r"a\\_b & " in fit.summary().as_latex(label="tab:one", beneath=True, digits=2)
         True
         """
-        return renderings.latex(self.table)
+        if digits is not None:
+            digits = whole_number(digits, "digits", 0, 10)
+        if label is not None and not (isinstance(label, str) and LABEL.fullmatch(label)):
+            raise InvalidInput(
+                "label must be letters, digits and any of : . _ -, such as 'tab:wages'; received "
+                f"{described(label)}."
+            )
+        if caption is not None and not isinstance(caption, str):
+            raise InvalidInput(f"caption must be text; received {described(caption)}.")
+        beneath, notes = flag(beneath, "beneath"), flag(notes, "notes")
+        return renderings.latex(
+            self.table, renderings.Paper(caption, label, digits, beneath, notes)
+        )
 
     def as_markdown(self) -> str:
         """A table of GitHub's Markdown.
@@ -149,47 +198,8 @@ class Summary(str):
         """
         return renderings.markdown(self.table)
 
-    def to_html(self) -> str:
-        """As :meth:`as_html`, under the name pandas has.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(
-        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
-        ... ).summary()
-        >>> summary.to_html() == summary.as_html()
-        True
-        """
-        return self.as_html()
-
-    def to_latex(self) -> str:
-        """As :meth:`as_latex`, under the name pandas has.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(
-        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
-        ... ).summary()
-        >>> summary.to_latex() == summary.as_latex()
-        True
-        """
-        return self.as_latex()
-
-    def to_markdown(self) -> str:
-        """As :meth:`as_markdown`, under the name pandas has.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(
-        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
-        ... ).summary()
-        >>> summary.to_markdown() == summary.as_markdown()
-        True
-        """
-        return self.as_markdown()
+    #: Under the names pandas has.
+    to_html, to_latex, to_markdown = as_html, as_latex, as_markdown
 
     def _repr_html_(self) -> str:
         return self.as_html()

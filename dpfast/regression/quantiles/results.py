@@ -11,9 +11,9 @@ from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.inference.shown.digits import by_error, printable, short_number
-from dpfast.inference.shown.table import Summary, Table
-from dpfast.inference.summary import headings
+from dpfast.inference.shown.digits import by_error, short_number
+from dpfast.inference.shown.table import Summary
+from dpfast.inference.summary import headings, shown
 
 __all__ = ["QuantileFits"]
 
@@ -197,33 +197,25 @@ class QuantileFits:
         coverage(level, None)
         bought = all(fit._covariance is not None for fit in self.fits)
         together = "all hold together" if simultaneous else "one at a time"
-        labels: list[str] = []
-        cells: list[tuple[str, ...]] = []
+        rows: list[tuple[str, tuple[str, ...]]] = []
         limits = self.conf_int(level, simultaneous=simultaneous) if bought else None
         for k, (tau, fit) in enumerate(zip(self.taus, self.fits, strict=True)):
             for j, name in enumerate(self.names):
-                labels.append(printable(f"{tau:<5.4g} {name}"))
-                if limits is None:
-                    cells.append((short_number(float(fit.params[j])),))
-                else:
+                cells: tuple[str, ...] = (short_number(float(fit.params[j])),)
+                if limits is not None:
                     numbers = [float(fit.params[j]), float(fit.bse[j]), *limits[k, j].tolist()]
-                    cells.append(tuple(by_error(numbers, numbers[1])))
-        models = [
-            (f"{tau:.4g}", printable(fit.model))
-            for tau, fit in zip(self.taus, self.fits, strict=True)
-        ]
+                    cells = tuple(by_error(numbers, numbers[1]))
+                rows.append((f"{tau:<5.4g} {name}", cells))
+        models = [(f"{tau:.4g}", fit.model) for tau, fit in zip(self.taus, self.fits, strict=True)]
         columns = headings(level)
-        return Summary(
-            Table(
-                "dpfast: private quantile regression",
-                (*models, ("Records", str(self.fits[0].n_records))),
-                (*columns[:2], *columns[4:]) if bought else columns[:1],
-                tuple(labels),
-                tuple(cells),
-                f"Intervals: {100 * level:g}%, {together}." if bought else "no standard errors",
-                tuple(str(self.privacy).splitlines()),
-                self.warnings,
-            )
+        return shown(
+            "dpfast: private quantile regression",
+            (*models, ("Records", str(self.fits[0].n_records))),
+            (*columns[:2], *columns[4:]) if bought else columns[:1],
+            rows,
+            self.privacy,
+            self.warnings,
+            f"Intervals: {100 * level:g}%, {together}." if bought else "no standard errors",
         )
 
     def _repr_html_(self) -> str:
