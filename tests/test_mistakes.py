@@ -10,7 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.cli.paid import _listed
-from dpfast.effects import nuisances, treatment
+from dpfast.effects import treatment
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, amounts, unspent
 from dpfast.inference.guarantees import Guarantee
 
@@ -43,13 +43,6 @@ def test_quantiles_of_a_range_that_does_not_begin_at_zero():
     np.testing.assert_allclose(found, [-27.5, -25.0], atol=0.5)
 
 
-def test_lengths_of_rows_are_squared_where_their_squares_are_averaged(monkeypatch):
-    asked = []
-    monkeypatch.setattr(nuisances, "mean_square", lambda held, most, p: asked.append(most) or held)
-    nuisances._product(np.zeros(2), 0.1, np.eye(4), 0.1, 1000, 3.0)
-    assert asked == [9.0]
-
-
 def test_names_in_quotes_may_have_commas_after_a_space():
     assert _listed('a, "b, c",d') == ["a", "b, c", "d"]
 
@@ -77,18 +70,17 @@ def test_shares_of_a_total_in_rho_are_of_that_total():
     assert dict(found.shares()) == pytest.approx({"a": 0.2, "b": 0.8})
 
 
-def test_an_effect_moves_by_both_of_its_steps():
-    """Each is the mean of deviations of all records, divided by the share that is complete."""
-
+def test_an_effect_moves_by_the_step_over_the_share_that_is_complete():
     class Pseudo:
         def location(self, centre, clip, budget, square=False):
             return (
-                SimpleNamespace(value=[0.4 if centre == 1.0 else 0.2], noise_scale=0.01),
+                SimpleNamespace(value=[0.4], noise_scale=0.01),
                 SimpleNamespace(value=[2.0], noise_scale=0.01) if square else None,
             )
 
-    found = treatment._located(Pseudo(), 1.0, 9.0, 0.0, SimpleNamespace(steps=(0.5, 0.5)), 0.5, 100)
-    assert found.estimate == pytest.approx(1.0 + 0.4 / 0.5 + 0.2 / 0.5)
+    budget = SimpleNamespace(steps=(0.5, 0.5))
+    found = treatment._located(Pseudo(), 1.0, 9.0, 0.0, budget, 0.5, 100)
+    assert found.estimate == pytest.approx(1.0 + 0.4 / 0.5)
 
 
 def test_what_a_charge_is_in_another_currency():

@@ -142,8 +142,9 @@ def _plot(private: Any, nonprivate: Any) -> str:
     figure = Figure(figsize=(7.0, 4.5), layout="constrained")
     figure.suptitle("Wage equation, US Census 2000")
     fits = {"private": private, "not private (could not be published)": nonprivate}
-    panels = figure.subplots(len(NAMES))
-    for name, panel in zip(NAMES, panels, strict=True):
+    slopes = private.names[1:]
+    panels = figure.subplots(len(slopes), squeeze=False)[:, 0]
+    for name, panel in zip(slopes, panels, strict=True):
         coefficient_plot(fits, names=[name], ax=panel)
         if panel is not panels[-1]:
             panel.set_xlabel("")

@@ -393,8 +393,11 @@ class _Analysis:
         coding = self._request.coding
         unit = 1.0 if coding is None else coding.response_units()[1]
         budget, aim = self._budget, self._aim
-        trial = self._trial(Trial.dealt(self._request.n, self._request.noise))
-        folds = [level(0.0, UNKNOWN, aim)] * FOLDS if self.level else self._nuisances(trial)
+        if self.level:  # in either fold the same, whoever is in it
+            trial = self._trial(np.arange(self._request.n) % FOLDS)
+            folds = [level(0.0, UNKNOWN, aim)] * FOLDS
+        else:
+            trial, folds = self._nuisances()
         arms = np.mean([fold.nuisance.arms for fold in folds], axis=0)
         centre = float(arms[1, 0] - arms[0, 0])
 
@@ -445,13 +448,14 @@ class _Analysis:
             (*self._request.remarks, *told),
         )
 
-    def _nuisances(self, trial: Trial) -> list[Fold]:
-        """Of either fold."""
+    def _nuisances(self) -> tuple[Trial, list[Fold]]:
+        """Folds that are dealt once they are paid for, and the nuisances of either."""
         spend = GDP(self._budget.nuisances)
         self.ledger.charge(spend, "random folds")
+        trial = self._trial(Trial.dealt(self._request.n, self._request.noise))
         ledgers = [Ledger(spend) for _ in range(FOLDS)]
         self.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
-        return [
+        return trial, [
             fold_nuisance(trial, fold, recipe, self._budget, ledgers[fold])
             for fold, recipe in enumerate(self._recipes)
         ]

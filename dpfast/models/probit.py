@@ -67,55 +67,55 @@ class Probit(Loss):
     def psi_bound(self) -> float:
         return self.c + 1.0
 
-    def loss(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+    def loss(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
         """Loss of a label at a linear predictor.
 
         Parameters
         ----------
-        r, label : array-like
+        r, response : array-like
             Linear predictors, and labels beside them.
         """
         from scipy.special import log_ndtr
 
-        margin = _signs(label) * real_array(r, "r")
+        margin = _signs(response) * real_array(r, "r")
         held = np.maximum(margin, -self.c)
         return np.asarray(-log_ndtr(held) + (held - margin) * hazard(held))
 
-    def psi(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+    def psi(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
         """Its derivative in the predictor.
 
         Parameters
         ----------
-        r, label : array-like
+        r, response : array-like
             Linear predictors, and labels beside them.
         """
-        sign = _signs(label)
+        sign = _signs(response)
         margin = sign * real_array(r, "r")
         return -sign * np.minimum(hazard(np.maximum(margin, -self.c)), self.psi_bound)
 
-    def psi_prime(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+    def psi_prime(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
         """Its second derivative, in [0, 1].
 
         Parameters
         ----------
-        r, label : array-like
+        r, response : array-like
             Linear predictors, and labels beside them.
         """
-        margin = np.clip(_signs(label) * real_array(r, "r"), -1e200, 1e200)
+        margin = np.clip(_signs(response) * real_array(r, "r"), -1e200, 1e200)
         with np.errstate(all="ignore"):
             size = hazard(margin)
             slope = np.where(margin < -200.0, 1.0 - margin**-2.0, size * (size + margin))
         return np.where(margin < -self.c, 0.0, np.clip(slope, 0.0, 1.0))
 
-    def majorizer(self, r: ArrayLike, label: ArrayLike = 1.0) -> NDArray[np.float64]:
+    def majorizer(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
         """The largest slope, 1.
 
         Parameters
         ----------
-        r, label : array-like
+        r, response : array-like
             Linear predictors, and labels beside them.
         """
-        return np.ones(np.broadcast(real_array(r, "r"), _signs(label)).shape)
+        return np.ones(np.broadcast(real_array(r, "r"), _signs(response)).shape)
 
     def _response(self, y: Array) -> Array:
         return np.where((y == 0.0) | (y == 1.0), y, np.nan)
@@ -163,8 +163,8 @@ def hazard(r: ArrayLike) -> Array:
         return np.where(r < 0.0, tail, np.exp(density - log_ndtr(r)))
 
 
-def _signs(label: ArrayLike) -> Array:
-    return 2.0 * real_array(label, "label") - 1.0
+def _signs(response: ArrayLike) -> Array:
+    return 2.0 * real_array(response, "response") - 1.0
 
 
 KINDS = (Probit,)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.tables.levels import Levels, levels_receipt, planned
-from dpfast.data.formula import coding_of_table
+from dpfast.data.formula import codings_of_table
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -183,10 +183,10 @@ class _Plan:
         left, self._by = _parts(formula)
         grouping = grouping_of(schema, self._by, ())
         self.n_levels, self.total = grouping.n_cells, total
-        coding, y = coding_of_table(left, table)
+        coding, response = codings_of_table(left, table)
         if not coding.fit_intercept:
             raise InvalidInput("levels that are absorbed hold the intercept: leave '- 1' out.")
-        design = coding.design(table)
+        design, y = coding.design(table), response.covariates(table)[:, 0]
         self._codes = declared_levels(schema, self._by, table)
         if len(self._codes) != len(y):
             raise InvalidInput(
@@ -200,7 +200,7 @@ class _Plan:
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
         self.ledger = Ledger(total)
         share = units_share(n, q + 1, mu)
-        self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
+        self._purchase = Purchase(request, math.sqrt(share) * mu, self.ledger, whole=mu)
         rest = mu * math.sqrt(1.0 - share)
         self._sums = [rest * math.sqrt(part) for part in SUMS]
         self._gram = rest * math.sqrt(GRAM)
@@ -282,13 +282,13 @@ class _Plan:
         """Take from the means what the sums by level of centred rows say is left of them."""
         radius = RADII[k] * math.sqrt(levels.columns)
         answer = levels.sums(now.means, _map(now), radius, self._sums[k])
-        noise = answer.noise_scale
-        counts = np.maximum(answer.value[:, -1], noise)
+        noise, sums = answer.noise_scale, answer.value.reshape(self.n_levels, -1)
+        counts = np.maximum(sums[:, -1], noise)
         variances = (radius * noise / counts) ** 2
-        left = radius * answer.value[:, :-1] / counts[:, None]
+        left = radius * sums[:, :-1] / counts[:, None]
         left[variances > 1.0] = 0.0  # would be noise
         means = now.means + left @ np.linalg.inv(_map(now))
-        seen = np.where(answer.value[:, -1] > noise, answer.value[:, -1], 0.0)
+        seen = np.where(sums[:, -1] > noise, sums[:, -1], 0.0)
         return now._replace(means=means, counts=seen, variances=variances)
 
     def _natural(self, inner: Fit, now: _Round, before: _Round, kept: NDArray[np.bool_]) -> Fit:

@@ -45,6 +45,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",
     "dpfast.studies": "passes columns to functions that are audited, and charges what they charge",
     "dpfast.tables.fitted": "holds released numbers only",
+    "dpfast.inference.summary.shown": "renders released numbers",
     "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
     "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
     "dpfast.curator.instruments": "audited within two_stage and attacked by test_two_stage",

@@ -289,7 +289,10 @@ def test_every_function_of_records_is_swept():
     }
     swept = {CALLS[name][0] for name in [*MATRICES, *TABLES] if name in CALLS}
     missing = {name for name in spending if flat(public()[name]) not in swept}
-    assert missing <= {"fit_formula", "baselines.dp_sgd"}  # their extras may be absent
+    assert missing <= {
+        "fit_formula", "baselines.dp_sgd",  # their extras may be absent
+        "tables.absorbed",  # reads terms as fit_formula does, and levels as tables.fits
+    }  # fmt: skip
 
 
 #: Functions with every other kind in turn, and in the slow tests each with each.

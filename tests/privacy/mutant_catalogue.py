@@ -4709,7 +4709,7 @@ WITHIN_PERSONS = plant(
     "means-of-all-persons-taken",
     "rows have the mean of all persons' rows taken from them beside their own person's",
     "dpfast/data/persons/within.py",
-    ("tests/integration/test_within_persons.py",),
+    ("tests/privacy/test_within_persons.py",),
     "rows[:, j] = np.where(usable, column - means, np.nan)",
     "rows[:, j] = np.where(usable, column - means - 1e-9 * column[usable].mean(), np.nan)",
 )
@@ -5255,8 +5255,8 @@ LEAST_SQUARES = (
         "a curvature of hardly anything is taken to be as small as noise says it is",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_is_no_larger_than_scores_vary",),
-        "told = np.minimum(1.0, (values + doubt) / unit)",
-        "told = np.minimum(1.0, (values + 1e-3 * doubt) / unit)",
+        "told = np.minimum(unit, values + doubt) / unit",
+        "told = np.minimum(unit, values + 1e-3 * doubt) / unit",
     ),
     plant(
         "directions-that-hardly-vary-unsaid",
@@ -5725,8 +5725,8 @@ ABSORBED_LEVELS = (
         "units are bought with a ledger that nobody adds up",
         ABSORBED,
         ABSORBED_TESTS,
-        "mu * math.sqrt(share), self.ledger, whole=mu",
-        "mu * math.sqrt(share), Ledger(total), whole=mu",
+        "math.sqrt(share) * mu, self.ledger, whole=mu",
+        "math.sqrt(share) * mu, Ledger(total), whole=mu",
     ),
 )
 

@@ -129,6 +129,7 @@ OPTIONS = {
         "loss": ["log-cosh", dpfast.Huber(1e-70), dpfast.Huber(1e70)],
         "privacy": [1e-9, 1e-4, 1e4, 1e9],
     },
+    "absorbed": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
     "two_stage": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
     "private_quantiles": {
         "low": [-1e307, -1e100, -1e-300, 0.0],

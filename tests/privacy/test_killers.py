@@ -230,6 +230,7 @@ READERS = (
     "regression/formula.py",  # the same
     "studies/quotes.py",  # of a public table
     "tables/subgroups.py",  # a Design's X, on its way to the records
+    "tables/absorbed.py",  # the same
     "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",
     "estimators/validation.py",

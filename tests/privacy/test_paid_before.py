@@ -27,7 +27,7 @@ from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.bought.columns import Columns
 from dpfast.curator.door import observed
-from dpfast.curator.effects import Nuisance, PseudoOutcomes, Trial
+from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
@@ -35,6 +35,7 @@ from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.curator.shares import Shares
 from dpfast.curator.tables.cells import Cells
+from dpfast.curator.tables.levels import Levels
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
@@ -164,12 +165,20 @@ class Desk(NamedTuple):
         held = Records(X, np.arange(N) % 3.0, None)
         return Cells(held, 3, (True, False), self.ledger, self.noise)
 
+    def levels(self) -> Levels:
+        held = Records(X, np.arange(N) % 3.0, None)
+        found = Levels(held, np.arange(N) % 2, 2, self.ledger, self.noise, 1)
+        self.events.clear()  # a copy of what was paid for; what is asked of it is watched
+        found._all = found._all.view(Seen)
+        found._all.events = self.events
+        return found
+
     def rows(self) -> Whitened:
         return Whitened(self.curator())
 
     def effects(self) -> PseudoOutcomes:
         folds = np.arange(N) % 2
-        trial = Trial(X, Y, (X[:, 0] > 0.0) * 1.0, folds, self.noise, 1, (True, True))
+        trial = Trial(X, Y, (X[:, 0] > 0.0) * 1.0, folds, self.noise, 1, Aim(True, True))
         nuisance = Nuisance(np.zeros(3), np.zeros((2, 3)))
         return trial.pseudo_outcomes([nuisance, nuisance], 0.1, self.ledger)
 
@@ -234,6 +243,10 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "below by cell": (
         GDP,
         lambda desk: desk.cells().below(np.zeros((2, 3)), np.full((2, 3), 0.3), 1.0),
+    ),
+    "sums by level": (
+        GDP,
+        lambda desk: desk.levels().sums(np.zeros((2, 3)), np.eye(3), 1.0, 1.0),
     ),
     "gram of rows": (GDP, lambda desk: desk.rows().gram(1.0, 1.0)),
     "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),

@@ -98,8 +98,8 @@ class Levels:
         Returns
         -------
         Answer
-            Of shape (n_levels, k + 1), the number of records last; noise is in units of the
-            radius and in records.
+            Of length n_levels (k + 1), level by level, the number of records last; noise is in
+            units of the radius and in records.
 
         Privacy
         -------
@@ -114,10 +114,8 @@ class Levels:
             np.bincount(levels, weights=some, minlength=self.n_levels)
             for some in (*(whole[inside].T / float(UNIT)), np.ones(len(levels)))
         ]
-        value = np.ascontiguousarray(np.array(found).T)
         noise, question = source_of_noise(self._noise), (receipt.query, mu, means, matrix, radius)
-        answer = hand_out(noise, question, receipt, value.ravel())
-        return answer._replace(value=answer.value.reshape(value.shape))
+        return hand_out(noise, question, receipt, np.array(found).T.ravel())
 
 
 def held(rows: Array, radius: float) -> Array:

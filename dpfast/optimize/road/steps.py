@@ -309,7 +309,7 @@ def as_scores_vary(
     values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
     unit = max(factor, float(np.median(values)), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
-    told = np.minimum(1.0, (values + doubt) / unit)
+    told = np.minimum(unit, values + doubt) / unit
     least = unit * np.where(told < 1.0, told, 0.0)
     few = int(np.count_nonzero((values < doubt) & (told < 0.5)))
     return (turned * told) @ turned.T, (turned * least) @ turned.T, few
