@@ -179,8 +179,9 @@ class Sample(Block):
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> Any:
         """As of any part; of records on a cluster it stays there."""
-        part = self._found() if self.elsewhere else super()
-        return part.total(function, *arguments, own=own)
+        if self.elsewhere:
+            return self._found().total(function, *arguments, own=own)
+        return super().total(function, *arguments, own=own)
 
 
 def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | None:

@@ -145,7 +145,9 @@ class Trial:
         X, y, *labels = map(np.concatenate, zip(*found, strict=True))
         if records.means:
             y, persons = y[:, 0], labels[0]
-        return cls(X, y, treatment, *settings, persons=persons)
+        folds, noise, threads, aim, *known = settings
+        told = known[0] if known else None
+        return cls(X, y, treatment, folds, noise, threads, aim, told, persons)
 
     @staticmethod
     def dealt(n: int, noise: NoiseSource) -> NDArray[np.intp]:
@@ -225,7 +227,7 @@ class Trial:
         if self._aim.known is not None:
             return np.full(np.count_nonzero(rows), self._aim.known)
         if self._known is not None:
-            return self._known[rows]
+            return np.asarray(self._known[rows])
         return 1.0 / (1.0 + np.exp(-foreseen(self._of_propensity[rows], nuisance.propensity)))
 
     def _told(self, rows: Any, nuisance: Nuisance, e: Array, overlap: float) -> Array:
@@ -235,9 +237,9 @@ class Trial:
             e = np.clip(e, overlap, 1.0 - overlap)
         m0, m1 = [foreseen(self._of_outcome[rows], arm) for arm in nuisance.arms]
         if self._aim.treated:
-            return (treated - (1.0 - treated) * (e / (1.0 - e))) * (outcome - m0)
+            return np.asarray((treated - (1.0 - treated) * (e / (1.0 - e))) * (outcome - m0))
         up, down = treated * (outcome - m1) / e, (1.0 - treated) * (outcome - m0) / (1.0 - e)
-        return m1 - m0 + up - down
+        return np.asarray(m1 - m0 + up - down)
 
     def _alone(self, values: Array, ledger: Ledger) -> Curator:
         """A curator of one number a record."""
@@ -317,10 +319,10 @@ class PseudoOutcomes:
         receipts = location_receipts(curator.n, clip, mu, square, curator.depth(want))
         self._ledger.charge(GDP(mu), receipts[0].query)
         score, _, meat = curator._sums(np.zeros(1), want)
-        values = [-score, meat.reshape(1)] if square else [-score]
-        grids = joint_grids(((1,),) * len(values), tuple([r.noise_scale for r in receipts]))
+        means = [-score, meat.reshape(1)] if square else [-score]
+        grids = joint_grids(((1,),) * len(means), tuple([r.noise_scale for r in receipts]))
         question = (receipts[0].query, *asked)
-        found = hand_out_together(alone._noise, question, receipts, grids, values)
+        found = hand_out_together(alone._noise, question, receipts, grids, means)
         return found[0], found[1] if square else None
 
 

@@ -231,7 +231,7 @@ def treatment_effect(
                 "group_size."
             )
         treated = _one_each(source.covariates, treatment, request, "treatment")
-        known = None
+        known: Any = None
         if propensity is not None:
             try:
                 known = number_in(propensity, "propensity", "(0, 1)")
@@ -429,11 +429,11 @@ class _Analysis:
         left = weighed.product(clip, spread) + (CANCELS * weighed.cut(clip, spread)) ** 2
         located = _located(found, centre, clip, left, budget, counts, trial.n)
         seen = None if self._clip is not None else CANCELS * cut / counts
-        told = _remarks(located, seen, shares, answer.noise_scale, self._overlap, aim)
+        remarks = _remarks(located, seen, shares, answer.noise_scale, self._overlap, aim)
         if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:
-            told.append(NUISANCES_UNKNOWN)
+            remarks.append(NUISANCES_UNKNOWN)
         if unsure > MOST_UNSURE * counts:
-            told.append(
+            remarks.append(
                 f"about {counts:.0%} of the records count in the mean (treated, or by weight), and "
                 f"the noise of that is {unsure:.0%}: the effect is known up to such a factor. Use "
                 "more records or a larger budget."
@@ -445,7 +445,7 @@ class _Analysis:
             clip * unit,
             located.noise * unit,
             tuple(np.clip(shares, 0.0, 1.0).tolist()),
-            (*self._request.remarks, *told),
+            (*self._request.remarks, *remarks),
         )
 
     def _nuisances(self) -> tuple[Trial, list[Fold]]:

@@ -249,7 +249,7 @@ class Request:
         from dpfast.curator.persons import one_row_each
 
         if self.means:
-            self.records = self.records.without_covariates()
+            self.records = self.records.without_covariates()  # type: ignore[attr-defined]
         else:
             self.records = Records(np.empty((self.n, 0)), self.records.y, None)
         self.single, self.n_covariates = one_row_each(self.records, self.noise), 0

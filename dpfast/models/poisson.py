@@ -233,7 +233,7 @@ class Poisson(Loss):
         return self._link(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
 
     def _unit_of_scores(self, size: float) -> float:
-        return size**0.25  # between those of the least and the most dispersion
+        return float(size**0.25)  # between those of the least and the most dispersion
 
     @classmethod
     def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:

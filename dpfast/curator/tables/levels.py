@@ -115,7 +115,7 @@ class Levels:
             for some in (*(whole[inside].T / float(UNIT)), np.ones(len(levels)))
         ]
         noise, question = source_of_noise(self._noise), (receipt.query, mu, means, matrix, radius)
-        return hand_out(noise, question, receipt, np.array(found).T.ravel())
+        return hand_out(noise, question, receipt, np.array(found, dtype=np.float64).T.ravel())
 
 
 def held(rows: Array, radius: float) -> Array:
