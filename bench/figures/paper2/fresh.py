@@ -1,4 +1,4 @@
-"""Fourteen problems with user gradients that no default was chosen on."""
+"""Fourteen problems with user gradients, on which one default, `last_share`, was chosen."""
 
 from __future__ import annotations
 
