@@ -137,7 +137,16 @@ class Trial:
         self._rows = [self._one[folds == fold] for fold in range(FOLDS)]
 
     @classmethod
-    def of(cls, records: Any, treatment: Array, *settings: Any) -> Trial:
+    def of(
+        cls,
+        records: Any,
+        treatment: Array,
+        folds: NDArray[np.intp],
+        noise: NoiseSource,
+        threads: int,
+        aim: Aim,
+        known: Array | None = None,
+    ) -> Trial:
         """Of records that fit into memory, wherever they are kept."""
         persons = None
         blocks = records.pieces() if records.means else records.blocks()
@@ -145,9 +154,7 @@ class Trial:
         X, y, *labels = map(np.concatenate, zip(*found, strict=True))
         if records.means:
             y, persons = y[:, 0], labels[0]
-        folds, noise, threads, aim, *known = settings
-        told = known[0] if known else None
-        return cls(X, y, treatment, folds, noise, threads, aim, told, persons)
+        return cls(X, y, treatment, folds, noise, threads, aim, known, persons)
 
     @staticmethod
     def dealt(n: int, noise: NoiseSource) -> NDArray[np.intp]:

@@ -179,8 +179,12 @@ class Categorical(Column):
         if isinstance(levels, str) or not isinstance(levels, Sequence):
             raise InvalidInput(f"levels must be a list of labels; received {described(levels)}.")
         object.__setattr__(self, "levels", tuple(levels))
-        if not all(isinstance(level, (str, int, bool)) for level in levels):
-            raise InvalidInput(f"levels must be strings or integers; received {described(levels)}.")
+        for level in levels:
+            if not isinstance(level, (str, int, bool)):
+                raise InvalidInput(
+                    "levels must be strings or integers; received a "
+                    f"{type(level).__name__} among them."
+                )
         if len(set(levels)) != len(levels) or len(levels) < 2:
             raise InvalidInput(
                 f"levels must be at least two different labels; received {described(levels)}."

@@ -259,7 +259,7 @@ class Index(NamedTuple):
             odds,
             masses,
             np.tile(mean, (len(odds), 1)),
-            self.square(1.0 + 0.0 * NODES) - np.outer(mean, mean),
+            self.square(np.ones(len(self.odds))) - np.outer(mean, mean),
         )
 
     def mean(self, weights: Array) -> Array:

@@ -308,14 +308,13 @@ class _Plan:
         turned = np.linalg.solve(before.matrix, now.matrix)
         values, vectors = np.linalg.eigh(identity - earlier * turned.T @ turned)
         own = (vectors * np.maximum(values, LEAST_OWN)) @ vectors.T
-        noise = float(weights @ np.where(kept, now.variances, 0.0))
-        correction = identity + noise * np.linalg.inv(own)
+        noise, inverse = float(weights @ np.where(kept, now.variances, 0.0)), np.linalg.inv(own)
+        correction = identity + noise * inverse
         slopes = correction @ inner.params[1:]
         varies = float(weights**2 @ np.where(kept, now.variances, 0.0) ** 2)
         varies *= 1.0 + float(slopes @ slopes)
         told = inner._covariance
         assert told is not None and told.spread is not None and told.spread.units is not None
-        inverse = np.linalg.inv(own)
         scales, unit = _units(request)
         to_own = (unit / scales)[:, None] * now.spread * now.matrix
         through = to_own @ correction

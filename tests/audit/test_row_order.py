@@ -152,7 +152,9 @@ def test_folds_that_follow_the_records_of_a_sorted_file(kind, monkeypatch):
         if "treatment_effect" in example.name:
             pair = PAIRS[example.binary][kind]
             report = replay(partial(follow, example.call), *pair, budget=example.budget)
-            assert report.passed and report.n_answers >= 6, (example.label, report.leaks)
+            # of the treated, who are a known part, there are no nuisances to be asked about
+            least = 6 if example.label == "a trial, on the treated" else 11
+            assert report.passed and report.n_answers >= least, (example.label, report.leaks)
 
 
 def test_the_sweeps_see_an_order(monkeypatch):

@@ -254,7 +254,8 @@ def of_function(name, data):
     function, right = CALLS[name]
     privacy = right["privacy"]
     kind = type(privacy) if isinstance(privacy, dpfast.ZCDP | dpfast.PureDP) else dpfast.GDP
-    total = dpfast.ApproxDP(9.0, 0.1) if isinstance(privacy, dpfast.ApproxDP) else kind(9.0)
+    most = max(9.0, privacy) if isinstance(privacy, float) else 9.0
+    total = dpfast.ApproxDP(9.0, 0.1) if isinstance(privacy, dpfast.ApproxDP) else kind(most)
     ledger = dpfast.Ledger(total)
     if "direction" in right:
         data = data | {"direction": [1.0, 0.0]}  # the tables have names of their own
@@ -265,11 +266,12 @@ def of_function(name, data):
 #: The argument that holds records, of functions whose records are not X and y.
 TABLES = {"private_quantiles": "x", "with_private_scaling": "table", "fit_formula": "data",
           "counts": "table", "means": "table", "cell quantiles": "table", "fits": "table",
-          "two_stage": "table"}  # fmt: skip
+          "two_stage": "table", "absorbed": "table"}  # fmt: skip
 #: Of those, what is asked of a table of these columns, whose covariate is the column that changes.
 ASKED = {
     "counts": {"by": "a", "schema": dpfast.Schema({"a": dpfast.Categorical([1, 2])})},
     "fits": {"by": "b", "schema": dpfast.Schema({"b": dpfast.Binary(1, 0)})},
+    "absorbed": {"formula": "y ~ a | b", "schema": dpfast.Schema({"b": dpfast.Binary(1, 0)})},
     "means": {"columns": ["a", "y"], "by": None},
     "cell quantiles": {"column": "a", "by": None},
 }  # fmt: skip
@@ -289,10 +291,7 @@ def test_every_function_of_records_is_swept():
     }
     swept = {CALLS[name][0] for name in [*MATRICES, *TABLES] if name in CALLS}
     missing = {name for name in spending if flat(public()[name]) not in swept}
-    assert missing <= {
-        "fit_formula", "baselines.dp_sgd",  # their extras may be absent
-        "tables.absorbed",  # reads terms as fit_formula does, and levels as tables.fits
-    }  # fmt: skip
+    assert missing <= {"fit_formula", "baselines.dp_sgd"}  # their extras may be absent
 
 
 #: Functions with every other kind in turn, and in the slow tests each with each.
@@ -345,6 +344,8 @@ def a_cell_of_stored_records(name, kind, tmp_path):
 @pytest.mark.parametrize("name", [name for name in TABLES if name in CALLS])
 @pytest.mark.one_in(2)
 def test_a_cell_of_a_named_table(name, kind):
+    if name == "absorbed" and kind == "pandas text category":
+        return  # levels that a type lists are public in a formula without a schema, and in names
     make, cells = FRAMES[kind]
     both = [make(cells(changed)) for changed in (False, True)]
     if name == "private_quantiles":

@@ -5263,7 +5263,7 @@ LEAST_SQUARES = (
         "nobody is told that noise hides what a label decides",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_label_that_decides_is_said_to_be_hidden",),
-        "few = int(np.count_nonzero((values < doubt) & (told < 0.5)))",
+        "few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))",
         "few = 0",
     ),
     plant(

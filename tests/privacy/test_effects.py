@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.door import observed
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.whitened import At
 from dpfast.data.records import Records, as_records
@@ -18,30 +17,13 @@ from dpfast.models import LeastSquares
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
+from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -3.0, -1e-300, 0.0, 1.0, 1e160, 1e308, np.nan]
 NUISANCES = [
     Nuisance(np.array([0.2, 0.5]), np.array([[0.1, 1.0], [0.7, -1.0]])),
     Nuisance(np.array([-0.1, 0.4]), np.array([[0.0, 0.9], [1.2, -0.8]])),
 ]
-
-
-class Watch:
-    """The exact values behind the answers, in their order."""
-
-    def __init__(self):
-        self.seen = []
-
-    def release(self, question, release, draw):
-        self.seen.append(release)
-        return draw()
-
-
-def watched(ask):
-    watch = Watch()
-    with observed(watch):
-        ask()
-    return watch.seen
 
 
 def table(n=40, seed=1):

@@ -248,6 +248,10 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
         GDP,
         lambda desk: desk.levels().sums(np.zeros((2, 3)), np.eye(3), 1.0, 1.0),
     ),
+    "gram within levels": (
+        GDP,
+        lambda desk: desk.levels().gram(np.zeros((2, 3)), np.eye(3), 1.0, 1.0),
+    ),
     "gram of rows": (GDP, lambda desk: desk.rows().gram(1.0, 1.0)),
     "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),
     "clipped scores": (

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.door import observed
 from dpfast.curator.tables.cells import Cells
 from dpfast.data.records import Records
 from dpfast.privacy.budget import GDP
@@ -23,26 +22,14 @@ from dpfast.privacy.tables.sensitivity import (
     cell_sums,
     count_weight,
 )
+from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -1.0, -0.4, 0.0, 5e-324, 0.3, 1.0, 1e308, np.nan]
 
 
-class Watch:
-    """The exact values behind the answers, in their order."""
-
-    def __init__(self):
-        self.seen = []
-
-    def release(self, question, release, draw):
-        self.seen.append(release)
-        return draw()
-
-
 def asked(X, cells, squared, ask, n_cells=4):
-    watch = Watch()
-    with observed(watch):
-        ask(Cells(Records(X, cells, None), n_cells, squared, Ledger(GDP(1e9)), seeded()))
-    (release,) = watch.seen
+    held = Cells(Records(X, cells, None), n_cells, squared, Ledger(GDP(1e9)), seeded())
+    (release,) = watched(lambda: ask(held))
     return release
 
 

@@ -6,6 +6,8 @@ declared level, contributes zero, and still counts in n (claim T8).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from dpfast.curator.curator import Curator
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.curator.tables.cells import MOST_RECORDS, UNIT
 from dpfast.curator.whitened import Whitened
-from dpfast.data import Records
+from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.budget import GDP
@@ -85,10 +87,8 @@ class Levels:
 
     def gram(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
         """Mean product of what is mapped with itself, weighted (claim C14); costs ``mu``."""
-        rows = self.mapped(means, np.ones(self.n_levels, dtype=bool), matrix)
-        k = rows.shape[1]
-        objective = Objective(LeastSquares(), Mallows(1.0), k, fit_intercept=False)
-        seen = Records(rows, np.where(np.isnan(rows[:, 0]), np.nan, 0.0), None)
+        seen = _Mapped(self, means, matrix)
+        objective = Objective(LeastSquares(), Mallows(1.0), seen.n_covariates, fit_intercept=False)
         curator = Curator(seen, objective, self._ledger, self._noise, self._threads)
         return Whitened(curator).gram(radius, mu)
 
@@ -116,6 +116,23 @@ class Levels:
         ]
         noise, question = source_of_noise(self._noise), (receipt.query, mu, means, matrix, radius)
         return hand_out(noise, question, receipt, np.array(found, dtype=np.float64).T.ravel())
+
+
+class _Mapped(Records):
+    """Rows of all levels under a map, which are made when they are read: once that is paid for."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, levels: Levels, means: Array, matrix: Array) -> None:
+        everywhere = np.ones(levels.n_levels, dtype=bool)
+        self._made = partial(levels.mapped, means, everywhere, matrix)
+        self.n, self.n_covariates, self.names = levels.n, matrix.shape[1], None
+        self.block_sizes = (self.n,)
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """In one, without responses."""
+        rows = self._made()
+        yield rows, np.where(np.isnan(rows[:, 0]), np.nan, 0.0)
 
 
 def held(rows: Array, radius: float) -> Array:

@@ -495,7 +495,8 @@ def road(
     if inference:
         mean, meat_scale = mean_answer(meats)
         meat = _meat(mean, lengths.over(unit), radius / unit, power, bound)
-        meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
+        if least.any():
+            meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
     mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)
     unmapping = steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back

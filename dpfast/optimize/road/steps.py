@@ -202,7 +202,9 @@ class Bends(NamedTuple):
         return min(1.0, self.farthest / max(math.hypot(*(self.whiten @ step)), LEAST))
 
     def typical(self, theta: Array) -> float:
-        """Curvature that is to be expected."""
+        """Curvature that is to be expected, or 1 where residuals alone decide it."""
+        if self.at.loss.link == "identity":
+            return 1.0
         return typical_of(expected_curvature(self.at._replace(theta=self.whiten @ theta), self.one))
 
 
@@ -311,7 +313,7 @@ def as_scores_vary(
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
     least = unit * np.where(told < 1.0, told, 0.0)
-    few = int(np.count_nonzero((values < doubt) & (told < 0.5)))
+    few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))
     return (turned * told) @ turned.T, (turned * least) @ turned.T, few
 
 
