@@ -442,9 +442,10 @@ RELEASES = ApproxDP(6.0, 1e-3)
 
 
 def calls() -> Iterator[Any]:
-    for name, call in (GAUSSIAN | FRUGAL | SIDE_BY_SIDE).items():
-        for budget in BUDGETS:
-            yield pytest.param(call, budget, id=f"{name}, {budget!r}")
+    for k, (name, call) in enumerate((GAUSSIAN | FRUGAL | SIDE_BY_SIDE).items()):
+        for turn, budget in enumerate(BUDGETS):  # one each is quick
+            marks = [pytest.mark.slow] * ((k + turn) % len(BUDGETS) > 0)
+            yield pytest.param(call, budget, id=f"{name}, {budget!r}", marks=marks)
     for name, call in APPROXIMATE.items():
         yield pytest.param(call, RELEASES, id=f"{name}, {RELEASES!r}")
     for name, call in PURE.items():

@@ -371,6 +371,7 @@ def test_c80_other_rows_keep_their_bits(loss, layout, what):
                     assert np.array_equal(before[others], after[others], equal_nan=True)
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("layout", ["rows", "columns", "float32"])
 @pytest.mark.parametrize(("q", "p"), [(1, 1), (2, 3), (5, 1), (5, 5), (12, 13), (17, 17), (40, 7)])
 @pytest.mark.parametrize("intercept", [True, False])
