@@ -335,13 +335,6 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     scale=0.8), clip=1.0, method=dpfast.optimize.GradientDescent(steps=4)),
     "output": partial(baselines.output_perturbation, X, Y, dpfast.Objective("log-cosh", scale=0.8,
     ridge=0.5)),
-    "noisy descent": partial(
-        baselines.noisy_descent, lambda theta: rowwise(theta, X, Y), BOX, n_records=N, clip=1.0,
-        steps=4,
-    ),
-    "global search": partial(
-        baselines.global_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), evaluations=3
-    ),
     "tune": partial(tune, squares, BOX, n_records=N, steps=3),
     "clip": partial(private_clip, squares, BOX, n_records=N),
     "choice": partial(
