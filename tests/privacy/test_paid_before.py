@@ -29,7 +29,7 @@ from dpfast.curator.bought.columns import Columns
 from dpfast.curator.door import observed
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.nonconvex.gradients import GradientCurator
-from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
@@ -186,7 +186,7 @@ class Desk(NamedTuple):
 def open_release(desk: Desk) -> Any:
     terms = Terms("parameter", 1.0, 1e-6, 0.3, 1e-7)
     curator = desk.curator()
-    return CertifiedRelease(curator, terms, GlobalKind(curator, Ball(1.5).bind(2)))
+    return CertifiedRelease(curator, terms, Kind(curator, Ball(1.5).bind(2)))
 
 
 def tilted(desk: Desk) -> Any:
