@@ -207,11 +207,7 @@ CALLS = {
                                         "privacy": 1.0, **SEEDED},
     "baselines.clipped_gradient_descent": {**FIT, "clip": 1.0, "steps": 3},
     "baselines.dp_sgd": {**FIT, "clip": 1.0, "steps": 3, "privacy": dpfast.ApproxDP(1.0, 1e-6)},
-    "baselines.global_search": {**SEARCH, "loss_range": (0.0, 1.0), "evaluations": 3},
     "baselines.random_search": {**SEARCH, "loss_range": (0.0, 1.0), "mean_trials": 3.0},
-    "baselines.nonprivate_gibo": {"losses": losses, "bounds": [[0.0, 1.0]], "n_records": 60},
-    "baselines.noisy_descent": {"gradients": gradients, "bounds": [[0.0, 1.0]], "privacy": 1.0,
-                                "n_records": 60, "clip": 1.0, "steps": 3, **SEEDED},
     "baselines.objective_perturbation": {**PERTURBED, "radius": 2.0},
     "baselines.output_perturbation": PERTURBED,
     "audit.check_loss": {"loss": dpfast.Huber()},
@@ -346,9 +342,6 @@ METHODS = {
     "losses of tune": lambda v: dpfast.tune(**SEARCH | {"losses": lambda _: v, "steps": 3}),
     "losses of a random search": lambda v: baselines.random_search(
         **CALLS["baselines.random_search"] | {"losses": lambda _: v}
-    ),
-    "gradients of a descent": lambda v: baselines.noisy_descent(
-        **CALLS["baselines.noisy_descent"] | {"gradients": lambda _: v}
     ),
 }
 

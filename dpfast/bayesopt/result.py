@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from dpfast.inference.guarantees import Guarantee
 
-__all__ = ["Tuning"]
-
 Array = NDArray[np.float64]
 
 #: Expected lengths of its noise that a gradient must have to be told from it.

@@ -16,8 +16,6 @@ from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
 from dpfast.bayesopt.surrogate.weights import signal_projection
 from dpfast.bayesopt.updates import History
 
-__all__ = ["Search"]
-
 Array = NDArray[np.float64]
 
 #: Most parameters for which batches are chosen as well as can be, in a fraction of a second per
@@ -30,11 +28,9 @@ QUICKLY: Mapping[str, Any] = {"starts": 1, "tolerance": 1e-4}
 
 
 class Search:
-    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door.
-
-    Line 4 includes the prior trace and caps the batch; line 9 projects onto the box
-    (formulas page, section 12, items 5 and 7).
-    """
+    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door. Line 4 includes
+    the prior trace and caps the batch; line 9 projects onto the box (formulas page, section 12,
+    items 5 and 7)."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

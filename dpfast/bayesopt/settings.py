@@ -18,8 +18,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.optimize.nonconvex.descent import checked_count
 from dpfast.optimize.schedules import Geometric, Schedule, checked_steps, resolve_schedule
 
-__all__ = ["SearchSettings", "Settings", "checked_range", "resolve_settings"]
-
 Array = NDArray[np.float64]
 
 #: Length-scale of the default covariance, as a part of each side of the box.

@@ -30,8 +30,6 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
 
-__all__ = ["Tuner"]
-
 Array = NDArray[np.float64]
 
 

@@ -28,8 +28,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 
-__all__ = ["private_choice", "private_clip", "tune"]
-
 Array = NDArray[np.float64]
 
 #: Between which powers of ten a clip is looked for, and in how many halvings: to a factor of 1.014.

@@ -39,7 +39,7 @@ EXEMPT: dict[str, str] = {
         "test_effects"
     ),
     "dpfast.curator.tables": "audited within dpfast.tables and attacked by tests/tables",
-    "dpfast.baselines.clipping.clipped_request": (
+    "dpfast.baselines.asking": (
         "decides what a descent is made of; audited within clipped_gradient_descent"
     ),
     "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",

@@ -31,7 +31,7 @@ for _column in (X, Y, BINARY):
 EXAMPLES = calls.examples()
 
 #: Searches are over the first few records.
-SEARCHES = ("bayesopt", "blackbox", "search", "noisy_descent")
+SEARCHES = ("bayesopt", "blackbox", "search")
 
 #: Rows of a person are told by their number in these calls: in another order they are other
 #: persons'.  That their own order does not matter is in test_persons_of_sources.py.

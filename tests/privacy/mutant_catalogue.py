@@ -300,14 +300,6 @@ WRONG_SENSITIVITY = (
         "return kind(epsilon, shift, low)",
     ),
     plant(
-        "laplace-atom-forgotten",
-        "a release next to a Laplace release: the largest loss has half its probability",
-        "dpfast/privacy/release/profiles.py",
-        ("tests/privacy/test_profiles.py",),
-        "total = 0.5 * float(ends[0])",
-        "total = 0.25 * float(ends[0])",
-    ),
-    plant(
         "integer-noise-as-continuous",
         "the largest loss of integer noise taken to have probability one half",
         "dpfast/privacy/release/profiles.py",
@@ -4011,10 +4003,10 @@ CHARGED_AFTER = (
     plant(
         "shared-ledger-charged-after-the-releases",
         "a baseline charges the shared ledger when everything is released",
-        "dpfast/baselines/statistics.py",
+        "dpfast/baselines/asking.py",
         (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
-        '        charge_shared(ledger, privacy, total, request.label("adassp"), request.room())\n        smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)\n        answer = release_statistics(curator, mu_gram, mu_moment)\n',
-        '        smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)\n        answer = release_statistics(curator, mu_gram, mu_moment)\n        charge_shared(ledger, privacy, total, request.label("adassp"), request.room())\n',
+        "        charge_shared(*charge, request.room())\n        theta, method = answer()\n",
+        "        theta, method = answer()\n        charge_shared(*charge, request.room())\n",
     ),
 )
 

@@ -22,10 +22,8 @@ from tests.privacy.test_refused_first import (
     OWN_FUNCTIONS,
     PAIR,
     WRONG,
-    N,
     X,
     Y,
-    losses,
     per_record,
 )
 from tests.surface import flat_public
@@ -63,7 +61,6 @@ RIGHT_OF = {
         "scale": 1.0,
         "runs": 1,
     },
-    "baselines.nonprivate_gibo": {"losses": losses, "steps": 2, "n_records": N},
     "bayesopt.Categorical": {"choices": ["a", "b"]},
     "bayesopt.Integer": {"low": 0, "high": 3},
     "bayesopt.TrainingCost": {"ledger": dpfast.Ledger(9.0), "cost": 1.0},

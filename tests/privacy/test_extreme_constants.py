@@ -168,21 +168,10 @@ OPTIONS = {
         ],
         "privacy": [1e-4, 1e9],
     },
-    "global_search": {
-        "loss_range": [(-1e307, 1e307), (0, 1e-300), (0, 1e100), (0, 1e-100)],
-        "exploration": [0.0, 1e300],
-        "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2],
-        "privacy": [1e-4, 1e9],
-    },
     "random_search": {
         "loss_range": [(-1e307, 1e307), (0, 1e-300), (0, 1e100), (0, 1e-100)],
         "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2],
         "privacy": [1e-4, 69.0],
-    },
-    "noisy_descent": {
-        "clip": EXTREMES,
-        "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2, [(0, 1e-70), (0, 1e70)]],
-        "privacy": [1e-4, 1e9],
     },
 }
 

@@ -29,7 +29,7 @@ from dpfast.curator.bought.columns import Columns
 from dpfast.curator.door import observed
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.nonconvex.gradients import GradientCurator
-from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
@@ -186,7 +186,7 @@ class Desk(NamedTuple):
 def open_release(desk: Desk) -> Any:
     terms = Terms("parameter", 1.0, 1e-6, 0.3, 1e-7)
     curator = desk.curator()
-    return CertifiedRelease(curator, terms, GlobalKind(curator, Ball(1.5).bind(2)))
+    return CertifiedRelease(curator, terms, Kind(curator, Ball(1.5).bind(2)))
 
 
 def tilted(desk: Desk) -> Any:
@@ -335,13 +335,6 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     scale=0.8), clip=1.0, method=dpfast.optimize.GradientDescent(steps=4)),
     "output": partial(baselines.output_perturbation, X, Y, dpfast.Objective("log-cosh", scale=0.8,
     ridge=0.5)),
-    "noisy descent": partial(
-        baselines.noisy_descent, lambda theta: rowwise(theta, X, Y), BOX, n_records=N, clip=1.0,
-        steps=4,
-    ),
-    "global search": partial(
-        baselines.global_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), evaluations=3
-    ),
     "tune": partial(tune, squares, BOX, n_records=N, steps=3),
     "clip": partial(private_clip, squares, BOX, n_records=N),
     "choice": partial(

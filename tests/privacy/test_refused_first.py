@@ -148,18 +148,9 @@ CALLS = {
         REGRESSION | {"privacy": PAIR, "ridge": 0.5, "radius": 2.0},
     ),
     "output_perturbation": (baselines.output_perturbation, REGRESSION | {"ridge": 0.5}),
-    "global_search": (
-        baselines.global_search,
-        SEARCH | {"loss_range": (0.0, 2.0), "evaluations": 2},
-    ),
     "random_search": (
         baselines.random_search,
         SEARCH | {"loss_range": (0.0, 2.0), "mean_trials": 2.0},
-    ),
-    "noisy_descent": (
-        baselines.noisy_descent,
-        {k: SEARCH[k] for k in ("bounds", "privacy", "n_records")}
-        | {"gradients": gradients, "clip": 2.0, "steps": 3},
     ),
 }
 if find_spec("formulaic"):
@@ -369,11 +360,8 @@ MUST_BE_REFUSED = [
     ("tune", {"path": os.path.join("missing", "search")}),
     ("Tuner", {"path": os.path.join("missing", "search")}),
     ("tune", {"search": dpfast.bayesopt.SearchSettings(keep_values="no")}),
-    ("global_search", {"losses": lambda theta: 1.0}),
-    ("global_search", {"covariance": 7}),
     ("random_search", {"losses": lambda theta: 1.0}),
     ("random_search", {"mean_trials": 0.5}),
-    ("noisy_descent", {"gradients": losses}),
     ("private_quantiles", {"noise": 7}),
     ("private_quantiles", {"low": -1e308, "high": 1e308}),
     ("with_private_scaling", {"noise": 7}),
@@ -476,7 +464,7 @@ def test_the_refusal_of_progress_keeps_its_cause():
 
 def test_a_function_is_not_called_for_a_ledger_that_cannot_pay():
     called = []
-    for name in ("tune", "global_search", "random_search"):
+    for name in ("tune", "private_choice", "random_search"):
         function, right = CALLS[name]
         ledger = dpfast.Ledger(dpfast.GDP(1.0))
         ledger.charge(dpfast.GDP(0.5), "earlier")

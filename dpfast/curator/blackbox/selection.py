@@ -22,8 +22,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Selected", "Selection", "best_of_random_trials", "plan_selection"]
-
 Array = NDArray[np.float64]
 
 #: Grid steps in the sensitivity of a mean loss: rounding to the grid costs one of them.
@@ -79,11 +77,9 @@ def best_of_random_trials(
     noise: NoiseSource,
 ) -> Selected:
     """Draw points from the box, score each by its noisy mean loss, publish the lowest score.
-
-    ``epsilon``-DP (claims G5 to G7).  The number of trials is secret; the running time, and the
-    number of calls of ``losses``, tell it to whoever can observe them, and with it about as much
-    as ``mean_trials`` more releases would.
-    """
+    ``epsilon``-DP (claims G5 to G7). The number of trials is secret; the running time, and the
+    number of calls of ``losses``, tell it to whoever can observe them, and with it about as much as
+    ``mean_trials`` more releases would."""
     values = RecordValues(n, ledger, noise)
     plan = plan_selection(values, *loss_range, epsilon)
     ledger.charge(plan.cost, plan.receipt.query)

@@ -11,8 +11,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR, mean_score
 
-__all__ = ["clipped_mean", "loss_steps", "mean_loss", "selection_cost", "trial_epsilon"]
-
 _UP = 1.0 + MARGIN_30
 
 #: Coordinates of a clipped vector up to which its norm is computed to within ``RECORD_ERROR``.
@@ -20,10 +18,8 @@ MAX_DIMENSION = 8000
 
 
 def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
-    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1).
-
-    ``2 * bound / n``: the clipped vectors of two records can be opposite.
-    """
+    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1). ``2 *
+    bound / n``: the clipped vectors of two records can be opposite."""
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InvalidInput(
             f"vectors must have between 1 and {MAX_DIMENSION} coordinates, so that the rounding "
@@ -33,10 +29,8 @@ def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> flo
 
 
 def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
-    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4).
-
-    Computed as the mean of deviations from the middle, each at most half the width.
-    """
+    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4). Computed as the
+    mean of deviations from the middle, each at most half the width."""
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise InvalidInput(
             "the range of the losses must be two finite public numbers, the lower one first; "

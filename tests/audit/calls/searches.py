@@ -18,7 +18,7 @@ __all__ = ["searches"]
 
 
 def searches() -> Iterator[Example]:
-    from dpfast import baselines, bayesopt
+    from dpfast import bayesopt
 
     n = {"n_records": 12}
     paths: dict[str, dict[str, Any]] = {
@@ -47,14 +47,6 @@ def searches() -> Iterator[Example]:
     room = "dpfast.curator.blackbox.vectors.RecordValues"
     for method in ("append", "mean", "mean_loss", "lengths"):
         yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.6))
-    losses = partial(
-        _search, baselines.global_search, _planes, {"loss_range": (0.0, 4.0), "evaluations": 3} | n
-    )
-    name = "dpfast.baselines.global_search.global_search"
-    yield Example(name, "three points", losses, False, GDP(1.0))
-    slopes = partial(_search, baselines.noisy_descent, _slopes, {"clip": 0.5, "steps": 3} | n)
-    name = "dpfast.baselines.noisy_descent.noisy_descent"
-    yield Example(name, "three steps", slopes, False, GDP(1.0))
 
 
 def _planes(data: Any, theta: Any) -> Any:
