@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,12 @@ from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
+from dpfast.models import Loss, Objective
+from dpfast.models.objective import Terms
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.regression.fit import fit
 
 __all__ = ["Array", "PrivateEstimator", "Score"]
 
@@ -41,6 +45,7 @@ class Score(NamedTuple):
     noise_scale: float
 
 
+@dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):
     """What the three estimators share.
 
@@ -55,12 +60,13 @@ class PrivateEstimator(BaseEstimator):
         Public by declaration, like the names of the columns.
     """
 
-    privacy: Budget | float | tuple[float, float]
-    score_privacy: Budget | float | tuple[float, float] | None
-    fit_intercept: bool
-    largest_weight: float | None
-    ledger: Ledger | None
-    noise: NoiseSource | None
+    privacy: Budget | float | tuple[float, float] = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = True
+    largest_weight: float | None = None
+    score_privacy: Budget | float | tuple[float, float] | None = None
+    ledger: Ledger | None = None
+    noise: NoiseSource | None = None
 
     # -- what each estimator does differently
 
@@ -68,8 +74,8 @@ class PrivateEstimator(BaseEstimator):
         """The response as ``dpfast.fit`` takes it."""
         return y
 
-    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
-        """Fit records that were read; their weights as they came."""
+    def _model(self) -> Loss | str:
+        """The loss that is fitted."""
         raise NotImplementedError
 
     def _losses(self, X: Covariates, y: Array) -> Array:
@@ -136,6 +142,17 @@ class PrivateEstimator(BaseEstimator):
         refuse_other_rows(X, sample_weight, "sample_weight")
         return self._fit_records(*self._read(X, y, reset=True), sample_weight)
 
+    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
+        """Fit records that were read; their weights as they came."""
+        source, terms, options = self._source(X, y, sample_weight), {}, {}
+        for name in ("weights", "scale", "ridge", "fit_intercept"):
+            terms[name] = getattr(self, name, Terms._field_defaults[name])
+        for name in ("standardize", "inference"):
+            if hasattr(self, name):
+                options[name] = getattr(self, name)
+        objective = Objective(self._model(), **terms)
+        return self._keep(fit(source, None, objective, **options, **self._shared_options()))
+
     def _source(self, X: Covariates, y: Array, sample_weight: Any) -> Source:
         """Records as a fit takes them: the bound is for those that have weights, idle otherwise."""
         if isinstance(sample_weight, str):
@@ -155,11 +172,7 @@ class PrivateEstimator(BaseEstimator):
         return self.noise
 
     def _shared_options(self) -> dict[str, Any]:
-        return {
-            "privacy": self.privacy,
-            "ledger": self.ledger,
-            "noise": self._noise(),
-        }
+        return {"privacy": self.privacy, "ledger": self.ledger, "noise": self._noise()}
 
     def _keep(self, result: Fit) -> Any:
         relation = result.privacy.relation + ALONE + _among(self.ledger)
@@ -248,3 +261,12 @@ def _among(ledger: Ledger | None) -> str:
         return f": its ledger has spent {ledger.spent!r} in all so far"
     except (DpfastError, OSError):  # the ledger's file is gone; what was paid for is not lost
         return ": what its ledger has spent in all cannot be read"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MEstimator(PrivateEstimator):
+    """Those whose records may be bounded by weights, and whose units may be bought."""
+
+    standardize: bool | None = None
+    weights: Any = None
+    inference: bool = True
