@@ -23,23 +23,6 @@ from dpfast.models import Objective
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
-__all__ = [
-    "OBSERVER",
-    "Choice",
-    "Observer",
-    "Release",
-    "hand_out",
-    "hand_out_best",
-    "hand_out_choice",
-    "hand_out_count",
-    "hand_out_scaled",
-    "hand_out_together",
-    "nonprivate_contributions",
-    "observed",
-    "source_of_noise",
-]
-
-
 Handed = TypeVar("Handed")
 
 
@@ -285,16 +268,6 @@ def nonprivate_contributions(
     """Exact gradient, curvature and meat of each record on its own, by the compiled kernels.
 
     For attacks on sensitivities; nothing about it is private.
-
-    Parameters
-    ----------
-    want : int
-        Any sum of GRADIENT, HESSIAN or MAJORIZER, and MEAT.
-
-    Returns
-    -------
-    tuple of ndarray or None
-        Shapes (n, p), (n, p, p) and (n, p, p); None for what was not wanted.
     """
     sums, n = RecordKernel(*objective.kernel_arguments()).sums, len(y)
     parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(n)]

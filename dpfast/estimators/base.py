@@ -24,18 +24,19 @@ from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
-from dpfast.models.objective import Terms
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
 from dpfast.regression.fit import fit
 
-__all__ = ["Array", "PrivateEstimator", "Score"]
-
 Array = NDArray[np.float64]
 
 #: Modules of scikit-learn that ask for predictions to make a score, or a second model, of them.
 SCORERS = ("sklearn.utils._response", "sklearn.metrics._scorer")
+
+
+#: Settings of the objective, and of the fit beside those that all estimators have.
+TERMS, OPTIONS = ("weights", "scale", "ridge", "fit_intercept"), ("standardize", "inference")
 
 
 class Score(NamedTuple):
@@ -121,13 +122,6 @@ class PrivateEstimator(BaseEstimator):
         PrivateEstimator
             Itself, fitted.
 
-        Raises
-        ------
-        InvalidInput
-            If a shape, a type or a setting is refused; nothing is spent.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Spends ``privacy``, charged to the ledger before X and y are used.
@@ -144,14 +138,13 @@ class PrivateEstimator(BaseEstimator):
 
     def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
         """Fit records that were read; their weights as they came."""
-        source, terms, options = self._source(X, y, sample_weight), {}, {}
-        for name in ("weights", "scale", "ridge", "fit_intercept"):
-            terms[name] = getattr(self, name, Terms._field_defaults[name])
-        for name in ("standardize", "inference"):
-            if hasattr(self, name):
-                options[name] = getattr(self, name)
+        terms, options = [
+            {name: getattr(self, name) for name in names if hasattr(self, name)}
+            for names in (TERMS, OPTIONS)
+        ]
         objective = Objective(self._model(), **terms)
-        return self._keep(fit(source, None, objective, **options, **self._shared_options()))
+        options |= self._shared_options()
+        return self._keep(fit(self._source(X, y, sample_weight), None, objective, **options))
 
     def _source(self, X: Covariates, y: Array, sample_weight: Any) -> Source:
         """Records as a fit takes them: the bound is for those that have weights, idle otherwise."""

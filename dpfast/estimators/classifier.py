@@ -16,8 +16,6 @@ from dpfast.errors import InvalidInput
 from dpfast.estimators.base import Array, MEstimator
 from dpfast.inference.results import Fit
 
-__all__ = ["DPLogisticRegression"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(ClassifierMixin, MEstimator):
@@ -100,13 +98,6 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         ndarray of shape (m,)
             NaN for a row with a value that is not finite.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         Costs nothing for public rows.  What is computed for a private row tells of that row.
@@ -132,13 +123,6 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         -------
         ndarray of shape (m, 2)
             In the order of ``classes_``; rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
 
         Privacy
         -------
@@ -169,13 +153,6 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         ndarray of shape (m,)
             Labels of ``classes_``; the negative one for a row with a value that is not finite.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         As for :meth:`decision_function`.
@@ -205,15 +182,6 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         float
             Share of correct predictions plus noise, so it may lie outside [0, 1].
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If there is no ``score_privacy``, or a shape or type is refused.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
@@ -239,13 +207,6 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         -------
         float
             In [0, 1].
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If a shape or type is refused.
 
         Privacy
         -------

@@ -17,14 +17,6 @@ from dpfast.models import Loss
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
 
-__all__ = [
-    "DPHuberRegressor",
-    "DPLinearRegression",
-    "DPPoissonRegressor",
-    "DPQuantileRegressor",
-    "PrivateRegressor",
-]
-
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
     """What the regressors share."""
@@ -41,13 +33,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         -------
         ndarray of shape (m,)
             NaN for a row with a value that is not finite.
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
 
         Privacy
         -------
@@ -80,15 +65,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         float
             With noise, so it may lie outside [0, 1].
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If there is no ``score_privacy``, or a shape or type is refused.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
@@ -114,13 +90,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         -------
         float
             At most 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If a shape or type is refused.
 
         Privacy
         -------

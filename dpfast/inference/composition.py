@@ -18,21 +18,6 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.conversions import written
 from dpfast.privacy.ledger import Ledger
 
-__all__ = [
-    "Charge",
-    "Composition",
-    "Maximum",
-    "Prepaid",
-    "Rows",
-    "Sum",
-    "charges",
-    "composed",
-    "composition_of",
-    "cost",
-    "totalled",
-    "unspent",
-]
-
 
 class Charge(NamedTuple):
     """One charge, in the ledger's currency: of one answer, or of several released together."""

@@ -18,17 +18,6 @@ from dpfast.privacy.rounding import MARGIN_6
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
 
-__all__ = [
-    "ALONE",
-    "MEANS_RELATION",
-    "NOT_PRIVATE",
-    "RELATION",
-    "TOLD",
-    "Guarantee",
-    "group_relation",
-    "is_stated",
-]
-
 RELATION = "neighbours differ in the replacement of one record; n is public"
 
 MEANS_RELATION = (

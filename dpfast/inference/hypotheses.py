@@ -15,16 +15,6 @@ from dpfast.errors import InvalidInput
 from dpfast.inference.after.simultaneous import adjusted
 from dpfast.inference.degrees import NORMAL, coverage, estimable, t_pvalues, variances
 
-__all__ = [
-    "Contrast",
-    "WaldTest",
-    "combinations",
-    "confidence_ellipse",
-    "half_width",
-    "t_test",
-    "wald_test",
-]
-
 #: Degrees of freedom of the variances of linear combinations, one for each row.
 Degrees = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -65,11 +55,6 @@ class Contrast(NamedTuple):
         Returns
         -------
         ndarray of shape (k,)
-
-        Raises
-        ------
-        InvalidInput
-            For another method.
 
         Examples
         --------

@@ -18,8 +18,6 @@ from dpfast.inference.shown.methods import Shown
 from dpfast.models.losses import Array
 from dpfast.models.names import kind_of
 
-__all__ = ["Fit"]
-
 
 class Fit(Shown, AfterFit):
     """A fitted model.  Holds no records and nothing about them that was not paid for.
@@ -134,8 +132,6 @@ class Fit(Shown, AfterFit):
 
         Raises
         ------
-        InvalidInput
-            For interactions, powers and functions of columns.
         InferenceUnavailable
             Without an intercept, if columns were centred.
 
@@ -284,8 +280,6 @@ class Fit(Shown, AfterFit):
 
         Raises
         ------
-        InvalidInput
-            If the level is out of range, or both are given.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -354,11 +348,6 @@ class Fit(Shown, AfterFit):
         ndarray of shape (m,)
             In the response's own units.
 
-        Raises
-        ------
-        InvalidInput
-            If X has other columns than the fit.
-
         Privacy
         -------
         Costs nothing for public rows.  The prediction for a private row tells of that row.
@@ -416,8 +405,6 @@ class Fit(Shown, AfterFit):
 
         Raises
         ------
-        InvalidInput
-            If X has other columns than the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought.
 

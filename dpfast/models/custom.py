@@ -15,8 +15,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.losses import Loss
 
-__all__ = ["CustomLoss"]
-
 #: Relations between psi and psi' that the kernels can enforce.
 ENFORCED_COUPLINGS = ("independent", "one-minus-square")
 

@@ -18,8 +18,6 @@ from dpfast.arguments import check_constant, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_gradients import CompiledGradients, compiled_gradients
 
-__all__ = ["KL", "PerRecordObjective", "one_hidden_layer", "phase_retrieval"]
-
 Array = NDArray[np.float64]
 Gradients = Callable[[Array, Array, Array], ArrayLike]
 
@@ -293,8 +291,6 @@ class PerRecordObjective:
 
         Raises
         ------
-        InvalidInput
-            If it is for another number of columns, or returns another shape or no real numbers.
         Exception
             Whatever the function raises on these records.
         """

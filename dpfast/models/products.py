@@ -17,8 +17,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models.domains import Domain
 from dpfast.models.quadratics import monotone_vertices, quadratic_bounds
 
-__all__ = ["Box", "Interval", "OneHot", "Product"]
-
 Array = NDArray[np.float64]
 
 _UP = 1.0 + 2.0**-44

@@ -60,8 +60,6 @@ from dpfast.regression.standardise import (
     refuse_boundless,
 )
 
-__all__ = ["OnRoad", "fit_on_road", "on_road", "room_of"]
-
 Array = NDArray[np.float64]
 
 #: Estimated mean length of what is cut off the scores, in standard errors, from which on it is
@@ -143,23 +141,6 @@ class OnRoad:
     """Fits of a checked request that take the road together: planned, charged for, then run.
 
     Making it refuses whatever can be refused.
-
-    Parameters
-    ----------
-    request : Request
-    total : GDP
-    losses : sequence of Loss or str
-        Of which each gets an equal part of what they do not share.
-    scale : float or None
-        None that is free: :func:`on_road` says so.
-    standardize : bool, Standardized or None
-    inference : bool
-
-    Attributes
-    ----------
-    only_mean : bool
-        Whether the coefficients are out of reach, so that the mean of the response is all there is
-        to buy.
 
     Privacy
     -------

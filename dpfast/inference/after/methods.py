@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dpfast.inference.contrasts import Combination
     from dpfast.inference.hypotheses import Contrast, WaldTest
 
-__all__ = ["AfterFit", "MarginalEffects", "Ratios"]
-
 Array = NDArray[np.float64]
 
 AVERAGES = (
@@ -128,8 +126,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or weights have another shape or are not finite.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -169,9 +165,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or the rows have another shape, are not finite or are
-            dependent.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -217,8 +210,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a coefficient is not one of the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -261,8 +252,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -312,8 +301,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or an option is out of range.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -358,8 +345,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If X has other columns than the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought, or an average over the records is asked for.
 

@@ -14,8 +14,6 @@ from dpfast.inference.shown.table import Summary, Table
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Entry, Ledger
 
-__all__ = ["Comparison", "compare"]
-
 #: Rows below the coefficients.
 RECORDS, PAID, EPSILON = "Records", "Privacy paid", "epsilon at delta = 1e-6"
 
@@ -66,11 +64,6 @@ def compare(
     -------
     Comparison
         A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-    Raises
-    ------
-    InvalidInput
-        If one is no fit, names are not as many, or the ledger has no charge of a fit's budget.
 
     Privacy
     -------

@@ -12,8 +12,6 @@ from dpfast.privacy.budget import GDP
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
 
-__all__ = ["for_board", "for_paper"]
-
 #: False alarms that an attacker is allowed, where power is told.
 ALARMS = 0.05
 

@@ -28,8 +28,6 @@ from dpfast.inference.shown.transcript import (
 )
 from dpfast.privacy.ledger import Ledger
 
-__all__ = ["QUESTIONS", "report_of", "study_page"]
-
 #: An answer: its request, the mark of its charge, the result, and its table.
 Answer = tuple[dict[str, Any], str, Any, Table]
 
