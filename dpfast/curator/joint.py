@@ -98,10 +98,16 @@ def make_plan(
     for query, mu in asked.items():
         if query in wanted:
             bound, diameter = record_bounds(objective, query, theta)
-            receipts.append(
-                _receipt(query, claims[query], bound, diameter, n, p, depth, excess, mu)
-            )
-            shapes.append((p,) if query == "gradient" else (p, p))
+            if query == "gradient":
+                shape, coordinates = (p,), p
+                sensitivity = mean_score(diameter, n, depth=depth)
+            else:
+                shape, coordinates = (p, p), p * (p + 1) // 2
+                sensitivity = mean_rank_one(bound, n, p, depth=depth)
+            scale = gaussian_scale(sensitivity, mu, coordinates)
+            check_grid_range(bound * excess, scale, coordinates)
+            receipts.append(Receipt(query, claims[query], mu, sensitivity, scale))
+            shapes.append(shape)
         else:
             receipts.append(NOTHING.receipt)
             shapes.append(None)
@@ -118,29 +124,6 @@ def make_plan(
 def shared_planner(constants: Constants, layout: Layout) -> Callable[[StepBudget], Plan]:
     """:func:`make_plan` of these numbers, which remembers its plans."""
     return lru_cache(maxsize=512)(partial(make_plan, constants, layout))
-
-
-def _receipt(
-    query: str,
-    claim: str,
-    bound: float,
-    diameter: float,
-    n: int,
-    p: int,
-    depth: int,
-    excess: int,
-    mu: float,
-) -> Receipt:
-    """Sensitivity and noise of one mean."""
-    if query == "gradient":
-        coordinates = p
-        sensitivity = mean_score(diameter, n, depth=depth)
-    else:
-        coordinates = p * (p + 1) // 2
-        sensitivity = mean_rank_one(bound, n, p, depth=depth)
-    scale = gaussian_scale(sensitivity, mu, coordinates)
-    check_grid_range(bound * excess, scale, coordinates)
-    return Receipt(query, claim, mu, sensitivity, scale)
 
 
 #: What the kernels call each query.

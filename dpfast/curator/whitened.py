@@ -213,10 +213,10 @@ class Whitened:
         self,
         grams: Sequence[float],
         moment: float,
-        lengths: Sequence[float],
-        steps: Sequence[float],
+        lengths: Sequence[float] = (),
+        steps: Sequence[float] = (),
         *,
-        cells: int,
+        cells: int = 1,
     ) -> None:
         """Refuse budgets at which an answer would be, whatever the radius; costs nothing.
 
@@ -226,14 +226,6 @@ class Whitened:
         for rows in {self, self.few()}:
             excess, layouts = rows._curator._records.excess, (rows._layout, rows._scores_layout)
             _refuse(*layouts, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
-
-    def refuse_sums(self, gram: float, moment: float) -> None:
-        """Refuse budgets at which :meth:`gram` and :meth:`moment` would be; costs nothing."""
-        self.refuse((gram,), moment, (), (), cells=1)
-
-    def refuse_gram(self, mu: float) -> None:
-        """Refuse a budget at which :meth:`gram` would be; costs nothing."""
-        self.refuse((mu,), 0.0, (), (), cells=1)
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""

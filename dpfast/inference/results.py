@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -151,28 +152,16 @@ class Fit(Shown, AfterFit):
         if self.coding is None:
             return self
         to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
-        covariance = self._covariance
         given = ", given the released ones it was coded by" if self.coding.released else ""
-        found = Fit(
-            params=to_natural.params(self.params),
-            names=self.names,
-            n_records=self.n_records,
-            model=f"{self.model}, of coded columns; coefficients in the columns' own units{given}",
-            method=self.method,
-            privacy=self.privacy,
-            covariance=None if covariance is None else to_natural.covariance(covariance),
-            iterates=to_natural.params(self.iterates),
-            linked=self._linked,
-            largest_mean=self._largest_mean,
-            fit_intercept=self._fit_intercept,
-            free_scale=self._free_scale,
-            reads=self.reads,
-            rows=NaturalRows(self._new_rows, *self.coding.natural_units()),
-            missing=self._missing,
-            remarks=self._of_units,
-            predictor=None if self._predictor is None else to_natural.params(self._predictor),
-        )
-        found._coded, found.units, found._scale = self, self.units, self._scale
+        found = copy(self)
+        found.params, found.iterates = map(to_natural.params, (self.params, self.iterates))
+        found.model += f", of coded columns; coefficients in the columns' own units{given}"
+        if self._covariance is not None:
+            found._covariance = to_natural.covariance(self._covariance)
+        if self._predictor is not None:
+            found._predictor = to_natural.params(self._predictor)
+        found._new_rows = NaturalRows(self._new_rows, *self.coding.natural_units())
+        found._coded = self
         return found
 
     @property

@@ -143,7 +143,7 @@ class AfterFit:
         from dpfast.inference.hypotheses import t_test
 
         rows, value = by_name(contrast, self.names, value)
-        return t_test(self.params, self.cov_params(), rows, value, self._degrees)
+        return t_test(self, rows, value)
 
     def wald_test(
         self, restriction: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
@@ -179,7 +179,7 @@ class AfterFit:
         from dpfast.inference.hypotheses import wald_test
 
         rows, value = by_name(restriction, self.names, value)
-        return wald_test(self.params, self.cov_params(), rows, value, self._degrees)
+        return wald_test(self, rows, value)
 
     def confidence_ellipse(
         self,
@@ -267,7 +267,7 @@ class AfterFit:
 
         level = coverage(level, alpha)
         rows, _ = self._combinations(contrast)
-        test = t_test(self.params, self.cov_params(), rows, 0.0, self._degrees)
+        test = t_test(self, rows, 0.0)
         half = t_half_widths(level, self._degrees(rows)) * test.bse
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
             ends = np.exp(np.column_stack([test.estimate - half, test.estimate + half]))
