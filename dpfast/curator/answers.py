@@ -10,36 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NOTHING",
-    "TAPE",
-    "Answer",
-    "JointAnswer",
-    "Receipt",
-    "Released",
-    "StepBudget",
-    "Tape",
-    "answer_of",
-    "joint_answer_of",
-]
-
 
 class Receipt(NamedTuple):
-    """How one released quantity was privatised.
-
-    Attributes
-    ----------
-    query : str
-        ``"gradient"``, ``"hessian"``, ``"majorizer"`` or ``"meat"``.
-    claim : str
-        Number of the claim in ``dpfast/privacy/PROOFS.md`` that bounds its sensitivity.
-    mu : float
-        Gaussian-DP parameter of this quantity on its own.
-    l2_sensitivity : float
-        Replacement sensitivity, in the norm the noise is calibrated for.
-    noise_scale : float
-        Standard deviation of the noise per orthonormal coordinate.
-    """
+    """How one released quantity was privatised."""
 
     query: str
     claim: str
@@ -125,14 +98,7 @@ MOST_KEPT = 1 << 21
 
 
 class Tape:
-    """The answers of one run, in order: what its caller paid for, should the run end early.
-
-    Attributes
-    ----------
-    answers : deque of Released
-    forgotten : int
-        How many were too many numbers to be kept; the first ones.
-    """
+    """The answers of one run, in order: what its caller paid for, should the run end early."""
 
     def __init__(self) -> None:
         self.answers: deque[Released] = deque()

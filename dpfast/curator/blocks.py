@@ -34,21 +34,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["Dealing", "Sample", "constant_term", "sample"]
-
-
 #: What a dealing hands out.
 SLOT = "slot"
 
 
 class Dealing(PaidAnswers):
     """Random blocks of a curator's records, none in two of them, paid for side by side.
-
-    Parameters
-    ----------
-    curator : Curator
-    mu : float
-        What each block may spend.
 
     Privacy
     -------
@@ -86,13 +77,6 @@ class Dealing(PaidAnswers):
         """A curator of the records in ``width`` slots that are in no block yet.
 
         Its n is the number of records to expect there, ``n width / n_slots``.
-
-        Parameters
-        ----------
-        width : int
-        ahead : int
-            How many further slots will be asked for: where every query reads the records again,
-            those are kept as these are read, as far as there is room.
         """
         curator, size = self._curator, self._curator.n * width // self.n_slots
         if width < 1 or size < 1:
@@ -128,19 +112,6 @@ def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
 
 class Sample(Block):
     """A secret sample of records, drawn when it is first looked at.
-
-    Parameters
-    ----------
-    records : Records
-    source : NoiseSource
-        That deals them.
-    width : int
-        Of how many slots its records are.
-
-    Attributes
-    ----------
-    n : int
-        Number of records to be expected, public; how many there are is secret.
 
     Privacy
     -------
@@ -198,11 +169,6 @@ def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | Non
 
 def constant_term(curator: Curator, scale: float | FreeScale | None) -> Curator:
     """A curator of the same records and ledger for a model of a constant alone.
-
-    Parameters
-    ----------
-    scale : float, FreeScale or None
-        Public residual scale of that model, or where it is to be estimated.
 
     Privacy
     -------

@@ -15,8 +15,6 @@ from dpfast.privacy.sensitivity import joint_mu
 if TYPE_CHECKING:
     from dpfast.privacy.sensitivity_scale import ScaleCoupling
 
-__all__ = ["joint_cost", "record_bounds", "refuse_free_scale"]
-
 
 def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool = False) -> float:
     """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale).
@@ -42,15 +40,7 @@ def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool
 def record_bounds(
     objective: Objective | Constants, query: str, theta: NDArray[np.float64] | None
 ) -> tuple[float, float]:
-    """Bound on one record's part of a sum, and the diameter of the scores.
-
-    Parameters
-    ----------
-    query : str
-        ``"gradient"``, ``"hessian"``, ``"majorizer"`` or ``"meat"``.
-    theta : ndarray of shape (p,) or None
-        Where it is asked; the bound on a curvature depends on a free scale.  None: at the largest.
-    """
+    """Bound on one record's part of a sum, and the diameter of the scores."""
     joint = objective.free_scale
     if joint is None or isinstance(objective, Constants):
         if query == "gradient":

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from dpfast.curator.blocks import Dealing
     from dpfast.models import FreeScale
 
-__all__ = ["Curator", "Prepared", "prepare"]
-
 Array = NDArray[np.float64]
 
 
@@ -48,26 +46,7 @@ def prepare(objective: Objective) -> Prepared:
 
 
 class Curator:
-    """Answers typed queries about one objective on one data set.
-
-    Parameters
-    ----------
-    records : Records
-    objective : Objective
-    ledger : Ledger
-        Charged before any noise is drawn; refuses before the records are touched.
-    noise : NoiseSource
-    threads : int
-        Threads of the compiled kernels, 0 for the default.  Answers do not depend on it.
-    prepared : tuple, optional
-        What :func:`prepare` made of the objective before.
-
-    Attributes
-    ----------
-    objective : Objective
-    n : int
-        Number of records (public).
-    """
+    """Answers typed queries about one objective on one data set."""
 
     def __init__(
         self,
@@ -97,13 +76,6 @@ class Curator:
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
         """Release mean score, mean Hessian and mean score covariance at one parameter.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Public (or released) parameter.
-        budget : StepBudget
-            Gaussian-DP parameter of each quantity; 0 leaves it out.
-
         Privacy
         -------
         Charges the cost of its plan (claims C17 to C19 of PROOFS.md, C37 with a free scale), before
@@ -123,12 +95,6 @@ class Curator:
 
         The noise of a curvature depends on the parameter if the scale is free; without one it is
         that at the largest scale.
-
-        Raises
-        ------
-        InvalidBudget
-            If a part of the budget is too small, or so large that the release grid would be finer
-            than floating point resolves.
         """
         if self._shared_plan is not None:
             return self._shared_plan(budget)

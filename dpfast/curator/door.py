@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -22,23 +22,6 @@ from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
-
-__all__ = [
-    "OBSERVER",
-    "Choice",
-    "Observer",
-    "Release",
-    "hand_out",
-    "hand_out_best",
-    "hand_out_choice",
-    "hand_out_count",
-    "hand_out_scaled",
-    "hand_out_together",
-    "nonprivate_contributions",
-    "observed",
-    "source_of_noise",
-]
-
 
 Handed = TypeVar("Handed")
 
@@ -165,16 +148,15 @@ def hand_out_count(
     cap: int | None = None,
 ) -> int:
     """Add discrete Laplace noise, up to a cap if there is one, in sight of the observer."""
-    observer = OBSERVER.get()
-    if observer is None:
-        return _kept(question, receipt, release_integer(value, rate, noise, cap))
+    draw = partial(release_integer, value, rate, noise, cap)
+    if OBSERVER.get() is None:
+        return _kept(question, receipt, draw())  # an integer of any size
 
-    def draw() -> NDArray[np.int64]:
-        return np.array([release_integer(value, rate, noise, cap)], dtype=np.int64)
+    def shown() -> NDArray[np.int64]:
+        return np.array([draw()], dtype=np.int64)
 
     exact = np.array([value], dtype=np.int64)
-    found = int(observer.release(question, _seen(Release, receipt, exact), draw)[0])
-    return _kept(question, receipt, found)
+    return _watched(question, receipt, exact, shown, lambda found: int(found[0]))
 
 
 def hand_out_scaled(
@@ -196,12 +178,8 @@ def hand_out_scaled(
             ]
         )
 
-    observer = OBSERVER.get()
-    if observer is None:
-        return _kept(question, receipt, draw())
     exact = np.array([float(value) for value in values])
-    found = np.asarray(observer.release(question, _seen(Release, receipt, exact), draw))
-    return _kept(question, receipt, found)
+    return _watched(question, receipt, exact, draw, np.asarray)
 
 
 def hand_out_choice(
@@ -212,16 +190,9 @@ def hand_out_choice(
     rate: tuple[int, int],
 ) -> int:
     """Choose an index whose score is small (exponential mechanism), in sight of the observer."""
-
-    def draw() -> int:
-        return choose_smallest(scores, rate, noise)
-
-    observer = OBSERVER.get()
-    if observer is None:
-        return _kept(question, receipt, draw())
     exact = np.array(scores, dtype=np.float64)
-    found = int(observer.release(question, _seen(Choice, receipt, exact), draw))
-    return _kept(question, receipt, found)
+    draw = partial(choose_smallest, scores, rate, noise)
+    return _watched(question, receipt, exact, draw, int, Choice)
 
 
 def release_scaled(*arguments: Any) -> float:
@@ -259,14 +230,23 @@ def hand_out_best(
             best = found
         if observer is not None:
             scores.append(float(exact))
-    assert best is not None
-    winner = best
+    return _watched(question, receipt, np.array(scores), lambda: best, tuple, Choice)
+
+
+def _watched(
+    question: tuple[Any, ...],
+    receipt: Receipt,
+    exact: NDArray[Any],
+    draw: Callable[[], Any],
+    read: Callable[[Any], Any],
+    kind: type[Release] = Release,
+) -> Any:
+    """What is drawn, or what an observer has in its place; taken down for a run that ends early."""
+    observer = OBSERVER.get()
     if observer is None:
-        return _kept(question, receipt, winner)
-    score, place = observer.release(
-        question, _seen(Choice, receipt, np.array(scores)), lambda: winner
-    )
-    return _kept(question, receipt, (score, place))
+        return _kept(question, receipt, read(draw()))
+    seen = _seen(kind, receipt, exact)
+    return _kept(question, receipt, read(observer.release(question, seen, draw)))
 
 
 def _seen(kind: type[Release], receipt: Receipt, exact: NDArray[Any]) -> Release:
@@ -285,16 +265,6 @@ def nonprivate_contributions(
     """Exact gradient, curvature and meat of each record on its own, by the compiled kernels.
 
     For attacks on sensitivities; nothing about it is private.
-
-    Parameters
-    ----------
-    want : int
-        Any sum of GRADIENT, HESSIAN or MAJORIZER, and MEAT.
-
-    Returns
-    -------
-    tuple of ndarray or None
-        Shapes (n, p), (n, p, p) and (n, p, p); None for what was not wanted.
     """
     sums, n = RecordKernel(*objective.kernel_arguments()).sums, len(y)
     parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(n)]

@@ -26,8 +26,6 @@ from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, joint_gr
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
 
-__all__ = ["Aim", "FOLDS", "Nuisance", "PseudoOutcomes", "Trial"]
-
 Array = NDArray[np.float64]
 
 FOLDS = 2
@@ -37,32 +35,14 @@ OVERLAP_CELLS = 12
 
 
 class Nuisance(NamedTuple):
-    """Released coefficients of one fold, each the intercept first.
-
-    Attributes
-    ----------
-    propensity : ndarray
-        Of the log odds of treatment.
-    arms : ndarray of shape (2, p)
-        Of the mean outcome, without and with treatment.
-    """
+    """Released coefficients of one fold, each the intercept first."""
 
     propensity: Array
     arms: Array
 
 
 class Aim(NamedTuple):
-    """What is estimated, and how it is adjusted: public.
-
-    Attributes
-    ----------
-    propensity, outcomes : bool
-        Whether they depend on the covariates.
-    treated : bool
-        Whether the effect is that on the treated.
-    known : float, optional
-        The propensity of every record, where it is known and the same.
-    """
+    """What is estimated, and how it is adjusted: public."""
 
     propensity: bool
     outcomes: bool
@@ -73,30 +53,9 @@ class Aim(NamedTuple):
 class Trial:
     """Covariates, treatment and outcome of rows, copied, and records in one of two folds each.
 
-    Parameters
-    ----------
-    X : ndarray of shape (rows, q)
-    y : ndarray of shape (rows,) or (rows, 3)
-        Outcome, or outcome, weight (a part of the largest) and an offset, which is not looked at.
-    treatment : ndarray of shape (rows,)
-        0 or 1; a row with anything else, or with a covariate or outcome that is not finite,
-        contributes zero everywhere and counts in n.
-    folds : ndarray of shape (n,)
-        Dealt without a look at the records (:meth:`dealt`).
-    noise : NoiseSource
-    threads : int
-    aim : Aim
-    known : ndarray of shape (rows,), optional
-        Propensities that are known, one for each row.
-    persons : ndarray of shape (rows,), optional
-        The record that a row belongs to, one of n, or -1; each row is one by default.  A record
-        counts with the mean of its rows; nuisances are fitted to one of them, chosen in secret.
-
-    Attributes
-    ----------
-    n : int
-    sizes : tuple of int
-        Numbers of records in the folds, public.
+    A row with a treatment that is neither 0 nor 1, or with a number that is not finite, contributes
+    zero everywhere and counts in n.  With ``persons`` (the record of each row, or -1) a record
+    counts with the mean of its rows; nuisances are fitted to one of them, chosen in secret.
     """
 
     def __init__(
@@ -258,19 +217,7 @@ class Trial:
 
 
 class PseudoOutcomes:
-    """Queries about all records at once: their propensities and their pseudo-outcomes.
-
-    Parameters
-    ----------
-    propensities : Curator
-        Of one number a record, which may be anything, as what follows: nothing is assumed.
-    told, counted : ndarray of shape (n,)
-        What a record says, and how much it counts, which is at most 1: its deviation from an effect
-        t is ``told - t counted``.
-    alone : callable
-        ``alone(values, ledger)``: a curator of one number a record.
-    ledger : Ledger
-    """
+    """Queries about all records at once: their propensities and their pseudo-outcomes."""
 
     def __init__(
         self,

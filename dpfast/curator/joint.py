@@ -22,25 +22,9 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import Grids, check_grid_range, gaussian_scale, joint_grids
 from dpfast.privacy.sensitivity import mean_rank_one, mean_score
 
-__all__ = ["Layout", "Plan", "make_plan", "shared_planner"]
-
 
 class Plan(NamedTuple):
-    """One joint release.
-
-    Attributes
-    ----------
-    label : str
-        What it is charged for.
-    cost : GDP
-        What it costs as a whole.
-    want : int
-        What the kernels call its sums.
-    receipts : tuple of Receipt
-        How gradient, curvature and meat are privatised; that of ``NOTHING`` for what is left out.
-    grids : Grids
-        On which grids they are released, with the receipts' noise scales.
-    """
+    """One joint release."""
 
     label: str
     cost: GDP
@@ -52,22 +36,9 @@ class Plan(NamedTuple):
 class Layout(NamedTuple):
     """How many records there are and in which order they are added up; all public.
 
-    Attributes
-    ----------
-    n : int
-    row : int
-        Entries of a design row.
-    largest_block : int
-        Records of the largest block, whose summation is the deepest.
-    additions : int
-        Most additions that a block's part passes through.
-    excess : int
-        How many times n the records can be that are added up, where n is a public divisor and
-        their number is secret (claim C55); else 1.
-    means : bool
-        Whether the records are persons, each the mean of secretly many rows (claim C72).
-    seen : bool
-        Whether the kernels see them through a map, for which sums are cut up otherwise.
+    ``excess``: how many times n, the divisor, there can be, secretly (claim C55).  ``means``: they
+    are persons, each the mean of secretly many rows (claim C72).  ``seen``: through a map, for
+    which sums are cut up otherwise.
     """
 
     n: int
@@ -112,12 +83,6 @@ def make_plan(
     -------
     Costs ``joint_cost`` (claims C17 to C19 of PROOFS.md, C37 with a free scale): at most, and often
     below, the composition of the three budgets.
-
-    Raises
-    ------
-    InvalidBudget
-        If a part of the budget is too small, or so large that the release grid would be finer
-        than floating point resolves.
     """
     asked = {
         "gradient": budget.gradient,
@@ -133,10 +98,16 @@ def make_plan(
     for query, mu in asked.items():
         if query in wanted:
             bound, diameter = record_bounds(objective, query, theta)
-            receipts.append(
-                _receipt(query, claims[query], bound, diameter, n, p, depth, excess, mu)
-            )
-            shapes.append((p,) if query == "gradient" else (p, p))
+            if query == "gradient":
+                shape, coordinates = (p,), p
+                sensitivity = mean_score(diameter, n, depth=depth)
+            else:
+                shape, coordinates = (p, p), p * (p + 1) // 2
+                sensitivity = mean_rank_one(bound, n, p, depth=depth)
+            scale = gaussian_scale(sensitivity, mu, coordinates)
+            check_grid_range(bound * excess, scale, coordinates)
+            receipts.append(Receipt(query, claims[query], mu, sensitivity, scale))
+            shapes.append(shape)
         else:
             receipts.append(NOTHING.receipt)
             shapes.append(None)
@@ -153,29 +124,6 @@ def make_plan(
 def shared_planner(constants: Constants, layout: Layout) -> Callable[[StepBudget], Plan]:
     """:func:`make_plan` of these numbers, which remembers its plans."""
     return lru_cache(maxsize=512)(partial(make_plan, constants, layout))
-
-
-def _receipt(
-    query: str,
-    claim: str,
-    bound: float,
-    diameter: float,
-    n: int,
-    p: int,
-    depth: int,
-    excess: int,
-    mu: float,
-) -> Receipt:
-    """Sensitivity and noise of one mean."""
-    if query == "gradient":
-        coordinates = p
-        sensitivity = mean_score(diameter, n, depth=depth)
-    else:
-        coordinates = p * (p + 1) // 2
-        sensitivity = mean_rank_one(bound, n, p, depth=depth)
-    scale = gaussian_scale(sensitivity, mu, coordinates)
-    check_grid_range(bound * excess, scale, coordinates)
-    return Receipt(query, claim, mu, sensitivity, scale)
 
 
 #: What the kernels call each query.

@@ -22,8 +22,6 @@ from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, summation_depth
 from dpfast.privacy.dealing import secret_choices
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["PERSONS_AT_A_TIME", "depth_of_products", "one_row_each", "person_sums"]
-
 Array = NDArray[np.float64]
 
 #: Persons whose products are added one after the other at most, less than rows in a kernel's block

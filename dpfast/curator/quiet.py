@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["quiet"]
-
 _QUIET: ContextVar[bool] = ContextVar("dpfast_quiet", default=False)
 
 

@@ -13,8 +13,6 @@ from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import centred_share as share_sensitivity
 
-__all__ = ["Shares", "share_receipt"]
-
 Array = NDArray[np.float64]
 
 
@@ -27,15 +25,7 @@ def share_receipt(n: int, mu: float) -> Receipt:
 
 
 class Shares:
-    """Answers how far the share of values below a threshold is from a given one.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-    ledger : Ledger
-        Charged before the values are touched.
-    noise : NoiseSource
-    """
+    """Answers how far the share of values below a threshold is from a given one."""
 
     def __init__(self, values: Array, ledger: Ledger, noise: NoiseSource) -> None:
         self.n = len(values)

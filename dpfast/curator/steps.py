@@ -32,16 +32,6 @@ Array = NDArray[np.float64]
 #: The kernels' code of a difference of losses, for the depth of its summation.
 LOSS_DIFFERENCE = 16
 
-__all__ = [
-    "curvature_receipt",
-    "damped_direction",
-    "difference_receipt",
-    "direction_receipt",
-    "extreme_eigenvalue",
-    "largest_curvature",
-    "loss_difference",
-]
-
 
 class Counted(Protocol):
     """The public side of a curator, from which receipts are made."""

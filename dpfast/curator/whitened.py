@@ -48,14 +48,7 @@ TURNED = 500_000
 class Whitened:
     """Answers about rows ``a = z'W``, z a design row with its intercept and W released.
 
-    Parameters
-    ----------
-    curator : Curator
-        Of the records as they are, or in released units; its ledger pays.
-    matrix : ndarray, optional
-        The map W; none by default.
-    few : Curator, optional
-        Of a secret sample of the same records, whose answers the same ledger pays (claim C85).
+    ``few`` is of a secret sample of the same records, whose answers the same ledger pays (C85).
 
     Notes
     -----
@@ -155,23 +148,8 @@ class Whitened:
     ) -> Answer:
         """Shares of the records with these lengths of what is seen (:class:`View`).
 
-        Parameters
-        ----------
-        edges : ndarray of shape (k,)
-            Increasing; cell i holds the lengths in ``(edges[i - 1], edges[i]]``, the first one all
-            that are no longer and the last, of k + 1, all that are longer.
-        mu : float
-        at : At, optional
-        what : {"response", "curvature", "score", "foreseen", "residual"}
-            The rows' lengths, as they are or times the root of the loss's curvature; the scores',
-            or what is foreseen of them; or absolute residuals.
-        along : ndarray of shape (p,), optional
-            Absolute values of the scores along this direction in place of their lengths.
-
-        Returns
-        -------
-        Answer
-            Of shape (k + 1,).
+        The last of k + 1 cells holds all that is longer than the last of k edges, which increase.
+        ``along`` is a direction: absolute values of the scores along it in place of lengths.
 
         Privacy
         -------
@@ -235,10 +213,10 @@ class Whitened:
         self,
         grams: Sequence[float],
         moment: float,
-        lengths: Sequence[float],
-        steps: Sequence[float],
+        lengths: Sequence[float] = (),
+        steps: Sequence[float] = (),
         *,
-        cells: int,
+        cells: int = 1,
     ) -> None:
         """Refuse budgets at which an answer would be, whatever the radius; costs nothing.
 
@@ -248,14 +226,6 @@ class Whitened:
         for rows in {self, self.few()}:
             excess, layouts = rows._curator._records.excess, (rows._layout, rows._scores_layout)
             _refuse(*layouts, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
-
-    def refuse_sums(self, gram: float, moment: float) -> None:
-        """Refuse budgets at which :meth:`gram` and :meth:`moment` would be; costs nothing."""
-        self.refuse((gram,), moment, (), (), cells=1)
-
-    def refuse_gram(self, mu: float) -> None:
-        """Refuse a budget at which :meth:`gram` would be; costs nothing."""
-        self.refuse((mu,), 0.0, (), (), cells=1)
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["is_sequence", "number", "number_cells", "objects", "text"]
-
 NUMBERS = (Real, np.bool_, Decimal)  # NumPy's integers and floats, and fractions, are Real
 PLAIN = {int, float, bool}
 

@@ -18,16 +18,6 @@ from numpy.typing import NDArray
 from dpfast.data import columns
 from dpfast.errors import InvalidInput, described
 
-__all__ = [
-    "Spellings",
-    "check_type",
-    "comparable",
-    "encoded",
-    "equal",
-    "label_kind",
-    "readable",
-]
-
 _KINDS = dict.fromkeys("biuf", "numbers") | {
     "c": "complex numbers",
     "U": "text",
@@ -110,14 +100,7 @@ def equal(labels: NDArray[Any], others: Any) -> NDArray[np.bool_]:
 
 
 def encoded(labels: Any, negative: Any, positive: Any) -> NDArray[np.float64]:
-    """1 where a label is the positive class, 0 where the negative one, NaN for any other.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n,)
-    negative, positive : object
-        Of a kind that is :func:`comparable`.
-    """
+    """1 where a label is the positive class, 0 where the negative one, NaN for any other."""
     array = readable(labels)
     return np.where(equal(array, positive), 1.0, np.where(equal(array, negative), 0.0, np.nan))
 

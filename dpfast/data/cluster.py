@@ -35,19 +35,7 @@ PIECE_BYTES = 1 << 25
 
 
 class ClusterRecords(Records):
-    """Records in a ``dask.array``, one block for each chunk of rows.
-
-    Parameters
-    ----------
-    parts : sequence of dask.array
-        Arrays whose columns, side by side, are the covariates and then the response; the same
-        known chunks of rows, one chunk of columns each.
-    names : tuple of str or None
-    join : callable, optional
-        Makes responses of a chunk of the last columns; picklable.
-    n_beside : int
-        Number of columns after the response that ``join`` needs.
-    """
+    """Records in a ``dask.array``, one block for each chunk of rows."""
 
     __slots__ = ("_join", "_keeps", "_kept", "_n_beside", "_parts", "reads")
 
@@ -82,13 +70,7 @@ class ClusterRecords(Records):
         columns: dict[str, Any],
         join: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     ) -> ClusterRecords:
-        """The same records with columns beside the response, of which ``join`` makes one.
-
-        Raises
-        ------
-        InvalidInput
-            For a column of another kind or length.
-        """
+        """The same records with columns beside the response, of which ``join`` makes one."""
         beside = [_beside(values, what, self.block_sizes) for what, values in columns.items()]
         return ClusterRecords((*self._parts, *beside), self.names, join, len(beside))
 
@@ -102,15 +84,7 @@ class ClusterRecords(Records):
     def total(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> Any:
-        """Sum over the blocks, computed and added on the workers; see :meth:`Records.total`.
-
-        Raises
-        ------
-        RecordsUnavailable
-            If the cluster cannot compute it.  The exception of a task is left to the logs of the
-            workers, because the tasks that prepare the data are the caller's, and what they say
-            may quote a record.
-        """
+        """Sum over the blocks, computed and added on the workers; see :meth:`Records.total`."""
         return self._root(self._sums((function, arguments, _version()), own))
 
     def _sums(self, query: Any, own: Sequence[Any] | None = None, numbered: bool = False) -> Any:
@@ -166,17 +140,7 @@ class ClusterRecords(Records):
         return _computed(level[0].compute)
 
     def dealt(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> DealtCluster:
-        """Random parts of the records.
-
-        Parameters
-        ----------
-        keys : ndarray
-            One for each chunk.
-        scatter : callable
-            ``scatter(key, n, n_slots)`` makes the slots of a chunk, on a worker, the same each
-            time.
-        n_slots : int
-        """
+        """Random parts of the records."""
         return DealtCluster(self, keys, scatter, n_slots)
 
 
@@ -197,11 +161,6 @@ class DealtCluster:
 
     Those of the slots that are asked for next are picked out of all chunks in one task graph, put
     together in few pieces, and kept by the workers, within the same bound as elsewhere.
-
-    Attributes
-    ----------
-    room : int
-        Slots whose records are kept at a time; public.
     """
 
     def __init__(
@@ -257,17 +216,7 @@ class DealtCluster:
 
 
 class BlockOnCluster(Block):
-    """A part of records on a cluster.
-
-    Parameters
-    ----------
-    table : ClusterRecords
-    n : int
-        Number of records to be expected, public.
-    ask : callable
-        Tasks that sum a function over what they hold of the part; public is how many.
-    n_tasks : int
-    """
+    """A part of records on a cluster."""
 
     __slots__ = ("_ask", "_n_tasks", "_records")
 
@@ -400,22 +349,7 @@ def _version() -> str:
 
 
 def dask_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
-    """Records of Dask collections.
-
-    Parameters
-    ----------
-    X : dask.array of shape (n, q), or dask.dataframe
-        Chunks of an array must have known sizes.  The rows of the partitions of a data frame are
-        counted first, in a pass of its own that spends nothing: n is public.
-    y : dask.array of shape (n,), dask series, or name of a column of X
-    names : sequence of str, optional
-        For an array: names of its columns.
-
-    Raises
-    ------
-    InvalidInput
-        For a wrong shape or dtype, unknown chunk sizes, or workers without this version of dpfast.
-    """
+    """Records of Dask collections."""
     _refuse_workers_without_dpfast()
     if hasattr(X, "npartitions") and hasattr(X, "dtypes"):
         return _frame_records(X, y, names)

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from dpfast.data.columns import column, column_kinds, column_names, frame, numbers
 from dpfast.errors import InvalidInput
 
-__all__ = ["Coding", "Column", "Design", "Encoded", "Factor", "Main", "columns_by_name"]
-
 Array = NDArray[np.float64]
 #: Values (n, k), names, and bounds (k, 2) of the columns that something stands for.
 Encoded = tuple[Array, list[str], Array]
@@ -65,11 +63,6 @@ class Column:
             Of the k encoded columns.
         bounds : ndarray of shape (k, 2)
             Their public ranges.
-
-        Raises
-        ------
-        InvalidInput
-            If the column is of a type that cannot be what was declared.  Never because of a value.
 
         Privacy
         -------
@@ -192,11 +185,6 @@ class Coding:
         -------
         Design
 
-        Raises
-        ------
-        InvalidInput
-            If a column is absent or of a wrong type.  Never because of a value.
-
         Privacy
         -------
         None is spent; X and y of the design are as private as the table.
@@ -226,11 +214,6 @@ class Coding:
         Returns
         -------
         ndarray of shape (m, q)
-
-        Raises
-        ------
-        InvalidInput
-            If a column is absent or of a wrong type.  Never because of a value.
 
         Privacy
         -------
@@ -262,11 +245,6 @@ class Coding:
         -------
         ndarray of shape (m, q)
 
-        Raises
-        ------
-        InvalidInput
-            If it is of another shape.
-
         Privacy
         -------
         None is spent; what is returned is as private as X.
@@ -290,11 +268,6 @@ class Coding:
         Returns
         -------
         locations, spreads : ndarray of shape (q,)
-
-        Raises
-        ------
-        InvalidInput
-            For products and functions of columns: their coefficients have no units of one column.
 
         Privacy
         -------

@@ -20,28 +20,6 @@ from numpy.typing import NDArray
 from dpfast.data.cells import is_sequence, number_cells, objects, text
 from dpfast.errors import InvalidInput, described, dtype_name
 
-__all__ = [
-    "cell_numbers",
-    "column",
-    "column_kinds",
-    "column_names",
-    "foreign_array",
-    "frame",
-    "is_arrow_number",
-    "is_number_type",
-    "is_table",
-    "is_untyped",
-    "kept_encoded",
-    "labels",
-    "library",
-    "numbers",
-    "number_columns",
-    "public_levels",
-    "one_column",
-    "refuse_other_rows",
-    "refused_type",
-]
-
 #: Arrow's types of numbers, decimals aside; a column of nulls has the type "null".
 ARROW_NUMBERS = frozenset(
     ["bool", "halffloat", "float", "double", "null"]
@@ -251,12 +229,6 @@ def numbers(values: Any, name: str) -> NDArray[np.float64]:
     """A numeric column as float64; NaN where there is no number.
 
     A list is read cell by cell: numbers and booleans count, text does not.
-
-    Raises
-    ------
-    InvalidInput
-        If the column's *type* is not numeric or boolean; that of Python objects or of categories
-        says nothing of the cells.
     """
     values = one_column(values, f"column {described(name, text=True)}")
     readers = (_of_pandas, _of_arrow, _of_polars, number_cells, _of_array)
@@ -342,11 +314,6 @@ def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
     """Labels of a column, and for each record the position of its own; -1 where it is missing.
 
     The labels are Python objects of any kind and may be repeated.
-
-    Raises
-    ------
-    InvalidInput
-        If the column's *type* is that of times, complex numbers, lists or records.
     """
     values = one_column(values, f"column {described(name, text=True)}")
     readers = (_pandas_labels, _arrow_labels, _polars_labels, _each, _array_labels)

@@ -35,14 +35,7 @@ MOST_CELLS = 10_000
 
 
 def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
-    """Encode a table as a formula says, with a schema's public facts.
-
-    Parameters
-    ----------
-    formula, schema
-        As for :func:`coding_from_formula`.
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-    """
+    """Encode a table as a formula says, with a schema's public facts."""
     return coding_from_formula(formula, schema).design(table)
 
 
@@ -52,18 +45,6 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
     Numeric names stand for the *scaled* column of the schema, categorical ones for indicators of
     their declared levels: all of them where the terms before do not span their sum, else without
     the reference level (treatment coding, the full-rank rule of formulaic and patsy).
-
-    Parameters
-    ----------
-    formula : str
-        Terms of declared columns, ``C(name)``, ``I(arithmetic)``, ``log``, ``exp``, ``sqrt`` and
-        ``abs`` of single columns, products with ``:`` and ``*``; ``- 1`` drops the intercept.
-    schema : Schema
-
-    Raises
-    ------
-    InvalidInput
-        For anything else in the formula, an undeclared column, or a wrong type.
     """
     if not isinstance(schema, Schema):
         raise InvalidInput(
@@ -93,12 +74,6 @@ def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
     Terms are evaluated record by record, in the columns' own units, and nothing bounds them: where
     each lies is bought by a fit.  Levels are public facts: those that ``C(name, levels=[...])``
     lists, or those of a column whose type lists them.
-
-    Raises
-    ------
-    InvalidInput
-        For a term that is not evaluated record by record, levels that nobody declared, an absent
-        column, and without one left side.
     """
     responses, written, intercept = _sides(formula)
     if responses is None or len(responses) != 1:
@@ -170,11 +145,6 @@ def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
 
     Without public ranges nothing bounds a power, a product or a logarithm, and levels are private
     facts: each term is one numeric column.
-
-    Raises
-    ------
-    InvalidInput
-        For any other term, and without a response.
     """
     responses, written, intercept = _sides(formula)
     if responses is None or len(responses) != 1 or not responses[0].isidentifier():

@@ -15,8 +15,6 @@ from dpfast.data.persons.numbering import Numbering
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["EACH", "checked_group_size", "grouped"]
-
 #: What is counted once: each row, of which a person has so many at most, or each person.
 EACH = ("row", "person")
 
@@ -67,13 +65,6 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     text, bytes, number, date or time) are **one** person, and at most ``group_size`` are used.
     Two of them may be the same person's, and if each were a person of its own, one with many such
     rows would move many records.  Label them before, as persons of their own, if they are.
-
-    Parameters
-    ----------
-    records : Records
-    group : array-like of shape (n,)
-        Label of the person each row belongs to.  Their number is public, like n.
-    group_size : int
     """
     if not hasattr(records, "X"):
         raise InvalidInput(

@@ -17,18 +17,6 @@ from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import tree_sum
 from dpfast.errors import InvalidInput
 
-__all__ = [
-    "Block",
-    "Dealt",
-    "WithoutCovariates",
-    "dealt",
-    "gathered_at_a_time",
-    "in_memory",
-    "on_disk",
-    "rows_in",
-    "slots_kept",
-]
-
 Array = NDArray[np.float64]
 Slots = NDArray[np.unsignedinteger[Any]]
 
@@ -71,16 +59,6 @@ class Block(Records):
 
     Nobody learns how many they are: sums are divided by the public ``n``, and ``excess`` and the
     numbers of blocks allow for all records of the table.
-
-    Parameters
-    ----------
-    table : Records
-        Where the rows are, in memory.
-    rows : ndarray of int
-    n : int
-        Number of records to be expected, public.
-    n_all : int
-        Number of records that were dealt, public: the table may hold some of them only.
     """
 
     __slots__ = ("_rows", "_step", "_table", "excess")
@@ -149,13 +127,7 @@ def gather(X: Covariates, rows: NDArray[np.intp], out: Covariates) -> Covariates
 
 
 class Dealt:
-    """Records in memory, each in a slot.
-
-    Attributes
-    ----------
-    room : int
-        Slots whose records can be in memory at a time; public.
-    """
+    """Records in memory, each in a slot."""
 
     def __init__(self, table: Records, slots: Slots, n_slots: int) -> None:
         self._table = table

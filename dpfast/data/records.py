@@ -23,8 +23,6 @@ from dpfast.data.columns import (
 from dpfast.data.reduction import additions, tree_sum
 from dpfast.errors import InvalidInput
 
-__all__ = ["Covariates", "Records", "as_records", "checked_names"]
-
 #: Covariates as they are stored; every computation with them is in float64.
 Covariates = NDArray[np.float64 | np.float32]
 
@@ -117,11 +115,6 @@ class Records:
         number, array or tuple
             What the function returns, added up.
 
-        Raises
-        ------
-        ValueError
-            If ``own`` is not as long as there are blocks.
-
         Notes
         -----
         The order of the additions depends on the number of blocks alone (:attr:`additions`).
@@ -175,29 +168,7 @@ class Records:
 
 
 def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
-    """Check shapes and dtypes of a regression data set and wrap it without copying.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, q), or Records
-        Floats, integers or booleans; float64 and float32 in any layout are used in place (float32
-        in half the memory, with the results of the same values in float64).  A ``numpy.memmap``
-        of another type and a SciPy matrix in compressed rows (CSR) are converted block by block
-        for every query; a ``dask.array`` or ``dask.dataframe`` stays where it is.  Records (of
-        :func:`dpfast.open_parquet`) are taken as they are, with ``y=None``.  Data frames (pandas,
-        polars, Arrow) are converted column by column.  A list of rows is read cell by cell: numbers
-        and booleans count, whatever else a cell holds (text, None, ...) is missing.  Arrays and
-        columns of Python objects and of categories are refused: their type does not say that they
-        hold numbers.
-    y : array-like of shape (n,)
-    names : sequence of str, optional
-        Public names of the q columns; a table's own column names by default.
-
-    Raises
-    ------
-    InvalidInput
-        On a wrong shape or dtype.  Never on a value.
-    """
+    """Check shapes and dtypes of a regression data set and wrap it without copying."""
     if isinstance(X, Records):
         return _opened(X, y, names)
     plain = type(X) is type(y) is np.ndarray

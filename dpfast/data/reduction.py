@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["FAN_IN", "add", "additions", "fold", "tree_sum"]
-
 #: Parts that are added one after the other before their sum becomes a part of the next level.
 FAN_IN = 16
 

@@ -22,8 +22,6 @@ from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column_names, labels, numbers
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Binary", "Categorical", "Design", "Numeric", "Schema"]
-
 Array = NDArray[np.float64]
 
 LARGEST = float(np.finfo(float).max)
@@ -224,11 +222,6 @@ class Categorical(Column):
         -------
         ndarray of int64, shape (n,)
 
-        Raises
-        ------
-        InvalidInput
-            If the column is of a type that no level can be of.  Never because of a value.
-
         Privacy
         -------
         None is spent; the codes are as private as the column.
@@ -354,11 +347,6 @@ class Schema:
         -------
         list of str
 
-        Raises
-        ------
-        InvalidInput
-            If one is not declared.
-
         Examples
         --------
         >>> dpfast.Schema({"age": dpfast.Numeric(18, 90)}).declared(("age",), "covariates")
@@ -402,11 +390,6 @@ class Schema:
         -------
         Schema
 
-        Raises
-        ------
-        InvalidInput
-            If a column is not declared or not numeric, or a unit is not positive.
-
         Examples
         --------
         >>> schema = dpfast.Schema({"age": dpfast.Numeric(18, 90)}).with_scaling(age=(40.0, 10.0))
@@ -444,11 +427,6 @@ class Schema:
         -------
         Design
             Encoded records, their names and bounds, for :func:`dpfast.fit`.
-
-        Raises
-        ------
-        InvalidInput
-            For an undeclared or absent column or a wrong type.  Never because of a value.
 
         Privacy
         -------
@@ -495,11 +473,6 @@ class Schema:
         -------
         Coding
 
-        Raises
-        ------
-        InvalidInput
-            If a column is not declared, or the response is categorical.
-
         Examples
         --------
         >>> from dpfast.data.coding import Main
@@ -533,11 +506,6 @@ class Schema:
         -------
         Schema
 
-        Raises
-        ------
-        InvalidInput
-            If no column is left.
-
         Privacy
         -------
         None: never draft from the private data, because every bound would leak.
@@ -565,11 +533,6 @@ class Schema:
         Returns
         -------
         Schema
-
-        Raises
-        ------
-        InvalidInput
-            If it is no schema; nothing of it is quoted but names.
 
         Examples
         --------

@@ -82,11 +82,6 @@ def records(
     -------
     Source
 
-    Raises
-    ------
-    InvalidInput
-        By the function that is given them, before anything is spent.
-
     Privacy
     -------
     Costs nothing: the function that is given them says what it spends.  ``names``,

@@ -17,8 +17,6 @@ from dpfast.data.coding import Coding
 from dpfast.data.records import Records
 from dpfast.errors import RecordsUnavailable
 
-__all__ = ["StreamedRecords", "block_sizes_for", "csr_records", "memmap_records"]
-
 Array = NDArray[np.float64]
 Block = tuple[Array, Array]
 

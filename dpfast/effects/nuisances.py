@@ -149,7 +149,7 @@ def refuse(trial: Trial, fold: int, recipe: Recipe | None, budget: Budgets) -> N
             curator.plan(planned)
         recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
     for moment in budget.moments:
-        trial.outcomes(fold, ledger).refuse_sums(budget.gram, moment)
+        trial.outcomes(fold, ledger).refuse((budget.gram,), moment)
 
 
 def level(effect: float, unsure: float, aim: Aim) -> Fold:

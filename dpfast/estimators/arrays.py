@@ -13,8 +13,6 @@ from dpfast.data.columns import foreign_array, frame, library
 from dpfast.data.records import Records, as_records
 from dpfast.errors import InvalidInput
 
-__all__ = ["column", "matrix", "records"]
-
 
 def matrix(X: Any) -> Any:
     """``X`` with two dimensions and at least one column; unconverted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,16 +23,20 @@ from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
+from dpfast.models import Loss, Objective
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
-
-__all__ = ["Array", "PrivateEstimator", "Score"]
+from dpfast.regression.fit import fit
 
 Array = NDArray[np.float64]
 
 #: Modules of scikit-learn that ask for predictions to make a score, or a second model, of them.
 SCORERS = ("sklearn.utils._response", "sklearn.metrics._scorer")
+
+
+#: Settings of the objective, and of the fit beside those that all estimators have.
+TERMS, OPTIONS = ("weights", "scale", "ridge", "fit_intercept"), ("standardize", "inference")
 
 
 class Score(NamedTuple):
@@ -41,6 +46,7 @@ class Score(NamedTuple):
     noise_scale: float
 
 
+@dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):
     """What the three estimators share.
 
@@ -55,12 +61,13 @@ class PrivateEstimator(BaseEstimator):
         Public by declaration, like the names of the columns.
     """
 
-    privacy: Budget | float | tuple[float, float]
-    score_privacy: Budget | float | tuple[float, float] | None
-    fit_intercept: bool
-    largest_weight: float | None
-    ledger: Ledger | None
-    noise: NoiseSource | None
+    privacy: Budget | float | tuple[float, float] = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = True
+    largest_weight: float | None = None
+    score_privacy: Budget | float | tuple[float, float] | None = None
+    ledger: Ledger | None = None
+    noise: NoiseSource | None = None
 
     # -- what each estimator does differently
 
@@ -68,8 +75,8 @@ class PrivateEstimator(BaseEstimator):
         """The response as ``dpfast.fit`` takes it."""
         return y
 
-    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
-        """Fit records that were read; their weights as they came."""
+    def _model(self) -> Loss | str:
+        """The loss that is fitted."""
         raise NotImplementedError
 
     def _losses(self, X: Covariates, y: Array) -> Array:
@@ -115,13 +122,6 @@ class PrivateEstimator(BaseEstimator):
         PrivateEstimator
             Itself, fitted.
 
-        Raises
-        ------
-        InvalidInput
-            If a shape, a type or a setting is refused; nothing is spent.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Spends ``privacy``, charged to the ledger before X and y are used.
@@ -135,6 +135,16 @@ class PrivateEstimator(BaseEstimator):
         """
         refuse_other_rows(X, sample_weight, "sample_weight")
         return self._fit_records(*self._read(X, y, reset=True), sample_weight)
+
+    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
+        """Fit records that were read; their weights as they came."""
+        terms, options = [
+            {name: getattr(self, name) for name in names if hasattr(self, name)}
+            for names in (TERMS, OPTIONS)
+        ]
+        objective = Objective(self._model(), **terms)
+        options |= self._shared_options()
+        return self._keep(fit(self._source(X, y, sample_weight), None, objective, **options))
 
     def _source(self, X: Covariates, y: Array, sample_weight: Any) -> Source:
         """Records as a fit takes them: the bound is for those that have weights, idle otherwise."""
@@ -155,11 +165,7 @@ class PrivateEstimator(BaseEstimator):
         return self.noise
 
     def _shared_options(self) -> dict[str, Any]:
-        return {
-            "privacy": self.privacy,
-            "ledger": self.ledger,
-            "noise": self._noise(),
-        }
+        return {"privacy": self.privacy, "ledger": self.ledger, "noise": self._noise()}
 
     def _keep(self, result: Fit) -> Any:
         relation = result.privacy.relation + ALONE + _among(self.ledger)
@@ -248,3 +254,12 @@ def _among(ledger: Ledger | None) -> str:
         return f": its ledger has spent {ledger.spent!r} in all so far"
     except (DpfastError, OSError):  # the ledger's file is gone; what was paid for is not lost
         return ": what its ledger has spent in all cannot be read"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MEstimator(PrivateEstimator):
+    """Those whose records may be bounded by weights, and whose units may be bought."""
+
+    standardize: bool | None = None
+    weights: Any = None
+    inference: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,12 @@ from sklearn.base import ClassifierMixin
 from dpfast.data.classes import comparable, encoded, label_kind
 from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput
-from dpfast.estimators.base import Array, PrivateEstimator
-from dpfast.models import Objective
-from dpfast.privacy.budget import Budget
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.fit import fit
-
-__all__ = ["DPLogisticRegression"]
+from dpfast.estimators.base import Array, MEstimator
+from dpfast.inference.results import Fit
 
 
-class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPLogisticRegression(ClassifierMixin, MEstimator):
     """Logistic regression for two declared classes (see :func:`dpfast.fit`).
 
     Parameters
@@ -54,46 +50,14 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     ((200, 2), (200,))
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        classes: Sequence[Any] = (0, 1),
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        ridge: float = 0.0,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.classes = classes
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.ridge = ridge
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    classes: Sequence[Any] = (0, 1)
+    ridge: float = 0.0
 
-    def _fit_records(
-        self, X: Covariates, y: Array, sample_weight: Any = None
-    ) -> DPLogisticRegression:
-        known: dict[str, Any] = {"ridge": self.ridge, "fit_intercept": self.fit_intercept}
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective("logistic", self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
-        )
-        self._keep(result)
+    def _model(self) -> str:
+        return "logistic"
+
+    def _keep(self, result: Fit) -> Any:
+        super()._keep(result)
         self.coef_ = np.reshape(self.coef_, (1, -1))
         self.intercept_ = np.array([self.intercept_])
         self.classes_ = self._declared()
@@ -134,13 +98,6 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ndarray of shape (m,)
             NaN for a row with a value that is not finite.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         Costs nothing for public rows.  What is computed for a private row tells of that row.
@@ -166,13 +123,6 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         -------
         ndarray of shape (m, 2)
             In the order of ``classes_``; rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
 
         Privacy
         -------
@@ -203,13 +153,6 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ndarray of shape (m,)
             Labels of ``classes_``; the negative one for a row with a value that is not finite.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         As for :meth:`decision_function`.
@@ -239,15 +182,6 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         float
             Share of correct predictions plus noise, so it may lie outside [0, 1].
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If there is no ``score_privacy``, or a shape or type is refused.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
@@ -273,13 +207,6 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         -------
         float
             In [0, 1].
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If a shape or type is refused.
 
         Privacy
         -------

@@ -14,8 +14,6 @@ from dpfast.errors import InvalidInput
 from dpfast.privacy.dealing import deal
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
 
-__all__ = ["DealtFolds"]
-
 Indices = NDArray[np.intp]
 
 
@@ -69,11 +67,6 @@ class DealtFolds:
         ndarray of int, shape (n,)
             In ``range(n_splits)``; sizes differ by at most one.
 
-        Raises
-        ------
-        InvalidInput
-            If n is no whole number.
-
         Examples
         --------
         >>> np.bincount(dpfast.estimators.DealtFolds(3).parts(8))
@@ -97,11 +90,6 @@ class DealtFolds:
         -------
         iterator of (ndarray, ndarray)
             Positions of the training and of the test records, each in order.
-
-        Raises
-        ------
-        InvalidInput
-            If groups are passed.
 
         Privacy
         -------

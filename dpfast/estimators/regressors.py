@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,10 @@ from sklearn.base import RegressorMixin
 from dpfast.baselines import adassp
 from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput, described
-from dpfast.estimators.base import Array, PrivateEstimator
-from dpfast.models import Loss, Objective
+from dpfast.estimators.base import Array, MEstimator, PrivateEstimator
+from dpfast.models import Loss
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
-from dpfast.privacy.budget import Budget
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.fit import fit
-
-__all__ = [
-    "DPHuberRegressor",
-    "DPLinearRegression",
-    "DPPoissonRegressor",
-    "DPQuantileRegressor",
-    "PrivateRegressor",
-]
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
@@ -44,13 +33,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         -------
         ndarray of shape (m,)
             NaN for a row with a value that is not finite.
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
 
         Privacy
         -------
@@ -83,15 +65,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         float
             With noise, so it may lie outside [0, 1].
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If there is no ``score_privacy``, or a shape or type is refused.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
@@ -118,13 +91,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         float
             At most 1.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If a shape or type is refused.
-
         Privacy
         -------
         None: must not be published, or acted upon, where the data are private.
@@ -138,11 +104,13 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         """
         return float(RegressorMixin.score(self, X, self._exact(X, y)))
 
-    def _released_bound(self) -> float:
-        """Five scales of residuals, or units of the response, as the fit released them."""
+    def _loss_bound(self) -> float:
+        """Five scales of residuals, declared or released, or units of the response."""
         result = self.result_
         coded = result.coded.coding
-        if result._free_scale:
+        if getattr(self, "scale", None) is not None:
+            size = float(self.scale)
+        elif result._free_scale:
             size = float(result.scale)
         else:
             size = float(coded.response_units()[1]) if coded is not None else 0.2
@@ -159,7 +127,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-class DPHuberRegressor(PrivateRegressor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPHuberRegressor(PrivateRegressor, MEstimator):
     """Robust linear regression under differential privacy (see :func:`dpfast.fit`).
 
     Parameters
@@ -225,57 +194,16 @@ class DPHuberRegressor(PrivateRegressor):
     ((200,), True)
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        loss: str | Loss = "log-cosh",
-        scale: float | None = None,
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        ridge: float = 0.0,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.loss = loss
-        self.scale = scale
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.ridge = ridge
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    loss: str | Loss = "log-cosh"
+    scale: float | None = None
+    ridge: float = 0.0
 
-    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> DPHuberRegressor:
-        known: dict[str, Any] = {
-            "scale": self.scale,
-            "ridge": self.ridge,
-            "fit_intercept": self.fit_intercept,
-        }
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective(self.loss, self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
-        )
-        self._keep(result)
-        return self
-
-    def _loss_bound(self) -> float:
-        return 5.0 * self.scale if self.scale is not None else self._released_bound()
+    def _model(self) -> str | Loss:
+        return self.loss
 
 
-class DPQuantileRegressor(PrivateRegressor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPQuantileRegressor(PrivateRegressor, MEstimator):
     """Linear regression of a quantile under differential privacy (:class:`dpfast.Quantile`).
 
     As scikit-learn's ``QuantileRegressor``, without its L1 penalty; what is estimated is the
@@ -310,49 +238,12 @@ class DPQuantileRegressor(PrivateRegressor):
     (400,)
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        quantile: float = 0.5,
-        bandwidth: float | None = None,
-        scale: float | None = None,
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.quantile = quantile
-        self.bandwidth = bandwidth
-        self.scale = scale
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    quantile: float = 0.5
+    bandwidth: float | None = None
+    scale: float | None = None
 
-    def _fit_records(
-        self, X: Covariates, y: Array, sample_weight: Any = None
-    ) -> DPQuantileRegressor:
-        known: dict[str, Any] = {"scale": self.scale, "fit_intercept": self.fit_intercept}
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective(Quantile(self.quantile, self.bandwidth), self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
-        )
-        self._keep(result)
-        return self
+    def _model(self) -> Loss:
+        return Quantile(self.quantile, self.bandwidth)
 
     def _losses(self, X: Covariates, y: Array) -> Array:
         """Check losses: at most the absolute errors, and never negative."""
@@ -361,11 +252,9 @@ class DPQuantileRegressor(PrivateRegressor):
             apart = y - self._linear_of(X)
             return np.maximum(tau * apart, (tau - 1.0) * apart)
 
-    def _loss_bound(self) -> float:
-        return 5.0 * self.scale if self.scale is not None else self._released_bound()
 
-
-class DPPoissonRegressor(PrivateRegressor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPPoissonRegressor(PrivateRegressor, MEstimator):
     """Regression of counts with a log link under differential privacy (:class:`dpfast.Poisson`).
 
     As scikit-learn's ``PoissonRegressor``, without its penalty by default; predictions are mean
@@ -397,34 +286,10 @@ class DPPoissonRegressor(PrivateRegressor):
     True
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        loss: str | Poisson = "poisson",
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        ridge: float = 0.0,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.loss = loss
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.ridge = ridge
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    loss: str | Poisson = "poisson"
+    ridge: float = 0.0
 
-    def _loss(self) -> Poisson:
+    def _model(self) -> Poisson:
         loss = Poisson() if isinstance(self.loss, str) and self.loss == Poisson.name else self.loss
         if not isinstance(loss, Poisson):
             raise InvalidInput(
@@ -432,34 +297,20 @@ class DPPoissonRegressor(PrivateRegressor):
             )
         return loss
 
-    def _fit_records(
-        self, X: Covariates, y: Array, sample_weight: Any = None
-    ) -> DPPoissonRegressor:
-        known: dict[str, Any] = {"ridge": self.ridge, "fit_intercept": self.fit_intercept}
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective(self._loss(), self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
-        )
-        self._keep(result)
-        return self
-
     def predict(self, X: ArrayLike) -> Array:
         """Mean counts, shape (m,)."""
-        return self._loss().mean(self._linear(X))
+        return self._model().mean(self._linear(X))
 
     def _losses(self, X: Covariates, y: Array) -> Array:
         """Absolute errors of mean counts."""
         with np.errstate(all="ignore"):
-            return np.abs(y - self._loss().mean(self._linear_of(X)))
+            return np.abs(y - self._model().mean(self._linear_of(X)))
 
     def _loss_bound(self) -> float:
-        return self._loss().largest_residual
+        return self._model().largest_residual
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(PrivateRegressor):
     """Least squares under differential privacy.
 
@@ -492,50 +343,28 @@ class DPLinearRegression(PrivateRegressor):
     (1,)
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        x_bound: float | None = None,
-        y_bound: float | None = None,
-        fit_intercept: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.x_bound = x_bound
-        self.y_bound = y_bound
-        self.fit_intercept = fit_intercept
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    x_bound: float | None = None
+    y_bound: float | None = None
 
-    def _fit_records(
-        self, X: Covariates, y: Array, sample_weight: Any = None
-    ) -> DPLinearRegression:
-        options = self._shared_options()
+    def _model(self) -> str:
+        return "least-squares"
+
+    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
         if (self.x_bound is None) != (self.y_bound is None):
             raise InvalidInput(
                 "x_bound and y_bound are bounds of the same records: give both, or neither to have "
                 "locations and units bought."
             )
         if self.x_bound is None or self.y_bound is None:
-            source = self._source(X, y, sample_weight)
-            objective = Objective("least-squares", fit_intercept=self.fit_intercept)
-            self._keep(fit(source, None, objective, **options))
-        elif sample_weight is not None:
+            return super()._fit_records(X, y, sample_weight)
+        if sample_weight is not None:
             raise InvalidInput(
                 "with x_bound and y_bound there are no weights. Leave the bounds out to have "
                 "locations and units bought, or leave sample_weight out."
             )
-        else:
-            options |= {"x_bound": self.x_bound, "y_bound": self.y_bound}
-            options["fit_intercept"] = self.fit_intercept
-            self._keep(adassp(self._source(X, y, None), None, **options))
-        return self
+        bounds = {"x_bound": self.x_bound, "y_bound": self.y_bound}
+        options = bounds | {"fit_intercept": self.fit_intercept} | self._shared_options()
+        return self._keep(adassp(self._source(X, y, None), None, **options))
 
     def _loss_bound(self) -> float:
-        return 2.0 * self.y_bound if self.y_bound is not None else self._released_bound()
+        return 2.0 * self.y_bound if self.y_bound is not None else super()._loss_bound()

@@ -22,8 +22,6 @@ from dpfast.privacy.dealing import cross_validation_cost, part_sizes
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import is_genuine
 
-__all__ = ["CrossValidation", "cross_validate"]
-
 #: Pays for nothing: a fit with it is checked to the end and stops before it touches a record.
 _EMPTY_PURSE = GDP(5e-324)
 
@@ -107,8 +105,6 @@ def cross_validate(
     ------
     InvalidInput, InvalidBudget
         For shapes, dtypes and options, of any fold, before anything is spent.
-    BudgetExceeded
-        If the ledger cannot pay for all folds; nothing was spent.
     Exception
         Ctrl-C and whatever else ends a run has the folds that were finished, and what the next one
         had released, in its attribute ``partial_result``.

@@ -18,21 +18,6 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.conversions import written
 from dpfast.privacy.ledger import Ledger
 
-__all__ = [
-    "Charge",
-    "Composition",
-    "Maximum",
-    "Prepaid",
-    "Rows",
-    "Sum",
-    "charges",
-    "composed",
-    "composition_of",
-    "cost",
-    "totalled",
-    "unspent",
-]
-
 
 class Charge(NamedTuple):
     """One charge, in the ledger's currency: of one answer, or of several released together."""
@@ -98,17 +83,20 @@ def composition_of(ledger: Ledger) -> Composition:
 
 def cost(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:
     """What an expression costs, exactly, in what adds up: ``mu^2``, rho, epsilon (and delta)."""
+    return _added(composition, currency, cost)
+
+
+def _added(composition: Composition, currency: type[Budget], of: Any) -> tuple[Fraction, ...]:
+    """What an expression costs where its parts cost what ``of`` says."""
     if isinstance(composition, Charge | Prepaid):
         return amounts(composition.spend, currency)
     if isinstance(composition, Rows):
         if currency is not GDP:
             raise UnsupportedConversion("groups of rows are counted in GDP only.")
-        return (composition.factor**2 * cost(composition.part, currency)[0],)
+        return (composition.factor**2 * of(composition.part, currency)[0],)
     zero = (Fraction(0),) * len(currency.fields)
-    columns = list(zip(zero, *(cost(part, currency) for part in composition.parts), strict=True))
-    if isinstance(composition, Maximum):
-        return tuple(map(max, columns))
-    return tuple(map(sum, columns))  # type: ignore[arg-type]
+    columns = zip(zero, *(of(part, currency) for part in composition.parts), strict=True)
+    return tuple([max(c) if isinstance(composition, Maximum) else sum(c) for c in columns])
 
 
 def _exactly(x: float) -> Fraction:
@@ -141,26 +129,25 @@ def adds_up(total: Budget | None, composition: Composition | None) -> bool:
     )
 
 
-def inner_totals(composition: Composition) -> Iterator[tuple[Budget, Composition]]:
-    """Each part that was set aside, however deep, with what was spent of it."""
-    if isinstance(composition, Prepaid):
-        yield composition.spend, composition.part
+def within(composition: Composition) -> Iterator[Composition]:
+    """An expression and all that are inside it, however deep."""
+    yield composition
     if isinstance(composition, Prepaid | Rows):
-        yield from inner_totals(composition.part)
+        yield from within(composition.part)
     elif isinstance(composition, Sum | Maximum):
         for part in composition.parts:
-            yield from inner_totals(part)
+            yield from within(part)
 
 
-def charges(composition: Composition) -> Iterator[Budget]:
+def inner_totals(composition: Composition) -> list[tuple[Budget, Composition]]:
+    """Each part that was set aside, however deep, with what was spent of it."""
+    found = within(composition)
+    return [(part.spend, part.part) for part in found if isinstance(part, Prepaid)]
+
+
+def charges(composition: Composition) -> list[Budget]:
     """Every single charge, however deep."""
-    if isinstance(composition, Charge):
-        yield composition.spend
-    elif isinstance(composition, Prepaid | Rows):
-        yield from charges(composition.part)
-    else:
-        for part in composition.parts:
-            yield from charges(part)
+    return [part.spend for part in within(composition) if isinstance(part, Charge)]
 
 
 def shares_of(total: Budget, composition: Composition) -> tuple[Fraction, ...]:
@@ -176,13 +163,7 @@ def asked_of(composition: Composition, currency: type[Budget]) -> tuple[Fraction
             return asked_of(composition.part, currency)
         except UnsupportedConversion:  # counted otherwise inside: all of it
             return cost(composition, currency)
-    if isinstance(composition, Rows) and currency is GDP:
-        return (composition.factor**2 * asked_of(composition.part, currency)[0],)
-    if not isinstance(composition, Sum | Maximum):
-        return cost(composition, currency)
-    zero = (Fraction(0),) * len(currency.fields)
-    columns = zip(zero, *(asked_of(part, currency) for part in composition.parts), strict=True)
-    return tuple([max(c) if isinstance(composition, Maximum) else sum(c) for c in columns])
+    return _added(composition, currency, asked_of)
 
 
 def unspent(total: Budget, composition: Composition | None) -> Budget | None:
@@ -212,9 +193,9 @@ def lines(composition: Composition, indent: str = "  ") -> list[str]:
     """An expression as text, a line for each charge, or for a row of charges alike."""
     further = indent + "  "
     if isinstance(composition, Charge):
-        return [f"{indent}{_numbers(composition.spend)} for {composition.label}"]
+        return [f"{indent}{in_numbers(composition.spend)} for {composition.label}"]
     if isinstance(composition, Prepaid):
-        head = f"{indent}{_numbers(composition.spend)} for {composition.label}, of which:"
+        head = f"{indent}{in_numbers(composition.spend)} for {composition.label}, of which:"
         return [head, *lines(composition.part, further)]
     if isinstance(composition, Rows):
         head = f"{indent}{composition.factor} times the root of this, for the rows of one person:"
@@ -235,31 +216,33 @@ def _charges(charges: list[Charge], indent: str) -> list[str]:
     found = []
     for label, group in groupby(charges, key=lambda charge: charge.label):
         spends = [charge.spend for charge in group]
-        sizes = " to ".join(dict.fromkeys([_numbers(spends[0]), _numbers(spends[-1])]))
+        sizes = " to ".join(dict.fromkeys([in_numbers(spends[0]), in_numbers(spends[-1])]))
         times = f" ({len(spends)} times)" if len(spends) > 1 else ""
         found.append(f"{indent}{sizes} for {label}{times}")
     return found
 
 
-def _numbers(spend: Budget) -> str:
+def in_numbers(spend: Budget, equals: str = "=") -> str:
+    """The numbers of a budget with their names."""
     pairs = zip(spend.fields, spend.values(), strict=True)
-    return ", ".join(f"{name}={value:.6g}" for name, value in pairs)
+    return ", ".join(f"{name}{equals}{value:.6g}" for name, value in pairs)
 
 
 def plain(composition: Composition) -> dict[str, Any]:
     """An expression as plain Python values (for JSON)."""
     if isinstance(composition, Charge):
-        return {"charge": composition.label} | _plain_spend(composition.spend)
+        return {"charge": composition.label} | plain_spend(composition.spend)
     if isinstance(composition, Prepaid):
         inside = {"of_which": plain(composition.part)}
-        return {"set_aside": composition.label} | _plain_spend(composition.spend) | inside
+        return {"set_aside": composition.label} | plain_spend(composition.spend) | inside
     if isinstance(composition, Rows):
         return {"times": composition.factor, "of": plain(composition.part)}
     kind = "sum" if isinstance(composition, Sum) else "maximum"
     return {kind: [plain(part) for part in composition.parts]}
 
 
-def _plain_spend(spend: Budget) -> dict[str, Any]:
+def plain_spend(spend: Budget) -> dict[str, Any]:
+    """A budget as plain Python values."""
     return {"type": type(spend).__name__} | dict(zip(spend.fields, spend.values(), strict=True))
 
 

@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array, real_number
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Combination", "by_name"]
-
 #: One linear combination of coefficients.
 Combination = str | Mapping[str, float]
 
@@ -55,20 +53,7 @@ def by_name(
     names: tuple[str, ...],
     value: ArrayLike = 0.0,
 ) -> tuple[Any, Any]:
-    """Rows of weights and the values they are compared with.
-
-    Parameters
-    ----------
-    restriction : str, mapping of str to float, sequence of these, or array-like
-        A sum of names of coefficients, each with a number before or after it if it has a weight:
-        ``"educ - exper"``, ``"2*educ + 0.5 exper"``, ``"educ/3"``; or equations of such sums and
-        numbers, with commas between: ``"educ = exper, 2*educ + exper = 1"``.  Of names that begin
-        alike the longest counts.  What is not written in names is left as it is.
-    names : tuple of str
-        Those of the coefficients.
-    value : array-like
-        Of what is written without "="; not to be given beside equations.
-    """
+    """Rows of weights and the values they are compared with."""
     if isinstance(restriction, str | Mapping):
         found = _rows(restriction, names, described(restriction, text=True))
     elif isinstance(restriction, list | tuple) and any(

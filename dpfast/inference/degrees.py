@@ -13,17 +13,6 @@ from dpfast.errors import InvalidInput, described
 if TYPE_CHECKING:
     from dpfast.optimize.propagation import Curvature
 
-__all__ = [
-    "DEFAULT_LEVEL",
-    "Covariance",
-    "VarianceNoise",
-    "coverage",
-    "estimable",
-    "t_half_widths",
-    "t_pvalues",
-    "variances",
-]
-
 Matrix = NDArray[np.float64]
 
 #: From so many degrees of freedom on a t distribution is the normal to all digits shown.
@@ -38,22 +27,7 @@ DEFAULT_LEVEL = 0.95
 
 
 class VarianceNoise(NamedTuple):
-    """The noise in a sandwich covariance, from the public noise scales of its parts.
-
-    Attributes
-    ----------
-    curvature : Curvature or None
-        None: the identity, which is known.
-    curvature_scale : float
-    covariance : ndarray of shape (p, p)
-        ``n`` times that of the estimate: ``H^-1 Q H^-1``, and the privacy noise, which came
-        through ``H^-1`` as well.
-    meat_scale : float
-    n : int
-        What it is divided by.
-    units : ndarray of shape (p,) or (p, p), optional
-        The reported coefficients are the optimiser's times these.
-    """
+    """The noise in a sandwich covariance, from the public noise scales of its parts."""
 
     curvature: Curvature | None
     curvature_scale: float
@@ -70,12 +44,6 @@ class VarianceNoise(NamedTuple):
         Noise ``s_Q`` of the meat moves ``a' C a`` by ``s_Q |P a|^2``, where ``P = H^-1``; noise
         ``s_H`` of the curvature moves it by ``2 s_H |P a| |C a|``, to first order, because both
         the sandwich and the noise of a Newton step have P on either side.
-
-        Parameters
-        ----------
-        contrasts : ndarray of shape (k, p)
-        variances : ndarray of shape (k,)
-            Of these combinations, the privacy noise included.
         """
         if self.units is not None:
             diagonal = self.units.ndim == 1
@@ -113,21 +81,7 @@ def variances(contrasts: Matrix, covariance: Matrix) -> NDArray[np.float64]:
 
 
 class Covariance(NamedTuple):
-    """Covariance of an estimate and what to know before trusting it.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-    n_floored : int
-        Eigenvalues of the noisy Hessian below the floor; above 0, the noise hides a direction
-        and the intervals along it are not reliable.
-    unfinished : ndarray of shape (p,)
-        Estimated absolute error left by stopping the optimiser, per coefficient.
-    remarks : tuple of str
-        What else a reader of the intervals must know.
-    spread : VarianceNoise, optional
-        The noise of the variances themselves.
-    """
+    """Covariance of an estimate and what to know before trusting it."""
 
     matrix: Matrix
     n_floored: int

@@ -18,17 +18,6 @@ from dpfast.privacy.rounding import MARGIN_6
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
 
-__all__ = [
-    "ALONE",
-    "MEANS_RELATION",
-    "NOT_PRIVATE",
-    "RELATION",
-    "TOLD",
-    "Guarantee",
-    "group_relation",
-    "is_stated",
-]
-
 RELATION = "neighbours differ in the replacement of one record; n is public"
 
 MEANS_RELATION = (
@@ -377,15 +366,12 @@ class Guarantee(NamedTuple):
         >>> found.to_dict()["total"]
         {'type': 'GDP', 'mu': 1.0}
         """
-        from dpfast.inference.composition import plain
+        from dpfast.inference.composition import plain, plain_spend
 
         total = self.total
         return {
             "guarantee": self.guarantee,
-            "total": None
-            if total is None
-            else {"type": type(total).__name__}
-            | dict(zip(total.fields, total.values(), strict=True)),
+            "total": None if total is None else plain_spend(total),
             "mu": self.mu if math.isfinite(self.mu) else None,
             "relation": self.relation,
             "n": self.n,
@@ -431,7 +417,7 @@ class Guarantee(NamedTuple):
         lines = []
         if not self.genuine:
             lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
-        lines.append(f"Privacy: {_statement(self.total)} in total; {self.relation}")
+        lines.append(f"Privacy: {statement(self.total)} in total; {self.relation}")
         if not isinstance(self.total, ApproxDP):
             pairs = [f"(epsilon={e:.4g}, delta={d:.3g})-DP" for e, d in self.equivalents()]
             lines.append("  equivalent to " + " and ".join(dict.fromkeys(pairs)))
@@ -480,7 +466,8 @@ class Guarantee(NamedTuple):
         return [f"  The caller vouches that {condition}." for condition in self.vouched]
 
 
-def _statement(total: Budget) -> str:
+def statement(total: Budget) -> str:
+    """A promise in a few digits."""
     if isinstance(total, ApproxDP):
         return f"(epsilon={total.epsilon:.6g}, delta={total.delta:.3g})-DP"
     return f"{total.values()[0]:.6g}-{KINDS[type(total)]}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,19 +13,6 @@ from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput
 from dpfast.inference.after.simultaneous import adjusted
 from dpfast.inference.degrees import NORMAL, coverage, estimable, t_pvalues, variances
-
-__all__ = [
-    "Contrast",
-    "WaldTest",
-    "combinations",
-    "confidence_ellipse",
-    "half_width",
-    "t_test",
-    "wald_test",
-]
-
-#: Degrees of freedom of the variances of linear combinations, one for each row.
-Degrees = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 class Contrast(NamedTuple):
@@ -65,11 +51,6 @@ class Contrast(NamedTuple):
         Returns
         -------
         ndarray of shape (k,)
-
-        Raises
-        ------
-        InvalidInput
-            For another method.
 
         Examples
         --------
@@ -115,29 +96,17 @@ def combinations(restriction: ArrayLike, p: int) -> NDArray[np.float64]:
     return rows
 
 
-def t_test(
-    params: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    contrast: ArrayLike,
-    value: ArrayLike,
-    degrees: Degrees,
-) -> Contrast:
-    """One test for each row of ``contrast``, of which ``degrees`` gives the degrees of freedom."""
-    rows = combinations(contrast, len(params))
-    estimate = rows @ params
-    bse = np.sqrt(variances(rows, covariance))
+def t_test(fit: Any, contrast: ArrayLike, value: ArrayLike) -> Contrast:
+    """One test of a fit for each row of ``contrast``."""
+    rows = combinations(contrast, len(fit.params))
+    estimate = rows @ fit.params
+    bse = np.sqrt(variances(rows, fit.cov_params()))
     with np.errstate(all="ignore"):
         z = (estimate - real_array(value, "value")) / bse
-    return Contrast(estimate, bse, z, t_pvalues(z, degrees(rows)))
+    return Contrast(estimate, bse, z, t_pvalues(z, fit._degrees(rows)))
 
 
-def wald_test(
-    params: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    restriction: ArrayLike,
-    value: ArrayLike,
-    degrees: Degrees,
-) -> WaldTest:
+def wald_test(fit: Any, restriction: ArrayLike, value: ArrayLike) -> WaldTest:
     """One test for all rows of ``restriction`` together.
 
     Its p value is that of an F distribution with the degrees of freedom of the row whose variance
@@ -145,15 +114,15 @@ def wald_test(
     """
     from scipy.special import chdtrc, fdtrc
 
-    rows = combinations(restriction, len(params))
+    rows = combinations(restriction, len(fit.params))
     df = rows.shape[0]
     if np.linalg.matrix_rank(rows) < df:
         raise InvalidInput("the rows of a restriction must be linearly independent.")
-    difference = rows @ params - np.broadcast_to(real_array(value, "value"), df)
-    estimated, lost = estimable(rows, covariance)
+    difference = rows @ fit.params - np.broadcast_to(real_array(value, "value"), df)
+    estimated, lost = estimable(rows, fit.cov_params())
     inverse = np.linalg.pinv(rows @ estimated @ rows.T, hermitian=True)
     statistic = math.nan if lost.any() else float(difference @ inverse @ difference)
-    known = float(degrees(rows).min())
+    known = float(fit._degrees(rows).min())
     pvalue = chdtrc(df, statistic) if known > NORMAL else fdtrc(df, known, statistic / df)
     return WaldTest(statistic, df, float(pvalue))
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Named", "named"]
-
 Names = tuple[str, ...] | None
 
 

@@ -12,8 +12,6 @@ from dpfast.inference.degrees import Covariance, estimable
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.kernels.linalg import congruence
 
-__all__ = ["NaturalMap", "NaturalRows", "natural_map"]
-
 Array = NDArray[np.float64]
 
 

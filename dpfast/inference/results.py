@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,6 @@ from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.shown.methods import Shown
 from dpfast.models.losses import Array
 from dpfast.models.names import kind_of
-
-__all__ = ["Fit"]
 
 
 class Fit(Shown, AfterFit):
@@ -134,8 +133,6 @@ class Fit(Shown, AfterFit):
 
         Raises
         ------
-        InvalidInput
-            For interactions, powers and functions of columns.
         InferenceUnavailable
             Without an intercept, if columns were centred.
 
@@ -155,28 +152,16 @@ class Fit(Shown, AfterFit):
         if self.coding is None:
             return self
         to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
-        covariance = self._covariance
         given = ", given the released ones it was coded by" if self.coding.released else ""
-        found = Fit(
-            params=to_natural.params(self.params),
-            names=self.names,
-            n_records=self.n_records,
-            model=f"{self.model}, of coded columns; coefficients in the columns' own units{given}",
-            method=self.method,
-            privacy=self.privacy,
-            covariance=None if covariance is None else to_natural.covariance(covariance),
-            iterates=to_natural.params(self.iterates),
-            linked=self._linked,
-            largest_mean=self._largest_mean,
-            fit_intercept=self._fit_intercept,
-            free_scale=self._free_scale,
-            reads=self.reads,
-            rows=NaturalRows(self._new_rows, *self.coding.natural_units()),
-            missing=self._missing,
-            remarks=self._of_units,
-            predictor=None if self._predictor is None else to_natural.params(self._predictor),
-        )
-        found._coded, found.units, found._scale = self, self.units, self._scale
+        found = copy(self)
+        found.params, found.iterates = map(to_natural.params, (self.params, self.iterates))
+        found.model += f", of coded columns; coefficients in the columns' own units{given}"
+        if self._covariance is not None:
+            found._covariance = to_natural.covariance(self._covariance)
+        if self._predictor is not None:
+            found._predictor = to_natural.params(self._predictor)
+        found._new_rows = NaturalRows(self._new_rows, *self.coding.natural_units())
+        found._coded = self
         return found
 
     @property
@@ -284,8 +269,6 @@ class Fit(Shown, AfterFit):
 
         Raises
         ------
-        InvalidInput
-            If the level is out of range, or both are given.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -354,11 +337,6 @@ class Fit(Shown, AfterFit):
         ndarray of shape (m,)
             In the response's own units.
 
-        Raises
-        ------
-        InvalidInput
-            If X has other columns than the fit.
-
         Privacy
         -------
         Costs nothing for public rows.  The prediction for a private row tells of that row.
@@ -416,8 +394,6 @@ class Fit(Shown, AfterFit):
 
         Raises
         ------
-        InvalidInput
-            If X has other columns than the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought.
 

@@ -7,8 +7,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Coded", "RowReader"]
-
 
 class Coded(Protocol):
     """Public facts by which a table became covariates and a response."""

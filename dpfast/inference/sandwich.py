@@ -19,27 +19,13 @@ from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.protocol import Method, own_noise, refuse_without_matrices
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
-__all__ = ["covariance_or_reason", "pooled", "sandwich_covariance"]
-
 Matrix = NDArray[np.float64]
 
 
 def sandwich_covariance(
     method: Method, trajectory: Trajectory, n: int, ridge: float = 0.0
 ) -> Covariance:
-    """``H^-1 Q H^-1 / n`` plus the covariance of the optimiser's privacy noise.
-
-    Parameters
-    ----------
-    method : Method
-        The optimiser, which knows how its noise arrives in the estimate.
-    trajectory : Trajectory
-        Of its run; the final answer must include the Hessian and the meat.
-    n : int
-        Number of records (public).
-    ridge : float
-        Public ridge penalty, part of the curvature.
-    """
+    """``H^-1 Q H^-1 / n`` plus the covariance of the optimiser's privacy noise."""
     refuse_without_matrices(trajectory, len(trajectory.theta))
     hessian, noise_scale = pooled(trajectory.hessians or (trajectory.final.hessian,))
     hessian = with_ridge(hessian, ridge)

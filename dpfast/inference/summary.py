@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dpfast.inference.results import Fit
     from dpfast.inference.rows import Coded
 
-__all__ = ["cells_of", "headings", "row_of", "shown", "summary_of"]
-
 #: Degrees of freedom from which on a t distribution is shown as a normal.
 FEW = 1000.0
 

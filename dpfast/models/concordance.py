@@ -9,8 +9,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import Loss
 from dpfast.models.names import every_kind
 
-__all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_constants"]
-
 
 class ReleaseConstants(NamedTuple):
     """Public bounds on ``h(t)``, t the linear predictor (formulas page, section II.7)."""

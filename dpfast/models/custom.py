@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import check_constant, one_of, real_array
+from dpfast.arguments import check_constant, function, one_of, real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.losses import Loss
-
-__all__ = ["CustomLoss"]
 
 #: Relations between psi and psi' that the kernels can enforce.
 ENFORCED_COUPLINGS = ("independent", "one-minus-square")
@@ -95,12 +93,8 @@ class CustomLoss(Loss):
         coupling: str | None = None,
         self_concordance: float = math.inf,
     ) -> None:
-        for argument, function in (("loss", loss), ("psi", psi), ("psi_prime", psi_prime)):
-            if not callable(function):
-                raise InvalidInput(
-                    f"{argument} must be a function of one residual; received "
-                    f"{described(function)}."
-                )
+        for argument, given in (("loss", loss), ("psi", psi), ("psi_prime", psi_prime)):
+            function(given, argument, "one residual")
         if not isinstance(name, str) or not name:
             raise InvalidInput(
                 f"name must be a string that is not empty; received {described(name, text=True)}."
@@ -169,8 +163,8 @@ class CustomLoss(Loss):
         return f"CustomLoss({self.name!r}, psi_bound={self.c:g}, psi_prime_bound={self.h:g})"
 
 
-def _each(function: Scalar, r: Any) -> NDArray[np.float64]:
+def _each(of_one: Scalar, r: Any) -> NDArray[np.float64]:
     """The function at every entry; NaN counts as zero."""
     r = real_array(r, "r")
-    values = np.array([function(float(v)) for v in r.ravel()], dtype=float).reshape(r.shape)
+    values = np.array([of_one(float(v)) for v in r.ravel()], dtype=float).reshape(r.shape)
     return np.where(np.isnan(values), 0.0, values)

@@ -24,8 +24,6 @@ from dpfast.models.quadratics import (
     vertex_maximum,
 )
 
-__all__ = ["Ball", "Domain", "LpBall"]
-
 Array = NDArray[np.float64]
 
 _UP = 1.0 + 2.0**-44  # more than the rounding of a sum of up to 4096 terms relative to its size

@@ -19,11 +19,10 @@ import numpy as np
 
 from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss, ScalePart
+from dpfast.models.losses import Loss
 from dpfast.models.names import every_kind, kind_of
+from dpfast.models.scale_parts import ScalePart
 from dpfast.models.weighting import Bounded, Mallows, Weighting
-
-__all__ = ["FreeScale", "JointScale", "joint_scale"]
 
 
 class FreeScale:

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.models.losses import Array, Loss
 
-__all__ = ["Gamma"]
-
 #: Predictors beyond are held to it: no mean leaves float64.
 FARTHEST = 708.0
 

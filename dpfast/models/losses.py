@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.scale_parts import ScalePart, ScaleProfile
 
-__all__ = [
-    "Huber", "LeastSquares", "LogCosh", "Logistic", "Loss", "PseudoHuber", "ScalePart",
-    "ScaleProfile",
-]  # fmt: skip
-
 #: 95% efficiency of the Huber estimator at the normal model.
 DEFAULT_CORNER = 1.345
 

@@ -10,8 +10,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import _LOSSES
 from dpfast.models.losses import Loss
 
-__all__ = ["every_kind", "kind_of", "offset_joins_predictor", "resolve_loss"]
-
 #: Where they are; ``KINDS`` of each has its classes.  Some are called like the loss they have.
 MODULES = tuple(home[1:] for home in _LOSSES)
 

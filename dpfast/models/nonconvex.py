@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import check_constant, whole_number
+from dpfast.arguments import check_constant, flag, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_gradients import CompiledGradients, compiled_gradients
-
-__all__ = ["KL", "PerRecordObjective", "one_hidden_layer", "phase_retrieval"]
 
 Array = NDArray[np.float64]
 Gradients = Callable[[Array, Array, Array], ArrayLike]
@@ -213,11 +211,7 @@ class PerRecordObjective:
             smoothness, "smoothness", "the largest change of a gradient per distance"
         )
         self.n_covariates = n_covariates
-        if not isinstance(vectorized, (bool, np.bool_)):
-            raise InvalidInput(
-                f"vectorized must be True or False; received a {type(vectorized).__name__}."
-            )
-        self.vectorized = bool(vectorized)
+        self.vectorized = flag(vectorized, "vectorized")
         self.block_rows = whole_number(block_rows, "block_rows", 1, 10**8)
         self._vetted = False
         if name is not None and not isinstance(name, str):
@@ -293,8 +287,6 @@ class PerRecordObjective:
 
         Raises
         ------
-        InvalidInput
-            If it is for another number of columns, or returns another shape or no real numbers.
         Exception
             Whatever the function raises on these records.
         """
@@ -336,8 +328,9 @@ def _made_up(n_covariates: int) -> tuple[Array, Array]:
     return X, y
 
 
-def _of_the_library(objective: PerRecordObjective) -> PerRecordObjective:
+def _of_the_library(gradients: Gradients, **settings: Any) -> PerRecordObjective:
     """An objective whose rows are known not to mix: nobody has to vouch for them."""
+    objective = PerRecordObjective(gradients, vectorized=True, **settings)
     objective._vetted = True
     return objective
 
@@ -384,16 +377,13 @@ def phase_retrieval(
         return 0.25 * residuals(theta, X, y)[2] ** 2
 
     return _of_the_library(
-        PerRecordObjective(
-            gradients,
-            dimension=n_covariates,
-            lipschitz=lipschitz,
-            smoothness=3.0 if smoothness is None else smoothness,
-            losses=losses,
-            n_covariates=n_covariates,
-            vectorized=True,
-            name="phase_retrieval",
-        )
+        gradients,
+        dimension=n_covariates,
+        lipschitz=lipschitz,
+        smoothness=3.0 if smoothness is None else smoothness,
+        losses=losses,
+        n_covariates=n_covariates,
+        name="phase_retrieval",
     )
 
 
@@ -460,14 +450,11 @@ def one_hidden_layer(
         return corner**2 * (np.sqrt(1.0 + (r / corner) ** 2) - 1.0)
 
     return _of_the_library(
-        PerRecordObjective(
-            gradients,
-            dimension=hidden * (width + 1),
-            lipschitz=lipschitz,
-            smoothness=smoothness,
-            losses=losses,
-            n_covariates=n_covariates,
-            vectorized=True,
-            name="one_hidden_layer",
-        )
+        gradients,
+        dimension=hidden * (width + 1),
+        lipschitz=lipschitz,
+        smoothness=smoothness,
+        losses=losses,
+        n_covariates=n_covariates,
+        name="one_hidden_layer",
     )

@@ -27,8 +27,6 @@ from dpfast.models.weighting import (
 if TYPE_CHECKING:
     from dpfast.kernels.user_loss import CompiledLoss
 
-__all__ = ["Constants", "Objective", "Terms", "terms_of"]
-
 
 class Constants(NamedTuple):
     """The public numbers on which cost and noise of a joint release depend, for a known scale.

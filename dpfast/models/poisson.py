@@ -11,8 +11,6 @@ from dpfast.arguments import check_constant, real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import Array, Loss
 
-__all__ = ["Poisson"]
-
 #: Log of more than the largest mean that can be declared.
 LARGEST_LOG = 700.0
 

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.models.losses import Array, Loss
 
-__all__ = ["Probit"]
-
 #: Margins below minus this have the score they have there.
 UNBOUNDED = 1e60
 

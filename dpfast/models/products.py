@@ -17,8 +17,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models.domains import Domain
 from dpfast.models.quadratics import monotone_vertices, quadratic_bounds
 
-__all__ = ["Box", "Interval", "OneHot", "Product"]
-
 Array = NDArray[np.float64]
 
 _UP = 1.0 + 2.0**-44
@@ -51,15 +49,8 @@ class Box(Domain):
         n_covariates: int | None = None,
         intercept: bool = False,
     ) -> None:
-        if n_covariates is not None and (
-            isinstance(n_covariates, bool)
-            or not isinstance(n_covariates, (int, np.integer))
-            or n_covariates < 1
-        ):
-            raise InvalidInput(
-                "n_covariates must be a positive whole number or None; received "
-                f"{described(n_covariates)}."
-            )
+        if n_covariates is not None:
+            n_covariates = whole_number(n_covariates, "n_covariates", 1, 10**6)
         first = real_array(bound, "bound")
         lows, high = (-first, first) if highs is None else (first, real_array(highs, "highs"))
         lows, high = np.broadcast_arrays(lows, high)
@@ -70,8 +61,6 @@ class Box(Domain):
                 f"every low must be below its high; received {described(bound)} and "
                 f"{described(highs)}. A bound on the absolute value must be positive."
             )
-        if n_covariates is not None:
-            n_covariates = whole_number(n_covariates, "n_covariates", 1, 10**6)
         if lows.ndim == 1 and n_covariates not in (None, len(lows)):
             raise InvalidInput(f"{len(lows)} bounds were given for {n_covariates} columns.")
         if lows.ndim == 0 and n_covariates is not None:

@@ -20,17 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput
 
-__all__ = [
-    "ball_maximum",
-    "diagonal_bound",
-    "grouped_bound",
-    "monotone_ball",
-    "monotone_vertices",
-    "quadratic_bounds",
-    "symmetric",
-    "vertex_maximum",
-]
-
 Array = NDArray[np.float64]
 
 #: Most vertices that are enumerated.

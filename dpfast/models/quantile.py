@@ -12,8 +12,6 @@ from dpfast.arguments import check_constant, positive, real_array, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import FAR, NEAR, Array, Loss
 
-__all__ = ["NarrowQuantile", "Quantile"]
-
 NORMAL = NormalDist()
 
 #: Bandwidth of the median where the number of records is not known, in units of the scale.

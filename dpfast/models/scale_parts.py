@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ScalePart", "ScaleProfile"]
-
 
 class ScaleProfile(NamedTuple):
     """A smooth loss with corner 1 at residuals ``v >= 0``, as claim C37 needs it."""

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import check_constant, real_array
 from dpfast.models.losses import DEFAULT_CORNER, FAR, NEAR, Loss
 
-__all__ = ["OstrovskiiBach", "SmoothAbsolute", "SmoothedHuber"]
-
 #: Beyond this argument, in units of c, psi has reached its bound to the last bit.
 SATURATED = 1e120
 

@@ -21,8 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.models.losses import Loss
 
-__all__ = ["Cauchy", "GemanMcClure", "Redescending", "TukeyBiweight", "Welsch"]
-
 #: Beyond this argument, in units of c, the losses have reached their limits.
 FAR = 1e120
 

@@ -13,19 +13,6 @@ from dpfast.arguments import check_constant, refuse_own_class
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import Loss
 
-__all__ = [
-    "Bounded",
-    "Clip",
-    "Mallows",
-    "MallowsLinear",
-    "Schweppe",
-    "Sides",
-    "Weighting",
-    "check_together",
-    "resolve_weighting",
-    "sides_of",
-]
-
 
 class Weighting:
     """Base of the weightings.

@@ -15,20 +15,9 @@ from dpfast.optimize.planning import choose_method
 from dpfast.optimize.protocol import Method, planned, public_copy
 from dpfast.regression.standardise import refuse_boundless
 
-__all__ = ["Recipe", "recipe_of"]
-
 
 class Recipe(NamedTuple):
-    """Objective, optimiser and what it may spend.
-
-    Attributes
-    ----------
-    objective : Objective
-    optimiser : Method
-    budgets : Budgets
-    model, method : str
-        The same as text, for the result.
-    """
+    """Objective, optimiser and what it may spend."""
 
     objective: Objective
     optimiser: Method
@@ -73,22 +62,7 @@ def recipe_of(
     inference: bool,
     means: bool = False,
 ) -> Recipe:
-    """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do.
-
-    Parameters
-    ----------
-    mu : float
-        What may be spent on one record.
-    means : bool
-        Whether a record is a person who counts with the mean of their rows.
-    others
-        As in :func:`dpfast.fit`.
-
-    Raises
-    ------
-    InvalidInput
-        If they do not go together.
-    """
+    """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do."""
     refuse_boundless(mu)
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 
-__all__ = ["Minimum", "nonprivate_minimum", "split_singular"]
-
 Array = NDArray[np.float64]
 
 #: Eigenvalues of a curvature with unit diagonal that are zero but for rounding.
@@ -27,17 +25,7 @@ LONGEST = 1e100
 
 
 class Minimum(NamedTuple):
-    """Where the search ended.
-
-    Attributes
-    ----------
-    iterates : list of ndarray of shape (p,)
-        Start and every step after it.
-    hessian, meat : ndarray of shape (p, p)
-        At the last iterate, the ridge included.
-    score : float
-        Largest entry of the gradient, each relative to the root mean square of the records' own.
-    """
+    """Where the search ended."""
 
     iterates: list[Array]
     hessian: Array

@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # of methods that are asked for
     from dpfast.models import Loss, Objective
     from dpfast.optimize.protocol import Method
 
-__all__ = ["fit"]
-
 
 @understood
 def fit(
@@ -114,8 +112,6 @@ def fit(
     InvalidInput, InvalidBudget
         On a wrong shape, dtype, option or budget, before anything is spent.  Never because of a
         value in the data.
-    BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.
     Exception
         What an optimiser of your own raises comes out as it is, and so do Ctrl-C and a shortage of
         memory.  It has the fit so far, without standard errors, in its attribute

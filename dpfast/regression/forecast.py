@@ -42,8 +42,6 @@ from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.fit import fit
 from dpfast.regression.nonprivate import nonprivate_fit
 
-__all__ = ["LARGEST_P", "Plan", "evenly", "plan", "public_pilot"]
-
 Array = NDArray[np.float64]
 
 #: Records of the synthetic pilot.
@@ -141,11 +139,6 @@ class Plan:
         ndarray of shape (k,)
             As long as the sequence, in the units of the slope.
 
-        Raises
-        ------
-        InvalidInput
-            If neither or both are given, or one is no sequence of numbers.
-
         Examples
         --------
         >>> widths = dpfast.plan(n=10_000, p=3, mu=1.0).curve(n=[10_000, 40_000])
@@ -241,11 +234,6 @@ def plan(
     Returns
     -------
     Plan
-
-    Raises
-    ------
-    InvalidInput
-        If not exactly two of n, mu and width are given, or the width cannot be reached.
 
     Privacy
     -------

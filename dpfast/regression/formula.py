@@ -82,8 +82,6 @@ def fit_formula(
     ------
     ImportError
         Without the formulaic package (``pip install 'dpfast[tables]'``).
-    InvalidInput
-        For a term that would have to look at more than one record, or an undeclared column.
 
     Privacy
     -------

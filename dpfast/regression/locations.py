@@ -24,8 +24,6 @@ from dpfast.optimize.road.histogram import ALONE, BESIDE
 from dpfast.privacy.bought.sensitivity import complete_weight, query_mu
 from dpfast.privacy.rounding import MARGIN_8000
 
-__all__ = ["COUNTS", "COUNT_SHARE", "LOOK_SHARE", "ColumnAnswers", "Location", "Search"]
-
 #: Counts that are planned for each column; twice as many may be where the budget is ample.
 COUNTS = 14
 
@@ -78,19 +76,7 @@ class ColumnAnswers(Protocol):
 
 
 class Location(NamedTuple):
-    """Released facts about one column.
-
-    Attributes
-    ----------
-    centre, spread : float
-        The mean and the standard deviation, of a heavy-tailed column those of what is not beyond
-        the farthest that was seen.  Where no spread was seen, what nearly all records have, and 1.
-    low, high : float
-        The range in which entries were seen.
-    seen : bool
-        Whether entries were seen at a distance from the others.  If not, nearly all records have
-        the same value, as far as the budget can see.
-    """
+    """Released facts about one column."""
 
     centre: float
     spread: float
@@ -231,26 +217,7 @@ def _grown(seen: NDArray[np.bool_], beside: NDArray[np.bool_]) -> NDArray[np.boo
 
 
 class Search:
-    """Buys the locations of some columns within a plan.
-
-    Parameters
-    ----------
-    answers : ColumnAnswers
-    columns : sequence of int
-    mu : float
-        What everything together may cost.  A quarter of its square may be left.
-    labels : int, optional
-        A column that has no location: of how many records it is 0 or 1 is asked for.
-    every : ColumnAnswers, optional
-        Of all records, where ``answers`` are of a sample: that look once more.
-
-    Attributes
-    ----------
-    columns : list of int
-    noise : float
-        About the standard deviation of each count, in records, where all that they may cost is
-        needed.
-    """
+    """Buys the locations of some columns within a plan."""
 
     def __init__(
         self,

@@ -168,11 +168,6 @@ def nonprivate_minimize(
     Minimum
         Its ``privacy`` says that there is none.
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Privacy
     -------
     None.  Nothing about the result is protected.

@@ -9,16 +9,6 @@ from dpfast.optimize.road.run import LEAST, few
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 from dpfast.regression.standardise import units_are_hidden
 
-__all__ = [
-    "FARTHEST",
-    "LEVEL",
-    "SCARCE",
-    "kept_part",
-    "least_share",
-    "only_the_mean",
-    "units_share",
-]
-
 #: A scale that was given is held to this range of spreads of the response: what is bought never
 #: makes a fit refuse that was paid for.
 FARTHEST = (1e-30, 1e30)
@@ -41,14 +31,7 @@ LEVEL = 0.01
 
 
 def units_share(n: int, columns: int, mu: float) -> float:
-    """Part of mu^2 that units are worth: two to seven percent, and more where that shows nothing.
-
-    Parameters
-    ----------
-    n, columns : int
-        Public; the response is a column.
-    mu : float
-    """
+    """Part of mu^2 that units are worth: 2 to 7 percent, and more where that shows nothing."""
     told = ENOUGH * n * mu
     if not 1e-100 < told < 1e100:  # its square would leave float64; refused later for what it is
         return MOST if told < 1.0 else least_share(n, columns, mu)
@@ -62,17 +45,7 @@ def least_share(n: int, columns: int, mu: float) -> float:
 
 
 def only_the_mean(request: Request, share: float, columns: int, mu: float) -> bool:
-    """Whether p coefficients of columns in units to be bought are out of reach: public.
-
-    Parameters
-    ----------
-    request : Request
-        A model without an intercept has no mean to answer with.
-    share : float
-        Part of mu^2 that the units of so many columns would get.
-    columns : int
-    mu : float
-    """
+    """Whether p coefficients of columns in units to be bought are out of reach: public."""
     if not request.fit_intercept or request.n_covariates == 0:
         return False
     scarce = request.n * mu < SCARCE * request.dimension**1.5
@@ -80,15 +53,7 @@ def only_the_mean(request: Request, share: float, columns: int, mu: float) -> bo
 
 
 def kept_part(explained: float, noise: float) -> float:
-    """Part of the slopes that predictions keep: Stein's, with twice the noise.
-
-    Parameters
-    ----------
-    explained : float
-        Mean square of the centred predictions, in variances of the response, noise included.
-    noise : float
-        What sampling and privacy noise of the slopes add to it.
-    """
+    """Part of the slopes that predictions keep: Stein's, with twice the noise."""
     if not noise <= LOUD:
         return 0.0
     if noise <= QUIET * explained and explained <= 1.0 + LOUD:

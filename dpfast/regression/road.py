@@ -60,8 +60,6 @@ from dpfast.regression.standardise import (
     refuse_boundless,
 )
 
-__all__ = ["OnRoad", "fit_on_road", "on_road", "room_of"]
-
 Array = NDArray[np.float64]
 
 #: Estimated mean length of what is cut off the scores, in standard errors, from which on it is
@@ -144,23 +142,6 @@ class OnRoad:
 
     Making it refuses whatever can be refused.
 
-    Parameters
-    ----------
-    request : Request
-    total : GDP
-    losses : sequence of Loss or str
-        Of which each gets an equal part of what they do not share.
-    scale : float or None
-        None that is free: :func:`on_road` says so.
-    standardize : bool, Standardized or None
-    inference : bool
-
-    Attributes
-    ----------
-    only_mean : bool
-        Whether the coefficients are out of reach, so that the mean of the response is all there is
-        to buy.
-
     Privacy
     -------
     ``total`` for everything: locations and scales (claims D1 to D5), Grams (claim C14), histograms
@@ -196,7 +177,7 @@ class OnRoad:
         self.ledger, self._mu, self.only_mean = Ledger(GDP(mu)), mu, False
         self._purchase: Purchase | Handed | None = None
         self._begun: Begun | None = None
-        self._kept: Array | None = None  # the design's columns that are not left out
+        self.kept: Array | None = None  # the design's columns that are not left out
         loss = self.losses[0]
         request.check_response(loss)
         if scale is not None:  # refused where the loss has none
@@ -206,7 +187,7 @@ class OnRoad:
             LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
         )
         weighted = request.beside is not None and request.beside.weight is not None
-        self._setting = Setting(
+        self.setting = Setting(
             loss,
             self._coded_scale(),
             request.fit_intercept,
@@ -217,7 +198,7 @@ class OnRoad:
         least = self._plan_units(standardize)
         if self.only_mean:
             return
-        rows = self._rows()
+        rows = self.rows_for(self.ledger)
         for part in (least, mu):  # how much is left is not known before
             self._refuse(part, rows)
 
@@ -255,13 +236,13 @@ class OnRoad:
         n, p, shared = self._request.n, self._request.dimension, 0.0
         begun = len(self.losses) > 1
         if begun:
-            first = budgets(n, p, mu, self._setting, 1)
+            first = budgets(n, p, mu, self.setting, 1)
             bought = (first.matrix,), first.vector, (first.histogram,), ()
             rows.refuse(*bought, cells=MOST_CELLS)
-            shared = first.beginning(self._setting)
+            shared = first.beginning(self.setting)
         each = math.sqrt(mu**2 - shared**2) * self._part
         for loss in self.losses:
-            setting = self._setting._replace(loss=loss)
+            setting = self.setting._replace(loss=loss)
             most = most_rounds(n, p, each, setting)
             for rounds, again in product({min(1, most), most}, {False, rows.few() is not rows}):
                 asked = budgets(n, p, each, setting, rounds, begun, again)
@@ -285,20 +266,7 @@ class OnRoad:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
         request, about = self._request, (self._records, ledger)
         rows = Whitened(request.curator(*about), few=request.curator_of_few(*about))
-        return rows if self._kept is None else rows.mapped(self._kept)
-
-    def _rows(self) -> Whitened:
-        return self.rows_for(self.ledger)
-
-    @property
-    def setting(self) -> Setting:
-        """What runs are told; of bought units, once they are."""
-        return self._setting
-
-    @property
-    def kept(self) -> Array | None:
-        """The columns that are not left out, as columns of a matrix; None for all."""
-        return self._kept
+        return rows if self.kept is None else rows.mapped(self.kept)
 
     @property
     def units(self) -> Standardized | None:
@@ -328,16 +296,16 @@ class OnRoad:
 
     def begin(self) -> None:
         """Buy the units, and what several losses share."""
-        setting = self._setting
+        setting = self.setting
         if self._purchase is not None:
             self._purchase.in_place(self.paid, spend=False)  # the rest is for the fit
             released = self._purchase.released
             assert released is not None
             setting = setting._replace(scale=self._coded_scale(), size=released._size or 1.0)
             self._leave_out(released.unseen)
-        self._setting = setting
+        self.setting = setting
         if len(self.losses) > 1:
-            rows = self._rows()
+            rows = self.rows_for(self.ledger)
             asked = budgets(rows.n, rows.dimension, self._left(), setting, 1)
             self._begun = begin(rows, setting, asked)
         self._each = self._left() * self._part
@@ -347,7 +315,7 @@ class OnRoad:
         names = self._request._coefficient_names()
         kept = np.array([name not in unseen for name in names])
         if not kept.all() and kept.any():
-            self._kept = np.eye(len(names))[:, kept]
+            self.kept = np.eye(len(names))[:, kept]
 
     def _left(self) -> float:
         spent = self.ledger.spent.mu
@@ -355,9 +323,11 @@ class OnRoad:
 
     def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
-        setting = self._setting._replace(loss=self.losses[k], rough=self._rough(k))
+        setting = self.setting._replace(loss=self.losses[k], rough=self._rough(k))
         mu = self._each
-        return road(self._rows(), setting, mu, self._inference, iterates, report, self._begun)
+        return road(
+            self.rows_for(self.ledger), setting, mu, self._inference, iterates, report, self._begun
+        )
 
     def _rough(self, k: int) -> Loss | None:
         """The loss that rounds of a sample ask about; None where only all records will do."""
@@ -373,9 +343,9 @@ class OnRoad:
         """What a loss's run says, in the units of the columns as they came."""
         request, loss = self._request, self.losses[k]
         covariance, predictor = None, None
-        if self._kept is not None:
-            iterates = [self._kept @ iterate for iterate in iterates]
-            found = found and found.among(self._kept)
+        if self.kept is not None:
+            iterates = [self.kept @ iterate for iterate in iterates]
+            found = found and found.among(self.kept)
         if found is not None:
             kept, predictor = _predictor(found, request, loss)
             if self._inference:

@@ -20,8 +20,6 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.locations import Search
 from dpfast.regression.standardise import MOST_NOISE, complete_remarks
 
-__all__ = ["fit_mean_alone"]
-
 ALONE = (
     "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
     "declared: all of the budget went to the mean of the response, which is the intercept, and the "

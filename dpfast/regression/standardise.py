@@ -23,17 +23,6 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.locations import COUNT_SHARE, COUNTS, Location, Search
 
-__all__ = [
-    "Handed",
-    "Purchase",
-    "Standardized",
-    "checked_standardize",
-    "refuse_boundless",
-    "refuse_no_columns",
-    "standardize",
-    "units_are_hidden",
-]
-
 CODED = (
     "these records are coded by a schema, which declares the units of their columns: "
     "there is nothing to standardise. Leave standardize out."
@@ -148,11 +137,6 @@ class Standardized:
         -------
         Records
 
-        Raises
-        ------
-        InvalidInput
-            On a wrong shape or dtype, and for columns of other names.  Never because of a value.
-
         Privacy
         -------
         None is spent; the records are as private as before (claim D5).
@@ -216,19 +200,7 @@ def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
 def complete_remarks(
     counted: tuple[float, float], n: int, names: Sequence[str], labels: bool = False
 ) -> tuple[str, ...]:
-    """That few records count, if the released number of them says so.
-
-    Parameters
-    ----------
-    counted : tuple of two floats
-        About how many have all numbers (and a label), and the noise of that.
-    n : int
-        How many there are.
-    names : sequence of str
-        Of the covariates.
-    labels : bool
-        Whether responses are 0 and 1.
-    """
+    """That few records count, if the released number of them says so."""
     found, noise = counted
     if not found + 3.0 * noise < MOST_MISSING * n:
         return ()
@@ -290,8 +262,6 @@ def standardize(
     InvalidInput, InvalidBudget
         On a wrong shape, dtype, option or budget, and if n and the budget are too small for so
         many columns, before anything is spent.
-    BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.
 
     Privacy
     -------
@@ -341,17 +311,7 @@ def checked_standardize(value: Any) -> bool | Standardized | None:
 
 
 class Handed:
-    """Units that were released before, in place of a purchase: free (claim D5).
-
-    Parameters
-    ----------
-    request : Request
-        Of columns that are not coded.
-    units : Standardized
-        Of columns with the same names, in this order.
-    response : bool
-        Whether the response is to be in units, too.
-    """
+    """Units that were released before, in place of a purchase: free (claim D5)."""
 
     def __init__(self, request: Request, units: Standardized, *, response: bool = True) -> None:
         units._check_columns(request.records)
@@ -376,33 +336,7 @@ class Handed:
 
 
 class Purchase:
-    """Centres and spreads to be bought; what can be refused is refused when it is made.
-
-    Parameters
-    ----------
-    request : Request
-        Of columns that are not coded.
-    mu : float
-        What may be spent.
-    ledger : Ledger
-        That pays.
-    response : bool
-        Whether the response's are bought, too.
-    linked : bool
-        Whether the response's predictor is a function of its mean, so that it stays as it is.
-    labels : bool
-        Whether responses are 0 and 1, and their number is asked for.
-    whole : float, optional
-        mu of the analysis this is a part of, for the message; that of the purchase by default.
-    inner : bool
-        Whether columns are coded by a schema, whose units are the declared ranges: results are in
-        these, and the bought ones are the fit's own.
-
-    Attributes
-    ----------
-    released : Standardized or None
-        What :meth:`in_place` bought, once that is complete.
-    """
+    """Centres and spreads to be bought; what can be refused is refused when it is made."""
 
     released: Standardized | None = None
 
@@ -448,15 +382,7 @@ class Purchase:
                 asked.distances_receipt(*measured)
 
     def run(self, spent: Callable[[], Guarantee], spend: bool = True) -> Standardized:
-        """Pay, and say in which units the columns are, and how they are coded.
-
-        Parameters
-        ----------
-        spent : callable
-            The guarantee of the analysis, asked for when these units are paid for.
-        spend : bool
-            All of mu, or only what is needed.
-        """
+        """Pay, and say in which units the columns are, and how they are coded."""
         request, q = self._request, len(self.names)
         found, size = self._search.run(spend), None
         if self._linked and len(found) > q:  # a response with a link stays as it is

@@ -34,8 +34,6 @@ from dpfast.regression.standardise import (
     units_are_hidden,
 )
 
-__all__ = ["Found", "Walk", "Walks"]
-
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
 
@@ -66,16 +64,6 @@ class Found(NamedTuple):
 
 class Walk:
     """A planned run of an optimiser; making it refuses what it would be refused for, for free.
-
-    Parameters
-    ----------
-    request : Request
-    planned : callable
-        The recipe at a residual scale.
-    scales : sequence
-        With which everything is checked; the last one is planned with.
-    ledger : Ledger
-        That pays.
 
     Privacy
     -------
@@ -156,15 +144,7 @@ class Walk:
 
 
 class BoughtUnits:
-    """Standardisation inside a fit, within its total.
-
-    Attributes
-    ----------
-    rest : float
-        mu that is left for the fit.
-    ledger : Ledger
-        That pays for both.
-    """
+    """Standardisation inside a fit, within its total."""
 
     def __init__(
         self,
@@ -216,13 +196,7 @@ class BoughtUnits:
         return self._purchase.released
 
     def run(self, spent: Callable[[], Guarantee]) -> Any:
-        """Buy the units, put the request's records into them; the scale in these.
-
-        Parameters
-        ----------
-        spent : callable
-            The guarantee of the analysis.
-        """
+        """Buy the units, put the request's records into them; the scale in these."""
         self._purchase.in_place(spent)
         if self._scale is None:
             return self.planned_scales[-1]
@@ -279,18 +253,6 @@ def _automatic(method: Any) -> bool:
 
 class Walks:
     """The fits of a request by a method, one for each loss; making it refuses what can be refused.
-
-    Parameters
-    ----------
-    request : Request
-    total : GDP
-    losses : sequence of Loss or str
-    options : dict
-        ``scale``, ``weights``, ``ridge`` and ``method`` as in :func:`dpfast.fit`.
-    standardize : bool, Standardized or None
-    inference : bool
-    part : float
-        Of what is left for fits, what each loss gets, in mu.
 
     Privacy
     -------

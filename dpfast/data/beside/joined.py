@@ -27,17 +27,7 @@ Columns = Sequence[Array | None]
 
 
 class Join(NamedTuple):
-    """How they are put together.
-
-    Attributes
-    ----------
-    largest_weight : float or None
-        Public bound A on the weights.
-    spread : float
-        What a coded 1 of the response is worth in the units of the offset.
-    of_predictor : bool
-        Whether the offset joins the linear predictor; otherwise it is taken from the response.
-    """
+    """How they are put together."""
 
     largest_weight: float | None
     spread: float

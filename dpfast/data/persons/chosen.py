@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 
-__all__ = ["OneRowEach"]
-
 Array = NDArray[np.float64]
 
 
@@ -20,12 +18,6 @@ class OneRowEach(Records):
 
     They are read when they are first asked for, and then kept: as many as there are persons.  A
     person without a usable row is a record without a response.
-
-    Parameters
-    ----------
-    persons : PersonMeans
-    draw : callable
-        ``draw(n)`` returns n numbers in [0, 1), which depend on no record and are not released.
     """
 
     __slots__ = ("_draw", "_found", "_persons", "coding")

@@ -19,8 +19,6 @@ from dpfast.data.columns import column, frame, labels, library
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-__all__ = ["LabelsOf", "Numbering", "taken_from"]
-
 #: Labels of block k of records that are read again, as :func:`dpfast.data.columns.labels` has them.
 LabelsOf = Callable[[int], list[Any]]
 
@@ -38,25 +36,13 @@ class Numbering:
         return len(self._numbers)
 
     def of(self, group: Any) -> NDArray[np.intp]:
-        """The person of each row, from a column of labels; who is new gets the next number.
-
-        Raises
-        ------
-        InvalidInput
-            If the column's *type* is not one of labels.
-        """
+        """The person of each row, from a column of labels; who is new gets the next number."""
         return self.of_labels(*_found(group))
 
     def of_labels(
         self, found: list[Any], positions: NDArray[Any], grow: bool = True
     ) -> NDArray[np.intp]:
-        """The same from labels that may occur, and from where they do; -1 is a missing one.
-
-        Raises
-        ------
-        RecordsUnavailable
-            If somebody new is not to get a number.
-        """
+        """The same from labels that may occur, and from where they do; -1 is a missing one."""
         places, first, rows = np.unique(positions, return_index=True, return_inverse=True)
         numbers = np.empty(len(places), dtype=np.intp)
         for k in np.argsort(first).tolist():

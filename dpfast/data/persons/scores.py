@@ -12,8 +12,6 @@ from dpfast.data.bought.maps import View, norms, seen
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 
-__all__ = ["LOOSE", "PersonScores", "blocks_of_persons"]
-
 Array = NDArray[np.float64]
 
 #: Bytes of the scores of persons that are summed in one pass over the rows.
@@ -31,14 +29,6 @@ class PersonScores(Records):
     """n records, each the mean score of a person's rows beside a response of 1.
 
     A person of whom no row is usable is a record without a response.
-
-    Parameters
-    ----------
-    persons : PersonMeans
-    view : View
-        Of the scores of rows.
-    longest : float
-        Norm to which a row's score is held before it counts.
     """
 
     __slots__ = ("_longest", "_persons", "_view")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dpfast.inference.contrasts import Combination
     from dpfast.inference.hypotheses import Contrast, WaldTest
 
-__all__ = ["AfterFit", "MarginalEffects", "Ratios"]
-
 Array = NDArray[np.float64]
 
 AVERAGES = (
@@ -128,8 +126,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or weights have another shape or are not finite.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -147,7 +143,7 @@ class AfterFit:
         from dpfast.inference.hypotheses import t_test
 
         rows, value = by_name(contrast, self.names, value)
-        return t_test(self.params, self.cov_params(), rows, value, self._degrees)
+        return t_test(self, rows, value)
 
     def wald_test(
         self, restriction: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
@@ -169,9 +165,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or the rows have another shape, are not finite or are
-            dependent.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -186,7 +179,7 @@ class AfterFit:
         from dpfast.inference.hypotheses import wald_test
 
         rows, value = by_name(restriction, self.names, value)
-        return wald_test(self.params, self.cov_params(), rows, value, self._degrees)
+        return wald_test(self, rows, value)
 
     def confidence_ellipse(
         self,
@@ -217,8 +210,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a coefficient is not one of the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -261,8 +252,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -278,7 +267,7 @@ class AfterFit:
 
         level = coverage(level, alpha)
         rows, _ = self._combinations(contrast)
-        test = t_test(self.params, self.cov_params(), rows, 0.0, self._degrees)
+        test = t_test(self, rows, 0.0)
         half = t_half_widths(level, self._degrees(rows)) * test.bse
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
             ends = np.exp(np.column_stack([test.estimate - half, test.estimate + half]))
@@ -312,8 +301,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If a name is not one of the fit, or an option is out of range.
         InferenceUnavailable
             If no covariance was bought.
 
@@ -358,8 +345,6 @@ class AfterFit:
 
         Raises
         ------
-        InvalidInput
-            If X has other columns than the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought, or an average over the records is asked for.
 

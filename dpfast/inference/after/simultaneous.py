@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from dpfast.arguments import one_of
 from dpfast.inference.degrees import NORMAL, estimable, t_half_widths
 
-__all__ = ["CORRECTIONS", "JOINT", "adjusted", "joint_half_width"]
-
 Array = NDArray[np.float64]
 
 #: Kinds of simultaneous intervals.
@@ -30,20 +28,7 @@ HALVINGS = 60
 def joint_half_width(
     rows: Array, covariance: Array, degrees: Array, level: float, method: str
 ) -> float:
-    """Half the width, in standard errors, at which intervals of all rows hold together.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (k, p)
-        Linear combinations.
-    covariance : ndarray of shape (p, p)
-    degrees : ndarray of shape (k,)
-        How well each variance is known; the least of them is taken for all.
-    level : float
-    method : {"max-t", "bonferroni", "scheffe"}
-        The quantile of the largest of k correlated statistics; k times the error of one; all
-        combinations of the rows.
-    """
+    """Half the width, in standard errors, at which intervals of all rows hold together."""
     method = one_of(method, JOINT, "simultaneous")
     known = float(degrees.min(initial=np.inf))
     if method == "bonferroni":
@@ -118,15 +103,7 @@ def _solved(mass: Callable[[float], float], level: float) -> float:
 
 
 def adjusted(pvalues: Array | Sequence[float], method: str) -> Array:
-    """P values of which each may be compared with the error of all tests together.
-
-    Parameters
-    ----------
-    pvalues : array-like of shape (k,)
-    method : {"holm", "bonferroni", "benjamini-hochberg"}
-        The first two hold the probability of any false rejection, the last one the expected share
-        of false ones among the rejections.
-    """
+    """P values of which each may be compared with the error of all tests together."""
     method = one_of(method, CORRECTIONS, "method")
     given = np.asarray(pvalues, dtype=np.float64)
     k = len(given)

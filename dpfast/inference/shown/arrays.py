@@ -7,8 +7,6 @@ from typing import Any
 from dpfast.inference.named import Names
 from dpfast.inference.shown.digits import printable
 
-__all__ = ["in_pandas", "lines"]
-
 #: Rows that are shown with their names: of more, NumPy's own text is shorter.
 MOST_SHOWN = 100
 

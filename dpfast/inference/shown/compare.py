@@ -8,13 +8,13 @@ from typing import Any
 
 from dpfast.arguments import text_names
 from dpfast.errors import DpfastError, InvalidInput, described
+from dpfast.inference.composition import in_numbers
+from dpfast.inference.guarantees import statement
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Entry, Ledger
-
-__all__ = ["Comparison", "compare"]
 
 #: Rows below the coefficients.
 RECORDS, PAID, EPSILON = "Records", "Privacy paid", "epsilon at delta = 1e-6"
@@ -66,11 +66,6 @@ def compare(
     -------
     Comparison
         A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-    Raises
-    ------
-    InvalidInput
-        If one is no fit, names are not as many, or the ledger has no charge of a fit's budget.
 
     Privacy
     -------
@@ -147,21 +142,13 @@ def _paid(fit: Fit) -> str:
     total = fit.privacy.total
     if total is None:
         return "not private"
-    pairs = zip(total.fields, total.values(), strict=True)
-    return ", ".join(f"{name}={value:.6g}" for name, value in pairs)
+    return in_numbers(total)
 
 
 def _promise(fit: Fit) -> str:
     if fit.privacy.total is None:
         return "not private; could not be published"
     return f"paid {_paid(fit)} ({fit.privacy.guarantee}); {fit.privacy.relation}"
-
-
-def _said(budget: Budget) -> str:
-    if isinstance(budget, ApproxDP):
-        return f"(epsilon={budget.epsilon:.6g}, delta={budget.delta:.3g})-DP"
-    kind = {"GDP": "GDP", "ZCDP": "zCDP", "PureDP": "pure DP"}[type(budget).__name__]
-    return f"{budget.values()[0]:.6g}-{kind}"
 
 
 def _sum(fits: Sequence[Fit]) -> tuple[Budget | None, str]:
@@ -183,8 +170,8 @@ def _sum(fits: Sequence[Fit]) -> tuple[Budget | None, str]:
             for spend in spends:
                 book.charge(spend, "a fit")
             return book.spent, (
-                f"Together: {_said(book.spent)}, if they are of the same records and their budgets "
-                "were fixed in advance or came from one ledger"
+                f"Together: {statement(book.spent)}, if they are of the same records and their "
+                "budgets were fixed in advance or came from one ledger"
             )
     return None, "Together: no sum is known in one currency"
 
@@ -204,8 +191,8 @@ def _sum_of_charges(fits: Sequence[Fit], columns: Sequence[str], ledger: Any) ->
         waiting.remove(entry)
         book.charge(entry.charged, name)
     return book.spent, (
-        f"Together: {_said(book.spent)} of the ledger's {_said(ledger.total)}, which has "
-        f"{_said(ledger.remaining)} left"
+        f"Together: {statement(book.spent)} of the ledger's {statement(ledger.total)}, which has "
+        f"{statement(ledger.remaining)} left"
     )
 
 

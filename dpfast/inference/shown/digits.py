@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-__all__ = ["by_error", "printable", "short_number", "span_of"]
-
 #: Characters of a number; a column has one more.
 ROOM = 10
 

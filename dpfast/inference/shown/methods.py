@@ -16,8 +16,6 @@ from dpfast.inference.named import Named
 if TYPE_CHECKING:
     from dpfast.inference.shown.table import Summary
 
-__all__ = ["Shown"]
-
 Array = NDArray[np.float64]
 
 RECORDS = (
@@ -89,11 +87,6 @@ class Shown:
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
 
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
-
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
@@ -136,8 +129,6 @@ class Shown:
 
         Raises
         ------
-        InvalidInput
-            If the level is out of range, or both are given.
         ImportError
             If pandas is missing.
 
@@ -174,11 +165,6 @@ class Shown:
         -------
         str
 
-        Raises
-        ------
-        InvalidInput
-            If the audience is another.
-
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
@@ -213,8 +199,6 @@ class Shown:
 
         Raises
         ------
-        InvalidInput
-            If the path or the level is none.
         OSError
             If the file cannot be written.
 

@@ -13,8 +13,6 @@ from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
 from dpfast.inference.shown.transcript import BEGIN, END, digest, numbers, written
 
-__all__ = ["document", "found", "page", "in_words", "save", "void"]
-
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
   color: #1b1b1b; background: #fff; overflow-wrap: anywhere; }

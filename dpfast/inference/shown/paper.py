@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from dpfast.inference.composition import in_numbers
 from dpfast.inference.shown.digits import printable, span_of
 from dpfast.inference.shown.targets import target_of
 from dpfast.privacy.budget import GDP
 
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
-
-__all__ = ["for_board", "for_paper"]
 
 #: False alarms that an attacker is allowed, where power is told.
 ALARMS = 0.05
@@ -75,8 +74,7 @@ def _promise(fit: Fit) -> str:
     privacy = fit.privacy
     if privacy.total is None or not privacy.genuine:
         return "The results are not differentially private and were made for comparison."
-    pairs = zip(privacy.total.fields, privacy.total.values(), strict=True)
-    total = ", ".join(f"{name} = {value:.6g}" for name, value in pairs)
+    total = in_numbers(privacy.total, " = ")
     return (
         f"The results together satisfy {privacy.guarantee} with {total} ({privacy.relation}). "
         + _equivalent(fit)

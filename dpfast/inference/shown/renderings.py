@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from dpfast.inference.shown.table import Table
 
-__all__ = ["WIDTH", "Paper", "html", "latex", "markdown", "text"]
-
 #: Columns of a terminal that text keeps to.
 WIDTH = 79
 

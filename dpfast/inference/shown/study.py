@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from dpfast.arguments import file_path
-from dpfast.inference.composition import Charge, amounts, plain, totalled
+from dpfast.inference.composition import amounts, in_numbers, plain_spend, totalled
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import printable
 from dpfast.inference.shown.page import document, found, in_words, save, void
@@ -28,8 +28,6 @@ from dpfast.inference.shown.transcript import (
 )
 from dpfast.privacy.ledger import Ledger
 
-__all__ = ["QUESTIONS", "report_of", "study_page"]
-
 #: An answer: its request, the mark of its charge, the result, and its table.
 Answer = tuple[dict[str, Any], str, Any, Table]
 
@@ -41,17 +39,12 @@ def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
         "format": STUDY,
         "version": str(sys.modules["dpfast"].__version__),
         "ledger": ledger.identity,
-        "total": _budget(ledger.total),
-        "charges": [[label, _budget(charged)] for label, _, charged in ledger.entries],
+        "total": plain_spend(ledger.total),
+        "charges": [[label, plain_spend(charged)] for label, _, charged in ledger.entries],
         "answers": [_told(*answer) for answer in answers],
     }
     save(name, study_page(told))
     return digest(told)
-
-
-def _budget(spend: Any) -> dict[str, Any]:
-    """A budget as plain values, as a composition has its charges."""
-    return {name: value for name, value in plain(Charge("", spend)).items() if name != "charge"}
 
 
 def _told(request: dict[str, Any], mark: str, result: Any, table: Table) -> dict[str, Any]:
@@ -94,24 +87,14 @@ def study_page(told: dict[str, Any]) -> str:
 
 
 def _numbers(spend: dict[str, Any]) -> str:
-    budget = totalled(spend)
-    return ", ".join(
-        f"{name} = {value:.6g}" for name, value in zip(budget.fields, budget.values(), strict=True)
-    )
+    return in_numbers(totalled(spend), " = ")
 
 
 def _table(told: dict[str, Any]) -> Table:
-    """A table from plain values."""
-    return Table(
-        told["title"],
-        tuple(map(tuple, told["facts"])),
-        tuple(told["columns"]),
-        tuple(told["labels"]),
-        tuple(map(tuple, told["cells"])),
-        told["remark"],
-        (),  # the privacy is said below, as it is of fits
-        tuple(told["warnings"]),
-    )
+    """A table from plain values, without the notes: the privacy is said below, as of fits."""
+    parts = {name: tuple(told[name]) for name in ("columns", "labels", "warnings")}
+    parts |= {name: tuple(map(tuple, told[name])) for name in ("facts", "cells")}
+    return Table(title=told["title"], remark=told["remark"], **parts)
 
 
 # ---- what follows from it ------------------------------------------------------------------------

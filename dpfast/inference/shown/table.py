@@ -9,8 +9,6 @@ from dpfast.arguments import flag, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.shown import renderings
 
-__all__ = ["Summary", "Table"]
-
 #: What LaTeX can refer to, whatever packages are loaded.
 LABEL = re.compile(r"[A-Za-z0-9:._-]+")
 
@@ -149,11 +147,6 @@ class Summary(str):
         Returns
         -------
         str
-
-        Raises
-        ------
-        InvalidInput
-            If the label has other signs than letters, digits and ``:._-``, or for other digits.
 
         Examples
         --------

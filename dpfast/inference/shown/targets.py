@@ -5,8 +5,6 @@ from __future__ import annotations
 from dpfast.models.losses import LeastSquares, Loss
 from dpfast.models.names import every_kind
 
-__all__ = ["target_of"]
-
 ROBUST = Loss.estimates
 
 #: By a word of the model's description, the first that occurs; of a loss its own.

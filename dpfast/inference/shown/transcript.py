@@ -32,8 +32,6 @@ from dpfast.privacy.budget import GDP, ZCDP, Budget
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
 
-__all__ = ["ReportCheck", "digest", "promised", "transcript", "verify_report", "written"]
-
 #: Format of pages, of those made before, whose tables said z whatever the distribution, and of
 #: studies.
 FORMAT, BEFORE, STUDY = "dpfast report 2", "dpfast report 1", "dpfast study 1"
@@ -169,11 +167,6 @@ def verify_report(path: Any) -> ReportCheck:
     -------
     ReportCheck
         ``passed``, and each question with its answer.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no such page, or it has no transcript of this format.
 
     Privacy
     -------
