@@ -56,6 +56,8 @@ class Whitened:
         The map W; none by default.
     few : Curator, optional
         Of a secret sample of the same records, whose answers the same ledger pays (claim C85).
+    weigh : float
+        By which weights are multiplied that are a part of what is seen; zero: they are none.
 
     Notes
     -----
@@ -74,8 +76,9 @@ class Whitened:
         matrix: Array | None = None,
         *,
         few: Curator | None = None,
+        weigh: float = 0.0,
     ) -> None:
-        self._curator, self._few = curator, few
+        self._curator, self._few, self._weigh = curator, few, weigh
         self._means = curator._records.means
         self._intercept = curator.objective.fit_intercept
         self._matrix, self._turn = matrix, None
@@ -91,11 +94,17 @@ class Whitened:
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
         matrix = matrix if self._matrix is None else self._matrix @ matrix
-        return Whitened(self._curator, matrix, few=self._few)
+        return Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)
+
+    def weighed(self, weigh: float) -> Whitened:
+        """The same records, their weights times a released number a part of what is seen."""
+        assert not self._means  # whose rows have parts of their person for weights
+        return Whitened(self._curator, self._matrix, few=self._few, weigh=weigh)
 
     def few(self) -> Whitened:
         """A few of the records, if there are so many that these tell enough; else all."""
-        return self if self._few is None else Whitened(self._few, self._matrix)
+        few = self._few
+        return self if few is None else Whitened(few, self._matrix, weigh=self._weigh)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
@@ -162,9 +171,9 @@ class Whitened:
             that are no longer and the last, of k + 1, all that are longer.
         mu : float
         at : At, optional
-        what : {"response", "curvature", "score", "foreseen", "residual"}
+        what : {"response", "curvature", "score", "foreseen", "residual", "weight"}
             The rows' lengths, as they are or times the root of the loss's curvature; the scores',
-            or what is foreseen of them; or absolute residuals.
+            or what is foreseen of them; absolute residuals, or weights.
         along : ndarray of shape (p,), optional
             Absolute values of the scores along this direction in place of their lengths.
 
@@ -177,8 +186,9 @@ class Whitened:
         -------
         Costs ``mu`` (claim C60).  A record that is not finite is in no cell.
         """
-        receipt = self._lengths_receipt(len(edges) + 1, mu)
-        curator = self._curator
+        receipt, curator = self._lengths_receipt(len(edges) + 1, mu), self._curator
+        if what == "weight":
+            receipt = receipt._replace(query="histogram of weights")
         curator.ledger.charge(GDP(mu), receipt.query)
         view, records = self._view(what, at, held=held, turned=along is None), curator._records
         persons: Any = records
@@ -296,7 +306,7 @@ class Whitened:
             matrix, back = self._half, self._turn.T
             at = at and at._replace(theta=back @ at.theta)
             held = held.mapped(back)
-        return View(matrix, self._intercept, what, at, shift, held)
+        return View(matrix, self._intercept, what, at, shift, held, self._weigh)
 
     def _back(self, answer: Answer) -> Answer:
         """What was released of turned rows, as of rows that are not: noise has no direction."""
@@ -388,7 +398,7 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
         np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
-        spreads, response, reach, back,
+        spreads, response, reach, back, view.weigh,
     )  # fmt: skip
 
 

@@ -214,7 +214,14 @@ class OnRoad:
             alone=not (request.means or request.group_size > 1 or weighted),
         )
         request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
+        self._weighing = None
+        if weighted and not request.means:
+            from dpfast.regression.weighing import Weighing
+
+            self._weighing = Weighing(request, mu)
         least = self._plan_units(standardize)
+        if self._weighing:
+            least = self._weighing.refuse(self._rows(), least, self.only_mean)
         if self.only_mean:
             return
         rows = self._rows()
@@ -285,6 +292,7 @@ class OnRoad:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
         request, about = self._request, (self._records, ledger)
         rows = Whitened(request.curator(*about), few=request.curator_of_few(*about))
+        rows = self._weighing.seen(rows) if self._weighing else rows
         return rows if self._kept is None else rows.mapped(self._kept)
 
     def _rows(self) -> Whitened:
@@ -336,6 +344,8 @@ class OnRoad:
             setting = setting._replace(scale=self._coded_scale(), size=released._size or 1.0)
             self._leave_out(released.unseen)
         self._setting = setting
+        if self._weighing:
+            self._weighing.buy(self._rows())
         if len(self.losses) > 1:
             rows = self._rows()
             asked = budgets(rows.n, rows.dimension, self._left(), setting, 1)

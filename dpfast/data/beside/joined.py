@@ -18,9 +18,12 @@ from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 from dpfast.data.streams import memmap_records
 
-__all__ = ["Join", "JoinedBlocks", "Packed", "joined"]
+__all__ = ["BOUNDLESS", "Join", "JoinedBlocks", "Packed", "joined"]
 
 Array = NDArray[np.float64]
+
+#: Weights for which no bound was declared are parts of this, as any weights are of the largest.
+BOUNDLESS = 1e100
 
 #: Weights and offsets of a block of records, where there are any.
 Columns = Sequence[Array | None]
@@ -32,7 +35,7 @@ class Join(NamedTuple):
     Attributes
     ----------
     largest_weight : float or None
-        Public bound A on the weights.
+        Public bound A on the weights; :data:`BOUNDLESS` by default.
     spread : float
         What a coded 1 of the response is worth in the units of the offset.
     of_predictor : bool
@@ -58,8 +61,7 @@ class Join(NamedTuple):
             found = np.zeros((len(y), 3))
             found[:, 0], found[:, 1] = y, 1.0
             if weight is not None:
-                assert self.largest_weight is not None
-                found[:, 1] = weight / self.largest_weight
+                found[:, 1] = weight / (self.largest_weight or BOUNDLESS)
                 found[~(weight > 0.0), 0] = np.nan
             if offset is not None:
                 usable = np.isfinite(offset)
