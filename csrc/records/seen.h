@@ -352,7 +352,8 @@ static void see_responses(block *b, size_t first)
         double o = element(beside(data->offset, data->offset_step, first + i));
         int weightless = !(a > 0.0) && !(task->want & WANT_LENGTHS);
         a = a > 0.0 ? a : 0.0;
-        b->a[i] = (a < most ? a : most) * (weighs(task) ? view->weigh : 1.0);
+        a = a < most ? a : most;
+        b->a[i] = weighs(task) ? a * view->weigh : a;
         b->o[i] = o;
         if (weightless)
             b->y_copy[i] = NAN;

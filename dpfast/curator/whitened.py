@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
 from dpfast.curator.curator import Curator, Prepared, prepare
-from dpfast.curator.door import hand_out_count
 from dpfast.curator.joint import Layout, make_plan
 from dpfast.data.bought.maps import (
     BLOCK,
@@ -31,9 +30,8 @@ from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordView
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
-from dpfast.privacy.budget import GDP, PureDP
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
 
 Array = NDArray[np.float64]
@@ -209,37 +207,6 @@ class Whitened:
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
-
-    def mean_along(
-        self,
-        direction: Array,
-        bound: float,
-        epsilon: float,
-        ledger: Ledger,
-        at: At,
-        held: Held = FREE,
-    ) -> float:
-        """Mean of the scores along a direction, each number held to ``+-bound``.
-
-        Privacy
-        -------
-        Costs ``epsilon`` of pure DP, charged to ``ledger``; direction, bound and parameter are
-        released (claim R40).  A record that is not finite is zero.
-        """
-        from dpfast.privacy.release.sensitivity import HELD_CELLS
-
-        assert not self._means  # the rows of a person would count each
-        cost = PureDP(epsilon)
-        ledger.charge(cost, "held Newton step")
-        rate = laplace_rate(2 * HELD_CELLS, epsilon)
-        noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
-        mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
-        receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
-        view = self._view("score", at, held=held, turned=False)
-        count = int(self._curator._records.total(_sum_held, direction, bound, view)[0])
-        question = (receipt.query, mu, at.theta, direction, bound)
-        found = hand_out_count(self._curator._noise, question, receipt, count, rate)
-        return float(found / HELD_CELLS / self.n * bound)
 
     def refuse(
         self,
@@ -485,18 +452,3 @@ def _count_along(X: Covariates, y: Array, edges: Array, view: View, along: Array
         cells = np.searchsorted(edges, found[~np.isnan(found)])
         counts += np.bincount(cells, minlength=len(counts))
     return counts
-
-
-def _sum_held(
-    X: Covariates, y: Array, direction: Array, bound: float, view: View
-) -> NDArray[np.int64]:
-    """Sum of whole numbers of cells: of each record's score along a direction, held to a bound."""
-    from dpfast.privacy.release.sensitivity import HELD_CELLS
-
-    found = np.zeros(1, dtype=np.int64)
-    for first in range(0, len(X), BLOCK):
-        some = slice(first, first + BLOCK)
-        parts = projections(X[some], y[some], view, direction) / bound
-        cells = np.rint(HELD_CELLS * np.clip(parts, -1.0, 1.0))
-        found += np.where(np.isnan(cells), 0.0, cells).astype(np.int64).sum()
-    return found

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpfast.data.beside.joined import BOUNDLESS
 from dpfast.errors import InvalidBudget
 from dpfast.front.request import Request
 from dpfast.optimize.road.histogram import ALONE
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Weighing"]
 
-#: Powers of 2 of the longest weights of the cells, of weights as they are or over the largest one.
-LOWEST, HIGHEST = -64, 64
+#: Largest weights of the cells, over the largest of all: weights of 1e-100 have one as well.
+EDGES = np.exp2(np.arange(-664.0, 1.0))
 
 HIDDEN = (
     "n mu = {strength:.3g} is too little for more than the mean of the response, and that needs "
@@ -44,31 +43,30 @@ class Weighing:
     Attributes
     ----------
     unit : float or None
-        Once it was bought: of weights over the largest, or over :data:`BOUNDLESS`.
+        Once it was bought: of weights over the largest, or over 1e100 where none was declared.
     """
 
     def __init__(self, request: Request, mu: float) -> None:
         assert request.beside is not None
         self._mu, self._n = mu * SHARES["histogram"] ** 0.5, request.n
-        self._declared, self.unit = request.beside.largest_weight is not None, None
-        first = 1.0 if self._declared else 1.0 / BOUNDLESS
-        self._edges = first * np.exp2(np.arange(LOWEST, HIGHEST + 1.0))
+        self._declared = request.beside.largest_weight is not None
+        self.unit: float | None = None
 
     def refuse(self, rows: Whitened, least: float, only_mean: bool) -> float:
         """Of ``least``, which is left for the fit, what is left after this purchase."""
         if only_mean and not self._declared:
             raise InvalidBudget(HIDDEN.format(strength=self._n * self._mu))
-        rows.few().refuse_lengths(len(self._edges) + 1, self._mu)
+        rows.few().refuse_lengths(len(EDGES) + 1, self._mu)
         return math.sqrt(least**2 - self._mu**2)
 
     def buy(self, rows: Whitened) -> None:
         """Pay for the histogram; the mean of the weights in cells that stand out is the unit."""
-        found = rows.few().lengths(self._edges, self._mu, what="weight")
+        found = rows.few().lengths(EDGES, self._mu, what="weight")
         shares = found.value[:-1]
         shares = np.where(shares > ALONE * found.noise_scale, shares, 0.0)
         if not shares.any():  # nothing is seen: that of the fullest cell
             shares[int(np.argmax(found.value[:-1]))] = 1.0
-        self.unit = float(shares @ self._edges / shares.sum()) * 2.0**-0.5
+        self.unit = float(shares @ EDGES / shares.sum()) * 0.75
 
     def seen(self, rows: Whitened) -> Whitened:
         """Rows with their weights, once the unit is known."""
