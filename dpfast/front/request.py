@@ -131,7 +131,7 @@ class Request:
         source.refuse_beyond(takes)
         X, y, names = source.covariates, source.response, source.names
         group, group_size, each = source.group, source.group_size, source.each
-        beside = source.beside(of_predictor)
+        beside = source.beside(of_predictor, boundless=together and group is None)
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
         others: tuple[str, ...] = ()
         self.group_size, self.means, self.most_rows = 1, False, None

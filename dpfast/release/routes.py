@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.release.held_step import mean_along
 from dpfast.curator.release.one_step import newton_steps, shared, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
     PerturbationTerms,
@@ -263,7 +264,7 @@ def _without_domain(
                 shown = Lengths.visible(cells.value, cells.noise_scale, COARSE, setting.unit)
                 noise = 2.0 * math.sqrt(2.0) / (request.n * each)
                 bound, cut = best_bound(shown, noise, 1)
-                moved.append(steep.mean_along(unit, bound, each, stepping, at, found.held))
+                moved.append(mean_along(steep, unit, bound, each, stepping, at, found.held))
                 bounds.append(bound)
                 cuts.append(CANCELS * cut)
             scales = np.array(bounds) * 2.0 / (request.n * each)

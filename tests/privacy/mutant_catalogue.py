@@ -3363,7 +3363,7 @@ ONE_STEP = (
     plant(
         "held-step-of-one-record-in-place-of-two",
         "a held step's noise covers a record that goes, and not the one that comes",
-        "dpfast/curator/whitened.py",
+        "dpfast/curator/release/held_step.py",
         ("tests/release/test_held_step.py::test_the_noise_of_a_held_step_is_that_of_its_bound",),
         "rate = laplace_rate(2 * HELD_CELLS, epsilon)",
         "rate = laplace_rate(HELD_CELLS, epsilon)",
@@ -3371,7 +3371,7 @@ ONE_STEP = (
     plant(
         "held-step-on-one-side",
         "numbers of a held step are held on one side only",
-        "dpfast/curator/whitened.py",
+        "dpfast/curator/release/held_step.py",
         (
             "tests/release/test_held_step.py::"
             "test_r40_one_record_moves_the_sum_by_its_bound_and_no_more",
@@ -4778,10 +4778,34 @@ LEAST_SQUARES = (
         "a record counts in its cell as much as its weight, which nothing holds there",
         SEEN_H,
         ("tests/privacy/test_whitened.py::test_c80_weights_and_offsets_move_one_count",),
-        "        b->a[i] = a < most ? a : most;\n",
-        "        b->a[i] = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n",
+        "        a = a < most ? a : most;\n        b->a[i] = weighs",
+        "        a = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n        b->a[i] = weighs",
         "                counts[cell[k]] += 1.0;\n",
         "                counts[cell[k]] += b->task->data.weight ? b->a[i + k] : 1.0;\n",
+    ),
+    plant(
+        "weights-that-are-seen-twice",
+        "weights of rows and scores that are held multiply them once more, and nothing holds these",
+        SEEN_H,
+        ("tests/privacy/test_whitened.py::test_c80_weights_that_are_seen_need_no_bound",),
+        "    for (size_t i = 0; weighs(task) && i < b->rows; i++)\n        b->a[i] = 1.0;\n",
+        "",
+    ),
+    plant(
+        "histogram-of-weights-not-charged",
+        "the unit of weights costs nothing",
+        WHITENED,
+        ("tests/integration/test_fit_weights.py::test_weights_need_no_bound_on_the_road",),
+        "        curator.ledger.charge(GDP(mu), receipt.query)\n",
+        "        _ = what == 'weight' or curator.ledger.charge(GDP(mu), receipt.query)\n",
+    ),
+    plant(
+        "unit-of-weights-unpaid",
+        "weights are in units of their own mean",
+        "dpfast/regression/weighing.py",
+        ("tests/integration/test_fit_weights.py::test_the_unit_of_weights_is_a_released_one",),
+        "        self.unit = float(",
+        "        self.unit = float(np.mean(rows._curator._records.y[:, 1])) or float(",
     ),
     plant(
         "lanes-without-a-record",
