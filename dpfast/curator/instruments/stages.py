@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.curator import Curator
+from dpfast.curator.effects import planned
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import LeastSquares, Mallows, Objective
-from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -46,12 +46,10 @@ class Stages:
         self.n, self.dimension = len(self._y), self._X.shape[1] + 1
 
     @staticmethod
-    def planned(n: int, dimension: int, noise: NoiseSource, threads: int) -> Whitened:
+    def planned(n: int, dimension: int, noise: NoiseSource) -> Whitened:
         """As many rows as long, without a record: what refuses budgets, free of charge."""
-        nothing: Any = np.broadcast_to(np.nan, (n, dimension))
-        records = Records(nothing[:, 1:], nothing[:, 0], None)
         objective = Objective(LeastSquares(), Mallows(1.0), dimension - 1)
-        return Whitened(Curator(records, objective, Ledger(GDP(1.0)), noise, threads))
+        return Whitened(planned(n, objective, noise))
 
     def gram(self, matrix: Array, radius: float, mu: float) -> Answer:
         """Mean of outer products of rows under a map, weighted (claim C14); costs ``mu``."""
