@@ -41,6 +41,8 @@ class SklearnLosses:
         Names of parameters and what they can be.
     n_records : int
         Number of validation records.
+    loss_range : (float, float) or None
+        Public range of the losses, where the metric has one that :func:`dpfast.tune` is to use.
 
     Privacy
     -------
@@ -84,6 +86,7 @@ class SklearnLosses:
                 f"prediction) that returns one loss per record; received {described(metric)}."
             )
         self._metric = metric
+        self.loss_range = (0.0, 1.0) if metric == "zero_one" else None
 
     def __call__(self, parameters: Any) -> Array:
         """Train on the training records, return one loss per validation record, shape (n,)."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.bayesopt.search import Search
+from dpfast.bayesopt.search import Search, search_for
 from dpfast.bayesopt.settings import Settings
 from dpfast.data.files.private_folder import any_folder, replacing
 from dpfast.errors import InvalidInput, described
@@ -93,7 +93,7 @@ def restore(state: dict[str, Any], settings: Settings, fingerprint: str) -> Sear
             "the search was started with other settings, and its budget was divided for those: "
             f"{state['settings']}; received {fingerprint}."
         )
-    search = Search(settings)
+    search = search_for(settings)
     for name in ROWS:
         setattr(search, name, [np.array(row, dtype=np.float64) for row in state[name]])
     for name, kind in NUMBERS.items():

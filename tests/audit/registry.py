@@ -104,6 +104,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.baselines.statistics": "audited within the least-squares baselines",
     "dpfast.curator.blackbox.vectors.RecordValues.__init__": "holds no record yet",
     "dpfast.curator.blackbox.vectors.RecordValues.mean_receipt": "public constants only",
+    "dpfast.curator.blackbox.vectors.RecordValues.choice_receipt": "public constants only",
+    "dpfast.curator.blackbox.vectors.RecordValues.loss_grid": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.loss_receipt": "public constants only",
     "dpfast.curator.shares.share_receipt": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.depth": "public constants only",

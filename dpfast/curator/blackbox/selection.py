@@ -16,16 +16,13 @@ from dpfast.curator.answers import Receipt
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import hand_out_best, source_of_noise
 from dpfast.privacy.blackbox.selection import number_of_trials, trial_point
-from dpfast.privacy.blackbox.sensitivity import loss_steps, selection_cost, trial_epsilon
+from dpfast.privacy.blackbox.sensitivity import selection_cost, trial_epsilon
 from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
 Array = NDArray[np.float64]
-
-#: Grid steps in the sensitivity of a mean loss: rounding to the grid costs one of them.
-STEPS_PER_RECORD = 1024
 
 
 class Selection(NamedTuple):
@@ -55,8 +52,7 @@ class Selected(NamedTuple):
 def plan_selection(values: RecordValues, lower: float, upper: float, epsilon: float) -> Selection:
     """Calibrate the noise of the trials; touches nothing, costs nothing."""
     trial = trial_epsilon(epsilon)
-    grid = (upper - lower) / (values.n * float(STEPS_PER_RECORD))
-    steps = loss_steps(lower, upper, values.n, grid, depth=values.depth())
+    grid, steps = values.loss_grid(lower, upper)
     rate = laplace_rate(steps, trial)
     noise_scale = grid * 2.0**0.5 * rate[1] / rate[0]
     cost = PureDP(selection_cost(trial))

@@ -16,15 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_number, whole_number
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
 from dpfast.data.files.private_folder import for_owner_alone
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.blackbox.sensitivity import clipped_mean, mean_loss
+from dpfast.privacy.blackbox.sensitivity import (
+    choice_exponent,
+    clipped_mean,
+    loss_steps,
+    mean_loss,
+)
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
 Array = NDArray[np.float64]
@@ -32,6 +37,9 @@ Array = NDArray[np.float64]
 #: Records whose vectors are formed at a time: what they need stays in the cache, which makes
 #: the pass as fast as the bare matrix product.
 BLOCK = 4096
+
+#: Grid steps in the sensitivity of a mean loss: rounding to the grid costs one of them.
+STEPS_PER_RECORD = 1024
 
 #: Range a clipping norm must lie in, so that squares neither overflow nor underflow.
 BOUND_RANGE = (1e-100, 1e100)
@@ -219,14 +227,51 @@ class RecordValues:
         )
         return answer._replace(value=answer.value + middle)
 
-    def _mean_loss(self, point: int, middle: float, half: float) -> float:
-        """Exact mean deviation from the middle of the range, block by block."""
+    def loss_grid(self, lower: float, upper: float) -> tuple[float, int]:
+        """Of mean losses as whole numbers, the unit and how many one record moves them (G6)."""
+        grid = (upper - lower) / (self.n * float(STEPS_PER_RECORD))
+        return grid, loss_steps(lower, upper, self.n, grid, depth=self.depth())
+
+    def choice_receipt(
+        self, lower: float, upper: float, mu: float
+    ) -> tuple[Receipt, tuple[int, int]]:
+        """What :meth:`choice` would release, and its rate; touches nothing, costs nothing."""
+        steps = self.loss_grid(lower, upper)[1]
+        rate = laplace_rate(steps, choice_exponent(mu))
+        return Receipt("choice of a point", "G9", mu, float(steps), steps / mu), rate
+
+    def choice(self, first: int, lower: float, upper: float, mu: float, *, label: str = "") -> int:
+        """Choose among the points from ``first`` on one whose clipped mean value is small.
+
+        A value that is not finite counts as the upper end of the range.
+
+        Costs ``mu``, however many points there are (claim G9).
+        """
+        receipt, rate = self.choice_receipt(lower, upper, mu)
+        label = label or receipt.query
+        self.ledger.charge(GDP(mu), label)
+        middle, half, grid = (
+            0.5 * (lower + upper),
+            0.5 * (upper - lower),
+            self.loss_grid(lower, upper)[0],
+        )
+        means = [self._mean_loss(k, middle, half, half) for k in range(first, self.n_points)]
+        question = (label, mu, first, lower, upper)
+        return hand_out_choice(
+            self._noise, question, receipt, [round(m / grid) for m in means], rate
+        )
+
+    def _mean_loss(self, point: int, middle: float, half: float, failed: float = 0.0) -> float:
+        """Exact mean deviation from the middle of the range, block by block.
+
+        What is not finite counts as ``failed``.
+        """
         row = [row for chunk in self._chunks for row in chunk][point]
         total = 0.0
         with np.errstate(all="ignore"):
             for block in _blocks(self.n):
                 deviation = np.clip(row[block] - middle, -half, half)
-                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, 0.0)))
+                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, failed)))
         return total / self.n
 
     def _clipped_mean(self, weights: Array, bound: float) -> Array:

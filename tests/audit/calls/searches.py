@@ -30,6 +30,7 @@ def searches() -> Iterator[Example]:
         "plain, one point at a time": {"batch": 1, "update": bayesopt.Plain(0.1)},
         "Matern, shared ledger": {"covariance": bayesopt.Matern52(0.4), "ledger": GDP(2.0)},
         "training": {"training": GDP(9.0)},
+        "values": {"search": bayesopt.SearchSettings(loss_range=(0.0, 4.0))},
         "parameters with types": {
             "bounds": [bayesopt.Integer(-2, 2), bayesopt.Categorical([-1.0, 0.5, 2])]
         },
@@ -45,8 +46,8 @@ def searches() -> Iterator[Example]:
     tell = "dpfast.bayesopt.tuner.Tuner.tell"
     yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
     room = "dpfast.curator.blackbox.vectors.RecordValues"
-    for method in ("append", "mean", "mean_loss", "lengths"):
-        yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.6))
+    for method in ("append", "mean", "mean_loss", "lengths", "choice"):
+        yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.9))
 
 
 def _planes(data: Any, theta: Any) -> Any:
@@ -110,7 +111,7 @@ def _ask_and_tell(data: Any) -> Any:
 def _told_values(data: Any) -> Any:
     from dpfast.curator.blackbox.vectors import RecordValues
 
-    room = RecordValues(len(data[1]), Ledger(GDP(1.6)), EntropyNoise())
+    room = RecordValues(len(data[1]), Ledger(GDP(1.9)), EntropyNoise())
     room.append(data[0].T, 2)
     room.append(data[1])
     weights = np.array([[1.0, 0.0], [-0.5, 2.0], [0.3, 0.3]])
@@ -119,5 +120,7 @@ def _told_values(data: Any) -> Any:
         room.mean_receipt(0.7, 1.0, 2),
         room.mean(weights, 0.7, 1.0),
         room.mean_loss(2, -1.0, 3.0, 1.0),
+        room.choice_receipt(-1.0, 3.0, 1.0),
+        room.choice(1, -1.0, 3.0, 1.0),
         room.lengths(weights).excess(0.9, 0.5, 0.3),
     )
