@@ -54,7 +54,7 @@ CALLS = {
         lambda: dpfast.fit("wage ~ C(region)", TABLE, **PAID), r"C\(region, levels=\[\.\.\.\]\)",
     ),
     "text": (lambda: dpfast.fit("wage ~ region", TABLE, **PAID), r"C\(\.\.\.\)"),
-    "splines": (lambda: dpfast.fit("wage ~ bs(educ, df=3)", TABLE, **PAID), "log, exp, sqrt"),
+    "splines": (lambda: dpfast.fit("wage ~ bs(educ, df=3)", TABLE, **PAID), r"knots=\["),
     "scale()": (lambda: dpfast.fit("wage ~ scale(educ)", TABLE, **PAID), "log, exp, sqrt"),
     "np.random": (lambda: dpfast.fit("wage ~ np.sum(educ)", TABLE, **PAID), "log, exp, sqrt"),
     "x**0.5": (lambda: dpfast.fit("wage ~ I(educ**0.5)", TABLE, **PAID), "from 1 to 8"),

@@ -50,7 +50,7 @@ class StreamedRecords(Records):
     Records: blocks and their sums are private, sizes and names are public.
     """
 
-    __slots__ = ("_decode", "coding", "columns", "reads")
+    __slots__ = ("_decode", "coding", "columns", "of_terms", "reads")
 
     read_again = True
 
@@ -65,7 +65,7 @@ class StreamedRecords(Records):
     ) -> None:
         self._decode = decode
         self.columns = columns
-        self.coding = coding
+        self.coding, self.of_terms = coding, False
         self.block_sizes = tuple(block_sizes)
         self.n = sum(self.block_sizes)
         self.n_covariates = n_covariates
