@@ -86,7 +86,8 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
             )
         response = responses[0]
         used[response] = None
-    terms = _of_full_rank(products, intercept, schema)
+    left = None if response is None else Main(response)
+    terms = _of_full_rank(products, intercept, schema, left)
     return schema.coding(terms, list(used), response, intercept)
 
 
@@ -151,7 +152,7 @@ def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
             "Binary(positive=..., negative=...) in a schema, or pass a column of 0 and 1."
         )
     used = {name: None for product in products for factor in product for name in _names(factor)}
-    terms = _of_full_rank(products, intercept, schema)
+    terms = _of_full_rank(products, intercept, schema, left)
     response = schema.coding(((left,),), _names(left), None, False)
     return schema.coding(terms, list(used), None, intercept), response
 
@@ -239,23 +240,34 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
             "formula must be a string, and comes first: fit('response ~ terms', table, ...); "
             f"received {described(formula)}."
         )
+    from dpfast.habits import power_of_a_name, without_parts
+
+    bare = without_parts(formula)
     if re.search(r"(^|[~+])\s*\.\s*($|[-+])", formula):
         raise InvalidInput(
             f"formula {formula!r}: '.' stands for whatever the table happens to have. Write the "
             "columns: 'wage ~ educ + exper'."
         )
-    if "|" in re.sub(r"\(.*?\)", "", formula):
+    if "|" in re.sub(r"'[^']*'|\"[^\"]*\"", "", formula):
         raise InvalidInput(
             f"formula {formula!r} has a bar: levels are absorbed by dpfast.tables.absorbed('y ~ x "
             "| state', ...), and instruments are for dpfast.effects.two_stage('y ~ x | z', ...)."
         )
-    if "~" not in formula and re.search(r"[^=!<>]=[^=]", re.sub(r"\(.*\)", "", formula)):
+    if "~" not in formula and re.search(r"[^=!<>]=[^=]", bare):
         raise InvalidInput(f"formula {formula!r}: write '~' for '=': 'response ~ terms'.")
+    if power := power_of_a_name(bare):
+        raise InvalidInput(
+            f"formula {formula!r}: a power of a name is the name itself, as in R. Write I({power})."
+        )
+    if "as.factor(" in formula:
+        raise InvalidInput(f"formula {formula!r}: write C(x, levels=[...]) for as.factor(x).")
     try:
         parsed = Formula(formula)
     except Exception as error:  # its parser raises many kinds, and paints the place
         told = str(error).partition("\n")[0]
-        raise InvalidInput(f"formula {formula!r} could not be read: {told}") from None
+        raise InvalidInput(
+            f"formula {formula!r} could not be read: {told} Write 'response ~ x1 + x2'."
+        ) from None
     left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", parsed)
     sides = [side for side in (left, right) if side is not None]
     if not all(hasattr(term, "factors") for side in sides for term in side):
@@ -275,7 +287,7 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
 
 
 def _of_full_rank(
-    products: list[list[Factor]], intercept: bool, schema: Schema
+    products: list[list[Factor]], intercept: bool, schema: Schema, response: Factor | None = None
 ) -> tuple[tuple[Factor, ...], ...]:
     """Terms whose columns span what the products do and are independent where cells are filled.
 
@@ -284,6 +296,8 @@ def _of_full_rank(
     factors; parts that earlier products span are left out, and the rest are written with as few
     terms as possible.
     """
+    if [response] in products:
+        raise InvalidInput("the response is one of the terms, too. Leave it out on the right.")
     splines = {factor for product in products for factor in product if isinstance(factor, Spline)}
     if len(splines) > len({(spline.what, spline.name) for spline in splines}):
         raise InvalidInput(
@@ -383,9 +397,15 @@ def _factor(text: str, schema: Schema) -> Factor:
 
 def _parsed(text: str) -> ast.expr:
     try:
-        return ast.parse(text, mode="eval").body
+        tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
         raise InvalidInput(f"term {text!r} could not be read. {ALLOWED}") from error
+    from dpfast.habits import instead_of_term
+
+    whole = isinstance(tree, ast.Call) and _is_factor(tree)
+    if hint := "" if whole else instead_of_term(tree):
+        raise InvalidInput(f"term {text!r}: write {hint}.")
+    return tree
 
 
 #: Arguments of each spline after its column, as patsy and formulaic have them.
