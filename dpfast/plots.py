@@ -350,7 +350,7 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     Examples
     --------
     >>> figure = dpfast.plots.plan_plot(
-    ...     dpfast.plan(n=10_000, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    ...     dpfast.plan(n=10_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     ... )
     """
     _matplotlib()

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Main
-from dpfast.data.formula import Arithmetic
+from dpfast.data.formula import Arithmetic, Spline
 from dpfast.data.schema import Binary, Categorical, Numeric
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import FormulaRows, NewRows
@@ -42,7 +42,7 @@ _KINDS: dict[str, Any] = {
     for kind in (
         GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
         VarianceNoise, Curvature, NewRows, FormulaRows, NaturalRows, Coding, Main, Arithmetic,
-        Numeric, Categorical, Binary, Released,
+        Spline, Numeric, Categorical, Binary, Released,
     )
 }  # fmt: skip
 

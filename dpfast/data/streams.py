@@ -48,7 +48,7 @@ class StreamedRecords(Records):
     Records: blocks and their sums are private, sizes and names are public.
     """
 
-    __slots__ = ("_decode", "coding", "columns", "reads")
+    __slots__ = ("_decode", "coding", "columns", "of_terms", "reads")
 
     read_again = True
 
@@ -63,7 +63,7 @@ class StreamedRecords(Records):
     ) -> None:
         self._decode = decode
         self.columns = columns
-        self.coding = coding
+        self.coding, self.of_terms = coding, False
         self.block_sizes = tuple(block_sizes)
         self.n = sum(self.block_sizes)
         self.n_covariates = n_covariates

@@ -514,7 +514,7 @@ def _refuse_lengths(*columns: Any) -> None:
 def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
     """Names of the columns of a table, in the order of the covariates."""
     if isinstance(X, Records):
-        return records.names
+        return None if X.of_terms else records.names
     if not is_table(X):
         return None
     names = tuple([name for name in column_names(X) if not (isinstance(y, str) and name == y)])

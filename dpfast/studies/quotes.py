@@ -127,7 +127,7 @@ def expected_widths(
     asked, public = request.asked, "expected from the public table"
     if request.analysis == "fit":
         try:
-            planned = forecast_of(request, n, like, schema, mu=spend)
+            planned = forecast_of(request, n, like, schema, privacy=spend)
         except NoForecast:
             return None, "so few records have no intervals at this price"
         first = ("intercept",) if request.reads.intercept else ()

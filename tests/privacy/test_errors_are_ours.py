@@ -51,7 +51,7 @@ RIGHT_OF = {
     "estimate_kl": {"objective": "cauchy", "scale": 1.0, "n_rays": 2},
     "nonprivate_fit": {"y": Y, "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
-    "plan": {"n": 1000, "p": 2, "mu": 1.0, "scale": 1.0},
+    "plan": {"n": 1000, "p": 2, "privacy": 1.0, "scale": 1.0},
     "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
     "bayesopt.spread_points": {"bounds": [(0.0, 1.0)], "count": 4},
     "plan_release": {
