@@ -28,6 +28,7 @@ NAMES = {
     **dict.fromkeys(("Ridge", "ridge"), 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1)'),
     **dict.fromkeys(("wls", "WLS"), "dpfast.records(X, y, sample_weight=..., largest_weight=...)"),
     "IV2SLS": 'dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)',
+    **dict.fromkeys(("PHReg", "CoxPHFitter"), "dpfast.effects.cox"),
     "add_constant": "nothing for it: a fit has an intercept, and X no column of ones",
     "formula": 'dpfast.fit("y ~ x", table, privacy=1.0)',
     "from_formula": 'dpfast.fit("y ~ x", table, privacy=1.0)',

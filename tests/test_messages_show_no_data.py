@@ -176,6 +176,8 @@ CALLS = {
                         "schema": dpfast.Schema({"a": dpfast.Binary(1, 0)})},
     "effects.two_stage": {"formula": "b ~ a | x", "privacy": 9.0, **SEEDED,
                           "table": {"a": LABELS, "b": Y, "x": X[:, 0]}},
+    "effects.cox": {"formula": "b ~ x", "event": "a", "cuts": [1.0], "privacy": 20.0, **SEEDED,
+                    "table": {"a": LABELS, "b": Y, "x": X[:, 0]}},
     "tables.plan": {"schema": CELLS["schema"], "by": "a", "n": 60, "privacy": 1.0},
     "Study": {"data": CELLS["table"], "privacy": 1.0, "schema": CELLS["schema"], **SEEDED},
     "certify": {**RELEASE, "privacy": dpfast.PureDP(1.0)},

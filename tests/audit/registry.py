@@ -48,7 +48,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.inference.summary.shown": "renders released numbers",
     "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
     "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
-    "dpfast.curator.instruments": "audited within two_stage and attacked by test_two_stage",
+    "dpfast.curator.instruments": "audited within two_stage and cox, attacked by tests/tables",
     "dpfast.effects.results.TreatmentEffect": "holds released numbers only",
     "dpfast.effects.nuisances": "sees a curator's answers only; audited within treatment_effect",
     "dpfast.curator.whitened": (

@@ -266,7 +266,7 @@ def of_function(name, data):
 #: The argument that holds records, of functions whose records are not X and y.
 TABLES = {"private_quantiles": "x", "with_private_scaling": "table", "fit_formula": "data",
           "counts": "table", "means": "table", "cell quantiles": "table", "fits": "table",
-          "two_stage": "table", "absorbed": "table"}  # fmt: skip
+          "two_stage": "table", "absorbed": "table", "cox": "table"}  # fmt: skip
 #: Of those, what is asked of a table of these columns, whose covariate is the column that changes.
 ASKED = {
     "counts": {"by": "a", "schema": dpfast.Schema({"a": dpfast.Categorical([1, 2])})},
@@ -350,7 +350,7 @@ def test_a_cell_of_a_named_table(name, kind):
     both = [make(cells(changed)) for changed in (False, True)]
     if name == "private_quantiles":
         both = [table if hasattr(table, "collect") else table["a"] for table in both]
-    extra = {} if name in ("private_quantiles", "two_stage") else {"schema": SCHEMA}
+    extra = {} if name in ("private_quantiles", "two_stage", "cox") else {"schema": SCHEMA}
     extra |= ASKED.get(name, {})
     first, second = [of_function(name, {TABLES[name]: table} | extra) for table in both]
     assert first == second

@@ -131,6 +131,10 @@ OPTIONS = {
     },
     "absorbed": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
     "two_stage": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
+    "cox": {
+        "cuts": [[1e-300], [1e300], [1e-300, 1e300]],
+        "privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9],
+    },
     "private_quantiles": {
         "low": [-1e307, -1e100, -1e-300, 0.0],
         "high": [1e-300, 1e-100, 1e100, 1e307],

@@ -350,6 +350,11 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
         dpfast.effects.two_stage, "y ~ x | z",
         {"x": np.tile(X[:, 0], 30), "z": np.tile(X[:, 1], 30), "y": np.tile(Y, 30)},
     ),
+    "hazards": partial(
+        dpfast.effects.cox, "y ~ x",
+        {"x": np.tile(X[:, 0], 30), "y": np.tile(Y, 30), "d": np.tile(Y > 0.0, 30)},
+        event="d", cuts=[0.5, 1.0],
+    ),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
     "scaling": partial(dpfast.quantiles.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(

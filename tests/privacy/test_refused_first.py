@@ -136,6 +136,10 @@ CALLS = {
         dpfast.effects.two_stage,
         {"formula": "y ~ a | b", "table": TABLE, "privacy": 9.0},
     ),
+    "cox": (
+        dpfast.effects.cox,
+        {"formula": "y ~ a", "table": TABLE, "event": "b", "cuts": [1.0, 2.0], "privacy": 20.0},
+    ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
     "adassp": (baselines.adassp, SUMS),
     "sufficient_statistics": (baselines.sufficient_statistics, SUMS),
