@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +23,13 @@ from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
+from dpfast.models import Objective
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.regression.fit import fit
 
-__all__ = ["Array", "PrivateEstimator", "Score"]
+__all__ = ["Array", "LossEstimator", "PrivateEstimator", "Score"]
 
 Array = NDArray[np.float64]
 
@@ -41,6 +44,7 @@ class Score(NamedTuple):
     noise_scale: float
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateEstimator(BaseEstimator):
     """What the three estimators share.
 
@@ -55,12 +59,12 @@ class PrivateEstimator(BaseEstimator):
         Public by declaration, like the names of the columns.
     """
 
-    privacy: Budget | float | tuple[float, float]
-    score_privacy: Budget | float | tuple[float, float] | None
-    fit_intercept: bool
-    largest_weight: float | None
-    ledger: Ledger | None
-    noise: NoiseSource | None
+    privacy: Budget | float | tuple[float, float] = field(default=1.0, kw_only=False)
+    fit_intercept: bool = True
+    largest_weight: float | None = None
+    score_privacy: Budget | float | tuple[float, float] | None = None
+    ledger: Ledger | None = None
+    noise: NoiseSource | None = None
 
     # -- what each estimator does differently
 
@@ -145,14 +149,7 @@ class PrivateEstimator(BaseEstimator):
         return Source(X, y, names=names, sample_weight=sample_weight, largest_weight=bound)
 
     def _noise(self) -> NoiseSource:
-        if self.noise is None:
-            return EntropyNoise()
-        if not isinstance(self.noise, NoiseSource):
-            raise InvalidInput(
-                "noise must be a dpfast noise source such as dpfast.SeededNoise(0), or None; "
-                f"received {type(self.noise).__name__}."
-            )
-        return self.noise
+        return checked_noise(self.noise)
 
     def _shared_options(self) -> dict[str, Any]:
         return {
@@ -238,6 +235,24 @@ class PrivateEstimator(BaseEstimator):
                 values.append(self._losses(X, y) / upper)
             answer = values.mean_loss(0, 0.0, 1.0, total.mu)
             return Score(1.0 - float(answer.value[0]), answer.noise_scale)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LossEstimator(PrivateEstimator):
+    """What estimators share that fit one loss with :func:`dpfast.fit`."""
+
+    standardize: bool | None = None
+    weights: Any = None
+    inference: bool = True
+
+    def _objective(self) -> Objective:
+        """What is fitted."""
+        raise NotImplementedError
+
+    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
+        source, options = self._source(X, y, sample_weight), self._shared_options()
+        options |= {"standardize": self.standardize, "inference": self.inference}
+        return self._keep(fit(source, None, self._objective(), **options))
 
 
 def _among(ledger: Ledger | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,15 @@ from sklearn.base import ClassifierMixin
 from dpfast.data.classes import comparable, encoded, label_kind
 from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput
-from dpfast.estimators.base import Array, PrivateEstimator
+from dpfast.estimators.base import Array, LossEstimator
+from dpfast.inference.results import Fit
 from dpfast.models import Objective
-from dpfast.privacy.budget import Budget
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.fit import fit
 
 __all__ = ["DPLogisticRegression"]
 
 
-class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DPLogisticRegression(ClassifierMixin, LossEstimator):
     """Logistic regression for two declared classes (see :func:`dpfast.fit`).
 
     Parameters
@@ -54,46 +53,16 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     ((200, 2), (200,))
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        classes: Sequence[Any] = (0, 1),
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        ridge: float = 0.0,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.classes = classes
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.ridge = ridge
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    classes: Sequence[Any] = (0, 1)
+    ridge: float = 0.0
 
-    def _fit_records(
-        self, X: Covariates, y: Array, sample_weight: Any = None
-    ) -> DPLogisticRegression:
-        known: dict[str, Any] = {"ridge": self.ridge, "fit_intercept": self.fit_intercept}
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective("logistic", self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
+    def _objective(self) -> Objective:
+        return Objective(
+            "logistic", self.weights, ridge=self.ridge, fit_intercept=self.fit_intercept
         )
-        self._keep(result)
+
+    def _keep(self, result: Fit) -> DPLogisticRegression:
+        super()._keep(result)
         self.coef_ = np.reshape(self.coef_, (1, -1))
         self.intercept_ = np.array([self.intercept_])
         self.classes_ = self._declared()

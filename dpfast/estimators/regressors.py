@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,10 @@ from sklearn.base import RegressorMixin
 from dpfast.baselines import adassp
 from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput, described
-from dpfast.estimators.base import Array, PrivateEstimator
+from dpfast.estimators.base import Array, LossEstimator, PrivateEstimator
 from dpfast.models import Loss, Objective
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
-from dpfast.privacy.budget import Budget
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.fit import fit
 
 __all__ = [
@@ -159,7 +157,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-class DPHuberRegressor(PrivateRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DPHuberRegressor(PrivateRegressor, LossEstimator):
     """Robust linear regression under differential privacy (see :func:`dpfast.fit`).
 
     Parameters
@@ -225,57 +224,20 @@ class DPHuberRegressor(PrivateRegressor):
     ((200,), True)
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        loss: str | Loss = "log-cosh",
-        scale: float | None = None,
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        ridge: float = 0.0,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.loss = loss
-        self.scale = scale
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.ridge = ridge
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    loss: str | Loss = "log-cosh"
+    scale: float | None = None
+    ridge: float = 0.0
 
-    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> DPHuberRegressor:
-        known: dict[str, Any] = {
-            "scale": self.scale,
-            "ridge": self.ridge,
-            "fit_intercept": self.fit_intercept,
-        }
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective(self.loss, self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
-        )
-        self._keep(result)
-        return self
+    def _objective(self) -> Objective:
+        known = {"fit_intercept": self.fit_intercept, "ridge": self.ridge}
+        return Objective(self.loss, self.weights, scale=self.scale, **known)
 
     def _loss_bound(self) -> float:
         return 5.0 * self.scale if self.scale is not None else self._released_bound()
 
 
-class DPQuantileRegressor(PrivateRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DPQuantileRegressor(PrivateRegressor, LossEstimator):
     """Linear regression of a quantile under differential privacy (:class:`dpfast.Quantile`).
 
     As scikit-learn's ``QuantileRegressor``, without its L1 penalty; what is estimated is the
@@ -310,49 +272,13 @@ class DPQuantileRegressor(PrivateRegressor):
     (400,)
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        quantile: float = 0.5,
-        bandwidth: float | None = None,
-        scale: float | None = None,
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.quantile = quantile
-        self.bandwidth = bandwidth
-        self.scale = scale
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    quantile: float = 0.5
+    bandwidth: float | None = None
+    scale: float | None = None
 
-    def _fit_records(
-        self, X: Covariates, y: Array, sample_weight: Any = None
-    ) -> DPQuantileRegressor:
-        known: dict[str, Any] = {"scale": self.scale, "fit_intercept": self.fit_intercept}
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective(Quantile(self.quantile, self.bandwidth), self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
-        )
-        self._keep(result)
-        return self
+    def _objective(self) -> Objective:
+        loss, intercept = Quantile(self.quantile, self.bandwidth), self.fit_intercept
+        return Objective(loss, self.weights, scale=self.scale, fit_intercept=intercept)
 
     def _losses(self, X: Covariates, y: Array) -> Array:
         """Check losses: at most the absolute errors, and never negative."""
@@ -365,7 +291,8 @@ class DPQuantileRegressor(PrivateRegressor):
         return 5.0 * self.scale if self.scale is not None else self._released_bound()
 
 
-class DPPoissonRegressor(PrivateRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DPPoissonRegressor(PrivateRegressor, LossEstimator):
     """Regression of counts with a log link under differential privacy (:class:`dpfast.Poisson`).
 
     As scikit-learn's ``PoissonRegressor``, without its penalty by default; predictions are mean
@@ -397,32 +324,8 @@ class DPPoissonRegressor(PrivateRegressor):
     True
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        loss: str | Poisson = "poisson",
-        standardize: bool | None = None,
-        weights: Any = None,
-        fit_intercept: bool = True,
-        ridge: float = 0.0,
-        inference: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.loss = loss
-        self.standardize = standardize
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.ridge = ridge
-        self.inference = inference
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    loss: str | Poisson = "poisson"
+    ridge: float = 0.0
 
     def _loss(self) -> Poisson:
         loss = Poisson() if isinstance(self.loss, str) and self.loss == Poisson.name else self.loss
@@ -432,20 +335,9 @@ class DPPoissonRegressor(PrivateRegressor):
             )
         return loss
 
-    def _fit_records(
-        self, X: Covariates, y: Array, sample_weight: Any = None
-    ) -> DPPoissonRegressor:
-        known: dict[str, Any] = {"ridge": self.ridge, "fit_intercept": self.fit_intercept}
-        result = fit(
-            self._source(X, y, sample_weight),
-            None,
-            Objective(self._loss(), self.weights, **known),
-            standardize=self.standardize,
-            inference=self.inference,
-            **self._shared_options(),
-        )
-        self._keep(result)
-        return self
+    def _objective(self) -> Objective:
+        known = {"fit_intercept": self.fit_intercept, "ridge": self.ridge}
+        return Objective(self._loss(), self.weights, **known)
 
     def predict(self, X: ArrayLike) -> Array:
         """Mean counts, shape (m,)."""
@@ -460,6 +352,7 @@ class DPPoissonRegressor(PrivateRegressor):
         return self._loss().largest_residual
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DPLinearRegression(PrivateRegressor):
     """Least squares under differential privacy.
 
@@ -492,26 +385,8 @@ class DPLinearRegression(PrivateRegressor):
     (1,)
     """
 
-    def __init__(
-        self,
-        privacy: Budget | float | tuple[float, float] = 1.0,
-        *,
-        x_bound: float | None = None,
-        y_bound: float | None = None,
-        fit_intercept: bool = True,
-        largest_weight: float | None = None,
-        score_privacy: Budget | float | tuple[float, float] | None = None,
-        ledger: Ledger | None = None,
-        noise: NoiseSource | None = None,
-    ) -> None:
-        self.privacy = privacy
-        self.x_bound = x_bound
-        self.y_bound = y_bound
-        self.fit_intercept = fit_intercept
-        self.largest_weight = largest_weight
-        self.score_privacy = score_privacy
-        self.ledger = ledger
-        self.noise = noise
+    x_bound: float | None = None
+    y_bound: float | None = None
 
     def _fit_records(
         self, X: Covariates, y: Array, sample_weight: Any = None
