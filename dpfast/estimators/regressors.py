@@ -229,7 +229,7 @@ class DPHuberRegressor(PrivateRegressor, LossEstimator):
     ridge: float = 0.0
 
     def _objective(self) -> Objective:
-        known = {"fit_intercept": self.fit_intercept, "ridge": self.ridge}
+        known: dict[str, Any] = {"fit_intercept": self.fit_intercept, "ridge": self.ridge}
         return Objective(self.loss, self.weights, scale=self.scale, **known)
 
     def _loss_bound(self) -> float:
@@ -336,7 +336,7 @@ class DPPoissonRegressor(PrivateRegressor, LossEstimator):
         return loss
 
     def _objective(self) -> Objective:
-        known = {"fit_intercept": self.fit_intercept, "ridge": self.ridge}
+        known: dict[str, Any] = {"fit_intercept": self.fit_intercept, "ridge": self.ridge}
         return Objective(self._loss(), self.weights, **known)
 
     def predict(self, X: ArrayLike) -> Array:
