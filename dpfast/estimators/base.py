@@ -119,13 +119,6 @@ class PrivateEstimator(BaseEstimator):
         PrivateEstimator
             Itself, fitted.
 
-        Raises
-        ------
-        InvalidInput
-            If a shape, a type or a setting is refused; nothing is spent.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Spends ``privacy``, charged to the ledger before X and y are used.

@@ -103,23 +103,9 @@ class DPLogisticRegression(ClassifierMixin, LossEstimator):
         ndarray of shape (m,)
             NaN for a row with a value that is not finite.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         Costs nothing for public rows.  What is computed for a private row tells of that row.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0).fit(X, X[:, 0] > 0.0)
-        >>> model.decision_function([[0.0], [1.0]]).shape
-        (2,)
         """
         return self._linear(X)
 
@@ -136,23 +122,9 @@ class DPLogisticRegression(ClassifierMixin, LossEstimator):
         ndarray of shape (m, 2)
             In the order of ``classes_``; rows add up to 1.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         As for :meth:`decision_function`.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0).fit(X, X[:, 0] > 0.0)
-        >>> model.predict_proba([[0.0], [1.0]]).sum(axis=1)
-        array([1., 1.])
         """
         from scipy.special import expit
 
@@ -172,24 +144,9 @@ class DPLogisticRegression(ClassifierMixin, LossEstimator):
         ndarray of shape (m,)
             Labels of ``classes_``; the negative one for a row with a value that is not finite.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         As for :meth:`decision_function`.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> model = dpfast.estimators.DPLogisticRegression(privacy=5.0, standardize=False)
-        >>> model = model.fit(X, X[:, 0] > 0.0)
-        >>> model.predict([[-1.0], [1.0]])
-        array([0, 1])
         """
         positive = self._linear(X) > 0.0
         return np.asarray(self.classes_[positive.astype(int)])
@@ -208,25 +165,9 @@ class DPLogisticRegression(ClassifierMixin, LossEstimator):
         float
             Share of correct predictions plus noise, so it may lie outside [0, 1].
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If there is no ``score_privacy``, or a shape or type is refused.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0, score_privacy=1.0)
-        >>> type(model.fit(X, X[:, 0] > 0.0).score(X, X[:, 0] > 0.0))
-        <class 'float'>
         """
         return self._score(X, y)
 
@@ -243,23 +184,9 @@ class DPLogisticRegression(ClassifierMixin, LossEstimator):
         float
             In [0, 1].
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If a shape or type is refused.
-
         Privacy
         -------
         None: must not be published, or acted upon, where the data are private.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0).fit(X, X[:, 0] > 0.0)
-        >>> 0.0 <= model.nonprivate_score(X, X[:, 0] > 0.0) <= 1.0
-        True
         """
         return float(np.mean(self._exact(X, y) == (self._linear(X) > 0.0)))
 

@@ -43,13 +43,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         ndarray of shape (m,)
             NaN for a row with a value that is not finite.
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput, ValueError
-            If X has other columns than the fit.
-
         Privacy
         -------
         Costs nothing for public rows.  The prediction for a private row tells of that row.
@@ -81,15 +74,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         float
             With noise, so it may lie outside [0, 1].
 
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If there is no ``score_privacy``, or a shape or type is refused.
-        BudgetExceeded
-            If a shared ledger cannot pay.
-
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
@@ -115,13 +99,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         -------
         float
             At most 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        InvalidInput
-            If a shape or type is refused.
 
         Privacy
         -------

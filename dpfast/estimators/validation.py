@@ -105,10 +105,6 @@ def cross_validate(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        For shapes, dtypes and options, of any fold, before anything is spent.
-    BudgetExceeded
-        If the ledger cannot pay for all folds; nothing was spent.
     Exception
         Ctrl-C and whatever else ends a run has the folds that were finished, and what the next one
         had released, in its attribute ``partial_result``.

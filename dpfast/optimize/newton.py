@@ -52,7 +52,6 @@ class Steps(NamedTuple):
 
     Attributes
     ----------
-    step_sizes, gradient_scales : list of float
     hessians : list of Answer
         Those of the last steps, after majorising ones; the final one comes first.
     inverses : list of ndarray of shape (p, p)

@@ -133,16 +133,6 @@ def gradient_descent_noise(
     ``f(lam) = sum_j eta_j^2 s_j^2 A_j^2`` with ``A_j = w_{j+1} + (1 - eta_{j+1} lam) A_{j+1}``
     (formulas page, section 6; eq. (14) of the paper is the constant ``2 eta^2 s^2``, which is
     right at one value of ``eta lam`` only).
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (p,)
-        Eigenvalues of the mean Hessian.
-    gradient_scales : list of float, length K
-        Noise scale ``s_j`` of the gradient at ``theta_j``.
-    step_sizes : list of float, length K
-    weights : list of float, length K + 1, optional
-        Weights of the iterates (start included); the last iterate by default.
     """
     n_steps = len(gradient_scales)
     contraction = np.zeros_like(eigenvalues)  # of the step after the one looked at
@@ -169,15 +159,6 @@ def double_noise_variance(
 
     The error obeys ``e_{k+1} = c e_k - s_k z_k/(lam + l) - d_k w_k`` with ``c = l/(lam + l)``,
     so the variance is ``sum_k ((s_k/(lam + l))^2 + d_k^2) c^(2(K-1-k))``.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (p,)
-        Eigenvalues of the mean Hessian.
-    gradient_scales, direction_scales : list of float, length K
-        Noise scales ``s_k`` of the gradients and ``d_k`` of the directions.
-    damping : float
-        ``l``.
     """
     contraction = damping / (eigenvalues + damping)
     variance = np.zeros_like(eigenvalues)

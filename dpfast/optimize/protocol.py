@@ -177,12 +177,6 @@ class Method:
         Returns
         -------
         Budgets
-
-        Raises
-        ------
-        InvalidInput
-            If :meth:`defaults` or :meth:`curvatures` of a class of one's own return
-            something else than they should.
         """
         n_steps, schedule = self.defaults(objective, n, mu)
         n_steps = checked_steps(n_steps if self.steps is None else self.steps)
@@ -223,11 +217,6 @@ class Method:
             As for :meth:`run`.
         budgets : Budgets
             What :meth:`plan` returned.
-
-        Raises
-        ------
-        InvalidInput
-            With what is wrong, and what to do.
 
         Privacy
         -------
@@ -360,15 +349,8 @@ def answers_only(
     """The curator's paid answers, and nothing else of it.
 
     Parameters and budgets are copied into plain numbers on the way in, so that no object of a
-    caller's own kind reaches the code that charges and draws.
-
-    Parameters
-    ----------
-    curator : Curator
-    budgets : sequence of StepBudget
-        Those the library planned itself: they are plain already, and recognised as they come back.
-    answered : list, optional
-        Takes the parameters at which joint questions were answered, in order.
+    caller's own kind reaches the code that charges and draws; ``budgets`` that the library planned
+    itself are plain already.  ``answered`` takes the parameters of joint questions, in order.
     """
     objective = curator.objective
     p = objective.dimension

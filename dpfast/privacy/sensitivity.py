@@ -239,11 +239,6 @@ def joint_mu(
     means : bool
         Whether gradient and Hessian are those of persons, each the mean of their rows', and the
         meat the product of these gradients (claim C72).
-
-    Returns
-    -------
-    float
-        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)``.
     """
     if coupling not in COUPLINGS:
         raise InvalidInput(

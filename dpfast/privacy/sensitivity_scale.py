@@ -142,11 +142,6 @@ def joint_scale_mu(
     mu_gradient, mu_hessian, mu_meat : float
         What each costs on its own, with noise for the sensitivities ``2 c R/n`` (score) and
         ``sqrt(2) * bound / n`` (matrices); 0 leaves a quantity out.
-
-    Returns
-    -------
-    float
-        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)`` (claim C37).
     """
     scale, g, h, q = relative(mu_gradient, mu_hessian, mu_meat)
     squared = g + h + q

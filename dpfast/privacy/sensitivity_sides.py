@@ -74,11 +74,6 @@ def joint_sides_mu(
         ``sqrt(2) * bound / n`` (matrices); 0 leaves a quantity out.
     means : bool
         Whether records are persons, each the mean of their rows (claim C72).
-
-    Returns
-    -------
-    float
-        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)``.
     """
     geometry = Geometry(*geometry)
     short, square, _, size = geometry

@@ -143,13 +143,6 @@ class SubgroupFits(NamedTuple):
         -------
         pandas.DataFrame
             The level, ``count``, ``name``, ``coef``, ``std_err``, ``low`` and ``high``.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range.
-        ImportError
-            Without pandas.
         """
         from pandas import DataFrame
 

@@ -110,11 +110,6 @@ def plan(
     -------
     CellPlan
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For whatever the table itself would be refused for.
-
     Privacy
     -------
     Public numbers only.

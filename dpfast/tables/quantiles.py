@@ -84,9 +84,6 @@ def quantiles(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        For a column that is not declared or of a wrong type, or a senseless argument, before
-        anything is spent.  Never because of a value in the table.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
 

@@ -166,13 +166,6 @@ class CellTable(NamedTuple):
             The levels; ``count`` with ``count_low`` and ``count_high``, ``share`` with
             ``share_std_err``; and of each column its mean under its own name, with ``_std_err``,
             ``_low`` and ``_high``.  Missing where a cell is too small to say.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range.
-        ImportError
-            Without pandas.
         """
         from pandas import DataFrame
 
@@ -311,11 +304,6 @@ class QuantileTable(NamedTuple):
         -------
         pandas.DataFrame
             The levels, ``count``, ``probability``, ``quantile``, ``low`` and ``high``.
-
-        Raises
-        ------
-        ImportError
-            Without pandas.
         """
         from pandas import DataFrame
 

@@ -43,21 +43,8 @@ MOST_RECORDS = 1 << 32
 class Cells:
     """Answers what is in each cell.
 
-    Parameters
-    ----------
-    records : Records
-        Of each record the values, coded so that they lie in [-1, 1], and for a response the number
-        of its cell; NaN for none.
-    n_cells : int
-    squared : sequence of bool
-        Of which columns squares are summed, too: not of those that are -1 or 1.
-    ledger : Ledger
-        Charged before the records are touched.
-    noise : NoiseSource
-
-    Attributes
-    ----------
-    n, n_cells : int
+    Of each record the values lie in [-1, 1], coded, and the response is the number of its cell, NaN
+    for none.  Of columns that are not ``squared``, which are -1 or 1, no squares are summed.
     """
 
     def __init__(
@@ -138,17 +125,6 @@ class Cells:
 
     def below(self, thresholds: Array, probabilities: Array, mu: float) -> Answer:
         """Release in each cell how many records are not above a threshold, minus a share of all.
-
-        Parameters
-        ----------
-        thresholds, probabilities : ndarray of shape (J, n_cells)
-            Public or released; of the first column, coded.
-        mu : float
-
-        Returns
-        -------
-        Answer
-            Of shape (J, n_cells), in records.
 
         Privacy
         -------

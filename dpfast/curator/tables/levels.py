@@ -39,17 +39,7 @@ SHORTER = 1.0 - MARGIN_SHARES
 class Levels:
     """Records in declared levels, copied, and their columns less what was released of a level.
 
-    Parameters
-    ----------
-    records : Records
-        Regressors and response, in released units; in memory.
-    codes : ndarray of shape (n,)
-        The level of each record, -1 for none.
-    n_levels : int
-    ledger : Ledger
-        Charged before the records are touched.
-    noise : NoiseSource
-    threads : int
+    Regressors and response are in released units; ``codes`` are the levels of records, -1 for none.
     """
 
     def __init__(
@@ -94,12 +84,6 @@ class Levels:
 
     def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
         """Sums by level of what is mapped, each row held to a norm of ``radius``, and counts.
-
-        Returns
-        -------
-        Answer
-            Of length n_levels (k + 1), level by level, the number of records last; noise is in
-            units of the radius and in records.
 
         Privacy
         -------

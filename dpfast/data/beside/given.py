@@ -27,7 +27,6 @@ class Beside(NamedTuple):
 
     Attributes
     ----------
-    weight, offset : array, name or None
     largest_weight : float or None
         Public; with a weight.
     of_predictor : bool
@@ -97,17 +96,7 @@ class Beside(NamedTuple):
         )
 
     def join(self, records: Records, X: Any, spread: float) -> Records:
-        """The records with their weights and offsets, one more column or two of the response.
-
-        Parameters
-        ----------
-        records : Records
-            As X was read.
-        X : object
-            The covariates as they were passed, whose rows are matched by position.
-        spread : float
-            What a coded 1 of the response is worth in the units of the offset.
-        """
+        """The records with their weights and offsets, one more column or two of the response."""
         how = Join(self.largest_weight, spread, self.of_predictor)
         named = {what: name for what, name in self.columns.items() if isinstance(name, str)}
         if records.elsewhere:
@@ -119,13 +108,7 @@ class Beside(NamedTuple):
 
 
 def beside(weight: Any, largest_weight: Any, offset: Any, of_predictor: bool) -> Beside | None:
-    """What was passed, its public part checked; None if it is nothing.
-
-    Raises
-    ------
-    InvalidInput
-        For a weight without its public bound, or a bound without a weight.
-    """
+    """What was passed, its public part checked; None if it is nothing."""
     if weight is None and largest_weight is not None:
         raise InvalidInput(
             "largest_weight is the public bound on sample_weight, which was not given. Pass both "

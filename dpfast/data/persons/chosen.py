@@ -20,12 +20,6 @@ class OneRowEach(Records):
 
     They are read when they are first asked for, and then kept: as many as there are persons.  A
     person without a usable row is a record without a response.
-
-    Parameters
-    ----------
-    persons : PersonMeans
-    draw : callable
-        ``draw(n)`` returns n numbers in [0, 1), which depend on no record and are not released.
     """
 
     __slots__ = ("_draw", "_found", "_persons", "coding")

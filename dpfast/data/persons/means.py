@@ -41,19 +41,8 @@ ROWS_AT_A_TIME, MOST_ROWS = 1 << 16, 1 << 42
 class PersonMeans(Records):
     """Rows of n persons, each with one over the number of a person's usable rows as its weight.
 
-    n counts persons.  Nothing public depends on the number of rows.  A weight of the row's own, a
+    n counts persons, and is public.  Nothing public depends on the number of rows.  A weight of the row's own, a
     part of the largest one, multiplies that.
-
-    Parameters
-    ----------
-    rows : Records
-        The rows, wherever they are kept.
-    whose : Whose
-        Of which persons they are.
-    counts : ndarray of shape (n,)
-        How many usable rows each person has.
-    most : int, optional
-        Public number of rows that a person has at most: a row's weight is one over that.
     """
 
     __slots__ = ("_most", "_rows", "_weights", "_whose", "coding", "counts", "read_again")
@@ -122,14 +111,7 @@ class PersonMeans(Records):
 
 
 class Whose:
-    """The person of each row.
-
-    Parameters
-    ----------
-    rows : Records
-    group : array-like or LabelsOf
-        Labels of all rows, or what reads those of a block each time.
-    """
+    """The person of each row."""
 
     def __init__(self, rows: Records, group: Any) -> None:
         self._numbering = Numbering()
@@ -176,13 +158,6 @@ def averaged(records: Records, group: Any) -> PersonMeans:
     Rows without a usable label are one person, as in :func:`dpfast.data.groups.grouped`.  A row
     with a cell that is not finite, or with no response, is not counted among its person's; a person
     without any other contributes zero.
-
-    Parameters
-    ----------
-    records : Records
-        The rows; with offsets or without.
-    group : array-like or LabelsOf
-        Label of the person of each row.  The number of persons is public, that of rows is not.
     """
     refuse_cluster(records)
     whose = Whose(records, group)
@@ -190,16 +165,7 @@ def averaged(records: Records, group: Any) -> PersonMeans:
 
 
 def of_slots(slots: Records, most: int) -> PersonMeans:
-    """Persons who count with the sum of what their rows contribute over a public number of rows.
-
-    Parameters
-    ----------
-    slots : Records
-        As many for each person, as :func:`dpfast.data.groups.grouped` fills them; an empty one
-        contributes zero.
-    most : int
-        How many that are.
-    """
+    """Persons who count with the sum of what their rows contribute over a public number of rows."""
     whose = Whose(slots, np.repeat(np.arange(slots.n // most), most))
     return PersonMeans(slots, whose, whose.counts(slots), most)
 

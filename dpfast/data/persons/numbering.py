@@ -38,25 +38,13 @@ class Numbering:
         return len(self._numbers)
 
     def of(self, group: Any) -> NDArray[np.intp]:
-        """The person of each row, from a column of labels; who is new gets the next number.
-
-        Raises
-        ------
-        InvalidInput
-            If the column's *type* is not one of labels.
-        """
+        """The person of each row, from a column of labels; who is new gets the next number."""
         return self.of_labels(*_found(group))
 
     def of_labels(
         self, found: list[Any], positions: NDArray[Any], grow: bool = True
     ) -> NDArray[np.intp]:
-        """The same from labels that may occur, and from where they do; -1 is a missing one.
-
-        Raises
-        ------
-        RecordsUnavailable
-            If somebody new is not to get a number.
-        """
+        """The same from labels that may occur, and from where they do; -1 is a missing one."""
         places, first, rows = np.unique(positions, return_index=True, return_inverse=True)
         numbers = np.empty(len(places), dtype=np.intp)
         for k in np.argsort(first).tolist():

@@ -31,14 +31,6 @@ class PersonScores(Records):
     """n records, each the mean score of a person's rows beside a response of 1.
 
     A person of whom no row is usable is a record without a response.
-
-    Parameters
-    ----------
-    persons : PersonMeans
-    view : View
-        Of the scores of rows.
-    longest : float
-        Norm to which a row's score is held before it counts.
     """
 
     __slots__ = ("_longest", "_persons", "_view")

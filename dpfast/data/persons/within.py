@@ -20,15 +20,7 @@ Array = NDArray[np.float64]
 
 
 def within_persons(records: Records, group: Any) -> Records:
-    """Covariates and responses less the means over the usable rows of their person.
-
-    Parameters
-    ----------
-    records : Records
-        In memory, without weights and offsets.
-    group : array-like
-        The person of each row.
-    """
+    """Covariates and responses less the means over the usable rows of their person."""
     if callable(group) or not hasattr(records, "X") or records.coding is not None:
         raise InvalidInput(
             'effects="person" takes rows in memory, in the columns\' own units; received '
