@@ -41,8 +41,8 @@ ROWS_AT_A_TIME, MOST_ROWS = 1 << 16, 1 << 42
 class PersonMeans(Records):
     """Rows of n persons, each with one over the number of a person's usable rows as its weight.
 
-    n counts persons, and is public.  Nothing public depends on the number of rows.  A weight of the row's own, a
-    part of the largest one, multiplies that.
+    n counts persons, and is public.  Nothing public depends on the number of rows.  A weight of the
+    row's own, a part of the largest one, multiplies that.
     """
 
     __slots__ = ("_most", "_rows", "_weights", "_whose", "coding", "counts", "read_again")
