@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+
 __all__ = [
     "NOTHING",
     "TAPE",
@@ -20,6 +22,7 @@ __all__ = [
     "StepBudget",
     "Tape",
     "answer_of",
+    "gaussian_receipt",
     "joint_answer_of",
 ]
 
@@ -46,6 +49,15 @@ class Receipt(NamedTuple):
     mu: float
     l2_sensitivity: float
     noise_scale: float
+
+
+def gaussian_receipt(
+    query: str, claim: str, mu: float, sensitivity: float, bound: float, dimension: int
+) -> Receipt:
+    """Of values up to ``bound`` with noise for this mu; refused where the grid cannot hold them."""
+    scale = gaussian_scale(sensitivity, mu, dimension)
+    check_grid_range(bound, scale, dimension)
+    return Receipt(query, claim, mu, sensitivity, scale)
 
 
 class Answer(NamedTuple):
