@@ -146,13 +146,6 @@ def coefficient_plot(
         Notebooks show it; ``figure.alternative`` says it in words.  Not attached to
         pyplot, so that nothing has to be closed; ``figure.savefig(...)`` writes it, words included.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-    ValueError
-        If the fits differ in their coefficients, or a name is of none.
-
     Privacy
     -------
     Spends nothing: it draws numbers that were already released.
@@ -228,11 +221,6 @@ def ellipse_plot(
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-
     Privacy
     -------
     Spends nothing: it draws numbers that were already released.
@@ -287,11 +275,6 @@ def tradeoff_plot(
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-
     Privacy
     -------
     Spends nothing: it draws guarantees, not data (claim C45).
@@ -337,11 +320,6 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     -------
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
 
     Privacy
     -------
@@ -400,11 +378,6 @@ def trajectory_plot(fit: Any, *, title: str | None = None, ax: Any = None) -> Fi
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-
     Privacy
     -------
     Spends nothing: every iterate was released.
@@ -460,11 +433,6 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     -------
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
 
     Privacy
     -------

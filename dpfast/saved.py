@@ -66,11 +66,6 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
         All of it but :attr:`Fit.units`, which further fits of the same records are for.
     path : path
 
-    Raises
-    ------
-    InvalidInput
-        If it is no fit, or holds what only its maker knows.
-
     Privacy
     -------
     Released numbers and public facts: costs nothing, and no record is in the file.
@@ -106,11 +101,6 @@ def load(path: str | os.PathLike[str]) -> Fit:
     -------
     Fit
         Predicts, compares and reports as the fit itself.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is not, to the last number, what :func:`save` writes.
 
     Privacy
     -------

@@ -74,11 +74,6 @@ def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
     n_parts : int
     source : NoiseSource
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        Integers below ``n_parts``; how often each occurs is :func:`part_sizes`.
-
     Privacy
     -------
     Free: no record is looked at (claim C53).

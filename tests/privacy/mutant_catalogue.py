@@ -1564,15 +1564,15 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "early-stop",
         "gradient descent stops when the exact gradient is small",
-        DESCENT,
+        "dpfast/optimize/trajectory.py",
         KILLERS,
-        "            answer = answers.joint(theta, budget)\n",
-        "            answer = answers.joint(theta, budget)\n"
-        "            cells = [cell.cell_contents for cell in answers.loss_difference.__closure__]\n"
-        "            keeper = next(cell for cell in cells if hasattr(cell, 'nonprivate_sums'))\n"
-        "            exact = keeper.nonprivate_sums(theta)[0] if not budget.hessian else theta\n"
-        "            if float(np.linalg.norm(exact)) < 1e-2:\n"
-        "                break\n",
+        "        received.append(answers.joint(iterates[k], budget))\n",
+        "        received.append(answers.joint(iterates[k], budget))\n"
+        "        cells = [cell.cell_contents for cell in answers.loss_difference.__closure__]\n"
+        "        keeper = next(cell for cell in cells if hasattr(cell, 'nonprivate_sums'))\n"
+        "        exact = keeper.nonprivate_sums(iterates[k])[0] if not budget.hessian else iterates[k]\n"
+        "        if float(np.linalg.norm(exact)) < 1e-2:\n"
+        "            break\n",
     ),
     plant(
         "step-size-from-the-data",
@@ -2806,8 +2806,8 @@ NON_CONVEX = (
         "the clip is the exact quantile of the records' gradients",
         GRADIENTS,
         ("tests/nonconvex/test_clipping.py",),
-        'self._receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))',
-        'self._receipt("gradient lengths", "K7", mu, 1e-6 * histogram(self.n), 1.0, len(edges))',
+        'gaussian_receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))',
+        'gaussian_receipt("gradient lengths", "K7", mu, 1e-6 * histogram(self.n), 1.0, len(edges))',
     ),
     plant(
         "lengths-handed-on",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_number, whole_number
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
@@ -29,7 +29,7 @@ from dpfast.privacy.blackbox.sensitivity import (
 )
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
+from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
 Array = NDArray[np.float64]
@@ -177,9 +177,7 @@ class RecordValues:
                 f"[{BOUND_RANGE[0]:g}, {BOUND_RANGE[1]:g}]; received {described(bound)}."
             )
         sensitivity = clipped_mean(bound, self.n, dimension, depth=self.depth())
-        scale = gaussian_scale(sensitivity, mu, dimension)
-        check_grid_range(bound, scale, dimension)
-        return Receipt("clipped mean", "G1", mu, sensitivity, scale)
+        return gaussian_receipt("clipped mean", "G1", mu, sensitivity, bound, dimension)
 
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
         """Release the mean over records of ``clip(weights' y_i)``, shape (d,). A value that is not
@@ -210,9 +208,7 @@ class RecordValues:
     def loss_receipt(self, lower: float, upper: float, mu: float) -> Receipt:
         """What :meth:`mean_loss` would release; touches nothing, costs nothing."""
         sensitivity = mean_loss(lower, upper, self.n, depth=self.depth())
-        scale = gaussian_scale(sensitivity, mu, 1)
-        check_grid_range(upper - lower, scale, 1)
-        return Receipt("mean loss", "G4", mu, sensitivity, scale)
+        return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
     def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
         """Release the mean of the values at one point, clipped to a public range, shape (1,). A

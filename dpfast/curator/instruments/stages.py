@@ -26,17 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Stages:
-    """Records whose rows are instruments and regressors together, copied.
-
-    Parameters
-    ----------
-    records : Records
-        In released units; in memory.
-    ledger : Ledger
-        Charged before the records are touched.
-    noise : NoiseSource
-    threads : int
-    """
+    """Records whose rows are instruments and regressors together, copied."""
 
     def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
         blocks = [(np.asarray(X, dtype=np.float64), np.array(y)) for X, y in records.blocks()]
@@ -71,16 +61,6 @@ class Stages:
         self, matrix: Array, params: Array, bound: float, mu: float, mu_meat: float = 0.0
     ) -> JointAnswer:
         """Mean of scores ``a r``, each held to a norm of ``bound``, and of their outer products.
-
-        Parameters
-        ----------
-        matrix : ndarray of shape (columns, k)
-            Of which rows (an intercept first) the ``a`` are.
-        params : ndarray of shape (columns,)
-            Of the response of which residuals ``r`` are what is left.
-        bound : float
-        mu, mu_meat : float
-            With ``mu_meat <= mu / 2``.
 
         Privacy
         -------
