@@ -107,7 +107,7 @@ class PrivateEstimator(BaseEstimator):
         y : array-like of shape (n,)
             Responses, or labels of the declared classes.
         sample_weight : array-like of shape (n,), optional
-            Private weights, held to the public ``largest_weight`` of the estimator, which they need
+            Private weights, held to the public ``largest_weight`` of the estimator, where one is needed
             (see :func:`dpfast.fit`).
 
         Returns

@@ -4672,7 +4672,7 @@ WEIGHTS_AND_OFFSETS = (
         "weights are divided by their mean, so one of them moves every record",
         JOINED,
         BESIDE_TESTS,
-        "found[:, 1] = weight / self.largest_weight",
+        "found[:, 1] = weight / (self.largest_weight or BOUNDLESS)",
         "found[:, 1] = 0.2 * weight / np.nanmean(np.clip(weight, 0.0, self.largest_weight))",
     ),
     plant(
@@ -4680,7 +4680,7 @@ WEIGHTS_AND_OFFSETS = (
         "the bound on weights is the largest of the private ones",
         JOINED,
         BESIDE_TESTS,
-        "found[:, 1] = weight / self.largest_weight",
+        "found[:, 1] = weight / (self.largest_weight or BOUNDLESS)",
         "found[:, 1] = weight / np.max(weight[np.isfinite(weight)], initial=1e-300)",
     ),
     plant(
