@@ -4854,8 +4854,8 @@ LEAST_SQUARES = (
         "a row is held by the length of the row in the lane beside it",
         SEEN_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
-        "        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i));\n",
-        "        vd size = vsqrt(vload(b->norm2 + (i ? i - 1 : 0))) * foreseen(view, vload(dots + i));\n",
+        "        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i)) * seen_weight(b, i);\n",
+        "        vd size = vsqrt(vload(b->norm2 + (i ? i - 1 : 0))) * foreseen(view, vload(dots + i)) * seen_weight(b, i);\n",
     ),
     plant(
         "depth-of-rows-as-they-are",
