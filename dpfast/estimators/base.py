@@ -114,8 +114,8 @@ class PrivateEstimator(BaseEstimator):
         y : array-like of shape (n,)
             Responses, or labels of the declared classes.
         sample_weight : array-like of shape (n,), optional
-            Private weights, held to the public ``largest_weight`` of the estimator, which they need
-            (see :func:`dpfast.fit`).
+            Private weights, held to the public ``largest_weight`` of the estimator, which all but
+            default fits need (see :func:`dpfast.records`).
 
         Returns
         -------

@@ -199,12 +199,12 @@ class OnRoad:
         if weighted and not request.means:
             from dpfast.regression.weighing import Weighing
 
-            self._weighing = Weighing(request, mu)
+            self._weighing = Weighing(mu)
         least = self._plan_units(standardize)
-        if self._weighing:
-            least = self._weighing.refuse(self.rows_for(self.ledger), least, self.only_mean)
         if self.only_mean:
             return
+        if self._weighing:
+            least = self._weighing.refuse(self.rows_for(self.ledger), least)
         rows = self.rows_for(self.ledger)
         for part in (least, mu):  # how much is left is not known before
             self._refuse(part, rows)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpfast.errors import InvalidBudget
-from dpfast.front.request import Request
 from dpfast.optimize.road.histogram import ALONE
 from dpfast.optimize.road.run import SHARES
 
@@ -20,12 +18,6 @@ __all__ = ["Weighing"]
 #: Largest weights of the cells, over the largest of all: weights of 1e-100 have one as well.
 EDGES = np.exp2(np.arange(-664.0, 1.0))
 
-HIDDEN = (
-    "n mu = {strength:.3g} is too little for more than the mean of the response, and that needs "
-    "largest_weight=..., a public number to which weights are held. Use more records, a larger "
-    "budget or fewer columns, or pass it."
-)
-
 
 class Weighing:
     """A purchase of the unit in which rows that are seen have their weights.
@@ -36,7 +28,6 @@ class Weighing:
 
     Parameters
     ----------
-    request : Request
     mu : float
         Of the fit.
 
@@ -46,16 +37,12 @@ class Weighing:
         Once it was bought: of weights over the largest, or over 1e100 where none was declared.
     """
 
-    def __init__(self, request: Request, mu: float) -> None:
-        assert request.beside is not None
-        self._mu, self._n = mu * SHARES["histogram"] ** 0.5, request.n
-        self._declared = request.beside.largest_weight is not None
+    def __init__(self, mu: float) -> None:
+        self._mu = mu * SHARES["histogram"] ** 0.5
         self.unit: float | None = None
 
-    def refuse(self, rows: Whitened, least: float, only_mean: bool) -> float:
+    def refuse(self, rows: Whitened, least: float) -> float:
         """Of ``least``, which is left for the fit, what is left after this purchase."""
-        if only_mean and not self._declared:
-            raise InvalidBudget(HIDDEN.format(strength=self._n * self._mu))
         rows.few().refuse_lengths(len(EDGES) + 1, self._mu)
         return math.sqrt(least**2 - self._mu**2)
 

@@ -182,7 +182,7 @@ def test_others_ask_for_a_bound_before_any_charge(given):
     with pytest.raises(InvalidInput, match="needs largest_weight"):
         fit(X, Y, "log-cosh", sample_weight=W, ledger=ledger, **given)
     few = slice(0, 60)
-    with pytest.raises(InvalidBudget, match="needs largest_weight"):
+    with pytest.raises(InvalidBudget, match="leave sample_weight"):
         fit(X[few], Y[few], "log-cosh", sample_weight=W[few], privacy=0.1, ledger=ledger)
     assert ledger.spent.mu == 0.0
 

@@ -4688,7 +4688,7 @@ WEIGHTS_AND_OFFSETS = (
         "weights are divided by their mean, so one of them moves every record",
         JOINED,
         BESIDE_TESTS,
-        "found[:, 1] = weight / self.largest_weight",
+        "found[:, 1] = weight / (self.largest_weight or BOUNDLESS)",
         "found[:, 1] = 0.2 * weight / np.nanmean(np.clip(weight, 0.0, self.largest_weight))",
     ),
     plant(
@@ -4696,7 +4696,7 @@ WEIGHTS_AND_OFFSETS = (
         "the bound on weights is the largest of the private ones",
         JOINED,
         BESIDE_TESTS,
-        "found[:, 1] = weight / self.largest_weight",
+        "found[:, 1] = weight / (self.largest_weight or BOUNDLESS)",
         "found[:, 1] = weight / np.max(weight[np.isfinite(weight)], initial=1e-300)",
     ),
     plant(
@@ -4870,8 +4870,8 @@ LEAST_SQUARES = (
         "a row is held by the length of the row in the lane beside it",
         SEEN_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
-        "        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i));\n",
-        "        vd size = vsqrt(vload(b->norm2 + (i ? i - 1 : 0))) * foreseen(view, vload(dots + i));\n",
+        "        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i)) * seen_weight(b, i);\n",
+        "        vd size = vsqrt(vload(b->norm2 + (i ? i - 1 : 0))) * foreseen(view, vload(dots + i)) * seen_weight(b, i);\n",
     ),
     plant(
         "depth-of-rows-as-they-are",
