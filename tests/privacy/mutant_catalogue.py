@@ -4354,16 +4354,16 @@ CROSS_VALIDATION = (
         "parts are blocks of the table in place of random ones",
         DEALING,
         DEALING_TESTS,
-        "parts[order] = ",
-        "parts[:] = ",
+        "[firsts], words, side",
+        "[firsts], np.sort(words), side",
     ),
     plant(
         "ties-dealt-in-the-order-of-the-table",
         "records with equal random words are not drawn again",
         DEALING,
         DEALING_TESTS,
-        "if not (ranked[1:] == ranked[:-1]).any():",
-        "if len(ranked) == n:",
+        "if (np.bincount(parts, minlength=n_parts) == sizes).all():",
+        "if len(parts) == n:",
     ),
     plant(
         "scores-of-estimators-uncharged",
@@ -5390,6 +5390,14 @@ TREATMENT_EFFECTS = (
         "other = nuisances[fold]",
     ),
     plant(
+        "records-in-both-arms",
+        "rows without treatment are summed as those of the treated, too",
+        EFFECTS,
+        EFFECT_TESTS,
+        "arms = [rows[treated == arm] for arm in (0.0, 1.0)]",
+        "arms = [rows[treated <= arm] for arm in (0.0, 1.0)]",
+    ),
+    plant(
         "nuisances-of-every-row-of-a-person",
         "nuisances are fitted to all rows of a person, who counts as one record",
         EFFECTS,
@@ -5875,8 +5883,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "counts below thresholds are not charged",
         BOUGHT_COLUMNS,
         BOUGHT_TESTS,
-        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows(chains)",
-        "        self._count_windows(chains)",
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows([",
+        "        self._count_windows([",
     ),
     plant(
         "counts-charged-after-reading",
@@ -5885,8 +5893,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/privacy/test_paid_before.py::test_a_query_that_cannot_pay_reads_and_draws_nothing",
         ),
-        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows(chains)",
-        "        self._count_windows(chains)\n        self.ledger.charge(GDP(mu), receipt.query)",
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows([*chains, *self._expected])",
+        "        self._count_windows([*chains, *self._expected])\n        self.ledger.charge(GDP(mu), receipt.query)",
     ),
     plant(
         "distances-charged-after-drawing",
