@@ -5403,7 +5403,7 @@ TREATMENT_EFFECTS = (
         EFFECTS,
         EFFECT_TESTS,
         "self._rows = [self._one[folds == fold] for fold in range(FOLDS)]",
-        "self._rows = [np.flatnonzero(self._folds == fold) for fold in range(FOLDS)]",
+        "whose = folds if persons is None else folds[persons]\n        self._rows = [np.flatnonzero(whose == fold) for fold in range(FOLDS)]",
     ),
     plant(
         "pooled-query-charged-as-if-disjoint",
