@@ -202,6 +202,32 @@ def test_every_source_of_records_gives_the_same_counts(tmp_path):
             assert np.array_equal(exact(records, ask), expected), name
 
 
+def test_what_is_expected_or_asked_again_is_read_once(monkeypatch):
+    """What is expected is not read before something is paid; another question is read again."""
+    records, reads, total = of_records(REST * 3), [], Records.total
+
+    def counted(self, function, *arguments):
+        reads.append(function.__name__)
+        return total(self, function, *arguments)
+
+    alone = exact(records, lambda columns: columns.below([(2, ONE)], 0.5))
+    monkeypatch.setattr(Records, "total", counted)
+    columns = Columns(records, dpfast.Ledger(5.0), dpfast.SeededNoise(0))
+    places, nearest = np.zeros(2), np.full(2, 0.01)
+    with observed(Exact()):
+        columns.expect([(2, ONE)])
+        assert not reads
+        columns.below([(0, 0)], 0.5)
+        assert (columns.below([(2, ONE)], 0.5).value == alone).all()
+        assert reads == ["_cells"]
+        first = columns.distances([0, 1], places, nearest, 0.5).value
+        assert (columns.distances([0, 1], places, nearest, 0.25).value == first).all()
+        assert reads == ["_cells", "_distances"]
+        assert (columns.distances([0, 1], places + 1.0, nearest, 0.5).value != first).any()
+        assert (columns.distances([1, 0], places, nearest, 0.5).value == first[::-1]).all()
+    assert reads == ["_cells"] + 3 * ["_distances"]
+
+
 def test_answers_carry_the_noise_of_their_receipts():
     """Seeded: 400 centred counts of standard deviation 10; relative error 3.5%, three of these."""
     records = Records(np.zeros((100, 1)), np.zeros(100), None)
