@@ -103,8 +103,8 @@ def judged(
         f"number {found['condition number']:.0f} (paper: 300 and 450), coefficient of {what} "
         f"{found['value in all records']:.2f}. Certified in half of the calls or more, {text}. "
         f"At epsilon = {middle:g} the error of release_functional {_drops(ours)}, that of "
-        f"algorithm 5 {_drops(theirs)}; what is not certified is objective perturbation with the rest of "
-        f"epsilon. {calls.barely(found[f'epsilon {middle:g}'])}; the "
+        f"algorithm 5 {_drops(theirs)}; what is not certified is objective perturbation with the "
+        f"rest of epsilon. {calls.barely(found[f'epsilon {middle:g}'])}; the "
         "second line has it.",
     )
 
