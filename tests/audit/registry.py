@@ -132,6 +132,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.theta": "audited within Tuner.tell",
     "dpfast.bayesopt.tuner.Tuner.done": "audited within Tuner.tell",
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
+    "dpfast.bayesopt.search": "audited within tune and Tuner.tell",
     "dpfast.bayesopt.training": "charges a budget; takes no records",
     "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
     "dpfast.front.request": "checks arguments; audited within each baseline",

@@ -3840,8 +3840,8 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
         "the mean of told losses is divided by the number of finite ones",
         "dpfast/curator/blackbox/vectors.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
-        "                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, 0.0)))\n        return total / self.n",
-        "                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, 0.0)))\n        return total / max(1, int(np.isfinite(row).sum()))",
+        "                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, failed)))\n        return total / self.n",
+        "                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, failed)))\n        return total / max(1, int(np.isfinite(row).sum()))",
     ),
     plant(
         "share-of-usable-values",
