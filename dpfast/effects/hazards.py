@@ -143,7 +143,8 @@ def cox(
 
 def checked_cuts(cuts: Any) -> Array:
     """Where intervals begin and end, with zero."""
-    given = list(cuts) if isinstance(cuts, list | tuple | np.ndarray) else []
+    flat = isinstance(cuts, np.ndarray) and type(cuts) is np.ndarray and cuts.ndim == 1
+    given = list(cuts) if flat or isinstance(cuts, list | tuple) else []
     if not 0 < len(given) <= MOST_INTERVALS:
         raise InvalidInput(
             f"cuts must be 1 to {MOST_INTERVALS} increasing numbers above 0, at which intervals "
