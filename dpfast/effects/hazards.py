@@ -187,8 +187,7 @@ class _Plan:
         refuse_no_columns(request)
         if len(self._event) != request.n:
             raise InvalidInput(
-                "columns must be of one length; received "
-                f"{sorted({len(self._event), request.n})}."
+                f"columns must be of one length; received {sorted({len(self._event), request.n})}."
             )
         refuse_boundless(total.mu)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
@@ -231,9 +230,7 @@ class _Plan:
         gram, self._hidden = first.gram, first.hidden
         came = gram.diagonal()[:K]
         params = np.zeros(p)
-        params[:K] = np.log(
-            np.maximum(came, 1.0 / n) / np.maximum(risk.value, risk.noise_scale)
-        )
+        params[:K] = np.log(np.maximum(came, 1.0 / n) / np.maximum(risk.value, risk.noise_scale))
         matrix = inverse_root(gram, 1e-12)
         edges = tops_of_cells(PER_OCTAVE)
         asked = stages.score_lengths(matrix, params, edges[:-1], mu["scores"])

@@ -92,7 +92,9 @@ def run(name, options, book):
 
 
 def right_of(name, book):
-    schema = {} if name in ("instruments", "hazards") else {"--schema": "schema.toml"}  # it takes none
+    schema = (
+        {} if name in ("instruments", "hazards") else {"--schema": "schema.toml"}
+    )  # it takes none
     return schema | {"--seed": "0", "--ledger": book} | RIGHT[name]
 
 
