@@ -10,8 +10,10 @@ from pathlib import Path
 
 import dpfast
 from dpfast.cli.paid import (
+    absorbed,
     effect,
     fit,
+    hazards,
     instruments,
     minimize,
     quantiles,
@@ -167,12 +169,14 @@ def completion(arguments: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "absorbed": absorbed,
     "audit": audit,
     "completion": completion,
     "demo": demo,
     "effect": effect,
     "explain": explain,
     "fit": fit,
+    "hazards": hazards,
     "instruments": instruments,
     "ledger": ledger,
     "minimize": minimize,

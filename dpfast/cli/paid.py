@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,10 @@ from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
 __all__ = [
+    "absorbed",
     "effect",
     "fit",
+    "hazards",
     "instruments",
     "minimize",
     "quantiles",
@@ -124,7 +127,7 @@ def release(arguments: argparse.Namespace) -> int:
 def effect(arguments: argparse.Namespace) -> int:
     half_width(arguments.level)
     privacy, options = _common(arguments)
-    settings = ["method", "overlap", "clip"]
+    settings = ["method", "overlap", "clip", "propensity", "average"]
     options |= {name: getattr(arguments, name) for name in settings}
     treatment, _, label = arguments.treatment.partition("=")
     if treatment in (arguments.response, *_listed(arguments.covariates or "")):
@@ -135,6 +138,10 @@ def effect(arguments: argparse.Namespace) -> int:
         X, y = raw.columns()
     else:
         X, y = _design(arguments, schema, _table(arguments, schema), treatment), None
+    named, most = arguments.sample_weight, arguments.largest_weight
+    if named is not None or most is not None:
+        weights = None if named is None else _numbers(arguments, [named])[named]
+        X, y = dpfast.records(X, y, sample_weight=weights, largest_weight=most), None
     if label:
         treated = _is(_labels(arguments, treatment), label)
     else:
@@ -177,6 +184,48 @@ def instruments(arguments: argparse.Namespace) -> int:
     )
 
 
+def hazards(arguments: argparse.Namespace) -> int:
+    privacy, options = _common(arguments)
+    arguments.schema = None
+    options |= {"event": arguments.event, "cuts": _listed_numbers(arguments, "cuts")}
+    table = _columns_of(arguments, arguments.formula, arguments.event)
+    call = partial(dpfast.effects.cox, arguments.formula, table, privacy=privacy, **options)
+    return _slopes(arguments, call, None)
+
+
+def absorbed(arguments: argparse.Namespace) -> int:
+    from dpfast.tables.absorbed import parts_of
+
+    privacy, options = _common(arguments)
+    schema = _schema(arguments)
+    formula, by = parts_of(arguments.formula)
+    if by not in schema.columns:
+        raise InvalidInput("the column after the bar of --formula is declared in the schema.")
+    labels = _table(arguments, dpfast.Schema({by: schema[by]}))
+    table = {by: column(labels, by)} | _columns_of(arguments, formula)
+    options |= {"schema": schema, "privacy": privacy}
+    call = partial(dpfast.tables.absorbed, arguments.formula, table, **options)
+    return _slopes(arguments, call, schema)
+
+
+def _slopes(
+    arguments: argparse.Namespace, call: Callable[[], Any], schema: dpfast.Schema | None
+) -> int:
+    """Deliver slopes that a formula names, with intervals."""
+    level = arguments.level
+    half_width(level)
+    return _deliver(
+        arguments,
+        call,
+        lambda result: (
+            result.to_dict()
+            | _source(schema, formula=arguments.formula)
+            | {"level": level, "conf_int": result.conf_int(level)}
+        ),
+        lambda result: str(result.summary(level)),
+    )
+
+
 def _is(labels: Any, label: str) -> Any:
     """1 where a label is this one, 0 where it is another, missing where there is none."""
     cells = labels.to_pylist() if hasattr(labels, "to_pylist") else labels.tolist()
@@ -190,7 +239,7 @@ def quantiles(arguments: argparse.Namespace) -> int:
     declared = schema[arguments.column]
     if not isinstance(declared, dpfast.Numeric):
         raise InvalidInput(f"--column is declared {declared.kind}; quantiles are of numbers.")
-    wanted = _probabilities(arguments)
+    wanted = _listed_numbers(arguments, "probabilities")
     values = column(_table(arguments, schema), arguments.column)
     guarantee = type(privacy).__name__ if arguments.seed is None else "none (simulation)"
     told = {
@@ -224,7 +273,7 @@ def table(arguments: argparse.Namespace) -> int:
         raise InvalidInput(
             "give one of --means, --quantiles and --formula: each is a table of its own."
         )
-    wanted = _probabilities(arguments)
+    wanted = _listed_numbers(arguments, "probabilities")
     data = _table(arguments, schema)
     if arguments.formula is not None:
         data = data | _undeclared(arguments, schema)
@@ -282,19 +331,22 @@ def _undeclared(arguments: argparse.Namespace, schema: dpfast.Schema) -> dict[st
     """Numeric columns of a formula that the schema declares nothing of."""
     if arguments.formula.partition("~")[0].strip() in schema.columns:
         return {}
+    return _columns_of(arguments, arguments.formula)
+
+
+def _columns_of(arguments: argparse.Namespace, formula: str, *more: str) -> dict[str, Any]:
+    """Numeric columns of a formula, and more of them."""
     from dpfast.data.formula import columns_of_formula
 
-    response, covariates, _ = columns_of_formula(arguments.formula)
-    return _numbers(arguments, [response, *covariates])
+    response, covariates, _ = columns_of_formula(formula)
+    return _numbers(arguments, list(dict.fromkeys([response, *covariates, *more])))
 
 
-def _probabilities(arguments: argparse.Namespace) -> list[float]:
+def _listed_numbers(arguments: argparse.Namespace, name: str) -> list[float]:
     try:
-        return [float(text) for text in arguments.probabilities.split(",")]
+        return [float(text) for text in getattr(arguments, name).split(",")]
     except ValueError:
-        raise InvalidInput(
-            "--probabilities must be numbers between 0 and 1, separated by commas."
-        ) from None
+        raise InvalidInput(f"--{name} must be numbers, separated by commas.") from None
 
 
 # ---- what they share -----------------------------------------------------------------------------

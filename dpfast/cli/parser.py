@@ -119,6 +119,10 @@ COMMANDS = {
 --response required: the outcome's column
 --covariates: comma-separated columns, known before (default: the schema's others)
 --method =aipw: aipw, regression or difference
+--propensity float: of a trial: the known probability of treatment
+--average =all: whose effect: all or treated
+--sample-weight: a column of private weights; with --largest-weight
+--largest-weight float: public: weights are held to it
 --overlap float =0.05: propensities are held away from 0 and 1 by it
 --clip float: bound on deviations (default: bought)
 --level float =0.95: of the interval (default .95)
@@ -129,6 +133,23 @@ COMMANDS = {
 {FILE}
 {DELIMITED}
 --formula required: 'y ~ x + w | z + w'
+--level float =0.95: of the intervals
+@spending"""),
+    "absorbed": ("least squares within the levels of a declared column",
+                 "None of the levels' own coefficients is released. The other columns are read as "
+                 "numbers, and their units are bought inside the total.", """
+@declared
+--formula required: 'y ~ x + w | state'
+--level float =0.95: of the intervals
+@spending"""),
+    "hazards": ("proportional hazards of persons who are followed until an event",
+                "The formula's columns are read as numbers, and their units are bought inside the "
+                "total.", f"""
+{FILE}
+{DELIMITED}
+--formula required: 'weeks ~ drug + age'
+--event required: the column that is 1 where the event came
+--cuts required: public ends of intervals, separated by commas
 --level float =0.95: of the intervals
 @spending"""),
     "quantiles": ("private quantiles of a column, within its declared range", "", """

@@ -143,7 +143,8 @@ def cox(
 
 def checked_cuts(cuts: Any) -> Array:
     """Where intervals begin and end, with zero."""
-    given = list(cuts) if isinstance(cuts, list | tuple | np.ndarray) else []
+    flat = isinstance(cuts, np.ndarray) and type(cuts) is np.ndarray and cuts.ndim == 1
+    given = list(cuts) if flat or isinstance(cuts, list | tuple) else []
     if not 0 < len(given) <= MOST_INTERVALS:
         raise InvalidInput(
             f"cuts must be 1 to {MOST_INTERVALS} increasing numbers above 0, at which intervals "
@@ -186,8 +187,7 @@ class _Plan:
         refuse_no_columns(request)
         if len(self._event) != request.n:
             raise InvalidInput(
-                "columns must be of one length; received "
-                f"{sorted({len(self._event), request.n})}."
+                f"columns must be of one length; received {sorted({len(self._event), request.n})}."
             )
         refuse_boundless(total.mu)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
@@ -230,9 +230,7 @@ class _Plan:
         gram, self._hidden = first.gram, first.hidden
         came = gram.diagonal()[:K]
         params = np.zeros(p)
-        params[:K] = np.log(
-            np.maximum(came, 1.0 / n) / np.maximum(risk.value, risk.noise_scale)
-        )
+        params[:K] = np.log(np.maximum(came, 1.0 / n) / np.maximum(risk.value, risk.noise_scale))
         matrix = inverse_root(gram, 1e-12)
         edges = tops_of_cells(PER_OCTAVE)
         asked = stages.score_lengths(matrix, params, edges[:-1], mu["scores"])

@@ -124,7 +124,11 @@ class Asking:
         >>> bool(abs(study.effect("t", "y", "x", share=0.5).estimate - 1.0) < 0.3)
         True
         """
-        named: dict[str, Any] = {"treatment": treatment, "response": response, "covariates": covariates}
+        named: dict[str, Any] = {
+            "treatment": treatment,
+            "response": response,
+            "covariates": covariates,
+        }
         named |= {"method": method, "propensity": propensity, "average": average}
         named |= {"weights": weights, "largest_weight": largest_weight}
         return self._ask("effect", (share, mu, name), **named, level=level)

@@ -14,7 +14,7 @@ from dpfast.inference.composition import amounts
 from dpfast.inference.shown.digits import short_number
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression.forecast import NoForecast, Plan, plan
+from dpfast.regression.forecast import NoForecast, Plan, evenly, plan
 from dpfast.studies.answers import answered, ends_of, objective_of
 from dpfast.studies.requests import Request
 from dpfast.tables.grouping import grouping_of
@@ -173,9 +173,11 @@ def expected_widths(
 
 
 def _within_levels(request: Request, n: int, schema: Schema) -> dict[str, Any]:
-    """Standard normal columns, and records as many in every level."""
-    rng = np.random.default_rng(0)
-    table: dict[str, Any] = {name: rng.normal(size=n) for name in request.reads.plain}
+    """Standard normal columns, without random numbers, and records as many in every level."""
+    from scipy.special import ndtri
+
+    names = request.reads.plain
+    table: dict[str, Any] = dict(zip(names, ndtri(evenly(n, len(names))).T, strict=True))
     (by,) = request.reads.declared
     levels = grouping_of(schema, by, ()).levels[0]
     table[by] = np.array(levels, dtype=object)[np.arange(n) % len(levels)]

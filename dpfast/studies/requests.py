@@ -406,7 +406,9 @@ def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Re
         names = asked["covariates"], asked["response"], asked["treatment"]
         listed = [*names[0], *names[1:]]
         if len({*listed, *weights}) < len(listed) + len(weights):
-            raise InvalidInput("covariates, response, treatment and weights must be different columns.")
+            raise InvalidInput(
+                "covariates, response, treatment and weights must be different columns."
+            )
         if schema is None or asked["response"] not in schema.columns:
             return Reads(plain=(*listed, *weights), coefficients=tuple(names[0]))
         used = schema.declared(listed[:-1], "covariates")

@@ -344,7 +344,7 @@ def a_cell_of_stored_records(name, kind, tmp_path):
 @pytest.mark.parametrize("name", [name for name in TABLES if name in CALLS])
 @pytest.mark.one_in(2)
 def test_a_cell_of_a_named_table(name, kind):
-    if name == "absorbed" and kind == "pandas text category":
+    if name in ("absorbed", "cox") and kind == "pandas text category":
         return  # levels that a type lists are public in a formula without a schema, and in names
     make, cells = FRAMES[kind]
     both = [make(cells(changed)) for changed in (False, True)]

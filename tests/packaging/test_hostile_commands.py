@@ -34,9 +34,23 @@ SPENDING = {
     "effect": ["effect", *DATA, "--treatment", "b", "--response", "y", "--mu", "1"],
     "quantiles": ["quantiles", *DATA, "--column", "a", "--mu", "1"],
     "instruments": ["instruments", "data.csv", "--formula", "y ~ a | b", "--mu", "9"],
+    "hazards": [
+        "hazards",
+        "data.csv",
+        "--formula",
+        "y ~ a",
+        "--event",
+        "b",
+        "--cuts",
+        "1,2",
+        "--mu",
+        "20",
+    ],
     "table": ["table", *DATA, "--means", "a, b", "--mu", "1"],
     "table of quantiles": ["table", *DATA, "--quantiles", "a", "--mu", "1"],
 }
+#: Those without a schema.
+PLAIN = ("instruments", "hazards")
 #: What each may be given that is wrong.
 WRONG = {
     "fit": [["--level", "2"], ["--covariates", "zz"], ["--formula", "y ~ a"], ["--steps", "-1"],
@@ -45,12 +59,16 @@ WRONG = {
             ["--group", "zz", "--each", "person"], ["--group", "a", "--each", "zz"],
             ["--group-size", "2"], ["--group", "a", "--each", "person", "--group-size", "2"]],
     "effect": [["--level", "2"], ["--method", "zz"], ["--overlap", "0.7"], ["--clip", "-1"],
-               ["--treatment", "zz"], ["--treatment", "zz=1"], ["--covariates", "zz"]],
+               ["--treatment", "zz"], ["--treatment", "zz=1"], ["--covariates", "zz"],
+               ["--propensity", "1"], ["--average", "zz"], ["--sample-weight", "a"],
+               ["--largest-weight", "1"], ["--sample-weight", "zz", "--largest-weight", "1"]],
     "minimize": [["--method", "zz"], ["--select", "zz"], ["--loss", "zz"], ["--radius", "-1"]],
     "release": [["--level", "2"], ["--certificate", "zz"], ["--fallback", "zz"], ["--mu", "1"],
                 ["--loss", "tukey"], ["--certificate", "leverage"]],
     "release of one": [["--directions", "zz"], ["--directions", ""]],
     "instruments": [["--formula", "y ~ a"], ["--formula", "y ~ a | zz"], ["--level", "2"]],
+    "hazards": [["--formula", "y ~ zz"], ["--event", "zz"], ["--cuts", "2,1"], ["--cuts", "a"],
+                ["--level", "2"]],
     "table": [["--by", "zz"], ["--by", "a"], ["--means", "zz"], ["--means", ""], ["--level", "2"],
               ["--least", "-1"], ["--quantiles", "a"], ["--formula", "y ~ a"]],
     "table of quantiles": [["--quantiles", "zz"], ["--probabilities", "2"], ["--level", "2"],
@@ -108,7 +126,7 @@ def test_commands_that_spend_charge_once_and_deliver_json(folder, capsys, name):
     # a certificate is charged first, and its noise is of no use here: the rest is not charged
     assert spent() == 1
     report = json.loads(Path("out.json").read_text(), parse_constant=pytest.fail)
-    assert name == "instruments" or "numeric" in report["source"]["schema"]
+    assert name in PLAIN or "numeric" in report["source"]["schema"]
     assert not any(mark in json.dumps(report) for mark in ("array(", "<dpfast", "GDP(", "DP("))
     assert main([*SPENDING[name], "--seed", "1", "--json"]) == 0
     simulated = json.loads(capsys.readouterr().out)
@@ -119,7 +137,7 @@ def test_wrong_options_cost_nothing(folder, capsys):
     before = set(os.listdir())
     for name, right in SPENDING.items():
         for wrong in [*WRONG[name], *WRONG_FOR_ALL]:
-            if wrong[0] == "--schema" and name == "instruments":
+            if wrong[0] == "--schema" and name in PLAIN:
                 continue  # it has none
             if wrong[0] == "--mu" and name.startswith("release"):
                 wrong = ["--rho", "1"]

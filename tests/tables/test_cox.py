@@ -134,9 +134,7 @@ def test_it_is_cox_regression_with_little_more_width(skewed, mu):
 
 def test_without_noise_it_is_the_estimate_by_hand():
     table, _ = population(20_000, np.random.default_rng(6), skewed=False)
-    found = cox(
-        "time ~ a + b + c", table, event="event", cuts=CUTS, privacy=1000.0, noise=seeded()
-    )
+    found = cox("time ~ a + b + c", table, event="event", cuts=CUTS, privacy=1000.0, noise=seeded())
     exact, errors = by_hand(table, CUTS)
     assert (np.abs(np.asarray(found.params) - exact) < 0.2 * errors).all()
     np.testing.assert_allclose(found.bse, errors, rtol=0.05)
