@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import real_number, whole_number
+from dpfast.arguments import Array, real_number, whole_number
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.curator.shares import Shares
@@ -26,8 +26,6 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
-
-Array = NDArray[np.float64]
 
 #: Records whose vectors are formed at a time: what they need stays in the cache, which makes
 #: the pass as fast as the bare matrix product.
