@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
 
-__all__ = [
-    "LARGEST_WHOLE", "check_constant", "detached", "file_path", "flag", "function", "number_in",
-    "one_of", "positive", "real_array", "real_number", "refuse_names", "refuse_own_class",
-    "suggested", "text_names", "understood", "whole_number",
-]  # fmt: skip
-
+Array = NDArray[np.float64]
 FLOAT64 = np.dtype(np.float64)
 
 #: Up to here every whole number is one of float64's; no argument is larger.
@@ -33,7 +28,7 @@ Thing = TypeVar("Thing")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def real_array(value: Any, name: str) -> NDArray[np.float64]:
+def real_array(value: Any, name: str) -> Array:
     """A public argument as a float64 array; what holds no real numbers is refused unseen."""
     if type(value) is np.ndarray and value.dtype == FLOAT64:
         return value

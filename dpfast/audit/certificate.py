@@ -45,11 +45,6 @@ class LowerBound(NamedTuple):
     Privacy
     -------
     A property of the mechanism, found on made-up data sets.
-
-    Examples
-    --------
-    >>> dpfast.audit.LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,)).epsilon(delta=0.01) > 1.0
-    True
     """
 
     mu: float

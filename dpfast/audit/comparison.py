@@ -14,15 +14,14 @@ from dpfast.errors import InvalidInput
 _PLAIN = (str, bytes, int, bool, type(None), type(Ellipsis), range)
 
 
-def first_difference(a: Any, b: Any, path: str = "result") -> str | None:
+def first_difference(
+    a: Any, b: Any, path: str = "result", seen: set[tuple[int, int]] | None = None
+) -> str | None:
     """Where two objects differ, or None if they are the same bit for bit. Arrays and floats are
     compared as bits (two NaN with the same bits are equal, 0.0 and -0.0 are not); other objects
     through the state their class pickles. What cannot be compared counts as a difference: an audit
     must not pass what it did not see."""
-    return _difference(a, b, path, set())
-
-
-def _difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | None:
+    seen = set() if seen is None else seen
     if type(a) is not type(b):
         return f"{path} is a {type(a).__name__} on one and a {type(b).__name__} on the other"
     if a is b:
@@ -30,7 +29,7 @@ def _difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | 
     if isinstance(a, float):
         return None if struct.pack("d", a) == struct.pack("d", b) else f"{path}: {a!r} and {b!r}"
     if isinstance(a, complex):
-        return _difference((a.real, a.imag), (b.real, b.imag), path, seen)
+        return first_difference((a.real, a.imag), (b.real, b.imag), path, seen)
     if type(a) in _PLAIN:
         return None if a == b else f"{path}: {_short(a)} and {_short(b)}"
     if isinstance(a, np.ndarray) and a.dtype.kind != "O":
@@ -43,13 +42,13 @@ def _difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | 
     if isinstance(a, np.ndarray):
         if a.shape != b.shape:
             return f"{path} has shapes {a.shape} and {b.shape}"
-        return _difference(a.ravel().tolist(), b.ravel().tolist(), path, seen)
+        return first_difference(a.ravel().tolist(), b.ravel().tolist(), path, seen)
     if isinstance(a, (list, tuple)):
         return _sequence_difference(a, b, path, seen)
     if isinstance(a, dict):
         # The order of the keys is part of what is published.
         return _sequence_difference(list(a), list(b), f"keys of {path}", seen) or next(
-            filter(None, (_difference(a[k], b[k], f"{path}[{k!r}]", seen) for k in a)), None
+            filter(None, (first_difference(a[k], b[k], f"{path}[{k!r}]", seen) for k in a)), None
         )
     if isinstance(a, (set, frozenset)):
         return None if a == b else f"{path}: the sets differ"
@@ -75,7 +74,7 @@ def _sequence_difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) 
         return f"{path} has {len(a)} and {len(b)} items"
     for i, (left, right) in enumerate(zip(a, b, strict=True)):
         name = a._fields[i] if hasattr(a, "_fields") else None
-        found = _difference(left, right, f"{path}.{name}" if name else f"{path}[{i}]", seen)
+        found = first_difference(left, right, f"{path}.{name}" if name else f"{path}[{i}]", seen)
         if found:
             return found
     return None
@@ -94,11 +93,11 @@ def _state_difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> 
             x, y = list(x), list(y)
         if i == 2 and isinstance(x, dict) and isinstance(y, dict) and list(x) == list(y):
             for key in x:
-                found = _difference(x[key], y[key], f"{path}.{key}", seen)
+                found = first_difference(x[key], y[key], f"{path}.{key}", seen)
                 if found:
                     return found
             continue
-        found = _difference(x, y, path, seen)
+        found = first_difference(x, y, path, seen)
         if found:
             return found
     return None
@@ -133,16 +132,11 @@ def check_neighbours(data: Any, neighbour: Any) -> int:
 def _collect(a: Any, b: Any, path: str, rows: list[NDArray[np.bool_]]) -> None:
     if type(a) is not type(b):
         raise InvalidInput(f"{path} has types {type(a).__name__} and {type(b).__name__}.")
-    if isinstance(a, (tuple, list)) and any(np.ndim(x) for x in a):
-        if len(a) != len(b):
-            raise InvalidInput(f"{path} has {len(a)} and {len(b)} items.")
-        for i, (left, right) in enumerate(zip(a, b, strict=True)):
-            _collect(left, right, f"{path}[{i}]", rows)
-        return
-    if isinstance(a, dict):
-        if list(a) != list(b):
-            raise InvalidInput(f"{path} has different keys.")
-        for key in a:
+    if isinstance(a, dict) or (isinstance(a, (tuple, list)) and any(np.ndim(x) for x in a)):
+        keys, others = ([*x] if isinstance(x, dict) else [*range(len(x))] for x in (a, b))
+        if keys != others:
+            raise InvalidInput(f"{path} has different keys, or another number of items.")
+        for key in keys:
             _collect(a[key], b[key], f"{path}[{key!r}]", rows)
         return
     left, right = np.asarray(a), np.asarray(b)

@@ -6,13 +6,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.models import CustomLoss, Loss
-
-Array = NDArray[np.float64]
 
 #: Share of the points at which derivatives may disagree with differences: kinks are narrow.
 KINKS = 0.02
@@ -34,11 +32,6 @@ class LossReport(NamedTuple):
     Privacy
     -------
     A property of the loss: no record is read.
-
-    Examples
-    --------
-    >>> dpfast.audit.check_loss(dpfast.Huber()).passed
-    True
     """
 
     findings: tuple[str, ...]

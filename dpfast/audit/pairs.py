@@ -6,12 +6,11 @@ import math
 from typing import NamedTuple, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import real_array, real_number
+from dpfast.arguments import Array, real_array, real_number
 from dpfast.errors import InvalidInput, described
 
-Array = NDArray[np.float64]
 HUGE = 1e308
 TINY = 5e-324
 
@@ -45,12 +44,6 @@ class Pair(NamedTuple):
     Privacy
     -------
     Holds the records it was made from.
-
-    Examples
-    --------
-    >>> data, neighbour = dpfast.audit.neighbours([[1.0], [2.0]], [0.0, 1.0], "flipped")
-    >>> data[1], neighbour[1]
-    (array([0., 1.]), array([1., 1.]))
     """
 
     data: tuple[Array, Array]
@@ -142,14 +135,12 @@ def _extreme_records(
     first[0], last[-1] = reach, reach if q > 1 else -reach
     high, low = (1.0, 0.0) if binary else (HUGE, -HUGE)
     flipped = 1.0 - label if binary else -label if label else 1.0
-    overflow = row.copy()
-    overflow[0] = 1e200
-    overflow_negative = row.copy()
-    overflow_negative[0] = -1e200
-    bad = {}
-    for name, value in (("nan", math.nan), ("inf", math.inf)):
-        bad[name] = row.copy()
-        bad[name][-1] = value
+
+    def changed(place: int, value: float) -> Array:
+        found = row.copy()
+        found[place] = value
+        return found
+
     extreme = (first, high)
     return {
         "replaced": [(row, label), (-row if row.any() else first, label)],
@@ -159,10 +150,10 @@ def _extreme_records(
         "zero": [extreme, (np.zeros(q), 0.0)],
         "huge": [(HUGE, high), (-HUGE, low)],
         "outlier": [(row, label), (1e300, label)],
-        "overflow": [(overflow, high), (overflow_negative, high)],
+        "overflow": [(changed(0, 1e200), high), (changed(0, -1e200), high)],
         "subnormal": [(TINY, 0.0 if binary else TINY), (-TINY, high if binary else -TINY)],
-        "nan": [extreme, (bad["nan"], label)],
-        "inf": [extreme, (bad["inf"], label)],
+        "nan": [extreme, (changed(-1, math.nan), label)],
+        "inf": [extreme, (changed(-1, math.inf), label)],
         "nan label": [extreme, (row, math.nan)],
         "inf label": [extreme, (row, math.inf)],
         "undeclared label": [extreme, (row, -math.pi)],

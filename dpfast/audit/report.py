@@ -50,15 +50,6 @@ class ReplayReport(NamedTuple):
     -------
     Quotes exact distances between the two data sets: for the one who audits, not for publication
     where they are private.
-
-    Examples
-    --------
-    >>> pair = dpfast.audit.neighbours(np.linspace(-1.0, 1.0, 50)[:, None], np.zeros(50), "flipped")
-    >>> report = dpfast.audit.replay(
-    ...     lambda data: dpfast.fit(*data, dpfast.Objective("huber", scale=1.0), privacy=1.0), *pair
-    ... )
-    >>> report.passed, report.leaks
-    (True, ())
     """
 
     leaks: tuple[str, ...]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.baselines.asking import asked
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
@@ -19,8 +17,6 @@ from dpfast.optimize import GradientDescent
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-Array = NDArray[np.float64]
 
 
 def clipped_gradient_descent(

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from dpfast.arguments import function, real_number
-from dpfast.bayesopt.box import Box
+from dpfast.arguments import Array, function, real_number
 from dpfast.bayesopt.settings import checked_range
+from dpfast.bayesopt.space import Box
 from dpfast.bayesopt.training import Spending
 from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
 from dpfast.curator.blackbox.vectors import checked_values
@@ -23,8 +23,6 @@ from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-Array = NDArray[np.float64]
 
 #: Beyond it the smaller of two probabilities leaves float64.
 LARGEST_MU = 70.0

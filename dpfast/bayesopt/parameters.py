@@ -13,12 +13,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import flag, real_number, whole_number
+from dpfast.arguments import Array, flag, real_number, whole_number
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 #: Types of a choice: public constants that a file and a message can hold.
 CHOICES = (str, int, float, bool, type(None))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.inference.guarantees import Guarantee
-
-Array = NDArray[np.float64]
 
 #: Expected lengths of its noise that a gradient must have to be told from it.
 SEEN = 1.5
@@ -51,13 +49,6 @@ class Tuning(NamedTuple):
     Privacy
     -------
     Made of released and public numbers: its methods and properties cost nothing.
-
-    Examples
-    --------
-    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-    >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
-    >>> found.iterates.shape, found.n_evaluations >= 2
-    ((3, 1), True)
     """
 
     theta: Array

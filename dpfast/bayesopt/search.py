@@ -9,15 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.bayesopt.settings import Settings
 from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
-from dpfast.bayesopt.surrogate.weights import signal_projection
 from dpfast.bayesopt.updates import History
 from dpfast.curator.blackbox.vectors import RecordValues
-
-Array = NDArray[np.float64]
 
 #: Most parameters for which batches are chosen as well as can be, in a fraction of a second per
 #: search.  Beyond, a search for a batch from one start, ended a hundred times earlier, leads to an
@@ -159,3 +156,29 @@ class PointSearch(Search):
 def search_for(settings: Settings) -> Search:
     """A search that begins, of the kind that the settings ask for."""
     return Search(settings) if settings.loss_range is None else PointSearch(settings)
+
+
+#: Singular values below this part of the largest one count as directions without information.
+RANK_TOLERANCE = 1e-9
+
+#: Eigenvalues of W'W beyond this part of the largest one, squares of singular values, are told from
+#: zero by rounding alone: with these W has full rank.
+SURELY_FULL = 1e-10
+
+
+def signal_projection(weights: Array) -> Array:
+    """Orthogonal projection on the directions surrogate gradients can have, shape (d, d). Every
+    record's gradient is a combination of the rows of W, so noise in other directions carries no
+    signal; with fewer points than parameters, projecting removes it. Free: W is public (formulas
+    page, section 12, item 9)."""
+    d = weights.shape[1]
+    if len(weights) >= d:
+        squares = np.linalg.eigvalsh(weights.T @ weights)  # far cheaper than singular values
+        if squares[0] > SURELY_FULL * squares[-1]:
+            return np.eye(d)
+    _, values, vectors = np.linalg.svd(weights, full_matrices=False)
+    rank = int(np.sum(values > RANK_TOLERANCE * values[0])) if values.size else 0
+    if rank >= d:
+        return np.eye(d)
+    basis = vectors[:rank]
+    return np.asarray(basis.T @ basis)

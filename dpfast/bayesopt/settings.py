@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, one_of, positive, real_array, real_number
-from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.space import Space
+from dpfast.arguments import Array, number_in, one_of, positive, real_array, real_number
+from dpfast.bayesopt.space import Box, Space
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.bayesopt.surrogate.gradient_information import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
 from dpfast.optimize.nonconvex.descent import checked_count
 from dpfast.optimize.schedules import Geometric, Schedule, Uniform, checked_steps, resolve_schedule
-
-Array = NDArray[np.float64]
 
 #: Length-scale of the default covariance, as a part of each side of the box.
 DEFAULT_LENGTH = 0.25

@@ -6,17 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.bayesopt.parameters import Parameter
 from dpfast.bayesopt.space import as_parameter
 from dpfast.data.cells import number_cells
 from dpfast.data.classes import comparable, equal, label_kind, readable
 from dpfast.data.records import as_records
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
-
 
 #: Metrics by name; each is a function of one record's truth and prediction.
 METRICS: dict[str, Callable[[Any, Any], Array]] = {
@@ -93,6 +90,8 @@ class SklearnLosses:
         model = self._clone(self._estimator).set_params(**parameters)
         model.fit(*self._training)
         features, unusable = self._usable(model)
+        if features is None:
+            return np.full(self.n_records, np.nan)
         with np.errstate(all="ignore"):
             if self._metric == "log_loss":
                 found = _log_loss(model, features, self._truth)
@@ -113,7 +112,11 @@ class SklearnLosses:
         if not get_tags(model).input_tags.allow_nan:
             unusable |= np.isnan(self._values)
         unusable = unusable.any(axis=1)
-        return _zeroed(self._features, self._values, unusable), unusable
+        if unusable.all():
+            return None, unusable
+        # another record is predicted in the place of one that cannot be, and left out
+        rows = np.where(unusable, int(np.argmin(unusable)), np.arange(len(unusable)))
+        return _taken(self._features, rows), unusable
 
 
 def sklearn_losses(
@@ -203,26 +206,8 @@ def _table_numbers(table: Any) -> Array:
     return np.asarray(found, dtype=np.float64)
 
 
-def _zeroed(features: Any, values: Array, unusable: Any) -> Any:
-    """The covariates with zeros for the numbers of records that cannot be used."""
-    library = _library(features)
-    if library not in ("pandas", "polars"):
-        return np.where(unusable[:, None], values.dtype.type(0.0), values)
-    if not unusable.any():
-        return features
-    if library == "polars":
-        import polars as pl
-
-        here = pl.lit(pl.Series(unusable))
-        return features.with_columns(
-            pl.when(here).then(pl.lit(0).cast(kind)).otherwise(pl.col(name)).alias(name)
-            for name, kind in features.schema.items()
-            if kind.is_numeric()
-        )
-    cleaned = features.copy()
-    for name in features.select_dtypes("number").columns:
-        cleaned[name] = features[name].mask(unusable, 0)
-    return cleaned
+def _taken(features: Any, rows: Any) -> Any:
+    return features.iloc[rows] if _library(features) == "pandas" else features[rows]
 
 
 def _answered(method: Callable[[Any], Any], features: Any) -> Any:

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import file_path, flag
+from dpfast.arguments import Array, file_path, flag
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import search_for
 from dpfast.bayesopt.settings import SearchSettings, resolve_settings
@@ -29,8 +29,6 @@ from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
-
-Array = NDArray[np.float64]
 
 
 def _paid(shared: Ledger | None, own: Ledger) -> bool:

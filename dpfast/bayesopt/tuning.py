@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import function, number_in, understood
+from dpfast.arguments import Array, function, number_in, understood
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
@@ -27,8 +27,6 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-
-Array = NDArray[np.float64]
 
 #: Between which powers of ten a clip is looked for, and in how many halvings: to a factor of 1.014.
 SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10

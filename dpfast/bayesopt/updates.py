@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import flag, number_in, positive
+from dpfast.arguments import Array, flag, number_in, positive
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 
 class History(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 Tested = TypeVar("Tested")
 Allowed = TypeVar("Allowed")
@@ -11,7 +12,8 @@ Released = TypeVar("Released")
 Refused = TypeVar("Refused")
 
 
-class TestAndRelease(NamedTuple, Generic[Tested, Allowed, Released, Refused]):
+@dataclass(frozen=True)
+class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
     """Test, decide from the released test alone, then release or refuse.
 
     Algorithm 1 of paper 3 (Asi, Duchi and Talwar 2025).

@@ -9,9 +9,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, real_number, whole_number
+from dpfast.arguments import Array, number_in, real_number, whole_number
 from dpfast.errors import InvalidInput, NotConverged, described
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
@@ -23,8 +22,6 @@ from dpfast.regression.nonprivate import nonprivate_fit
 from dpfast.release.functional import release_functional
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.routes import route
-
-Array = NDArray[np.float64]
 
 #: Rows that are simulated at most; with more, noise falls as 1/n.
 MOST_ROWS = 2**17

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import flag, number_in, one_of
+from dpfast.arguments import Array, flag, number_in, one_of
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import functional_noises
 from dpfast.errors import InvalidInput
@@ -20,6 +19,7 @@ from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.release.scaled import LAWS
+from dpfast.release.pilot import divided, plan_sandwich, sampling_errors
 from dpfast.release.request import Asking, RawRequest, ReleaseRequest, approximate
 from dpfast.release.results import (
     FunctionalRelease,
@@ -28,10 +28,7 @@ from dpfast.release.results import (
     ReleaseGuarantee,
 )
 from dpfast.release.routes import CERTIFIED, METHODS, Functionals, planned_route, route
-from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
-
-Array = NDArray[np.float64]
 
 
 class Certified(NamedTuple):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import Array, real_array
 from dpfast.curator import Curator
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.projection import ProjectedRecords
@@ -24,8 +23,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.regression.road import OnRoad, on_road, room_of
 from dpfast.release.results import ReleaseGuarantee
-
-Array = NDArray[np.float64]
 
 #: At which a budget of another kind is translated in a message.
 USUAL_DELTA = 1e-6

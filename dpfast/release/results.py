@@ -8,16 +8,14 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.composition import Composition, plain, shares_of, told, unspent
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import RELATION
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
-
-Array = NDArray[np.float64]
 
 #: A ridge that takes more than this off the coefficients is no advice.
 MOST_SHRINKAGE = 0.1
@@ -42,14 +40,6 @@ class ReleaseGuarantee(NamedTuple):
     Privacy
     -------
     A statement of what was paid: costs nothing.
-
-    Examples
-    --------
-    >>> from dpfast.release.results import ReleaseGuarantee
-    >>> spent = ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ("a certificate",))
-    >>> print(spent.explain())
-    ApproxDP(epsilon=1.0, delta=1e-06) in plain words
-    ...
     """
 
     guarantee: str
@@ -163,20 +153,6 @@ class Certificate:
         Returns
         -------
         Certificate
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(1)
-        >>> X = rng.uniform(-1.0, 1.0, (5000, 1))
-        >>> found = dpfast.release.certify(
-        ...     X,
-        ...     X[:, 0],
-        ...     dpfast.Objective("pseudo-huber", scale=1.0),
-        ...     privacy=dpfast.PureDP(1.0),
-        ...     domain=dpfast.models.Box([1.0]),
-        ... )
-        >>> found.with_largest(2.0).condition_number == 2.0 / found.lower_bound
-        True
         """
         return Certificate(**(vars(self) | {"largest_bound": bound}))
 
@@ -495,20 +471,6 @@ class ParameterRelease:
         -------
         ndarray of shape (p, 2)
             Lower and upper ends, in the units of the parameter.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(1)
-        >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
-        >>> released = dpfast.release_parameter(
-        ...     X,
-        ...     X[:, 0],
-        ...     dpfast.Objective("pseudo-huber", scale=1.0),
-        ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
-        ...     domain=dpfast.models.Box([1.0]),
-        ... )
-        >>> released.noise_interval().shape
-        (1, 2)
         """
         half = self.noise_scale * law_quantile("gaussian", 1.0 - coverage(level, alpha))
         return np.column_stack([self.params - half, self.params + half])

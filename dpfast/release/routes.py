@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.release.held_step import mean_along
 from dpfast.curator.release.one_step import newton_steps, shared, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
@@ -31,8 +31,6 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import Asking, RawRequest, ReleaseRequest
 from dpfast.release.session import fallback_ridge
-
-Array = NDArray[np.float64]
 
 #: How functionals are released: with a certificate, and without.
 CERTIFIED = ("certified", "paper")
@@ -300,11 +298,11 @@ def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Ar
 
     def go() -> Functionals:
         params = perturbed_minimiser(curator, terms).value
-        # the tilt moves what is found by at most its length over the ridge
-        scale = math.hypot(terms.tilt_scale / ridge, terms.receipt.noise_scale)
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(rows, axis=1)
-            return Functionals(rows @ params, scale * lengths, "gaussian", np.zeros(len(rows)))
+            return Functionals(
+                rows @ params, terms.deviation * lengths, "gaussian", np.zeros(len(rows))
+            )
 
     told = f"objective perturbation with ridge {ridge:.4g}; {chosen.reason}"
     return Way(go, lambda: None, lambda: composition_of(curator.ledger), told)

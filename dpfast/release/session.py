@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, one_of
+from dpfast.arguments import Array, number_in, one_of
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_terms
 from dpfast.curator.release.terms import FunctionalTerms, Terms, difference, in_units, largest_scale
@@ -37,8 +36,6 @@ TIMES_FIT = 1.0
 
 #: Records beyond which the ridge of a fallback does not fall.
 MOST_RECORDS = 1 << 20
-
-Array = NDArray[np.float64]
 
 
 def make_terms(
@@ -279,13 +276,10 @@ class Session:
         self.pay_rest(self.terms.budget, "fallback")  # standard errors are not bought
         curator = self.request.curator(Ledger(self.terms.budget), fallback.ridge)
         answer = self.query.fallback(curator, fallback.terms)
-        # the tilt moves what is found by at most its length over the ridge
-        terms = fallback.terms
-        scale = math.hypot(terms.tilt_scale / fallback.ridge, terms.receipt.noise_scale)
         return ParameterRelease(
             params=answer.value,
             names=self.request.names,
-            noise_scale=scale,
+            noise_scale=fallback.terms.deviation,
             certificate=certificate,
             method=f"not certified; objective perturbation with ridge {fallback.ridge:.4g} instead "
             "(the scale of the noise is at most what is stated)",

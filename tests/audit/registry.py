@@ -100,7 +100,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.release.functional.Question": "audited within release_functional",
     "dpfast.release.pilot": "audited within release_functional",
     "dpfast.release.routes": "audited within release_functional",
-    "dpfast.release.sampling": "audited within release_functional with inference",
     "dpfast.curator.baselines.statistics": "audited within the least-squares baselines",
     "dpfast.curator.blackbox.vectors.RecordValues.__init__": "holds no record yet",
     "dpfast.curator.blackbox.vectors.RecordValues.mean_receipt": "public constants only",

@@ -21,8 +21,8 @@ from dpfast.bayesopt import (
     fit_covariance,
     sklearn_losses,
 )
-from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.surrogate.weights import signal_projection
+from dpfast.bayesopt.search import signal_projection
+from dpfast.bayesopt.space import Box
 from dpfast.bayesopt.updates import History
 from dpfast.errors import BudgetExceeded, InvalidInput
 from tests.loops import each

@@ -38,8 +38,8 @@ from dpfast.inference.composition import (
 )
 from dpfast.models import Huber, Mallows, Objective
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
+from dpfast.release.pilot import divided
 from dpfast.release.results import ReleaseGuarantee
-from dpfast.release.sampling import divided
 from tests.audit.calls import examples
 from tests.privacy.test_paid_before import calls as spending_calls
 

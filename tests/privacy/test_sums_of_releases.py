@@ -35,7 +35,7 @@ from dpfast.privacy.release.profiles import (
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.scaled import TOTAL_VARIATION
 from dpfast.release import certify, release_functional, release_parameter
-from dpfast.release.sampling import divided
+from dpfast.release.pilot import divided
 from dpfast.release.session import make_terms
 from tests.flat import flat
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dpfast.bayesopt import RBF, SearchSettings
-from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
-from dpfast.bayesopt.space import spread_unit
+from dpfast.bayesopt.space import Box, spread_unit
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.optimize.schedules import Uniform
 from dpfast.privacy.budget import GDP
@@ -136,5 +135,3 @@ def _posterior(
     half = solve_triangular(factor[0], cross.T, lower=True, check_finite=False)
     prior = covariance.output_scale**2
     return mean, np.sqrt(np.maximum(prior - np.sum(half * half, axis=0), 0.0))
-
-

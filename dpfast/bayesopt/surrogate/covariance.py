@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import real_array, whole_number
+from dpfast.arguments import Array, real_array, whole_number
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 #: Range of the public hyperparameters; inside it no product of them overflows.
 SCALE_RANGE = (1e-30, 1e30)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from dpfast.arguments import flag, real_array
-from dpfast.bayesopt.box import Box
+from dpfast.arguments import Array, flag, real_array
+from dpfast.bayesopt.space import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, as_points
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 #: Noise variance relative to the prior variance, as a logarithm.
 _LOG_NOISE = (-16.0, 2.0)

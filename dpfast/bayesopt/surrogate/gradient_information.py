@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import number_in, one_of, real_number, whole_number
+from dpfast.arguments import Array, number_in, one_of, real_number, whole_number
 from dpfast.bayesopt.surrogate.covariance import (
     Covariance,
     as_points,
@@ -21,8 +21,6 @@ from dpfast.bayesopt.surrogate.covariance import (
 from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.acquisition import AcquisitionKernel
-
-Array = NDArray[np.float64]
 
 #: Prior mean of a record's loss: zero, as in the paper, or an unknown constant.
 MEANS = ("constant", "zero")

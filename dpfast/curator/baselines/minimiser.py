@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.errors import InvalidInput, MissingBound
@@ -29,7 +29,6 @@ from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-Array = NDArray[np.float64]
 
 #: Tolerance of the minimiser relative to its sensitivity, where rounding allows it.
 RELATIVE_TOLERANCE = 1e-6

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import eigh
@@ -25,8 +25,6 @@ from dpfast.privacy.sensitivity import extreme_eigenvalue, mean_rank_one, mean_s
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
     from dpfast.models import Objective
-
-Array = NDArray[np.float64]
 
 
 class StatisticsAnswer(NamedTuple):

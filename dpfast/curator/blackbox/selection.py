@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Receipt
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import hand_out_best, source_of_noise
@@ -21,8 +22,6 @@ from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
-
-Array = NDArray[np.float64]
 
 
 class Selection(NamedTuple):

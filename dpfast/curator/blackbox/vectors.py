@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import real_number, whole_number
+from dpfast.arguments import Array, real_number, whole_number
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.shares import Shares
@@ -31,8 +31,6 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
-
-Array = NDArray[np.float64]
 
 #: Records whose vectors are formed at a time: what they need stays in the cache, which makes
 #: the pass as fast as the bare matrix product.

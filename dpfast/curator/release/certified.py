@@ -12,8 +12,8 @@ import math
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.curator.release.projection import thinned
 from dpfast.errors import InvalidInput, described
@@ -27,7 +27,6 @@ from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-Array = NDArray[np.float64]
 
 #: Newton or majorise-minimise steps before ridges are tried; five are typical.
 FAST_STEPS = 40

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import one_of
+from dpfast.arguments import Array, one_of
 from dpfast.curator.release.certified import Minimiser, certified_minimiser, certified_plan
 from dpfast.curator.release.leverage import Leverage
 from dpfast.curator.release.recursion import RecursiveCertificate
@@ -36,11 +35,11 @@ from dpfast.privacy.release.sensitivity import (
     lower_bound_from_release,
     scaled_count,
 )
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-Array = NDArray[np.float64]
 
 NEEDS_EIGENVALUE = (
     'which="both" and method="paper" need the smallest eigenvalue and a self-concordant loss: '
@@ -172,7 +171,8 @@ class RecursiveKind(Kind):
         return self.recursion.count(found.eigenvalue)
 
     def lower_bound(self, count: int, tail: int) -> float:
-        return max(self.plan.floor, self.recursion.lower_bound(count, tail))
+        floor: float = self.plan.floor
+        return max(floor, self.recursion.lower_bound(count, tail))
 
     def estimate(self, count: int) -> float:
         return self.recursion.lower_bound(count, 0)
@@ -203,7 +203,7 @@ class SmoothKind(RecursiveKind):
             return math.inf
 
         def certifies(n: float) -> bool:
-            larger = self.plan.of_size(math.ceil(n))
+            larger: SmoothPlan = self.plan.of_size(math.ceil(n))
             recursion = RecursiveCertificate.of_plan(larger)
             found = recursion.lower_bound(recursion.count(estimate), tail)
             return larger.shift(found) < math.inf

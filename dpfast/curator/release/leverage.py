@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
+from dpfast.arguments import Array
 from dpfast.models import Domain
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.leverage import leverage_plan, row_length
-
-Array = NDArray[np.float64]
 
 
 class Leverage:

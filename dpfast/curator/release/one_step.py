@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Receipt
 from dpfast.curator.door import hand_out_count
 from dpfast.kernels.records import GRADIENT
@@ -26,7 +26,6 @@ from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-Array = NDArray[np.float64]
 
 #: Of the least and the largest grid; numbers beyond them are left alone.
 GRIDS = (1e-250, 1e250)

@@ -45,6 +45,12 @@ class PerturbationTerms(NamedTuple):
     #: Of the noise on the output.
     receipt: Receipt
 
+    @property
+    def deviation(self) -> float:
+        """Bound of a coordinate's noise: the tilt moves the minimiser by its length over the ridge
+        at most."""
+        return math.hypot(self.tilt_scale / self.plan.ridge, self.receipt.noise_scale)
+
 
 def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> PerturbationTerms:
     """Calibrate both noises; touches nothing, costs nothing."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data import Records
 from dpfast.models import Domain
-
-Array = NDArray[np.float64]
 
 
 class ProjectedRecords(Records):
@@ -35,7 +34,7 @@ class ProjectedRecords(Records):
     ) -> Any:
         if hasattr(self._source, "X"):
             return super().total(function, *arguments, own=own)
-        return self._source.total(_Projecting(self._domain, function), *arguments, own=own)
+        return self._source.total(partial(_projected, self._domain, function), *arguments, own=own)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         if len(self.block_sizes) > 1:
@@ -48,14 +47,8 @@ class ProjectedRecords(Records):
         yield self._kept, y
 
 
-class _Projecting(NamedTuple):
-    """A function of records, which sees their rows projected."""
-
-    domain: Domain
-    function: Callable[..., Any]
-
-    def __call__(self, X: Array, y: Array, *rest: Any) -> Any:
-        return self.function(self.domain.project(X), y, *rest)
+def _projected(domain: Domain, function: Callable[..., Any], X: Array, y: Array, *rest: Any) -> Any:
+    return function(domain.project(X), y, *rest)
 
 
 def thinned(records: Records, size: int) -> Records:

@@ -14,10 +14,9 @@ import math
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out_count, hand_out_scaled
 from dpfast.curator.release.certified import Minimiser
@@ -30,12 +29,11 @@ from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger.paid import PaidAnswers
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import COUNT
+from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.condition import LogScale, largest_count
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
-
-Array = NDArray[np.float64]
 
 
 class CountAnswer(NamedTuple):
@@ -130,7 +128,7 @@ class CertifiedRelease(PaidAnswers):
 
     def _scale(self, found: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
         """Secret scale of one functional's noise (claims R6 and R33)."""
-        plan = self.kind.plan
+        plan: MinimiserPlan = self.kind.plan
         factor = cho_factor(found.hessian, check_finite=False)
         p = cho_solve(factor, direction, check_finite=False)
         unit = 2.0 * plan.slope / plan.n
@@ -138,7 +136,8 @@ class CertifiedRelease(PaidAnswers):
         # never negative: the computed Hessian is positive definite by claim R20
         length = math.sqrt(max(float(direction @ p), 0.0))
         psi = unit * self.measure.radius / math.sqrt(choice.l0) * length
-        return choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
+        scale: float = choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
+        return scale
 
     def fallback(self, curator: Curator, terms: PerturbationTerms) -> Answer:
         """Release the perturbed minimiser in place of what was not certified (claim R24)."""

@@ -13,8 +13,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.release.certified import Minimiser, PenalisedObjective, pilot, public_problem
 from dpfast.kernels.linalg import eigh, newton_direction
 from dpfast.models import smooth_constants
@@ -23,7 +23,6 @@ from dpfast.privacy.release.smooth_minimiser import SmoothPlan, smooth_minimiser
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-Array = NDArray[np.float64]
 
 #: Steps from the pilot's point before the search starts again at zero, where it is proved.
 PILOT_STEPS = 60

@@ -282,16 +282,9 @@ def _with_noise(
     choices = []
     for norm, support, _ in sizes:
         shift = public_scale(
-            factors.A,
-            factors.Bc,
-            plan.slope,
-            plan.radius,
-            plan.n,
-            l0,
-            norm,
-            support=support,
-            solver_error=solver_error,
-        )
+            *factors, plan.slope, plan.radius, plan.n, l0, norm,
+            support=support, solver_error=solver_error,
+        )  # fmt: skip
         bound = multiplier * shift * (1.0 + MARGIN_8000)
         choices.append(FunctionalTerms(l0, law, tau, factors, multiplier, shift, bound))
     return tuple(choices)

@@ -18,6 +18,7 @@ from scipy.special import log_ndtr
 
 from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.release.profiles import (
+    Array,
     Profile,
     composed_profile,
     gaussian_profile,
@@ -27,8 +28,6 @@ from dpfast.privacy.release.profiles import (
 )
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
-
-Array = NDArray[np.float64]
 
 #: Sensitivity of the integer behind a certificate: its grid is one 1024th of a step.
 COUNT = 1024
@@ -64,11 +63,7 @@ def calibrate_functionals(
 ) -> tuple[float, ...]:
     """Multipliers b of the scale omega, each of which makes a release ``(epsilon, delta)`` (R35).
     Each is enough by itself, so whoever chooses among them may have seen the certificate."""
-    if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
-        raise InvalidBudget(
-            "epsilon must be positive and finite and delta in (0, 1); received "
-            f"{described(epsilon)} and {described(delta)}."
-        )
+    _check_budget(epsilon, delta)
     for law, tau in choices:
         if law not in _NOISE:
             raise InvalidBudget(
@@ -86,6 +81,14 @@ def calibrate_functionals(
             multipliers = search(law, taus, epsilon, budget, count)
             found |= {(law, tau): b for tau, b in zip(taus, multipliers, strict=True)}
     return tuple([found[choice] for choice in choices])
+
+
+def _check_budget(epsilon: float, delta: float) -> None:
+    if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
+        raise InvalidBudget(
+            "epsilon must be positive and finite and delta in (0, 1); received "
+            f"{described(epsilon)} and {described(delta)}."
+        )
 
 
 def _one_functional(
@@ -217,7 +220,7 @@ def objective_perturbation_delta(
     curvature_bound: float,
     B1: float,
     radius: float,
-    n: int,
+    n: float,
     lreg: float,
 ) -> float:
     """delta at epsilon of objective perturbation of a linear model, rounded up (claim R10). The
@@ -251,29 +254,16 @@ def _two_sided(e: float, m: Array) -> Array:
 
 
 @lru_cache(maxsize=256)
-def objective_perturbation_scale(
-    epsilon: float,
-    delta: float,
-    curvature_bound: float,
-    B1: float,
-    radius: float,
-    n: int,
-    lreg: float,
-) -> float:
-    """Standard deviation of objective perturbation for ``(epsilon, delta)``-DP (claim R10).
-    Arguments as in :func:`objective_perturbation_delta`."""
-    if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
-        raise InvalidBudget(
-            "epsilon must be positive and finite and delta in (0, 1); received "
-            f"{described(epsilon)} and {described(delta)}."
-        )
+def objective_perturbation_scale(epsilon: float, delta: float, *problem: float) -> float:
+    """Standard deviation of objective perturbation for ``(epsilon, delta)``-DP (claim R10); what
+    follows as in :func:`objective_perturbation_delta`, from the curvature bound on."""
+    _, B1, radius, n, _ = problem
+    _check_budget(epsilon, delta)
     epsilon, delta = epsilon * _TAKEN, delta * _TAKEN
     unit = 2.0 * B1 * radius / n
 
     def enough(b: Array) -> NDArray[np.bool_]:
-        found = objective_perturbation_delta(
-            epsilon, float(b[0]) * unit, curvature_bound, B1, radius, n, lreg
-        )
+        found = objective_perturbation_delta(epsilon, float(b[0]) * unit, *problem)
         return np.array([found <= delta])
 
     return float(_smallest(enough)[0]) * unit * _UP
