@@ -70,8 +70,8 @@ def forecasts(cell: Cell) -> tuple[float, float]:
     public = cell._replace(n=PUBLIC)
     X, y, _ = simulate(rng, public, **dict(cell.options))
     rate = float(np.clip(np.mean(y), 0.001, 0.999)) if cell.loss == "logistic" else 0.5
-    like = dpfast.plan(cell.n, loss=cell.loss, mu=cell.mu, pilot=(X, y))
-    alone = dpfast.plan(cell.n, cell.p, cell.loss, mu=cell.mu, rate=rate)
+    like = dpfast.plan(cell.n, loss=cell.loss, privacy=cell.mu, pilot=(X, y))
+    alone = dpfast.plan(cell.n, cell.p, cell.loss, privacy=cell.mu, rate=rate)
     return like.width, alone.width
 
 

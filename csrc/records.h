@@ -99,16 +99,21 @@ typedef struct {
  *   SEEN_SCORE      d a beside the score psi; d is what the row is held by
  *   SEEN_FORESEEN   a beside what can be foreseen of the score
  *   SEEN_RESIDUAL   a beside y - a'theta
+ *   SEEN_WEIGHT     a beside the record's own weight
+ *
+ * With weigh > 0 a record's weight, times weigh, is part of what is seen: rows are multiplied by its
+ * root and so is a response, scores and what is foreseen of them by all of it; sums then know no
+ * weights.
  *
  * A record that is not finite, in any entry of x, is beside NaN, and so is one with a response that
  * the loss cannot have.  All of it is a function of one record, the same wherever it stands. */
-enum { SEEN_RESPONSE, SEEN_CURVATURE, SEEN_SCORE, SEEN_FORESEEN, SEEN_RESIDUAL };
+enum { SEEN_RESPONSE, SEEN_CURVATURE, SEEN_SCORE, SEEN_FORESEEN, SEEN_RESIDUAL, SEEN_WEIGHT };
 enum { NO_LOSS = -1, PLAIN_SQUARES = -2 }; /* y - a'theta, whatever it is, with a curvature of 1 */
 
 typedef struct {
     size_t q, p;
     int what, loss; /* a built-in loss, or one of the two above */
-    double c, h, scale, shift, y_centre, y_spread;
+    double c, h, scale, shift, y_centre, y_spread, weigh;
     const double *centre, *inverse; /* q */
     const double *matrix;           /* (q + 1) rows of p; of the constant first */
     const double *theta;            /* p */
@@ -132,7 +137,7 @@ int records_sums_of_seen(const records_model *model, const records_data *data,
                          int threads, double *gradient, double *hessian, double *meat);
 /* How many records have a length |row| |number| (of curvatures |row|, of residuals |number|) up to each
  * edge and beyond the one before; beyond all: counts[n_edges].  One that is no number is in no cell.
- * Weights do not matter. */
+ * Weights do not matter unless they are seen. */
 int records_lengths(const records_data *data, const records_view *view, int threads,
                     long long *counts);
 int records_loss(const records_model *model, const records_data *data, const double *theta,

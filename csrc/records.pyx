@@ -37,6 +37,7 @@ cdef extern from "records.h" nogil:
         double shift
         double y_centre
         double y_spread
+        double weigh
         const double *centre
         const double *inverse
         const double *matrix

@@ -43,7 +43,7 @@ def budget(epsilon: float) -> float:
 
 
 def planned(loss: str, p: int, mu: float) -> dpfast.regression.Plan:
-    return dpfast.plan(1_000_000, p, loss, mu=mu)
+    return dpfast.plan(1_000_000, p, loss, privacy=mu)
 
 
 def rounded(n: float) -> int:
@@ -92,7 +92,7 @@ def records_for_ratio(loss: str, p: int, epsilon: float) -> int:
 def records_for_width(loss: str, p: int, epsilon: float) -> int:
     """How many make intervals of WIDTH."""
     mu = budget(epsilon)
-    first = rounded(dpfast.plan(None, p, loss, mu=mu, width=WIDTH).n)
+    first = rounded(dpfast.plan(None, p, loss, privacy=mu, width=WIDTH).n)
     return raised(loss, first, p, mu, lambda n: WIDTH)
 
 
@@ -108,7 +108,7 @@ def table(loss: str, ask: Callable[[str, int, float], int]) -> str:
 def checked(p: int, epsilon: float) -> str:
     """A row: forecast and measured width beside that without privacy, and coverage."""
     n, mu = records_for_ratio("least-squares", p, epsilon), budget(epsilon)
-    forecast = dpfast.plan(n, p, "least-squares", mu=mu)
+    forecast = dpfast.plan(n, p, "least-squares", privacy=mu)
     alone = float(forecast.sampling_widths[1:].max())
     width, coverage = simulated("least-squares", n, p, mu, CHECKS)
     return (

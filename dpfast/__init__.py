@@ -7,6 +7,8 @@ package loads neither NumPy nor SciPy; each public name is loaded on first use.
 
 from importlib import import_module
 
+from dpfast.rooms import opened
+
 TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost 8 ms
 
 __version__ = "1.0.0"
@@ -14,45 +16,29 @@ __version__ = "1.0.0"
 #: Where each public name lives.  The imports at the end say the same to type checkers; a test holds
 #: the two against each other and against docs/api.md.
 _HOMES = {
-    "ApproxDP": "dpfast.privacy.budget",
-    "Binary": "dpfast.data.schema",
-    "Bounded": "dpfast.models",
-    "BudgetExceeded": "dpfast.errors",
-    "Categorical": "dpfast.data.schema",
-    "CustomLoss": "dpfast.models",
-    "DpfastError": "dpfast.errors",
-    "Fit": "dpfast.inference",
-    "FreeScale": "dpfast.models",
-    "GDP": "dpfast.privacy.budget",
-    "Huber": "dpfast.models",
-    "InvalidInput": "dpfast.errors",
-    "Ledger": "dpfast.privacy.ledger",
-    "LogCosh": "dpfast.models",
-    "Logistic": "dpfast.models",
-    "Mallows": "dpfast.models",
-    "Numeric": "dpfast.data.schema",
-    "Objective": "dpfast.models",
-    "Poisson": "dpfast.models.poisson",
-    "PureDP": "dpfast.privacy.budget",
-    "Quantile": "dpfast.models.quantile",
-    "Schema": "dpfast.data.schema",
-    "SeededNoise": "dpfast.privacy.noise",
-    "Study": "dpfast.studies",
-    "ZCDP": "dpfast.privacy.budget",
-    "compare": "dpfast.inference.shown.compare",
-    "fit": "dpfast.regression.fit",
-    "fit_formula": "dpfast.regression.formula",
-    "fit_quantiles": "dpfast.regression.quantiles.fitting",
-    "minimize": "dpfast.nonconvex.minimize",
-    "nonprivate_fit": "dpfast.regression.nonprivate",
-    "open_parquet": "dpfast.data.files.parquet",
-    "plan": "dpfast.regression.forecast",
-    "private_quantiles": "dpfast.quantiles",
-    "records": "dpfast.data.source",
-    "release_functional": "dpfast.release",
-    "release_parameter": "dpfast.release",
-    "standardize": "dpfast.regression.standardise",
-    "tune": "dpfast.bayesopt.tuning",
+    "dpfast.bayesopt.tuning": "tune",
+    "dpfast.data.files.parquet": "open_parquet",
+    "dpfast.data.schema": "Binary Categorical Numeric Schema",
+    "dpfast.data.source": "records",
+    "dpfast.errors": "BudgetExceeded DpfastError InvalidInput",
+    "dpfast.inference": "Fit",
+    "dpfast.inference.shown.compare": "compare",
+    "dpfast.models": "Bounded CustomLoss FreeScale Huber LogCosh Logistic Mallows Objective",
+    "dpfast.models.poisson": "Poisson",
+    "dpfast.models.quantile": "Quantile",
+    "dpfast.nonconvex.minimize": "minimize",
+    "dpfast.privacy.budget": "ApproxDP GDP PureDP ZCDP",
+    "dpfast.privacy.ledger": "Ledger",
+    "dpfast.privacy.noise": "SeededNoise",
+    "dpfast.quantiles": "private_quantiles",
+    "dpfast.regression.fit": "fit",
+    "dpfast.regression.forecast": "plan",
+    "dpfast.regression.formula": "fit_formula",
+    "dpfast.regression.nonprivate": "nonprivate_fit",
+    "dpfast.regression.quantiles.fitting": "fit_quantiles",
+    "dpfast.regression.standardise": "standardize",
+    "dpfast.release": "release_functional release_parameter",
+    "dpfast.studies": "Study",
 }
 
 #: Modules that are reached as attributes, loaded on first use.
@@ -178,24 +164,14 @@ if TYPE_CHECKING:
     from dpfast.studies import Study
 
 
-def __getattr__(name: str) -> object:
-    if name in _ROOMS:
-        return import_module(f"dpfast.{name}")
-    home = _HOMES.get(name)
-    if home is None:
-        from dpfast.habits import NAMES
-
-        hint = f" Write {NAMES[name]}." if name in NAMES else _elsewhere(name)
-        raise AttributeError(f"module 'dpfast' has no attribute {name!r}.{hint}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
 def _elsewhere(name: str) -> str:
-    """The room that lists a name, for those who look for it here; none is loaded for that."""
+    """What to write for a name that is looked for here, or the room that lists it; loads none."""
     from importlib.util import find_spec
 
+    from dpfast.habits import NAMES
+
+    if name in NAMES:
+        return f". Write {NAMES[name]}."
     for room in sorted(_ROOMS) if name[:1] != "_" else ():
         found = find_spec(f"dpfast.{room}")
         if found is not None and found.origin is not None:
@@ -203,8 +179,15 @@ def _elsewhere(name: str) -> str:
                 text = file.read()
             listed = text.partition("\n__all__ = [")[2].partition("]")[0] or text
             if f'"{name}"' in listed or f"\ndef {name}(" in listed:
-                return f" It is dpfast.{room}.{name}."
-    return ""
+                return f". It is dpfast.{room}.{name}."
+    return "."
+
+
+_find = opened(__name__, _HOMES, _elsewhere)
+
+
+def __getattr__(name: str) -> object:
+    return import_module(f"dpfast.{name}") if name in _ROOMS else _find(name)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -219,6 +219,7 @@ def check_constant(value: object, name: str, meaning: str) -> float:
 def understood(function: Function) -> Function:
     """A function that says what to type for an argument that it does not have, or needs."""
     taken = signature(function).parameters
+    needed = "privacy" in taken and taken["privacy"].default is Parameter.empty
 
     @wraps(function)
     def asked(*given: Any, **named: Any) -> Any:
@@ -231,7 +232,7 @@ def understood(function: Function) -> Function:
                 f"{function.__name__}() has no argument {unknown!r}"
                 + (f". Write {hint}." if hint else f"; it has {', '.join(taken)}.")
             )
-        if "privacy" in taken and "privacy" not in named:
+        if needed and "privacy" not in named:
             raise TypeError(
                 f"{function.__name__}() needs privacy=..., the total to spend: privacy=1.0 (mu of "
                 "Gaussian DP), privacy=(1.0, 1e-6) (epsilon and delta), or "

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["ARGUMENTS", "NAMES"]
+import ast
+import re
+
+__all__ = [
+    "ARGUMENTS", "NAMES", "TERMS", "instead_of_term", "power_of_a_name", "without_parts"
+]  # fmt: skip
 
 _FIT = 'dpfast.fit("y ~ x1 + x2", table, "{}", privacy=1.0)'
 _OLS, _LOGIT, _COUNTS, _ROBUST = map(
@@ -23,6 +28,7 @@ NAMES = {
     **dict.fromkeys(("Ridge", "ridge"), 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1)'),
     **dict.fromkeys(("wls", "WLS"), "dpfast.records(X, y, sample_weight=..., largest_weight=...)"),
     "IV2SLS": 'dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)',
+    **dict.fromkeys(("PHReg", "CoxPHFitter"), "dpfast.effects.cox"),
     "add_constant": "nothing for it: a fit has an intercept, and X no column of ones",
     "formula": 'dpfast.fit("y ~ x", table, privacy=1.0)',
     "from_formula": 'dpfast.fit("y ~ x", table, privacy=1.0)',
@@ -45,7 +51,7 @@ _ERRORS = "nothing for it: standard errors are those of a sandwich, the privacy 
 _RIDGE = 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1) in the place of the loss'
 _RECORDS = "dpfast.records(X, y, {}) in the place of X"
 _OBJECTIVE = "dpfast.Objective(loss, {}) in the place of the loss"
-_OPEN = "dpfast.plan(n=..., p=..., mu=...) is free: it sees no data"
+_OPEN = "dpfast.plan(n=..., p=..., privacy=...) is free: it sees no data"
 
 #: Arguments that are passed, and what to pass instead.
 ARGUMENTS = {
@@ -90,3 +96,54 @@ ARGUMENTS = {
                     "for and the steps planned"),
     "width": _OPEN, "level": "fit.conf_int(level=0.9), after the fit",
 }  # fmt: skip
+
+_MADE = "it as a column of the table: table.assign(older=table.age > 30), and then older"
+_LISTED = "C(x, levels=['a', 'b']), with the reference first"
+_SPLINE = "a spline with public knots, bs(x, knots=[...])"
+_ITSELF = "x itself: where columns lie, and how far apart, is bought inside the total"
+
+#: Functions, and kinds of Python, in terms of formulas, and what to write instead.
+TERMS = {
+    **dict.fromkeys(("factor", "C", "Treatment", "Sum", "Helmert", "Poly", "Diff"), _LISTED),
+    **dict.fromkeys(("s", "te", "ti", "lo", "spline", "cc", "lowess"), _SPLINE),
+    **dict.fromkeys(("center", "scale", "standardize", "zscore", "normalize", "demean"), _ITSELF),
+    **dict.fromkeys(("where", "ifelse", "cut", "min", "max", "maximum", "minimum", "round", "clip",
+                     "lag", "diff", "rank", "Compare", "BoolOp", "IfExp", "Mod", "FloorDiv"),
+                    _MADE),
+    **dict.fromkeys(("log10", "log2"), "log(x): the base changes its coefficient alone"),
+    "poly": "powers, x + I(x**2)", "pow": "I(x**2)", "power": "I(x**2)", "square": "I(x**2)",
+    "BitXor": "** for a power, I(x**2)", "log1p": "log(1 + x)", "expm1": "exp(x)",
+    "offset": 'dpfast.records(table, offset="x") in the place of the table, and no term',
+    "Q": "the name between backticks, `my column`",
+    **dict.fromkeys(("Attribute", "Subscript"), "the name of the column alone: what is computed of "
+                    "a whole column would be a release"),
+}  # fmt: skip
+
+
+def instead_of_term(tree: ast.expr) -> str:
+    """What to write for a term of another language; empty where it may be one of a formula."""
+    for node in ast.walk(tree):
+        kinds: list[ast.AST] = [node.op] if isinstance(node, ast.BinOp) else [node]
+        names = [type(kind).__name__ for kind in kinds]
+        if isinstance(node, ast.Call):
+            names = [getattr(node.func, "id", "") or getattr(node.func, "attr", "")]
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("np", "numpy"):
+            names = []
+        for name in names:
+            if name in TERMS:
+                return TERMS[name]
+    return ""
+
+
+def without_parts(formula: str) -> str:
+    """A formula without what is in parentheses or quotes."""
+    bare, before = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", formula), ""
+    while bare != before:
+        bare, before = re.sub(r"\([^()]*\)", "\0", bare), bare
+    return bare
+
+
+def power_of_a_name(bare: str) -> str:
+    """Such as ``x**2`` in a formula without parentheses; empty if there is none."""
+    found = re.search(r"([A-Za-z_]\w*)\s*(?:\*\*|\^)\s*(\d+)", bare)
+    return f"{found[1]}**{found[2]}" if found else ""

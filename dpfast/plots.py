@@ -146,13 +146,6 @@ def coefficient_plot(
         Notebooks show it; ``figure.alternative`` says it in words.  Not attached to
         pyplot, so that nothing has to be closed; ``figure.savefig(...)`` writes it, words included.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-    ValueError
-        If the fits differ in their coefficients, or a name is of none.
-
     Privacy
     -------
     Spends nothing: it draws numbers that were already released.
@@ -228,11 +221,6 @@ def ellipse_plot(
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-
     Privacy
     -------
     Spends nothing: it draws numbers that were already released.
@@ -287,11 +275,6 @@ def tradeoff_plot(
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-
     Privacy
     -------
     Spends nothing: it draws guarantees, not data (claim C45).
@@ -338,11 +321,6 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
 
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
-
     Privacy
     -------
     Spends nothing: a plan holds public numbers only.
@@ -350,7 +328,7 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     Examples
     --------
     >>> figure = dpfast.plots.plan_plot(
-    ...     dpfast.plan(n=10_000, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    ...     dpfast.plan(n=10_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     ... )
     """
     _matplotlib()
@@ -399,11 +377,6 @@ def trajectory_plot(fit: Any, *, title: str | None = None, ax: Any = None) -> Fi
     -------
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
 
     Privacy
     -------
@@ -460,11 +433,6 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     -------
     matplotlib.figure.Figure
         As of :func:`coefficient_plot`.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
 
     Privacy
     -------

@@ -201,8 +201,6 @@ def with_private_scaling(
 
     Raises
     ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
 

@@ -9,8 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def opened(room: str, homes: "Mapping[str, str]") -> "Callable[[str], object]":
-    """The ``__getattr__`` of a room, from its modules (with a dot before) and the names of each."""
+def opened(
+    room: str, homes: "Mapping[str, str]", hint: "Callable[[str], str]" = lambda name: ""
+) -> "Callable[[str], object]":
+    """The ``__getattr__`` of a room, from its modules and the names of each.
+
+    ``hint(name)`` ends the message for a name that is none of them.
+    """
 
     def find(name: str) -> object:
         for home, names in homes.items():
@@ -19,6 +24,6 @@ def opened(room: str, homes: "Mapping[str, str]") -> "Callable[[str], object]":
                 value: object = getattr(found, name)
                 setattr(import_module(room), name, value)
                 return value
-        raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        raise AttributeError(f"module {room!r} has no attribute {name!r}{hint(name)}")
 
     return find

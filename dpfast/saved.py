@@ -17,7 +17,7 @@ import numpy as np
 
 from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Main
-from dpfast.data.formula import Arithmetic
+from dpfast.data.formula import Arithmetic, Spline
 from dpfast.data.schema import Binary, Categorical, Numeric
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import FormulaRows, NewRows
@@ -42,7 +42,7 @@ _KINDS: dict[str, Any] = {
     for kind in (
         GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
         VarianceNoise, Curvature, NewRows, FormulaRows, NaturalRows, Coding, Main, Arithmetic,
-        Numeric, Categorical, Binary, Released,
+        Spline, Numeric, Categorical, Binary, Released,
     )
 }  # fmt: skip
 
@@ -65,11 +65,6 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
     fit : Fit
         All of it but :attr:`Fit.units`, which further fits of the same records are for.
     path : path
-
-    Raises
-    ------
-    InvalidInput
-        If it is no fit, or holds what only its maker knows.
 
     Privacy
     -------
@@ -106,11 +101,6 @@ def load(path: str | os.PathLike[str]) -> Fit:
     -------
     Fit
         Predicts, compares and reports as the fit itself.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is not, to the last number, what :func:`save` writes.
 
     Privacy
     -------

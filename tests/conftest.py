@@ -67,6 +67,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)  # nor often among what tests make
         gc.enable()
 
 
@@ -75,9 +76,12 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Serial tests come last; cases that are left out of the quick ones are slow."""
+    """Serial tests come first; cases that are left out of the quick ones are slow.
+
+    A fork copies what its process has mapped, which grows with every test.
+    """
     thin(items)
-    items.sort(key=lambda item: item.get_closest_marker("serial") is not None)
+    items.sort(key=lambda item: item.get_closest_marker("serial") is None)
 
 
 #: Modules whose costly fixture would be made once in each process: one process takes them whole.

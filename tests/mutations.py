@@ -52,7 +52,7 @@ RELATED: dict[str, tuple[str, ...]] = {
         "tests/test_mistakes.py",
         *(f"tests/packaging/test_{name}.py" for name in _COMMANDS.split()),
     ),
-    "dpfast/effects": ("tests/test_mistakes.py", "tests/effects", "tests/tables/test_two_stage.py"),
+    "dpfast/effects": ("tests/test_mistakes.py", "tests/effects", "tests/tables/test_two_stage.py", "tests/tables/test_cox.py"),
     "dpfast/quantiles.py": _QUANTILES,
     "dpfast/regression/quantiles": _QUANTILES,
 }

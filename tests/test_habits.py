@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.habits import ARGUMENTS, NAMES
+from dpfast.habits import ARGUMENTS, NAMES, TERMS
 from dpfast.inference.shown.methods import CALLED
 from tests.loops import each
 from tests.test_messages import resolved
@@ -54,10 +54,39 @@ CALLS = {
         lambda: dpfast.fit("wage ~ C(region)", TABLE, **PAID), r"C\(region, levels=\[\.\.\.\]\)",
     ),
     "text": (lambda: dpfast.fit("wage ~ region", TABLE, **PAID), r"C\(\.\.\.\)"),
-    "splines": (lambda: dpfast.fit("wage ~ bs(educ, df=3)", TABLE, **PAID), "log, exp, sqrt"),
-    "scale()": (lambda: dpfast.fit("wage ~ scale(educ)", TABLE, **PAID), "log, exp, sqrt"),
+    "splines": (lambda: dpfast.fit("wage ~ bs(educ, df=3)", TABLE, **PAID), r"knots=\["),
+    "scale()": (lambda: dpfast.fit("wage ~ scale(educ)", TABLE, **PAID), "bought inside the total"),
     "np.random": (lambda: dpfast.fit("wage ~ np.sum(educ)", TABLE, **PAID), "log, exp, sqrt"),
     "x**0.5": (lambda: dpfast.fit("wage ~ I(educ**0.5)", TABLE, **PAID), "from 1 to 8"),
+    "poly": (lambda: dpfast.fit("wage ~ poly(educ, 2)", TABLE, **PAID), r"x \+ I\(x\*\*2\)"),
+    "educ^2": (lambda: dpfast.fit("wage ~ educ^2", TABLE, **PAID), r"Write I\(educ\*\*2\)"),
+    "educ**2": (lambda: dpfast.fit("wage ~ educ**2", TABLE, **PAID), r"Write I\(educ\*\*2\)"),
+    "I(educ^2)": (lambda: dpfast.fit("wage ~ I(educ^2)", TABLE, **PAID), r"\*\* for a power"),
+    "factor()": (lambda: dpfast.fit("wage ~ factor(region)", TABLE, **PAID), r"levels=\['a'"),
+    "as.factor()": (lambda: dpfast.fit("wage ~ as.factor(region)", TABLE, **PAID), "levels="),
+    "C(x, Sum)": (lambda: dpfast.fit("wage ~ C(region, Sum)", TABLE, **PAID), "reference first"),
+    "Treatment()": (
+        lambda: dpfast.fit("wage ~ C(region, Treatment('b'))", TABLE, **PAID), "reference first",
+    ),
+    "s(educ)": (lambda: dpfast.fit("wage ~ s(educ)", TABLE, **PAID), r"bs\(x, knots="),
+    "log10": (lambda: dpfast.fit("wage ~ np.log10(educ)", TABLE, **PAID), r"log\(x\)"),
+    "log1p": (lambda: dpfast.fit("np.log1p(wage) ~ educ", TABLE, **PAID), r"log\(1 \+ x\)"),
+    "offset()": (lambda: dpfast.fit("wage ~ offset(educ)", TABLE, **PAID), r"dpfast\.records"),
+    "Q()": (lambda: dpfast.fit("wage ~ Q('educ')", TABLE, **PAID), "`my column`"),
+    "(1 | region)": (lambda: dpfast.fit("wage ~ educ + (1|region)", TABLE, **PAID), "absorbed"),
+    "x > 3": (lambda: dpfast.fit("wage ~ I(educ > 3)", TABLE, **PAID), r"table\.assign"),
+    "np.where": (lambda: dpfast.fit("wage ~ np.where(educ, 1, 0)", TABLE, **PAID), r"\.assign"),
+    "lag()": (lambda: dpfast.fit("wage ~ lag(educ)", TABLE, **PAID), r"table\.assign"),
+    "table.x": (lambda: dpfast.fit("wage ~ table.educ", TABLE, **PAID), "name of the column"),
+    'table["x"]': (lambda: dpfast.fit("wage ~ t['educ']", TABLE, **PAID), "name of the column"),
+    "x.mean()": (lambda: dpfast.fit("wage ~ educ.mean()", TABLE, **PAID), "would be a release"),
+    "y ~ y": (lambda: dpfast.fit("wage ~ wage + educ", TABLE, **PAID), "Leave it out on the right"),
+    "y ~ x, data=t": (lambda: dpfast.fit("wage ~ educ, data=t", TABLE, **PAID), r"x1 \+ x2"),
+    "y x": (lambda: dpfast.fit("wage educ", TABLE, **PAID), r"'response ~ x1 \+ x2'"),
+    "bs(x, 4)": (lambda: dpfast.fit("wage ~ bs(educ, 4)", TABLE, **PAID), "all else by name"),
+    "bs without ends": (
+        lambda: dpfast.fit("wage ~ bs(educ, knots=[1])", TABLE, **PAID), r"lower_bound=\.\.\.",
+    ),
     "levels=x": (
         lambda: dpfast.fit("wage ~ C(region, levels=educ)", TABLE, **PAID), "write the levels",
     ),
@@ -128,7 +157,7 @@ def test_each_foreign_name_says_where_to_look():
 
 def test_what_is_recommended_exists():
     fit = fitted()
-    for text in (*NAMES.values(), *ARGUMENTS.values(), *CALLED.values()):
+    for text in (*NAMES.values(), *ARGUMENTS.values(), *CALLED.values(), *TERMS.values()):
         for name in re.findall(r"dpfast(?:\.\w+)+", text):
             assert resolved(name) is not None
         for name in re.findall(r"\bfit\.(\w+)(?!\.html)\b", text):

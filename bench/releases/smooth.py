@@ -61,7 +61,7 @@ def allows(loss: Loss, certificate: str, n: int, d: int, lam: float, less: int) 
     )  # fmt: skip
     kind = kind_of(certificate)(request.curator(Ledger(terms.budget)), request.domain)
     count = kind.count(Minimiser(np.zeros(d), np.eye(d), lam, lam, 0))
-    return kind.allows(terms, kind.lower_bound(count - less, terms.tail()))
+    return kind.parameter(terms, kind.lower_bound(count - less, terms.tail())) is not None
 
 
 def first(loss: Loss, certificate: str, d: int, lam: float, less: int) -> int:

@@ -3,7 +3,8 @@
     python -m bench.rivals.packages --data FOLDER [--runs 5] [--only adult] [--store]
 
 In an environment of the extra ``rivals`` (diffprivlib needs scikit-learn below 1.6).  Packages that
-are not installed are left out.  Every private rival is told what ours has to buy: means and
+are not installed are left out, and keep
+the rows that are stored.  Every private rival is told what ours has to buy: means and
 standard deviations of columns, and the true largest row.  Budgets are (epsilon, 1e-6); a package
 that protects a record that is added or removed gets the noise of that weaker promise.  Distances
 are from the fit without privacy, root mean squares over slopes, in its standard errors.
@@ -11,6 +12,8 @@ are from the fit without privacy, root mean squares over slopes, in its standard
 OpenDP's own regression (Theil-Sen) is of another estimand: its rows, of linear regressions only,
 are its Gaussian noise on the second moments of the records, solved as a linear system, with the
 noise that the exact trade-off of Gaussian mechanisms allows.
+BinAgg and dp-statsmodels are on no registry: they are measured where their repositories
+(Shuronglin/BinAgg, MaxGhenis/dp-statsmodels) are on the path.
 Opacus is DP-SGD: 10 epochs, batches of 2,048, clip 1, the best of three step sizes for nothing.
 """
 
@@ -45,8 +48,11 @@ EPSILONS = (1.0, 3.0, 10.0)
 #: Of the tables of bench.rivals: those with files of their own and 20,000 records and more.
 LINEAR, LOGISTIC = (0, 1, 4, 7), (0, 1, 2)
 
-#: Records beyond which a fit of Opacus takes minutes, and is left out.
-MANY = 100_000
+#: Records beyond which a fit of these takes minutes, and is left out.
+MANY, SLOW = 100_000, ("opacus", "binagg")
+
+#: Rivals without logistic regression.
+LINEAR_ONLY = ("opendp", "binagg", "dp_statsmodels")
 
 STEP_SIZES = (0.02, 0.1, 0.5)
 
@@ -194,6 +200,26 @@ def by_opacus(task: Task, epsilon: float, run: int) -> Found:
     return Found(best[1])
 
 
+def by_binagg(task: Task, epsilon: float, run: int) -> Found:
+    """Sums over private bins (Lin, Slavkovic and Bhoomireddy 2026), told the columns' ranges."""
+    Z, v = task.Z, task.v
+    fit = import_module("binagg").dp_linear_regression(
+        Z, v, x_bounds=list(zip(Z.min(axis=0), Z.max(axis=0), strict=True)),
+        y_bounds=(v.min(), v.max()), mu=dpfast.GDP.within(dpfast.ApproxDP(epsilon, DELTA)).mu,
+        random_state=run,
+    )  # fmt: skip
+    return Found(fit.coefficients, fit.standard_errors)
+
+
+def by_noisy_moments(task: Task, epsilon: float, run: int) -> Found:
+    """Of dp-statsmodels, which takes one range for all columns."""
+    Z, v = task.Z, task.v
+    fit = import_module("dp_statsmodels.models.ols").DPOLS(
+        epsilon, DELTA, (Z.min(), Z.max()), (v.min(), v.max()), random_state=run
+    ).fit(v, Z)  # fmt: skip
+    return Found(fit.params[1:], fit.bse[1:])
+
+
 def by_statsmodels(task: Task, epsilon: float, run: int) -> Found:
     api = import_module("statsmodels.api")
     rows = with_one(task.Z)
@@ -220,6 +246,8 @@ PRIVATE: dict[str, tuple[str, Rival]] = {
     "diffprivlib, told": ("diffprivlib", by_diffprivlib),
     "OpenDP moments, told": ("opendp", by_opendp),
     "Opacus DP-SGD, told, tuned": ("opacus", by_opacus),
+    "BinAgg, told": ("binagg", by_binagg),
+    "dp-statsmodels, told": ("dp_statsmodels", by_noisy_moments),
 }
 
 EXACT: dict[str, tuple[str, Rival]] = {
@@ -263,8 +291,8 @@ def rows_of(folder: Path | None, runs: int, only: str) -> Iterator[Row]:
         for epsilon in EPSILONS:
             for package, (needed, rival) in PRIVATE.items():
                 few = 1 if needed == "opacus" else runs
-                slow = needed == "opacus" and len(one.y) > MANY
-                other = needed == "opendp" and one.logistic  # another estimand
+                slow = needed in SLOW and len(one.y) > MANY
+                other = needed in LINEAR_ONLY and one.logistic  # another estimand
                 if find_spec(needed) and not slow and not other:
                     yield measured(one, epsilon, package, rival, few)
 
@@ -281,13 +309,36 @@ def report(rows: list[Row]) -> Iterator[str]:
         )
 
 
+def merged(found: str, stored: Path) -> str:
+    """Rows as they are now, and stored ones of packages that are not installed here."""
+    kinds = EXACT | PRIVATE
+    known = {label for label, (needed, _) in kinds.items() if not find_spec(needed)}
+    kept = [
+        line for line in stored.read_text().split("\n") if _cells(line)[2:3] in ([k] for k in known)
+    ]
+    lines = found.split("\n")
+    tables = list(dict.fromkeys(_cells(line)[0] for line in lines[2:]))
+    order = [*EXACT, *PRIVATE]
+
+    def place(line: str) -> tuple[int, float, int]:
+        table, epsilon, package, *_ = _cells(line)
+        return tables.index(table), 0.0 if epsilon == "-" else float(epsilon), order.index(package)
+
+    kept = [line for line in kept if _cells(line)[0] in tables]
+    return "\n".join([*lines[:2], *sorted([*lines[2:], *kept], key=place)])
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def main(argv: list[str] | None = None) -> int:
     asked = options("bench.rivals.packages", __doc__, 5, None).parse_args(argv)
     rows = []
     for row in rows_of(asked.data, asked.runs, asked.only):
         rows.append(row)
         print(row, file=sys.stderr, flush=True)
-    text = "\n".join(report(rows))
+    text = merged("\n".join(report(rows)), RESULTS)
     print(text)
     store("bench.rivals.packages", asked, RESULTS, text)
     return 0

@@ -320,6 +320,17 @@ static void multiply_rows(block *b, const double *factor)
     row_products(b, task->theta, b->ahead, 0, b->dot, b->norm2);
 }
 
+/* Whether weights are part of what is seen, and these weights, one where none are. */
+static INLINE int weighs(const records_task *task)
+{
+    return task->view->weigh > 0.0 && has_beside(&task->data);
+}
+
+static INLINE vd seen_weight(const block *b, size_t i)
+{
+    return weighs(b->task) ? vload(b->a + i) : vset(1.0);
+}
+
 /* Responses in units in y_copy, NaN for none; weights in a, and offsets in o.  Offsets of a loss join
  * the predictor; elsewhere they are taken from the response. */
 static void see_responses(block *b, size_t first)
@@ -341,7 +352,8 @@ static void see_responses(block *b, size_t first)
         double o = element(beside(data->offset, data->offset_step, first + i));
         int weightless = !(a > 0.0) && !(task->want & WANT_LENGTHS);
         a = a > 0.0 ? a : 0.0;
-        b->a[i] = a < most ? a : most;
+        a = a < most ? a : most;
+        b->a[i] = weighs(task) ? a * view->weigh : a;
         b->o[i] = o;
         if (weightless)
             b->y_copy[i] = NAN;
@@ -420,7 +432,8 @@ static int holds_of_view(block *b, const double *dots, double *factor)
         slopes_of_view(b, view->far_scale, far_dots, psi, factor);
         int held = 0;
         for (size_t i = 0; i < b->padded; i++) {
-            double size = sqrt(norms[i]) * sqrt(factor[i]);
+            double weight = weighs(b->task) ? b->a[i] : 1.0;
+            double size = sqrt(norms[i]) * sqrt(factor[i] * weight);
             int beyond = size > view->radius;
             factor[i] = beyond ? pow(view->radius / size, 2.0 * view->power) : 1.0;
             held |= beyond;
@@ -433,7 +446,7 @@ static int holds_of_view(block *b, const double *dots, double *factor)
     const vd reach = vset(view->reach);
     vi some = vseti(0);
     for (size_t i = 0; i < b->padded; i += L) {
-        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i));
+        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i)) * seen_weight(b, i);
         vi beyond = size > reach;
         some |= beyond;
         vstore(factor + i, vselect(beyond, reach / size, one));
@@ -467,21 +480,28 @@ static void see(block *b, const char *x, size_t first)
     if (view->what == SEEN_SCORE) {
         slopes_of_view(b, view->scale, b->dot, psi, slope);
         multiply = holds_of_view(b, b->dot, factor);
-        memcpy(b->y_copy, psi, b->padded * sizeof(double));
+        for (size_t i = 0; i < b->padded; i += L)
+            vstore(b->y_copy + i, vload(psi + i) * seen_weight(b, i));
     } else if (view->what == SEEN_CURVATURE) {
         slopes_of_view(b, view->scale, b->dot, psi, slope);
-        multiply = view->loss != PLAIN_SQUARES;
+        multiply = weighs(task) || view->loss != PLAIN_SQUARES;
         for (size_t i = 0; i < b->padded; i += L)
-            vstore(factor + i, vsqrt(vload(slope + i)));
+            vstore(factor + i, vsqrt(vload(slope + i) * seen_weight(b, i)));
+    } else if (view->what == SEEN_RESPONSE && weighs(task)) {
+        multiply = 1;
+        for (size_t i = 0; i < b->padded; i += L)
+            vstore(factor + i, vsqrt(seen_weight(b, i)));
     }
     for (size_t i = 0; i < b->padded; i += L) {
         vd y = vload(b->y_copy + i), t = vload(b->dot + i);
         if (view->what == SEEN_RESPONSE)
-            y = y - vset(view->shift);
+            y = (y - vset(view->shift)) * vsqrt(seen_weight(b, i));
         else if (view->what == SEEN_FORESEEN)
-            y = y * vset(0.0) + foreseen(view, t);
+            y = y * vset(0.0) + foreseen(view, t) * seen_weight(b, i);
         else if (view->what == SEEN_RESIDUAL)
             y = y - t;
+        else if (view->what == SEEN_WEIGHT)
+            y = y * vset(0.0) + (has_beside(&task->data) ? vload(b->a + i) : vset(1.0));
         vstore(b->y_copy + i, y + vload(told + i));
         vstore(b->dot + i, vset(0.0));
         if (!multiply)
@@ -495,6 +515,8 @@ static void see(block *b, const char *x, size_t first)
         multiply_rows(b, factor);
     for (size_t i = b->rows; i < b->padded; i++)
         b->norm2[i] = 1.0;
+    for (size_t i = 0; weighs(task) && i < b->rows; i++)
+        b->a[i] = 1.0;
 }
 
 /* Add the block's records to the cells of their lengths. */
@@ -504,7 +526,7 @@ static void count_lengths(const block *b, double *counts)
     for (size_t i = 0; i < b->padded; i += L) {
         vd y = vload(b->y_copy + i), length = vsqrt(vload(b->norm2 + i));
         vi told = vabs(y) <= vset(DBL_MAX), cell = vseti(0);
-        length = view->what == SEEN_RESIDUAL ? vabs(y) : length * vload(b->h + i);
+        length = view->what >= SEEN_RESIDUAL ? vabs(y) : length * vload(b->h + i);
         if (view->what == SEEN_SCORE || view->what == SEEN_FORESEEN)
             length = length * vabs(y);
         told &= length == length;

@@ -1,7 +1,7 @@
 # What is seen of records under a released map; part of records.pyx.
 
 #: What there is to see, in the order of records.h.
-WHATS = ("response", "curvature", "score", "foreseen", "residual")
+WHATS = ("response", "curvature", "score", "foreseen", "residual", "weight")
 
 
 cdef const double *vector(object array, Py_ssize_t size, str name) except NULL:
@@ -26,9 +26,9 @@ cdef class RecordView:
     ----------
     matrix : ndarray of shape (q + 1, p)
         W; its first row is that of the constant.
-    what : {"response", "curvature", "score", "foreseen", "residual"}
+    what : {"response", "curvature", "score", "foreseen", "residual", "weight"}
         The row a beside ``y - shift``; ``sqrt(c) a`` beside it, c the loss's curvature; ``d a``
-        beside the score; a beside what is foreseen of the score, or beside the residual.
+        beside the score; a beside what is foreseen of the score, the residual or the weight.
     loss : int or None
         A value of :data:`LOSS_CODES`; -2 for squares without a bound; None for a response only,
         which is then less its offset.  Elsewhere offsets join predictors.
@@ -46,6 +46,9 @@ cdef class RecordView:
     back : tuple, optional
         ``(B, theta, scale, radius, power)``: rows with ``size = sqrt(c)|a B|`` above the radius, c
         the curvature at this theta and scale, are multiplied by ``(radius/size)^(2 power)``.
+    weigh : float
+        If positive, weights times this are part of what is seen: of curvatures and scores, and
+        their roots of rows and responses.
 
     Notes
     -----
@@ -58,25 +61,27 @@ cdef class RecordView:
 
     def __init__(self, matrix_, str what="response", loss=None, double c=1.0, double h=1.0,
                  double scale=1.0, theta=None, double shift=0.0, centres=None, spreads=None,
-                 response=(0.0, 1.0), double reach=float("inf"), back=None):
+                 response=(0.0, 1.0), double reach=float("inf"), back=None,
+                 double weigh=0.0):
         cdef records_view *view = &self.view
         check_array(matrix_, 2, "matrix")
         cdef Py_ssize_t q = cnp.PyArray_DIM(matrix_, 0) - 1, p = cnp.PyArray_DIM(matrix_, 1)
         if q < 0 or p < 1:
             raise ValueError("matrix must have a row for the constant, and a column")
         self.arguments = (matrix_, what, loss, c, h, scale, theta, shift, centres, spreads,
-                          response, reach, back)
+                          response, reach, back, weigh)
         view.q, view.p, view.what = q, p, WHATS.index(what)
         view.matrix = matrix(matrix_, q + 1, p, "matrix")
         view.loss = NO_LOSS if loss is None else loss
         if view.loss >= 0 and (records_loss_traits(view.loss) < 0 or view.loss == LOSS_USER):
             raise ValueError(f"loss must be one of {LOSS_CODES}; got {loss}")
-        if view.loss == NO_LOSS and what != "response":
-            raise ValueError("only responses are seen without a loss")
+        if view.loss == NO_LOSS and what not in ("response", "weight"):
+            raise ValueError("only responses and weights are seen without a loss")
         if not (in_range(c) and in_range(h) and in_range(scale)):
             raise ValueError("c, h and scale must lie between 1e-100 and 1e100")
         view.c, view.h, view.scale, view.shift = c, h, scale, shift
         view.y_centre, view.y_spread = response
+        view.weigh = weigh
         theta = np.zeros(p) if theta is None else theta
         centres = np.zeros(q) if centres is None else centres
         inverses = np.ones(q) if spreads is None else 1.0 / spreads
@@ -101,7 +106,7 @@ cdef class RecordView:
         """Number of records in each cell of lengths, shape (k + 1,).
 
         Lengths are those of the row times the number beside it; of curvatures and responses of the
-        row alone, of residuals of the number.  Weights do not matter.
+        row alone, of residuals and weights of the number.
 
         Parameters
         ----------

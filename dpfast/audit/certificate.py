@@ -12,8 +12,6 @@ from scipy.special import betaincinv, ndtri
 from dpfast.arguments import number_in, whole_number
 from dpfast.errors import InvalidInput
 
-__all__ = ["LowerBound", "lower_bound"]
-
 Array = NDArray[np.float64]
 
 #: Levels of the pooled held-out statistics that become thresholds: dense in the middle, where mu

@@ -11,18 +11,14 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput
 
-__all__ = ["check_neighbours", "first_difference"]
-
 _PLAIN = (str, bytes, int, bool, type(None), type(Ellipsis), range)
 
 
 def first_difference(a: Any, b: Any, path: str = "result") -> str | None:
-    """Where two objects differ, or None if they are the same bit for bit.
-
-    Arrays and floats are compared as bits (two NaN with the same bits are equal, 0.0 and -0.0 are
-    not); other objects through the state their class pickles.  What cannot be compared counts as
-    a difference: an audit must not pass what it did not see.
-    """
+    """Where two objects differ, or None if they are the same bit for bit. Arrays and floats are
+    compared as bits (two NaN with the same bits are equal, 0.0 and -0.0 are not); other objects
+    through the state their class pickles. What cannot be compared counts as a difference: an audit
+    must not pass what it did not see."""
     return _difference(a, b, path, set())
 
 

@@ -8,8 +8,6 @@ from dpfast.errors import InvalidInput, UnsupportedConversion, described
 from dpfast.privacy.budget import GDP, ZCDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 
-__all__ = ["to_dp_accounting"]
-
 
 def to_dp_accounting(ledger: Ledger) -> Any:
     """Export every charge of a ledger as one composed dp-accounting event.

@@ -12,8 +12,6 @@ from scipy.optimize import minimize_scalar
 from dpfast.errors import InvalidInput, described
 from dpfast.models import CustomLoss, Loss
 
-__all__ = ["LossReport", "check_loss"]
-
 Array = NDArray[np.float64]
 
 #: Share of the points at which derivatives may disagree with differences: kinks are narrow.

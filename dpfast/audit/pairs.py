@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array, real_number
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["KINDS", "Pair", "neighbours"]
-
 Array = NDArray[np.float64]
 HUGE = 1e308
 TINY = 5e-324

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import linecache
 import math
+from collections import Counter
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,6 @@ from dpfast.audit.report import ReplayReport, Worst
 from dpfast.audit.transcript import Answered, Charged, Event, Recorded, perform
 from dpfast.curator.door import Choice
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP, as_budget
-
-__all__ = ["replay"]
 
 #: False-alarm probability of the check that the noise handed out has the announced size.
 NOISE_ALARM = 1e-12
@@ -87,18 +86,18 @@ def replay(
         if leaks:
             # Unless it is the callable that changed: state kept between calls may show only now.
             leaks = _reproduction(first, perform(fn, data, first.events)) or leaks
-    worst, worst_joint, whole, found = _distances(first.events, other.events)
-    leaks += found + _unpaid(first.events) + _noise_leaks(first.events)
+    groups = _groups(first.events, other.events)
+    worst, worst_joint, whole, found = _distances(groups)
+    leaks += found + _unpaid(groups) + _noise_leaks(groups)
     leaks += _blocks_moved(first, other)
-    mu = _composition(first)
+    mu = _composition(first, groups)
     if budget is not None:
         allowed = GDP.within(as_budget(budget)).mu
         if not mu <= allowed * (1.0 + ROUNDING):
             leaks.append(f"the answers compose to mu = {mu!r}, above the claimed {allowed!r}")
-    answers = [event for event in first.events if isinstance(event, Answered)]
     return ReplayReport(
         leaks=tuple(leaks),
-        n_answers=len(answers),
+        n_answers=sum(len(group.answers) for group in groups),
         n_charges=sum(isinstance(event, Charged) for event in first.events),
         n_lines=len(other.lines),
         record=record,
@@ -187,68 +186,63 @@ def _length(value: NDArray[Any]) -> float:
 
 
 def _covered(charge: Charged) -> float:
-    """The mu that a charge pays for; infinite for a sequence paid for in advance.
-
-    Sequences whose cost is not the sum of their steps' (sampled gradients) are charged as
-    (epsilon, delta) at once; a replay checks their distances, not their accounting.
-    """
+    """The mu that a charge pays for; infinite for a sequence paid for in advance. Sequences whose
+    cost is not the sum of their steps' (sampled gradients) are charged as (epsilon, delta) at once;
+    a replay checks their distances, not their accounting."""
     budget = as_budget(charge.spend)
     if isinstance(budget, ApproxDP):
         return math.inf
     return (budget.as_gdp() if isinstance(budget, PureDP) else GDP.within(budget)).mu
 
 
-def _groups(events: list[Event]) -> list[tuple[Charged | None, list[int]]]:
-    """Answers by the charge that precedes them: what one charge has to cover."""
-    groups: list[tuple[Charged | None, list[int]]] = []
-    for number, event in enumerate(events):
-        if isinstance(event, Charged):
-            groups.append((event, []))
-        elif isinstance(event, Answered):
-            if not groups:
-                groups.append((None, []))
-            groups[-1][1].append(number)
+class Group(NamedTuple):
+    """The answers that one charge has to cover, in both runs."""
+
+    charge: Charged | None
+    #: Number among all answers, the answer, and that of the other run at its place if there is one.
+    answers: list[tuple[int, Answered, Answered | None]]
+
+
+def _groups(first: list[Event], other: list[Event]) -> list[Group]:
+    """Answers by the charge that precedes them."""
+    groups, count = [Group(None, [])], 0
+    for left, right in zip_longest(first, other[: len(first)]):
+        if isinstance(left, Charged):
+            groups.append(Group(left, []))
+        elif isinstance(left, Answered):
+            groups[-1].answers.append((count, left, right if isinstance(right, Answered) else None))
+            count += 1
     return groups
 
 
-def _distances(
-    first: list[Event], other: list[Event]
-) -> tuple[dict[str, Worst], float, float, list[str]]:
+def _distances(groups: list[Group]) -> tuple[dict[str, Worst], float, float, list[str]]:
     leaks: list[str] = []
     worst: dict[str, Worst] = {}
     worst_joint, whole = 0.0, 0.0
-    numbers: dict[int, int] = {}  # position among the answers
-    for charge, members in _groups(first):
+    for charge, members in groups:
         squared = 0.0
-        for number in members:
-            numbers[number] = len(numbers)
-            left = first[number]
-            right = other[number] if number < len(other) else None
-            if not isinstance(left, Answered) or not isinstance(right, Answered):
-                continue
+        for number, left, right in members:
             release = left.release
-            name = f"answer {numbers[number]} ({release.query})"
-            if left.release.value.shape != right.release.value.shape:
+            if right is None or release.value.shape != right.release.value.shape:
                 continue  # reported as a divergence
+            name, sensitivity = f"answer {number} ({release.query})", release.l2_sensitivity
             if not (np.isfinite(release.value).all() and np.isfinite(right.release.value).all()):
                 leaks.append(f"{name}: an exact value is not finite")
             moved = release.value - right.release.value
             chosen = isinstance(release, Choice)
             distance = max(map(_length, moved[:, None])) if chosen else _length(moved)
-            ratio = distance / release.l2_sensitivity
+            ratio = distance / sensitivity
             if release.query not in worst or ratio > worst[release.query].ratio:
-                worst[release.query] = Worst(
-                    ratio, distance, release.l2_sensitivity, numbers[number]
-                )
+                worst[release.query] = Worst(ratio, distance, sensitivity, number)
             if not ratio <= 1.0 + ROUNDING:
                 leaks.append(
                     f"{name}: the exact values are {distance!r} apart, more than the declared "
-                    f"sensitivity {release.l2_sensitivity!r}"
+                    f"sensitivity {sensitivity!r}"
                 )
-            if not release.l2_sensitivity <= release.mu * release.noise_scale * (1.0 + ROUNDING):
+            if not sensitivity <= release.mu * release.noise_scale * (1.0 + ROUNDING):
                 leaks.append(
                     f"{name}: noise scale {release.noise_scale!r} is too small for mu "
-                    f"{release.mu!r} at sensitivity {release.l2_sensitivity!r}"
+                    f"{release.mu!r} at sensitivity {sensitivity!r}"
                 )
             squared += (distance / release.noise_scale) ** 2
         if not members or charge is None:
@@ -263,31 +257,24 @@ def _distances(
     return worst, worst_joint, whole, leaks
 
 
-def _unpaid(events: list[Event]) -> list[str]:
+def _unpaid(groups: list[Group]) -> list[str]:
     """Releases without a charge of their own, of the announced size, before them."""
     leaks = []
-    for charge, members in _groups(events):
-        for number in members:
-            answer = events[number]
-            assert isinstance(answer, Answered)
+    for charge, members in groups:
+        for _, answer, _ in members:
             label, cost = answer.question[:2]
             if not _pays(charge, label, cost):
                 leaks.append(
                     f"{answer.release.query!r} was released for {label!r} at mu {cost!r}, but the "
                     f"last charge was {charge!r}"
                 )
-        if charge is not None and _covered(charge) == math.inf:
-            continue
-        queries = [
-            event.release.query
-            for event in (events[number] for number in members)
-            if isinstance(event, Answered)
-        ]
-        leaks += [
-            f"{query!r} was released more than once for one charge"
-            for query in sorted(set(queries))
-            if queries.count(query) > 1
-        ]
+        if charge is None or _covered(charge) < math.inf:
+            queries = Counter(answer.release.query for _, answer, _ in members)
+            leaks += [
+                f"{query!r} was released more than once for one charge"
+                for query in sorted(queries)
+                if queries[query] > 1
+            ]
     return leaks
 
 
@@ -300,13 +287,13 @@ def _pays(charge: Charged | None, label: str, cost: float) -> bool:
     return named and cost <= covered
 
 
-def _noise_leaks(events: list[Event]) -> list[str]:
+def _noise_leaks(groups: list[Group]) -> list[str]:
     """Whether the noise handed out is as large as announced, by its total energy."""
     from scipy.special import gammainc
 
     energy, coordinates = 0.0, 0
-    for event in events:
-        if not isinstance(event, Answered) or isinstance(event.release, Choice):
+    for event in (answer for group in groups for _, answer, _ in group.answers):
+        if isinstance(event.release, Choice):
             continue
         value, out = event.release.value, np.asarray(event.handed_out)
         if out.shape != value.shape:
@@ -328,38 +315,29 @@ def _noise_leaks(events: list[Event]) -> list[str]:
     ]
 
 
-def _composition(run: Recorded) -> float:
-    """Mu of everything answered: each group of answers counts what it was asked for.
-
-    Of the blocks of one dealing, the one that was asked most (claim C55).
-    """
+def _composition(run: Recorded, groups: list[Group]) -> float:
+    """Mu of everything answered: each group of answers counts what it was asked for. Of the blocks
+    of one dealing, the one that was asked most (claim C55)."""
     squares: list[float] = []
     blocks: dict[int, list[float]] = {block: [] for block in run.dealings}
-    for charge, members in _groups(run.events):
-        if charge is not None and _covered(charge) == math.inf:
-            continue
-        costs = [run.events[number].question[1] for number in members]  # type: ignore[union-attr]
-        if not costs:
-            continue
-        beside = None if charge is None else blocks.get(charge.ledger)
-        (squares if beside is None else beside).append(max(costs) ** 2)
+    for charge, members in groups:
+        if members and not (charge is not None and _covered(charge) == math.inf):
+            own = squares if charge is None else blocks.get(charge.ledger, squares)
+            own.append(max(answer.question[1] for _, answer, _ in members) ** 2)
     for dealing in set(run.dealings.values()):
-        own = [found for block, found in blocks.items() if run.dealings[block] == dealing]
-        squares.append(max(map(math.fsum, own)))
+        spent = [found for block, found in blocks.items() if run.dealings[block] == dealing]
+        squares.append(max(map(math.fsum, spent)))
     return math.sqrt(math.fsum(squares))
 
 
 def _blocks_moved(first: Recorded, other: Recorded) -> list[str]:
     """Whether answers about more than one block of a dealing moved: they share a record."""
     moved: dict[int, set[int]] = {}
-    pairs = list(zip(first.events, other.events, strict=False))  # a run may be cut short
-    for charge, members in _groups(first.events):
+    for charge, members in _groups(first.events, other.events):
         if charge is None or charge.ledger not in first.dealings:
             continue
-        for left, right in (pairs[number] for number in members if number < len(pairs)):
-            if not (isinstance(left, Answered) and isinstance(right, Answered)):
-                continue
-            if not np.array_equal(left.release.value, right.release.value):
+        for _, left, right in members:
+            if right and not np.array_equal(left.release.value, right.release.value):
                 moved.setdefault(first.dealings[charge.ledger], set()).add(charge.ledger)
     return [
         f"the record moves answers about {len(blocks)} blocks of one dealing"

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from dpfast.errors import DpfastError
 
-__all__ = ["LeakFound", "ReplayReport", "Worst"]
-
 
 class LeakFound(DpfastError, AssertionError):
     """An audit found that a result depends on records beyond what was paid for."""

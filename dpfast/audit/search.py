@@ -19,8 +19,6 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 
-__all__ = ["Finding", "SearchReport", "declared", "sensitivity_search"]
-
 Array = NDArray[np.float64]
 
 #: Bits of the kernels' ``want``.
@@ -151,11 +149,9 @@ class _Notes:
 
 
 def declared(objective: Objective, n: int, budget: StepBudget) -> tuple[list[Release], float]:
-    """What a Curator of n records declares for a joint release, and the mu it charges.
-
-    Asked of a Curator whose records are all NaN, so that exactly what it does is audited rather
-    than a copy of its formulas.
-    """
+    """What a Curator of n records declares for a joint release, and the mu it charges. Asked of a
+    Curator whose records are all NaN, so that exactly what it does is audited rather than a copy of
+    its formulas."""
     records = as_records(np.full((n, objective.n_covariates), np.nan), np.full(n, np.nan))
     ledger = Ledger(GDP(1e3 * (1.0 + sum(budget))))
     notes = _Notes()

@@ -2,15 +2,11 @@
 
 Every fit returns the :class:`~dpfast.Fit` of :func:`dpfast.fit`, spends at most ``privacy``
 in total under replacement of one record, and needs its public bounds passed explicitly.  None of
-them buys standard errors.  Searches of a black box (``random_search``, ``global_search``,
-``noisy_descent`` and, without privacy, ``nonprivate_gibo``) are what :func:`dpfast.tune` is
-compared with.
+them buys standard errors.  ``random_search`` of a black box is what :func:`dpfast.tune` is compared
+with.
 """
 
 from dpfast.baselines.clipping import clipped_gradient_descent
-from dpfast.baselines.gibo import nonprivate_gibo
-from dpfast.baselines.global_search import global_search
-from dpfast.baselines.noisy_descent import noisy_descent
 from dpfast.baselines.output import output_perturbation
 from dpfast.baselines.perturbation import objective_perturbation
 from dpfast.baselines.random_search import random_search
@@ -21,9 +17,6 @@ __all__ = [
     "adassp",
     "clipped_gradient_descent",
     "dp_sgd",
-    "global_search",
-    "noisy_descent",
-    "nonprivate_gibo",
     "objective_perturbation",
     "output_perturbation",
     "random_search",

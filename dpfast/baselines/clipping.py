@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.baselines.asking import asked
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.front.request import charge_shared, checked_start
 from dpfast.inference.results import Fit
-from dpfast.models import Clip, Loss, Objective, resolve_loss
-from dpfast.models.objective import terms_of
+from dpfast.models import Clip, Loss, Objective
 from dpfast.optimize import GradientDescent
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-__all__ = ["clipped_gradient_descent", "clipped_request", "perhaps_unbounded", "with_step_size"]
 
 Array = NDArray[np.float64]
 
@@ -84,7 +82,7 @@ def clipped_gradient_descent(
     ('intercept', 'x1')
     """
     total = GDP.within(privacy)
-    request, objective = clipped_request(X, y, loss, clip, noise)
+    request, objective = asked(X, y, loss, noise, Clip(clip))
     optimiser = with_step_size(method, objective)
     budgets = optimiser.plan(objective, request.n, total.mu, False)
     theta = checked_start(optimiser.start, request.dimension)
@@ -114,29 +112,6 @@ def clipped_gradient_descent(
         return result(trajectory.theta, trajectory.iterates)
 
 
-def clipped_request(
-    X: Any, y: Any, loss: str | Loss | Objective, clip: float, noise: NoiseSource | None
-) -> tuple[Request, Objective]:
-    """Checked arguments, and the objective whose records' gradients are clipped."""
-    given = terms_of(loss)
-    if given.weights is not None:
-        raise InvalidInput(
-            "gradients are clipped, so the objective has no weights of its own; received "
-            f"{described(given.weights)}. Leave them out."
-        )
-    request = Request(
-        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
-    )
-    resolved, scale = perhaps_unbounded(given.loss), request.coded_scale(given.scale)
-    return request, request.objective(resolved, scale=scale, weights=Clip(clip), ridge=given.ridge)
-
-
-def perhaps_unbounded(loss: str | Loss) -> Loss:
-    """A loss whose scores need no bound, where gradients are clipped: least squares."""
-    found = resolve_loss(loss, unbounded=True)
-    return resolve_loss(loss) if found.has_bound else found
-
-
 def with_step_size(method: GradientDescent | None, objective: Objective) -> GradientDescent:
     """The method with a public step size, by default that of the unclipped loss."""
     method = GradientDescent() if method is None else method
@@ -145,16 +120,12 @@ def with_step_size(method: GradientDescent | None, objective: Objective) -> Grad
             "method must be a dpfast.optimize.GradientDescent whose step_size is a number or None; "
             f"received {described(method)}."
         )
-    size = default_step_size(objective) if method.step_size is None else method.step_size
+    size = method.step_size
+    if size is None:  # inverse smoothness of the unclipped loss for rows of squared norm p
+        steepest = objective.loss.psi_prime_bound * objective.dimension / objective.scale
+        size = 1.0 / (steepest + objective.ridge)
     objective.check_step(size)
     return GradientDescent(
         step_size=size, average=method.average, steps=method.steps, schedule=method.schedule,
         start=method.start,
     )  # fmt: skip
-
-
-def default_step_size(objective: Objective) -> float:
-    """Inverse smoothness of the unclipped loss for rows of squared norm p; public."""
-    steepest = objective.loss.psi_prime_bound * objective.dimension / objective.scale
-    smoothness: float = steepest + objective.ridge
-    return 1.0 / smoothness

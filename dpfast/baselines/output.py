@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from dpfast.baselines.clipping import perhaps_unbounded
+from dpfast.baselines.asking import answered, asked
 from dpfast.curator.baselines.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
-from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-__all__ = ["output_perturbation"]
 
 
 def output_perturbation(
@@ -36,16 +32,11 @@ def output_perturbation(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; any values.
-    y : array-like of shape (n,) or None
+    X, y, privacy, ledger, noise
+        As for :func:`clipped_gradient_descent`.
     loss : Objective
         Of a loss with a bounded score and a ridge penalty of all coefficients, to which the noise
         is inversely proportional; weights by default ``Mallows(sqrt(p))``.
-    privacy : GDP, ZCDP, ApproxDP or float
-        The total to spend; a float is ``mu`` of Gaussian DP.
-    ledger, noise
-        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -67,28 +58,21 @@ def output_perturbation(
     ('intercept', 'x1')
     """
     total = GDP.within(privacy)
-    given = terms_of(loss)
-    request = Request(
-        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
-    )
-    resolved = perhaps_unbounded(given.loss)
-    if not resolved.has_bound:
+    request, objective = asked(X, y, loss, noise, None)
+    name = objective.loss.name
+    if not objective.loss.has_bound:
         raise InvalidInput(
-            f"{resolved.name} has no bound on one record's score, so its minimiser has no "
+            f"{name} has no bound on one record's score, so its minimiser has no "
             'sensitivity bound. Use "huber" with a corner c and scale known from outside these '
             "data, or sufficient_statistics with x_bound and y_bound."
         )
-    scale = request.coded_scale(given.scale)
-    objective = request.objective(resolved, scale=scale, weights=given.weights, ridge=given.ridge)
     curator = request.curator(objective, Ledger(total))
     receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible
-    with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
-        label = request.label("output_perturbation", resolved.name)
-        charge_shared(ledger, privacy, total, label, request.room())
-        answer = ridge_minimiser(curator, total.mu)
-        return request.fit(
-            answer.value,
-            objective,
-            method=f"output perturbation, noise scale {receipt.noise_scale:.4g}",
-            privacy=request.guarantee(total, curator.ledger),
-        )
+
+    def answer() -> tuple[Any, str]:
+        found = ridge_minimiser(curator, total.mu).value
+        return found, f"output perturbation, noise scale {receipt.noise_scale:.4g}"
+
+    charge = ledger, privacy, total, request.label("output_perturbation", name)
+    told = partial(request.guarantee, total, curator.ledger)
+    return answered(request, curator, told, charge, answer)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpfast.baselines.asking import answered, asked
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
-from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.errors import InvalidBudget, described
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Loss, Objective
-from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-__all__ = ["objective_perturbation"]
 
 
 def objective_perturbation(
@@ -42,9 +38,8 @@ def objective_perturbation(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; any values.
-    y : array-like of shape (n,) or None
+    X, y, ledger, noise
+        As for :func:`clipped_gradient_descent`.
     loss : Objective
         Of a self-concordant loss ("log-cosh", "pseudo-huber", "logistic") and a ridge penalty of
         all coefficients, which must exceed about ``curvature_bound/(n epsilon)``.
@@ -52,8 +47,6 @@ def objective_perturbation(
         The total to spend.
     radius : float
         Rows, intercept included, are projected onto the ball of this radius.
-    ledger, noise
-        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -80,28 +73,17 @@ def objective_perturbation(
             "objective perturbation is (epsilon, delta)-DP and nothing else. Pass "
             f"privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
-    given = terms_of(loss)
-    if given.weights is not None:
-        raise InvalidInput("rows are projected onto a ball: pass radius, and no weights.")
-    request = Request(
-        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
-    )
-    scale, ball = request.coded_scale(given.scale), Bounded(radius)
-    objective = request.objective(given.loss, scale=scale, weights=ball, ridge=given.ridge)
+    request, objective = asked(X, y, loss, noise, Bounded(radius))
     curator = request.curator(objective, Ledger(privacy))
     terms = perturbation_terms(curator, objective.weighting.radius, privacy)
-    label = request.label("objective_perturbation", objective.loss.name)
 
     def spent() -> Guarantee:
         expression = composition_of(curator.ledger)
         return Guarantee.of(privacy, request.noise, request.n, expression=expression)
 
-    with KeepingPaid(privacy=spent):
-        charge_shared(ledger, privacy, privacy, label, request.room())
-        answer = perturbed_minimiser(curator, terms)
-        return request.fit(
-            answer.value,
-            objective,
-            method=f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}",
-            privacy=spent(),
-        )
+    def answer() -> tuple[Any, str]:
+        found = perturbed_minimiser(curator, terms).value
+        return found, f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}"
+
+    label = request.label("objective_perturbation", objective.loss.name)
+    return answered(request, curator, spent, (ledger, privacy, privacy, label), answer)

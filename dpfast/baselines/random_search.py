@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from dpfast.arguments import function, real_number
-from dpfast.baselines.searched import Searched
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.settings import checked_range
 from dpfast.bayesopt.training import Spending
@@ -18,17 +18,28 @@ from dpfast.curator.blackbox.selection import best_of_random_trials, plan_select
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
+from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["random_search"]
-
 Array = NDArray[np.float64]
 
 #: Beyond it the smaller of two probabilities leaves float64.
 LARGEST_MU = 70.0
+
+
+class Searched(NamedTuple):
+    """What a search found: what else was tried, and how often, is secret."""
+
+    #: The recommended parameters.
+    theta: Array
+    #: Their released mean loss.
+    scores: Array
+    method: str
+    #: For the validation records; training data are not covered.
+    privacy: Guarantee
 
 
 def random_search(
@@ -68,7 +79,6 @@ def random_search(
     Returns
     -------
     Searched
-        Without a path: what else was tried, and how often, is secret.
 
     Privacy
     -------
@@ -108,7 +118,6 @@ def random_search(
         )
         return Searched(
             theta=found.theta,
-            path=np.empty((0, box.dimension)),
             scores=np.array([found.score]),
             method=f"random search, {mean_trials:g} trials on average, epsilon {plan.trial:.3g} "
             "each",

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpfast.arguments import positive, real_number
-from dpfast.baselines.clipping import clipped_request, with_step_size
+from dpfast.baselines.asking import asked
+from dpfast.baselines.clipping import with_step_size
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
@@ -17,13 +18,11 @@ from dpfast.front.request import charge_shared, checked_start
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.models import Loss, Objective
+from dpfast.models import Clip, Loss, Objective
 from dpfast.optimize import GradientDescent
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-__all__ = ["dp_sgd"]
 
 #: By default: steps, and the share of their end that is averaged.
 STEPS, AVERAGE = 200, 0.5
@@ -49,13 +48,8 @@ def dp_sgd(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; any values.
-    y : array-like of shape (n,) or None
-    loss : {"least-squares", "logistic", "huber", ...}, Loss or Objective
+    X, y, loss, clip, progress
         As for :func:`clipped_gradient_descent`.
-    clip : float
-        Public bound on the norm of one record's gradient.
     privacy : ApproxDP, GDP, ZCDP or float
         The total to spend.  What is promised is always one pair (epsilon, delta): anything but
         ``ApproxDP`` is first turned into the pair it implies at ``delta``.
@@ -70,8 +64,6 @@ def dp_sgd(
         A budget in ``ApproxDP`` shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
         Samples and noise both come from it.
-    progress : callable, optional
-        Called as ``progress(step, n_steps)``; see :func:`dpfast.fit`.
 
     Returns
     -------
@@ -101,7 +93,7 @@ def dp_sgd(
     ('intercept', 'x1')
     """
     budget = _as_pair(privacy, delta)
-    request, objective = clipped_request(X, y, loss, clip, noise)
+    request, objective = asked(X, y, loss, noise, Clip(clip))
     method = GradientDescent(steps=STEPS, average=AVERAGE) if method is None else method
     descent = with_step_size(method, objective)
     if descent.schedule is not None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpfast.arguments import number_in, real_number
+from dpfast.baselines.asking import answered
+from dpfast.curator.answers import Answer
 from dpfast.curator.baselines.statistics import (
+    StatisticsAnswer,
     smallest_eigenvalue as release_smallest_eigenvalue,
     smallest_eigenvalue_receipt,
     statistics_receipts,
     sufficient_statistics as release_statistics,
 )
 from dpfast.errors import InvalidInput, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Bounded, Huber, Objective
@@ -25,8 +29,6 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-
-__all__ = ["adassp", "sufficient_statistics"]
 
 #: ``mu_moment^2 / mu_gram^2``: with responses of the size ``x_bound ||theta||`` the error
 #: ``4 p / b + (p + 1) / a`` at a fixed joint cost is smallest near ``b = 2 a``.
@@ -58,23 +60,18 @@ def sufficient_statistics(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; any values.
-    y : array-like of shape (n,) or None
+    X, y, privacy, ledger, noise
+        As for :func:`clipped_gradient_descent`.
     x_bound : float
         Public bound on the norm of a row, intercept included (above 1 with an intercept).  Rows
         outside are projected: only the covariates are scaled.
     y_bound : float
         Public bound on ``|y|``; responses are clipped to it.
-    privacy : GDP, ZCDP, ApproxDP or float
-        The total to spend; a float is ``mu`` of Gaussian DP.
     fit_intercept : bool
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2`` beside the mean of ``r^2 / 2``.
     moment_ratio : float
         ``mu^2`` of ``X'y`` relative to that of ``X'X``; public.
-    ledger, noise
-        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -93,31 +90,22 @@ def sufficient_statistics(
     >>> dpfast.baselines.sufficient_statistics(X, y, x_bound=1.5, y_bound=1.0, privacy=1.0).names
     ('intercept', 'x1')
     """
-    total = GDP.within(privacy)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
-    objective = _least_squares(request, x_bound, y_bound, ridge)
-    moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
-    mu_gram, mu_moment = _split(total.mu, moment_ratio)
-    curator = request.curator(objective, Ledger(total))
-    statistics_receipts(curator, mu_gram, mu_moment)  # refuses an impossible budget
-    with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
-        label = request.label("sufficient_statistics")
-        charge_shared(ledger, privacy, total, label, request.room())
-        answer = release_statistics(curator, mu_gram, mu_moment)
-        p = request.dimension
+
+    def solve(objective: Objective, answer: StatisticsAnswer, _: Any) -> tuple[Any, str]:
+        p = objective.dimension
         floor = 2.0 * answer.gram.noise_scale * math.sqrt(p)
         gram = answer.gram.value + objective.ridge * np.eye(p)
         theta, _, n_floored = newton_direction(gram, answer.moment.value, floor)
-        return request.fit(
-            theta,
-            objective,
-            model=_model(objective),
-            method=(
-                f"sufficient-statistics perturbation, moment_ratio={moment_ratio:g}; "
-                f"{n_floored} of {p} eigenvalues floored at the noise level"
-            ),
-            privacy=request.guarantee(total, curator.ledger),
+        return theta, (
+            f"sufficient-statistics perturbation, moment_ratio={moment_ratio:g}; "
+            f"{n_floored} of {p} eigenvalues floored at the noise level"
         )
+
+    moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
+    objective = _least_squares(request, x_bound, y_bound, ridge)
+    charge = ledger, privacy, "sufficient_statistics"
+    return _from_statistics(request, objective, charge, moment_ratio, 0.0, solve)
 
 
 def adassp(
@@ -142,24 +130,15 @@ def adassp(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; any values.
-    y : array-like of shape (n,) or None
-    x_bound, y_bound : float
-        Public bounds on the norm of a row (intercept included) and on ``|y|``; enforced by
-        projection and clipping.
-    privacy : GDP, ZCDP, ApproxDP or float
-        The total to spend; a float is ``mu`` of Gaussian DP.
-    fit_intercept : bool
+    X, y, privacy, ledger, noise
+        As for :func:`clipped_gradient_descent`.
+    x_bound, y_bound, fit_intercept, moment_ratio
+        As for :func:`sufficient_statistics`.
     eigenvalue_share : float in (0, 1)
         Share of ``mu^2`` for the smallest eigenvalue.  (Wang spends a third of epsilon.)
     failure : float in (0, 1)
         Probability, over the noise, that the ridged matrix is allowed not to be positive.
         Concerns accuracy only.
-    moment_ratio : float
-        ``mu^2`` of ``X'y`` relative to that of ``X'X``.
-    ledger, noise
-        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -180,24 +159,12 @@ def adassp(
     ... ).names
     ('intercept', 'x1')
     """
-    total = GDP.within(privacy)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
-    objective = _least_squares(request, x_bound, y_bound, 0.0)
-    share, failure = (
-        number_in(eigenvalue_share, "eigenvalue_share", "(0, 1)"),
-        number_in(failure, "failure", "(0, 1)"),
-    )
+    share = number_in(eigenvalue_share, "eigenvalue_share", "(0, 1)")
+    failure = number_in(failure, "failure", "(0, 1)")
     moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
-    mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - MARGIN_8000)
-    mu_gram, mu_moment = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
-    curator = request.curator(objective, Ledger(total))
-    smallest_eigenvalue_receipt(curator, mu_eigenvalue)
-    statistics_receipts(curator, mu_gram, mu_moment)
-    with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
-        charge_shared(ledger, privacy, total, request.label("adassp"), request.room())
-        smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)
-        answer = release_statistics(curator, mu_gram, mu_moment)
-        p, scale = request.dimension, answer.gram.noise_scale
+
+    def solve(objective: Objective, answer: StatisticsAnswer, smallest: Any) -> tuple[Any, str]:
+        p, scale = objective.dimension, answer.gram.noise_scale
         # One-sided normal bound below the eigenvalue, with half of the failure probability each.
         quantile = math.sqrt(-2.0 * math.log(0.5 * failure))
         lower = max(0.0, float(smallest.value[0]) - quantile * smallest.noise_scale)
@@ -205,16 +172,42 @@ def adassp(
         # The floor only acts with the failure probability.
         gram = answer.gram.value + ridge * np.eye(p)
         theta, _, _ = newton_direction(gram, answer.moment.value, scale)
-        return request.fit(
-            theta,
-            objective,
-            model=_model(objective),
-            method=(
-                f"AdaSSP, eigenvalue_share={share:g}, failure={failure:g}, "
-                f"moment_ratio={moment_ratio:g}; adaptive ridge {ridge:.4g}"
-            ),
-            privacy=request.guarantee(total, curator.ledger),
+        return theta, (
+            f"AdaSSP, eigenvalue_share={share:g}, failure={failure:g}, "
+            f"moment_ratio={moment_ratio:g}; adaptive ridge {ridge:.4g}"
         )
+
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
+    objective = _least_squares(request, x_bound, y_bound, 0.0)
+    charge = ledger, privacy, "adassp"
+    return _from_statistics(request, objective, charge, moment_ratio, share, solve)
+
+
+def _from_statistics(
+    request: Request,
+    objective: Objective,
+    charge: tuple[Ledger | None, Budget | float, str],
+    moment_ratio: float,
+    share: float,
+    solve: Callable[[Objective, StatisticsAnswer, Answer | None], tuple[Any, str]],
+) -> Fit:
+    """Buy the statistics, before them with a share the smallest eigenvalue, and solve."""
+    ledger, privacy, name = charge
+    total = GDP.within(privacy)
+    curator = request.curator(objective, Ledger(total))
+    mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - MARGIN_8000)
+    mus = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
+    if share:
+        smallest_eigenvalue_receipt(curator, mu_eigenvalue)  # refuses an impossible budget
+    statistics_receipts(curator, *mus)
+
+    def answer() -> tuple[Any, str]:
+        smallest = release_smallest_eigenvalue(curator, mu_eigenvalue) if share else None
+        return solve(objective, release_statistics(curator, *mus), smallest)
+
+    told = partial(request.guarantee, total, curator.ledger)
+    paid = ledger, privacy, total, request.label(name)
+    return answered(request, curator, told, paid, answer, _model(objective))
 
 
 def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: float) -> Objective:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
-from dpfast.errors import InvalidInput, described
-
-__all__ = ["Box"]
+from dpfast.arguments import one_of, real_array
+from dpfast.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
@@ -30,10 +28,7 @@ class Box:
         with np.errstate(all="ignore"):
             if not np.isfinite(corners[:, 1] - corners[:, 0]).all():
                 raise InvalidInput("the length of every side of the box must be finite.")
-        if units not in UNITS:
-            raise InvalidInput(
-                f"units must be one of {UNITS}; received {described(units, text=True)}."
-            )
+        units = one_of(units, UNITS, "units")
         self.lower, self.upper = corners[:, 0].copy(), corners[:, 1].copy()
         self.dimension = len(corners)
         self.units = units

@@ -8,7 +8,8 @@ rounded to what the parameter can be; the columns then say where that is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,6 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_number, whole_number
 from dpfast.errors import InvalidInput, described
-
-__all__ = ["Categorical", "Integer", "Parameter", "Real"]
 
 Array = NDArray[np.float64]
 
@@ -64,7 +63,44 @@ class Parameter:
         return np.clip(columns, *self.column_bounds.T)
 
 
-class Real(Parameter):
+class Number(Parameter):
+    """A number within public bounds; searched by its logarithm where it matters by factors."""
+
+    #: Reads a number given for what.
+    _read: Callable[[Any, str], Any]
+
+    def __init__(self, low: float, high: float, *, log: bool = False) -> None:
+        self.low, self.high = self._read(low, "low"), self._read(high, "high")
+        self.log = flag(log, "log")
+        received = f"low={described(low)} and high={described(high)}"
+        low, high = self.low, self.high
+        if not (math.isfinite(low) and math.isfinite(high - low) and low < high):
+            raise InvalidInput(f"low must be below high, both finite; received {received}.")
+        if self.log and not low > 0.0:
+            raise InvalidInput(
+                f"a parameter on a log scale must have positive bounds; received {received}."
+            )
+        if self.log and not math.log(low) < math.log(high):
+            raise InvalidInput("low and high are so close that their logarithms are the same.")
+        ends = np.array([[low, high]], dtype=np.float64)
+        self.column_bounds = np.log(ends) if self.log else ends
+
+    def _columns(self, value: Any) -> Array:
+        number = self._read(value, "start")
+        if not self.low <= number <= self.high:
+            raise InvalidInput(
+                f"a parameter of the start must be within {self!r}; received {described(value)}."
+            )
+        place = math.log(number) if self.log else float(number)
+        return np.clip(np.array([place]), *self.column_bounds.T)
+
+    def __repr__(self) -> str:
+        ends = (self.low, self.high)
+        shown = [f"{end:g}" if isinstance(end, float) else f"{end}" for end in ends]
+        return f"{type(self).__name__}({', '.join([*shown, *['log=True'] * self.log])})"
+
+
+class Real(Number):
     """A real number.
 
     Parameters
@@ -81,11 +117,7 @@ class Real(Parameter):
     Real(0.0001, 1, log=True)
     """
 
-    def __init__(self, low: float, high: float, *, log: bool = False) -> None:
-        self.low, self.high = real_number(low, "low"), real_number(high, "high")
-        self.log = flag(log, "log")
-        _check_order(self, low, high)
-        self.column_bounds = _number_columns(self.low, self.high, self.log)
+    _read = staticmethod(real_number)
 
     def _value(self, columns: Array) -> float:
         place = float(columns[0])
@@ -93,20 +125,14 @@ class Real(Parameter):
             found = float(np.exp(place)) if self.log else place
         return min(max(found, self.low), self.high)
 
-    def _columns(self, value: Any) -> Array:
-        return _column(value, self, real_number(value, "start"))
-
     def _neighbours(self, columns: Array) -> list[Array]:
         return []
 
     def _spacing(self) -> float:
         return 0.0
 
-    def __repr__(self) -> str:
-        return f"Real({self.low:g}, {self.high:g}{', log=True' if self.log else ''})"
 
-
-class Integer(Parameter):
+class Integer(Number):
     """A whole number; both bounds belong to it.
 
     Parameters
@@ -123,12 +149,7 @@ class Integer(Parameter):
     Integer(10, 1000, log=True)
     """
 
-    def __init__(self, low: int, high: int, *, log: bool = False) -> None:
-        self.low = whole_number(low, "low", -LARGEST_INTEGER, LARGEST_INTEGER)
-        self.high = whole_number(high, "high", -LARGEST_INTEGER, LARGEST_INTEGER)
-        self.log = flag(log, "log")
-        _check_order(self, low, high)
-        self.column_bounds = _number_columns(self.low, self.high, self.log)
+    _read = staticmethod(partial(whole_number, least=-LARGEST_INTEGER, most=LARGEST_INTEGER))
 
     def _unrounded(self, columns: Array) -> float:
         return math.exp(columns[0]) if self.log else float(columns[0])
@@ -136,14 +157,11 @@ class Integer(Parameter):
     def _value(self, columns: Array) -> int:
         return min(max(round(self._unrounded(columns)), self.low), self.high)
 
-    def _columns(self, value: Any) -> Array:
-        return _column(value, self, whole_number(value, "start", -LARGEST_INTEGER, LARGEST_INTEGER))
-
     def _neighbours(self, columns: Array) -> list[Array]:
         at = self._unrounded(columns)
         found = {math.ceil(at) - 1, math.floor(at) + 1}
         return [
-            _column(value, self, value)
+            self._columns(value)
             for value in sorted({min(max(value, self.low), self.high) for value in found})
         ]
 
@@ -151,9 +169,6 @@ class Integer(Parameter):
         low, high = self.column_bounds[0]
         step = math.log1p(1.0 / self.low) if self.log else 1.0
         return float(step / (high - low))
-
-    def __repr__(self) -> str:
-        return f"Integer({self.low}, {self.high}{', log=True' if self.log else ''})"
 
 
 class Categorical(Parameter):
@@ -228,33 +243,3 @@ class Categorical(Parameter):
 def _key(choice: Any) -> tuple[str, str]:
     """Equal for choices that are the same: True is not 1, NaN is NaN."""
     return type(choice).__name__, repr(choice)
-
-
-def _check_order(parameter: Real | Integer, *given: Any) -> None:
-    """Refuse bounds in the wrong order; `given` are the caller's own, for the message."""
-    low, high = parameter.low, parameter.high
-    received = " and ".join(
-        f"{name}={described(end)}" for name, end in zip(("low", "high"), given, strict=True)
-    )
-    if not (math.isfinite(low) and math.isfinite(high - low) and low < high):
-        raise InvalidInput(f"low must be below high, both finite; received {received}.")
-    if parameter.log and not low > 0.0:
-        raise InvalidInput(
-            f"a parameter on a log scale must have positive bounds; received {received}."
-        )
-    if parameter.log and not math.log(low) < math.log(high):
-        raise InvalidInput("low and high are so close that their logarithms are the same.")
-
-
-def _number_columns(low: float, high: float, log: bool) -> Array:
-    ends = np.array([[low, high]], dtype=np.float64)
-    return np.log(ends) if log else ends
-
-
-def _column(given: Any, parameter: Real | Integer, value: float) -> Array:
-    if not parameter.low <= value <= parameter.high:
-        raise InvalidInput(
-            f"a parameter of the start must be within {parameter!r}; received {described(given)}."
-        )
-    place = math.log(value) if parameter.log else float(value)
-    return np.clip(np.array([place]), *parameter.column_bounds.T)

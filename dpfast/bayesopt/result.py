@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from dpfast.inference.guarantees import Guarantee
 
-__all__ = ["Tuning"]
-
 Array = NDArray[np.float64]
 
 #: Expected lengths of its noise that a gradient must have to be told from it.
@@ -33,9 +31,11 @@ class Tuning(NamedTuple):
     batch_sizes : tuple of int
         How many of them each step asked for.
     gradients : ndarray of shape (steps, d)
-        Noisy surrogate gradients, per unit of the coordinates of the search.
+        Noisy surrogate gradients, per unit of the coordinates of the search.  None where values
+        are compared.
     noise_scales : tuple of float
-        Standard deviation of each step's privacy noise, in the same unit.
+        Standard deviation of each step's privacy noise, in the same unit; of a choice by value, by
+        how much of a mean loss a point may be worse to be chosen 2.7 times less often.
     traces : tuple of float
         Posterior variance left in the surrogate's gradient at each step, relative to the prior's.
     method : str
@@ -86,17 +86,21 @@ class Tuning(NamedTuple):
     def history(self) -> dict[str, Array]:
         """One entry a step, for ``pandas.DataFrame(found.history)``.
 
-        The length of the released gradient and of its noise (both per unit of the coordinates of
-        the search), the part of the surrogate's uncertainty that was left, how many points were
-        evaluated, and the iterate after the step; each of shape (steps,).
+        How many points were evaluated and the iterate after the step; where gradients are followed
+        also the length of the released gradient and of its noise (both per unit of the coordinates
+        of the search), and the part of the surrogate's uncertainty that was left; each of shape
+        (steps,).
         """
-        count, d = len(self.gradients), len(self.theta)
+        count, d = len(self.iterates) - 1, len(self.theta)
         columns: dict[str, Array] = {
-            "gradient": np.linalg.norm(self.gradients, axis=1),
-            "noise": np.array(self.noise_scales) * d**0.5,
-            "uncertainty": np.array(self.traces),
             "evaluations": np.array(self.batch_sizes[:count], dtype=float),
         }
+        if len(self.gradients):
+            columns |= {
+                "gradient": np.linalg.norm(self.gradients, axis=1),
+                "noise": np.array(self.noise_scales) * d**0.5,
+                "uncertainty": np.array(self.traces),
+            }
         after = self.iterates[1 : count + 1].T
         return columns | {f"theta{j + 1}": column for j, column in enumerate(after)}
 
@@ -109,9 +113,9 @@ class Tuning(NamedTuple):
                 f"{self.lost_steps} steps were paid for and their answers lost in a crash: the "
                 "search had less to go by than its cost says."
             )
-        early = max(1, len(self.gradients) // 3)
-        history = self.history
-        seen = history["gradient"][:early] >= SEEN * history["noise"][:early]
+        early, d = max(1, len(self.gradients) // 3), len(self.theta)
+        noise = np.array(self.noise_scales[:early]) * d**0.5
+        seen = np.linalg.norm(self.gradients[:early], axis=1) >= SEEN * noise[: len(self.gradients)]
         if len(seen) and not seen.any():
             found.append(
                 f"none of the first {early} released gradients can be told from its noise: the "
@@ -123,9 +127,10 @@ class Tuning(NamedTuple):
 
     def summary(self) -> str:
         """Settings, cost and path in plain text."""
-        steps = len(self.gradients)
+        steps = len(self.iterates) - 1
         lines = [
-            "Private black-box optimisation (DP-GIBO)",
+            "Private black-box optimisation"
+            + (" (DP-GIBO)" if len(self.gradients) else " (choice by value)" * bool(steps)),
             f"  method       {self.method}",
             f"  steps        {steps}"
             + (f" ({self.lost_steps} more were paid for and lost)" if self.lost_steps else ""),

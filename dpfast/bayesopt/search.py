@@ -15,8 +15,7 @@ from dpfast.bayesopt.settings import Settings
 from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
 from dpfast.bayesopt.surrogate.weights import signal_projection
 from dpfast.bayesopt.updates import History
-
-__all__ = ["Search"]
+from dpfast.curator.blackbox.vectors import RecordValues
 
 Array = NDArray[np.float64]
 
@@ -28,13 +27,14 @@ THOROUGH_DIMENSION = 32
 #: How batches are chosen beyond that many parameters: arguments of `GradientInformation.acquire`.
 QUICKLY: Mapping[str, Any] = {"starts": 1, "tolerance": 1e-4}
 
+#: Part of each side that the points around a first choice fill.
+WIDTH = 0.5
+
 
 class Search:
-    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door.
-
-    Line 4 includes the prior trace and caps the batch; line 9 projects onto the box
-    (formulas page, section 12, items 5 and 7).
-    """
+    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door. Line 4 includes
+    the prior trace and caps the batch; line 9 projects onto the box (formulas page, section 12,
+    items 5 and 7)."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -49,6 +49,10 @@ class Search:
         self._information = GradientInformation(
             settings.covariance, settings.noise_variance, settings.box.search_bounds
         )
+
+    def refuse_impossible(self, values: RecordValues, mu: float) -> None:
+        """Refuse what no step of this budget could be answered; costs nothing."""
+        values.mean_receipt(self.settings.clip, mu, self.settings.box.dimension)
 
     @property
     def theta(self) -> Array:
@@ -85,6 +89,12 @@ class Search:
         self._information.condition(self._evaluated())
         return self._information.gradient_weights(self.theta, self.settings.mean)
 
+    def step(self, values: RecordValues, mu: float, label: str) -> None:
+        """Release the mean of the records' clipped gradients (line 8), and move."""
+        weights = self.weights()
+        answer = values.mean(weights, self.settings.clip, mu, label=label)
+        self.move(answer.value, answer.noise_scale, weights)
+
     def move(self, gradient: Array, noise_scale: float, weights: Array) -> None:
         """Take a step along a released gradient: line 9, projected."""
         projection = signal_projection(weights)
@@ -116,3 +126,36 @@ class Search:
         slopes = covariance.gradient(theta, self._evaluated())
         explained = float(np.sum(slopes * weights.T))
         return max(0.0, 1.0 - explained / prior) if prior > 0.0 else 0.0
+
+
+class PointSearch(Search):
+    """Choices by value: among points that fill the box, then around the one chosen."""
+
+    def refuse_impossible(self, values: RecordValues, mu: float) -> None:
+        values.choice_receipt(*self._range, mu)
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        assert self.settings.loss_range is not None
+        return self.settings.loss_range
+
+    def batch(self) -> Array:
+        settings, number = self.settings, len(self.batch_sizes)
+        count = settings.choices[min(number, len(settings.choices) - 1)]
+        points = settings.space.spread(count, self.theta, WIDTH if number else 1.0)
+        return settings.box.inside(settings.box.outside(points))
+
+    def step(self, values: RecordValues, mu: float, label: str) -> None:
+        first = len(self.points) - self.batch_sizes[-1]
+        numerator, denominator = values.choice_receipt(*self._range, mu)[1]
+        chosen = values.choice(first, *self._range, mu, label=label)
+        self.noise_scales.append(values.loss_grid(*self._range)[0] * denominator / numerator)
+        self.iterates.append(self.points[first + chosen])
+
+    def recommendation(self) -> Array:
+        return self.settings.box.outside(self.settings.space.settled(self.theta))
+
+
+def search_for(settings: Settings) -> Search:
+    """A search that begins, of the kind that the settings ask for."""
+    return Search(settings) if settings.loss_range is None else PointSearch(settings)

@@ -16,9 +16,7 @@ from dpfast.bayesopt.surrogate.gradient_information import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
 from dpfast.optimize.nonconvex.descent import checked_count
-from dpfast.optimize.schedules import Geometric, Schedule, checked_steps, resolve_schedule
-
-__all__ = ["SearchSettings", "Settings", "checked_range", "resolve_settings"]
+from dpfast.optimize.schedules import Geometric, Schedule, Uniform, checked_steps, resolve_schedule
 
 Array = NDArray[np.float64]
 
@@ -30,6 +28,10 @@ DEFAULT_STEP = 0.1
 
 #: Evaluation noise variance of the default, relative to the prior variance.
 DEFAULT_NOISE = 1e-4
+
+
+#: Of the evaluations of a search that compares values, those around the first choice.
+NARROW = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,13 @@ class SearchSettings:
         Public start, as the losses receive parameters; default the middle of the box.
     units : {"box", "theta"}
         Coordinates of the search: sides of the box of length one, or the caller's own.
+    loss_range : (float, float), optional
+        Public range that losses are clipped to.  With one, values are compared in place of
+        following gradients: two choices, among points that fill the bounds and then among others
+        around the one chosen, of as many evaluations as the steps have.  For what has no gradient
+        to speak of: trees, losses of right and wrong, a few whole numbers.  Nothing that is about
+        gradients matters then.  :func:`dpfast.tune` takes (0, 1) by itself for losses that are
+        booleans, and for ``metric="zero_one"`` of :func:`dpfast.bayesopt.sklearn_losses`.
     keep_values : bool
         Also keep the told values, in ``path + ".values"``.  **They are sensitive**: one loss per
         record and point, unprotected but for the file's mode; a file that others can read or
@@ -91,6 +100,7 @@ class SearchSettings:
     average: float = 0.3
     start: Any = None
     units: str = "box"
+    loss_range: tuple[float, float] | None = None
     keep_values: bool = False
 
 
@@ -110,6 +120,9 @@ class Settings(NamedTuple):
     update: Update
     schedule: Schedule
     average: float
+    #: Of losses whose values are compared, with how many points each choice has.
+    loss_range: tuple[float, float] | None = None
+    choices: tuple[int, ...] = ()
 
     @property
     def box(self) -> Box:
@@ -118,6 +131,12 @@ class Settings(NamedTuple):
 
     def describe(self) -> str:
         """One line."""
+        if self.loss_range is not None:
+            among = " and ".join(map(str, self.choices))
+            return (
+                f"choice among {among} points, loss_range={self.loss_range}, {self.schedule!r}, "
+                f"units={self.box.units}" + (f", {self.space!r}" if repr(self.space) else "")
+            )
         size = f"batch={self.batch}"
         if self.threshold is not None:
             size = f"threshold={self.threshold:g}, max_batch={self.max_batch}"
@@ -170,6 +189,15 @@ def resolve_settings(
             f"received {described(threshold)}."
         )
     average = number_in(average, "average", "[0, 1)")
+    steps, schedule = checked_steps(steps), Geometric(ratio=1.1, uniform_share=0.3)
+    most = d + 1 if search.max_batch is None else checked_count(search.max_batch, "max_batch")
+    loss_range, choices = search.loss_range, ()
+    if loss_range is not None:
+        loss_range = checked_range(loss_range)
+        evaluations = steps * (batch or most)
+        narrow = int(NARROW * evaluations)
+        choices = (evaluations - narrow, narrow) if narrow else (evaluations,)
+        steps, schedule = len(choices), Uniform()
     return Settings(
         space,
         space.start(search.start),
@@ -177,13 +205,15 @@ def resolve_settings(
         float(noise_variance),
         mean,
         real_number(clip, "clip"),
-        checked_steps(steps),
+        steps,
         batch,
         threshold,
-        d + 1 if search.max_batch is None else checked_count(search.max_batch, "max_batch"),
+        most,
         resolve_update(search.update, Smoothed(DEFAULT_STEP * _narrowest(box))),
-        resolve_schedule(search.schedule, Geometric(ratio=1.1, uniform_share=0.3)),
+        resolve_schedule(search.schedule, schedule),
         average,
+        loss_range,
+        choices,
     )
 
 

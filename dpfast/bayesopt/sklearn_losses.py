@@ -15,28 +15,14 @@ from dpfast.data.classes import comparable, equal, label_kind, readable
 from dpfast.data.records import as_records
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["SklearnLosses", "sklearn_losses"]
-
 Array = NDArray[np.float64]
-
-
-def _squared(truth: Array, prediction: Array) -> Array:
-    return (truth - prediction) ** 2
-
-
-def _absolute(truth: Array, prediction: Array) -> Array:
-    return np.abs(truth - prediction)
-
-
-def _zero_one(truth: Any, prediction: Any) -> Array:
-    return np.asarray(~equal(truth, np.asarray(prediction)), dtype=np.float64)
 
 
 #: Metrics by name; each is a function of one record's truth and prediction.
 METRICS: dict[str, Callable[[Any, Any], Array]] = {
-    "squared_error": _squared,
-    "absolute_error": _absolute,
-    "zero_one": _zero_one,
+    "squared_error": lambda truth, prediction: (truth - prediction) ** 2,
+    "absolute_error": lambda truth, prediction: np.abs(truth - prediction),
+    "zero_one": lambda truth, prediction: (~equal(truth, np.asarray(prediction))).astype(float),
 }
 
 #: Smallest probability that counts, so that a log loss stays finite.
@@ -55,6 +41,8 @@ class SklearnLosses:
         Names of parameters and what they can be.
     n_records : int
         Number of validation records.
+    loss_range : (float, float) or None
+        Public range of the losses, where the metric has one that :func:`dpfast.tune` is to use.
 
     Privacy
     -------
@@ -98,6 +86,7 @@ class SklearnLosses:
                 f"prediction) that returns one loss per record; received {described(metric)}."
             )
         self._metric = metric
+        self.loss_range = (0.0, 1.0) if metric == "zero_one" else None
 
     def __call__(self, parameters: Any) -> Array:
         """Train on the training records, return one loss per validation record, shape (n,)."""

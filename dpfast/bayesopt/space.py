@@ -13,8 +13,6 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.parameters import Parameter, Real
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Space", "as_parameter", "spread_points", "spread_unit"]
-
 Array = NDArray[np.float64]
 
 #: Most evaluations of what a batch leaves unknown, while its points are rounded.
@@ -152,12 +150,10 @@ class Space:
         self, points: Array, point: Array, unknown: Callable[[Array], float]
     ) -> Array:
         """Points near those given that can be evaluated and leave little unknown about a slope.
-
         Rounding to the nearest value would mostly move a batch to where the search is, which says
-        nothing about the slope there.  So each rounded coordinate of each point is tried at the
+        nothing about the slope there. So each rounded coordinate of each point is tried at the
         values on both sides of the search (or at every choice), and what leaves the least unknown
-        is kept.
-        """
+        is kept."""
         if not self.rounds:
             return points
         batch = np.array([self.settled(each) for each in points])
@@ -176,6 +172,19 @@ class Space:
                     else:
                         each[at] = before
         return batch
+
+    def spread(self, count: int, first: Array | None, width: float) -> Array:
+        """Points that fill a part of the box, of this width around the first if there is one."""
+        low, high = self.box.search_bounds.T
+        offsets = width * (spread_unit(count, self.box.dimension) - 0.5) * (high - low)
+        points = 0.5 * (low + high) + offsets
+        if first is not None:
+            # a box that is full is filled whatever its first point
+            middle = first if width < 1.0 else 0.5 * (low + high)
+            points = np.vstack((first, middle + offsets[: count - 1]))
+        settled = np.array([self.settled(self.box.project(point)) for point in points])
+        _, kept = np.unique(settled, axis=0, return_index=True)
+        return np.asarray(settled[np.sort(kept)])
 
     def _inside(self, columns: Array, at: slice) -> Array:
         theta = self.box.lower.copy()
@@ -250,12 +259,5 @@ def spread_points(bounds: Any, count: int, *, around: Any = None, width: float =
     """
     space, count = Space(bounds), whole_number(count, "count", 1, 10_000)
     width = number_in(width, "width", "(0, 1]")
-    points = spread_unit(count, space.box.dimension)
-    if around is not None:
-        centre = space.start(around)
-        points = np.vstack((centre, centre + width * (points[: count - 1] - 0.5)))
-    elif width < 1.0:
-        points = 0.5 + width * (points - 0.5)
-    settled = np.array([space.settled(space.box.project(point)) for point in points])
-    _, kept = np.unique(settled, axis=0, return_index=True)
-    return list(space.all_parameters(space.box.outside(settled[np.sort(kept)])))
+    centre = None if around is None else space.start(around)
+    return list(space.all_parameters(space.box.outside(space.spread(count, centre, width))))

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.bayesopt.search import Search
+from dpfast.bayesopt.search import Search, search_for
 from dpfast.bayesopt.settings import Settings
 from dpfast.data.files.private_folder import any_folder, replacing
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["ledger_path", "load_state", "restore", "save_state", "staged_state", "values_path"]
-
 FORMAT = 1
+
+#: What a search has found: points and gradients, and numbers, with their types.
+ROWS = ("points", "iterates", "gradients", "variances", "origins")
+NUMBERS = {"batch_sizes": int, "noise_scales": float, "traces": float}
 
 
 def ledger_path(path: str | os.PathLike[str]) -> str:
@@ -40,10 +42,8 @@ def save_state(path: str, search: Search, n_records: int, fingerprint: str, genu
 def staged_state(
     path: str, search: Search, n_records: int, fingerprint: str, genuine: bool
 ) -> Iterator[None]:
-    """Whatever a disk can refuse, before the body; there is a search at `path` after it.
-
-    It is written beside the path, where no link is followed, and takes the name at the end.
-    """
+    """Whatever a disk can refuse, before the body; there is a search at `path` after it. It is
+    written beside the path, where no link is followed, and takes the name at the end."""
     if not path or os.path.isdir(path):
         raise InvalidInput(
             f"path must name a file to keep the search in; received {described(path, text=True)}."
@@ -53,15 +53,8 @@ def staged_state(
         "n_records": n_records,
         "settings": fingerprint,
         "genuine_noise": genuine,  # of every process that ever searched here
-        "points": np.array(search.points).tolist(),
-        "batch_sizes": search.batch_sizes,
-        "iterates": np.array(search.iterates).tolist(),
-        "gradients": np.array(search.gradients).tolist(),
-        "variances": np.array(search.variances).tolist(),
-        "origins": np.array(search.origins).tolist(),
-        "noise_scales": search.noise_scales,
-        "traces": search.traces,
     }
+    state |= {name: np.array(getattr(search, name)).tolist() for name in (*ROWS, *NUMBERS)}
     place, name = os.path.split(os.path.abspath(path))
     with any_folder(place) as folder:
         with replacing(folder, name) as file:
@@ -100,17 +93,9 @@ def restore(state: dict[str, Any], settings: Settings, fingerprint: str) -> Sear
             "the search was started with other settings, and its budget was divided for those: "
             f"{state['settings']}; received {fingerprint}."
         )
-    search = Search(settings)
-
-    def rows(name: str) -> list[Any]:
-        return [np.array(row, dtype=np.float64) for row in state[name]]
-
-    search.points = rows("points")
-    search.batch_sizes = [int(size) for size in state["batch_sizes"]]
-    search.iterates = rows("iterates")
-    search.gradients = rows("gradients")
-    search.variances = rows("variances")
-    search.origins = rows("origins")
-    search.noise_scales = [float(scale) for scale in state["noise_scales"]]
-    search.traces = [float(trace) for trace in state["traces"]]
+    search = search_for(settings)
+    for name in ROWS:
+        setattr(search, name, [np.array(row, dtype=np.float64) for row in state[name]])
+    for name, kind in NUMBERS.items():
+        setattr(search, name, [kind(number) for number in state[name]])
     return search

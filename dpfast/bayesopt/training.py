@@ -14,8 +14,6 @@ from dpfast.privacy.budget import GDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
-__all__ = ["Spending", "TrainingCost"]
-
 Told = TypeVar("Told")
 
 

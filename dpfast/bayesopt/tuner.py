@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import file_path, flag
 from dpfast.bayesopt.result import Tuning
-from dpfast.bayesopt.search import Search
+from dpfast.bayesopt.search import search_for
 from dpfast.bayesopt.settings import SearchSettings, resolve_settings
 from dpfast.bayesopt.state import (
     ledger_path,
@@ -29,8 +29,6 @@ from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
-
-__all__ = ["Tuner"]
 
 Array = NDArray[np.float64]
 
@@ -128,9 +126,10 @@ class Tuner:
         self._training = training
         self._mus = self._settings.schedule.step_mus(self._total.mu, self._settings.steps)
         # refuses what is impossible before anything is charged or written
+        self._search = search_for(self._settings)
         probe = RecordValues(n_records, Ledger(self._total), noise)
         for mu in {min(self._mus), max(self._mus)}:
-            probe.mean_receipt(self._settings.clip, mu, self._settings.box.dimension)
+            self._search.refuse_impossible(probe, mu)
 
         fingerprint = f"{self._settings.fingerprint()}, mu={self._total.mu!r}, n={probe.n}"
         self._fingerprint = fingerprint
@@ -144,7 +143,6 @@ class Tuner:
             # without a total: a search whose ledger is gone must not get a new one
             self._ledger = Ledger.open(ledger_path(self._path))
         else:
-            self._search = Search(self._settings)
             self._start(probe.n, ledger, privacy)
         self._values = RecordValues(probe.n, self._ledger, noise)
         if self._path is not None:
@@ -250,13 +248,12 @@ class Tuner:
         self._search.add(self._pending)
         self._missing, self._pending = [], None
         self._save()  # what was evaluated survives a crash in the step
-        k, weights = self.steps_paid, self._search.weights()
+        k = self.steps_paid
         if k >= self._settings.steps:  # another process took the last step
             raise BudgetExceeded("all steps were paid for by another process. Nothing was spent.")
         label = f"step {k + 1} of {self._settings.steps}"
         with KeepingPaid(lambda _: self.result()):
-            answer = self._values.mean(weights, self._settings.clip, self._mus[k], label=label)
-            self._search.move(answer.value, answer.noise_scale, weights)
+            self._search.step(self._values, self._mus[k], label)
             self._save()
 
     def result(self) -> Tuning:
@@ -280,7 +277,7 @@ class Tuner:
                 [(entry.label, entry.spend.mu) for entry in self._ledger.entries],
                 vouched=TOLD,
             )._replace(genuine=self._genuine_so_far()),
-            lost_steps=self.steps_paid - len(search.gradients),
+            lost_steps=self.steps_paid - (len(search.iterates) - 1),
         )
 
     def _save(self) -> None:

@@ -28,8 +28,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 
-__all__ = ["private_choice", "private_clip", "tune"]
-
 Array = NDArray[np.float64]
 
 #: Between which powers of ten a clip is looked for, and in how many halvings: to a factor of 1.014.
@@ -40,7 +38,7 @@ NO_GRADIENT = (
     "private_clip was answered with its smallest length, {clip:.2g}: nearly no record's losses "
     "were seen to differ among the first points. Those of trees, of whole numbers and of right and "
     "wrong are flat; others may not be finite there. With such a clip tune follows noise: "
-    "dpfast.bayesopt.private_choice over dpfast.bayesopt.spread_points compares values instead."
+    "search=dpfast.bayesopt.SearchSettings(loss_range=(low, high)) compares values instead."
 )
 
 
@@ -68,6 +66,10 @@ def tune(
     record's losses at a few points into a gradient; the gradients are clipped, averaged and
     released with noise; the parameters move along them.
 
+    Where losses have a public range (``loss_range`` of `search`; losses that are booleans have
+    one), their values are compared instead: two choices by the exponential mechanism, among points
+    that fill the bounds and among others around the first choice.
+
     Parameters
     ----------
     losses : callable
@@ -83,7 +85,8 @@ def tune(
     privacy, n_records, steps, search, ledger, noise, training, path
         See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
-        Called with (steps paid for, steps); see :func:`dpfast.fit`.
+        Called with (steps paid for, steps), where each of two choices counts as half of the steps;
+        see :func:`dpfast.fit`.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def tune(
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``).  The training data are not:
+    n public (claims G1 to G3 and G9 of ``PROOFS-bayesopt.md``).  The training data are not:
     see :class:`dpfast.bayesopt.TrainingCost`.  There is no argument for fitting the covariance to
     the values told: that would be one more query (``fit_covariance`` takes public values).  Points
     are rounded to whole numbers and choices before ``losses`` sees them, by public and released
@@ -139,26 +142,37 @@ def tune(
     >>> bool(np.abs(found.theta - 1.0).max() < 0.5)
     True
     """
-    report = watched(progress, checked_steps(steps))
-    tuner = _TunedLosses(
-        losses,
-        bounds,
-        privacy=privacy,
-        n_records=n_records,
-        clip=clip,
-        steps=steps,
-        search=search,
-        ledger=ledger,
-        noise=noise,
-        training=training,
-        path=path,
-    )
+    steps = checked_steps(steps)
+    report = watched(progress, steps)
+    if search is None and getattr(losses, "loss_range", None) is not None:
+        search = SearchSettings(loss_range=losses.loss_range)  # type: ignore[attr-defined]
+    options: dict[str, Any] = {
+        "privacy": privacy,
+        "n_records": n_records,
+        "clip": clip,
+        "steps": steps,
+        "ledger": ledger,
+        "noise": noise,
+        "training": training,
+        "path": path,
+    }
+    try:
+        tuner = _TunedLosses(losses, bounds, search=search, **options)
+    except _RightOrWrong:
+        if path is not None:
+            raise
+        search = SearchSettings(loss_range=(0.0, 1.0))
+        tuner = _TunedLosses(losses, bounds, search=search, **options)
     with KeepingPaid(lambda _: tuner.result()):
         while not tuner.done:
             tuner.evaluate()
             if report is not None:
-                report(tuner.steps_paid, steps)
+                report(tuner.steps_paid * steps // tuner._settings.steps, steps)
         return tuner.result()
+
+
+class _RightOrWrong(InvalidInput):
+    """Losses are booleans, and how to search was left to :func:`tune`."""
 
 
 class _TunedLosses(Tuner):
@@ -167,6 +181,7 @@ class _TunedLosses(Tuner):
     def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
         self._losses = function(losses, "losses", "the parameters")
         self._first: list[Array] = []  # what the rehearsal was told, until it is used
+        self._asked = options["search"] is not None
         super().__init__(bounds, **options)
 
     def _rehearse(self, n: int) -> None:
@@ -175,7 +190,14 @@ class _TunedLosses(Tuner):
         if self._training is not None:
             self._training.charge(1)  # for what is run, whatever comes of it
         points = self._settings.space.all_parameters(self._settings.box.outside(batch))
-        told = checked_values(self._losses(points[0]), n)
+        first = self._losses(points[0])
+        if not self._asked and getattr(first, "dtype", None) == np.bool_:
+            raise _RightOrWrong(
+                "losses that are booleans have no gradient, and a search with a path must know "
+                "that they are when it begins. Nothing was spent. Pass "
+                "search=dpfast.bayesopt.SearchSettings(loss_range=(0, 1))."
+            )
+        told = checked_values(first, n)
         if self._training is not None:
             self._training.charge(len(batch) - 1)
         self._first, self._pending = [told], batch
@@ -281,7 +303,7 @@ def private_choice(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> int:
-    """Which of a few candidates has the smallest mean loss, by noisy means.
+    """Which candidate has the smallest mean loss, by the exponential mechanism.
 
     For the results of several searches that share a ledger, from different starts: a tenth of the
     squared budget for the choice, the rest in equal parts for the searches.
@@ -308,8 +330,9 @@ def private_choice(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public: a mean of clipped losses for
-    each candidate (claims G4 and C9).
+    ``privacy`` in total under replacement of one record, n public, however many candidates there
+    are: the mean that is chosen is worse than the smallest by about ``log(candidates)`` times
+    ``1.6 (high - low) / (n mu)`` (claim G9).  A value that is not finite counts as the upper end.
 
     Examples
     --------
@@ -325,13 +348,11 @@ def private_choice(
         )
     low, high = checked_range(loss_range)
     own = Spending(privacy, GDP.within(privacy), n_records, noise)
-    mu, values = own.total.mu / math.sqrt(len(candidates)) * (1.0 - MARGIN_8000), own.values
-    values.loss_receipt(low, high, mu)  # refuses what is impossible, free of charge
+    mu, values = own.total.mu, own.values
+    values.choice_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
     with KeepingPaid(privacy=own.guarantee):
         own.begin(lambda: values.append(losses(candidates[0])), ledger, label)
-        scores = [values.mean_loss(0, low, high, mu).value[0]]
-        for k, candidate in enumerate(candidates[1:], 1):
+        for candidate in candidates[1:]:
             values.append(losses(candidate))
-            scores.append(values.mean_loss(k, low, high, mu).value[0])
-        return int(np.argmin(scores))
+        return values.choice(0, low, high, mu)

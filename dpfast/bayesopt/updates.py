@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from dpfast.arguments import flag, number_in, positive
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["AdaGrad", "History", "Plain", "Smoothed", "Update", "resolve_update"]
-
 Array = NDArray[np.float64]
 
 

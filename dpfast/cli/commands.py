@@ -20,6 +20,7 @@ from dpfast.cli.paid import (
     table,
     typed_delimiter,
 )
+from dpfast.cli.parser import BUDGET
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of
 from dpfast.errors import InvalidInput
@@ -42,11 +43,17 @@ def demo(arguments: argparse.Namespace) -> int:
 def plan(arguments: argparse.Namespace) -> int:
     weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
     objective = dpfast.Objective(loss_of(arguments), weights, scale=arguments.scale)
+    priced = any(getattr(arguments, option[2:]) is not None for option in BUDGET)
+    if [arguments.n is not None, priced, arguments.width is not None].count(True) != 2:
+        raise InvalidInput(
+            "give two of --n N, a budget (--mu M, --rho R, or --epsilon E with --delta D) and "
+            "--width W: the third is computed."
+        )
     found = dpfast.plan(
         arguments.n,
         arguments.p,
         objective,
-        mu=arguments.mu,
+        privacy=budget_of(arguments) if priced else None,
         width=arguments.width,
         level=arguments.level,
         rate=arguments.rate,

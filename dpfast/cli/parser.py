@@ -163,18 +163,18 @@ request: a file of JSON
 --json flag: print JSON instead of the table
 --seed int: simulation: reproducible, and NOT private"""),
     "plan": ("forecast interval width, budget or number of records",
-             "Give two of --n, --mu and --width. Touches no data.", f"""
+             "Give two of --n, a budget and --width. Touches no data.", f"""
 --n int: number of records
 --p int required: coefficients, the intercept included
 --width float: width of the widest slope's interval
---mu float: total budget, mu of Gaussian DP
+@budget
 --loss =log-cosh: loss (default: log-cosh)
 @losses
 --scale float: public residual scale
 --radius float: radius of the Mallows weights
 --rate float =0.5: share of ones (logistic)
 {LEVEL}
---plot PNG: draw width against mu and n
+--plot PNG: draw width against the budget and n
 --json flag: print JSON"""),
     "explain": ("say in plain words what a budget promises", "", """
 @budget

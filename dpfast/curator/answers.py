@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+
 
 class Receipt(NamedTuple):
     """How one released quantity was privatised."""
@@ -19,6 +21,15 @@ class Receipt(NamedTuple):
     mu: float
     l2_sensitivity: float
     noise_scale: float
+
+
+def gaussian_receipt(
+    query: str, claim: str, mu: float, sensitivity: float, bound: float, dimension: int
+) -> Receipt:
+    """Of values up to ``bound`` with noise for this mu; refused where the grid cannot hold them."""
+    scale = gaussian_scale(sensitivity, mu, dimension)
+    check_grid_range(bound, scale, dimension)
+    return Receipt(query, claim, mu, sensitivity, scale)
 
 
 class Answer(NamedTuple):

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
-from dpfast.curator.curator import Curator
+from dpfast.curator.answers import Answer, Receipt, StepBudget
+from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.door import hand_out_together, source_of_noise
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, MEAT
-from dpfast.models import Huber, LeastSquares, Mallows, Objective
+from dpfast.models import Huber, LeastSquares, Loss, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.dealing import deal, secret_choices
 from dpfast.privacy.ledger import Ledger
@@ -51,7 +51,7 @@ class Aim(NamedTuple):
 
 
 class Trial:
-    """Covariates, treatment and outcome of rows, copied, and records in one of two folds each.
+    """Covariates, treatment and outcome of rows, and records in one of two folds each.
 
     A row with a treatment that is neither 0 nor 1, or with a number that is not finite, contributes
     zero everywhere and counts in n.  With ``persons`` (the record of each row, or -1) a record
@@ -76,24 +76,26 @@ class Trial:
         with np.errstate(all="ignore"):
             weights = None if y.ndim == 1 else np.clip(y[:, 1], 0.0, 1.0)
             outcome = y if weights is None else y[:, 0]
-            usable = np.isfinite(X).all(axis=1) & np.isfinite(outcome)
+            usable = np.isfinite(outcome)
             usable &= (treatment == 0.0) | (treatment == 1.0)
+            for column in X.T:
+                usable &= np.isfinite(column)
             if known is not None:
                 usable &= (known > 0.0) & (known < 1.0)
             if persons is not None:
                 usable &= persons >= 0
             self._treatment = np.where(usable, treatment, np.nan)
             self._outcome = np.where(usable, outcome, np.nan)
-            covariates = np.where(usable[:, None], X, np.nan)
         self._known, self._weights, self._persons = known, weights, persons
-        self._of_propensity, self._of_outcome = [
-            covariates if kept else covariates[:, :0] for kept in aim[:2]
-        ]
-        self._folds, self._one = folds, np.arange(self.n)
+        self._one = np.arange(self.n)
         if persons is not None:
-            self._folds = folds[persons]
             self._counts, self._one = one_of_each(persons, usable, self.n, noise)
         self._rows = [self._one[folds == fold] for fold in range(FOLDS)]
+        self._fitted = [self._fold(X, rows) for rows in self._rows]
+        self._mine = [(some.rows, some.X) for some in self._fitted]
+        if persons is not None:
+            whose = [np.flatnonzero(folds[persons] == fold) for fold in range(FOLDS)]
+            self._mine = [(rows, X[rows]) for rows in whose]
 
     @classmethod
     def of(
@@ -110,7 +112,8 @@ class Trial:
         persons = None
         blocks = records.pieces() if records.means else records.blocks()
         found = [(np.asarray(one[0], dtype=np.float64), *map(np.array, one[1:])) for one in blocks]
-        X, y, *labels = map(np.concatenate, zip(*found, strict=True))
+        one, *others = found
+        X, y, *labels = map(np.concatenate, zip(*found, strict=True)) if others else one
         if records.means:
             y, persons = y[:, 0], labels[0]
         return cls(X, y, treatment, folds, noise, threads, aim, known, persons)
@@ -122,41 +125,28 @@ class Trial:
 
     def propensity(self, fold: int, objective: Objective, ledger: Ledger) -> Curator:
         """A curator of the treatments of one fold."""
-        rows = self._rows[fold]
-        records = Records(taken(self._of_propensity, rows), taken(self._treatment, rows), None)
-        return Curator(records, objective, ledger, self._noise, self._threads)
+        rows, X, arms = self._fitted[fold]
+        treated = np.full(len(rows), np.nan)
+        for arm, inside in enumerate(arms):
+            treated[inside] = arm
+        records = Records(X if self._aim.propensity else X[:, :0], treated, None)
+        return self._about(records, objective, ledger)
 
-    def outcomes(self, fold: int, ledger: Ledger) -> Whitened:
-        """Outcomes of one fold on rows ``((1 - T) v, T v)``: one regression for both arms.
+    def outcomes(self, fold: int, ledger: Ledger) -> Outcomes:
+        """Outcomes of one fold, in both arms."""
+        rows, X, arms = self._fitted[fold]
+        X, outcome = X if self._aim.outcomes else X[:, :0], taken(self._outcome, rows)
+        records = Arms(len(rows), [(X[inside], outcome[inside]) for inside in arms])
+        return Outcomes(records, ledger, self._noise, self._threads)
 
-        A record is in one arm, so its row is as long as ``v`` alone.
-        """
-        rows = self._rows[fold]
-        design = with_ones(taken(self._of_outcome, rows))
-        treated = taken(self._treatment, rows)[:, None]
-        with np.errstate(all="ignore"):
-            arms = np.hstack([(1.0 - treated) * design, treated * design])
-        records = Records(arms, taken(self._outcome, rows), None)
-        return Whitened(self._about(records, _linear(arms.shape[1], intercept=False), ledger))
-
-    def refuse_pooled(
-        self, asked: tuple[float, float, float], steps: Sequence[float], cells: int
-    ) -> None:
-        """Refuse budgets at which a query about all records would be; nothing is spent.
-
-        Of the histograms of propensities and of deviations and of how much records count, zero if
-        it is not asked, and of the steps.  Noise of a location is in proportion to its bound, so
-        that of 1 decides.
-        """
-        blank = self._alone(np.full(self.n, np.nan), Ledger(GDP(1.0)))
-        overlap, lengths, counted = asked
-        Whitened(blank).refuse_lengths(OVERLAP_CELLS, overlap)
-        if lengths:
-            Whitened(blank).refuse_lengths(cells, lengths)
-        locations = [(step, step == steps[-1]) for step in steps]
-        for mu, square in locations + [(counted, False)] * (counted > 0.0):
-            want = GRADIENT | MEAT if square else GRADIENT
-            location_receipts(self.n, 1.0, mu, square, blank.depth(want))
+    def _fold(self, X: Array, rows: NDArray[np.intp]) -> _Fold:
+        """Rows of a fold, in another order: those of an arm lie together."""
+        treated = taken(self._treatment, rows)
+        arms = [rows[treated == arm] for arm in (0.0, 1.0)]
+        rows = np.concatenate([*arms, rows[np.isnan(treated)]])
+        low, high = len(arms[0]), len(arms[0]) + len(arms[1])
+        found = X.take(np.minimum(rows, len(X) - 1), axis=0)
+        return _Fold(rows, found, (slice(0, low), slice(low, high)))
 
     def pseudo_outcomes(
         self, nuisances: Sequence[Nuisance], overlap: float, ledger: Ledger
@@ -165,12 +155,11 @@ class Trial:
         rows = len(self._treatment)
         propensities, outcomes = np.full(rows, np.nan), np.full(rows, np.nan)
         with np.errstate(all="ignore"):
-            for fold in range(FOLDS):
-                mine = self._folds == fold
+            for fold, (mine, covariates) in enumerate(self._mine):
                 other = nuisances[1 - fold]
-                e = self._propensities(mine, other)
+                e = self._propensities(mine, covariates, other)
                 propensities[mine] = np.where(np.isfinite(self._treatment[mine]), e, np.nan)
-                outcomes[mine] = self._told(mine, other, e, overlap)
+                outcomes[mine] = self._told(mine, covariates, other, e, overlap)
             counted = self._treatment if self._aim.treated else np.ones(rows)
             if self._weights is not None:
                 outcomes, counted = self._weights * outcomes, self._weights * counted
@@ -189,19 +178,21 @@ class Trial:
             self._alone(propensities, ledger), outcomes, counted, self._alone, ledger
         )
 
-    def _propensities(self, rows: Any, nuisance: Nuisance) -> Array:
+    def _propensities(self, rows: Any, covariates: Array, nuisance: Nuisance) -> Array:
         if self._aim.known is not None:
-            return np.full(np.count_nonzero(rows), self._aim.known)
+            return np.full(len(rows), self._aim.known)
         if self._known is not None:
             return np.asarray(self._known[rows])
-        return 1.0 / (1.0 + np.exp(-foreseen(self._of_propensity[rows], nuisance.propensity)))
+        return 1.0 / (1.0 + np.exp(-foreseen(covariates, nuisance.propensity)))
 
-    def _told(self, rows: Any, nuisance: Nuisance, e: Array, overlap: float) -> Array:
+    def _told(
+        self, rows: Any, covariates: Array, nuisance: Nuisance, e: Array, overlap: float
+    ) -> Array:
         """Of each row: its pseudo-outcome, or what it adds to the sum over the treated."""
         treated, outcome = self._treatment[rows], self._outcome[rows]
         if self._aim.known is None:
             e = np.clip(e, overlap, 1.0 - overlap)
-        m0, m1 = [foreseen(self._of_outcome[rows], arm) for arm in nuisance.arms]
+        m0, m1 = [foreseen(covariates, arm) for arm in nuisance.arms]
         if self._aim.treated:
             return np.asarray((treated - (1.0 - treated) * (e / (1.0 - e))) * (outcome - m0))
         up, down = treated * (outcome - m1) / e, (1.0 - treated) * (outcome - m0) / (1.0 - e)
@@ -210,10 +201,118 @@ class Trial:
     def _alone(self, values: Array, ledger: Ledger) -> Curator:
         """A curator of one number a record."""
         records = Records(np.empty((self.n, 0)), values, None)
-        return self._about(records, _linear(0, intercept=True), ledger)
+        return self._about(records, linear(0, LeastSquares(), intercept=True), ledger)
 
     def _about(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
         return Curator(records, objective, ledger, self._noise, self._threads)
+
+
+class _Fold(NamedTuple):
+    """Rows that nuisances are fitted to, their covariates, and where those of either arm are."""
+
+    rows: NDArray[np.intp]
+    X: Array
+    arms: tuple[slice, slice]
+
+
+class Arms(Records):
+    """Rows ``((1 - T) v, T v)`` of n records, v with a constant: either arm is summed on its own.
+
+    Records of neither contribute zero and count in n.
+    """
+
+    __slots__ = ("_arms",)
+
+    def __init__(self, n: int, arms: Sequence[tuple[Array, Array]]) -> None:
+        self.n, self.n_covariates, self.names = n, 2 * (1 + arms[0][0].shape[1]), None
+        self.block_sizes, self._arms = (n,), arms
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        """Vectors of the arms one after the other, and blocks of matrices, else zero."""
+        theta, *asked = arguments
+        halves = zip(self._arms, np.split(theta, 2), strict=True)
+        found = [function(*some, np.ascontiguousarray(half), *asked) for some, half in halves]
+        return tuple([_both(*parts) for parts in zip(*found, strict=True)])
+
+
+def _both(first: Array | None, second: Array | None) -> Array | None:
+    if first is None or second is None:
+        return None
+    if first.ndim == 1:
+        return np.concatenate([first, second])
+    nothing = np.zeros_like(first)
+    return np.block([[first, nothing], [nothing, second]])
+
+
+class Outcomes:
+    """Outcomes in both arms: one regression on ``((1 - T) v, T v)``.
+
+    A record is in one arm, so its row is as long as ``v`` alone.
+
+    Parameters
+    ----------
+    records : Arms
+    ledger : Ledger
+    noise : NoiseSource
+    threads : int
+    """
+
+    def __init__(self, records: Arms, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
+        self.dimension = records.n_covariates
+        self._about = records, ledger, noise, threads
+
+    def gram(self, radius: float, mu: float) -> Answer:
+        """Mean of ``min(1, radius^2/|v|^2) v v'`` of either arm; costs ``mu`` (claim C14)."""
+        curator = self._curator(LeastSquares(), radius)
+        return curator.joint(np.zeros(self.dimension), StepBudget(0.0, mu)).hessian
+
+    def moment(self, radius: float, cap: float, mu: float, at: Array | None = None) -> Answer:
+        """Mean of ``min(1, radius^2/|v|^2) v r``; costs ``mu`` (claim C13).
+
+        ``r``: the outcome, or what coefficients ``at`` leave of it, held to ``+-cap``.
+        """
+        theta = np.zeros(self.dimension) if at is None else at
+        curator = self._curator(Huber(cap), radius)
+        gradient = curator.joint(theta, StepBudget(mu)).gradient
+        return gradient._replace(value=-gradient.value)
+
+    def _curator(self, loss: Loss, radius: float) -> Curator:
+        both, (records, *settings) = linear(self.dimension, loss, radius), self._about
+        kernel, _ = prepare(linear(self.dimension // 2 - 1, loss, radius, intercept=True))
+        return Curator(records, both, *settings, (kernel, both.constants()))
+
+
+def planned(n: int, objective: Objective, noise: NoiseSource) -> Curator:
+    """Of as many records without a value: what refuses budgets, free of charge."""
+    nothing: Any = np.broadcast_to(np.nan, (n, objective.n_covariates + 1))
+    records = Records(nothing[:, 1:], nothing[:, 0], None)
+    return Curator(records, objective, Ledger(GDP(1.0)), noise, 1)
+
+
+def refuse_pooled(
+    n: int,
+    asked: tuple[float, float, float],
+    steps: Sequence[float],
+    cells: int,
+    noise: NoiseSource,
+) -> None:
+    """Refuse budgets at which a query about all of n records would be; nothing is spent.
+
+    Of the histograms of propensities and of deviations and of how much records count, zero if it is
+    not asked, and of the steps.  Noise of a location is in proportion to its bound, so that of 1
+    decides.
+    """
+    blank = planned(n, linear(0, LeastSquares(), intercept=True), noise)
+    overlap, lengths, counted = asked
+    Whitened(blank).refuse_lengths(OVERLAP_CELLS, overlap)
+    if lengths:
+        Whitened(blank).refuse_lengths(cells, lengths)
+    locations = [(step, step == steps[-1]) for step in steps]
+    for mu, square in locations + [(counted, False)] * (counted > 0.0):
+        want = GRADIENT | MEAT if square else GRADIENT
+        location_receipts(n, 1.0, mu, square, blank.depth(want))
 
 
 class PseudoOutcomes:
@@ -294,8 +393,10 @@ def location_receipts(n: int, clip: float, mu: float, square: bool, depth: int) 
     return found
 
 
-def _linear(n_covariates: int, *, intercept: bool) -> Objective:
-    return Objective(LeastSquares(), Mallows(1.0), n_covariates, fit_intercept=intercept)
+def linear(q: int, loss: Loss, radius: float = 1.0, *, intercept: bool = False) -> Objective:
+    """Of a regression on q columns, rows with weights of this radius."""
+    scale = 1.0 if loss.needs_scale else None
+    return Objective(loss, Mallows(radius), q, fit_intercept=intercept, scale=scale)
 
 
 def one_of_each(
@@ -325,11 +426,6 @@ def taken(values: Array, rows: NDArray[np.intp]) -> Array:
 def foreseen(X: Array, coefficients: Array) -> Array:
     """Linear predictors, the intercept first: of each row, whatever rows there are beside it."""
     found = np.full(len(X), coefficients[0])
-    for column, slope in zip(X.T, coefficients[1:], strict=True):
+    for column, slope in zip(X.T, coefficients[1:], strict=False):  # of a mean alone: none
         found += slope * column
     return found
-
-
-def with_ones(X: Array) -> Array:
-    """Design rows, the intercept first."""
-    return np.column_stack([np.ones(len(X)), X])

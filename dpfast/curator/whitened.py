@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
 from dpfast.curator.curator import Curator, Prepared, prepare
-from dpfast.curator.door import hand_out_count
 from dpfast.curator.joint import Layout, make_plan
 from dpfast.data.bought.maps import (
     BLOCK,
@@ -31,9 +30,8 @@ from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordView
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
-from dpfast.privacy.budget import GDP, PureDP
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
 
 Array = NDArray[np.float64]
@@ -49,6 +47,7 @@ class Whitened:
     """Answers about rows ``a = z'W``, z a design row with its intercept and W released.
 
     ``few`` is of a secret sample of the same records, whose answers the same ledger pays (C85).
+    ``weigh``: by it weights are multiplied that are a part of what is seen; zero: they are none.
 
     Notes
     -----
@@ -67,8 +66,9 @@ class Whitened:
         matrix: Array | None = None,
         *,
         few: Curator | None = None,
+        weigh: float = 0.0,
     ) -> None:
-        self._curator, self._few = curator, few
+        self._curator, self._few, self._weigh = curator, few, weigh
         self._means = curator._records.means
         self._intercept = curator.objective.fit_intercept
         self._matrix, self._turn = matrix, None
@@ -84,11 +84,17 @@ class Whitened:
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
         matrix = matrix if self._matrix is None else self._matrix @ matrix
-        return Whitened(self._curator, matrix, few=self._few)
+        return Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)
+
+    def weighed(self, weigh: float) -> Whitened:
+        """The same records, their weights times a released number a part of what is seen."""
+        assert not self._means  # whose rows have parts of their person for weights
+        return Whitened(self._curator, self._matrix, few=self._few, weigh=weigh)
 
     def few(self) -> Whitened:
         """A few of the records, if there are so many that these tell enough; else all."""
-        return self if self._few is None else Whitened(self._few, self._matrix)
+        few = self._few
+        return self if few is None else Whitened(few, self._matrix, weigh=self._weigh)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
@@ -155,8 +161,9 @@ class Whitened:
         -------
         Costs ``mu`` (claim C60).  A record that is not finite is in no cell.
         """
-        receipt = self._lengths_receipt(len(edges) + 1, mu)
-        curator = self._curator
+        receipt, curator = self._lengths_receipt(len(edges) + 1, mu), self._curator
+        if what == "weight":
+            receipt = receipt._replace(query="histogram of weights")
         curator.ledger.charge(GDP(mu), receipt.query)
         view, records = self._view(what, at, held=held, turned=along is None), curator._records
         persons: Any = records
@@ -177,37 +184,6 @@ class Whitened:
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
-
-    def mean_along(
-        self,
-        direction: Array,
-        bound: float,
-        epsilon: float,
-        ledger: Ledger,
-        at: At,
-        held: Held = FREE,
-    ) -> float:
-        """Mean of the scores along a direction, each number held to ``+-bound``.
-
-        Privacy
-        -------
-        Costs ``epsilon`` of pure DP, charged to ``ledger``; direction, bound and parameter are
-        released (claim R40).  A record that is not finite is zero.
-        """
-        from dpfast.privacy.release.sensitivity import HELD_CELLS
-
-        assert not self._means  # the rows of a person would count each
-        cost = PureDP(epsilon)
-        ledger.charge(cost, "held Newton step")
-        rate = laplace_rate(2 * HELD_CELLS, epsilon)
-        noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
-        mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
-        receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
-        view = self._view("score", at, held=held, turned=False)
-        count = int(self._curator._records.total(_sum_held, direction, bound, view)[0])
-        question = (receipt.query, mu, at.theta, direction, bound)
-        found = hand_out_count(self._curator._noise, question, receipt, count, rate)
-        return float(found / HELD_CELLS / self.n * bound)
 
     def refuse(
         self,
@@ -266,7 +242,7 @@ class Whitened:
             matrix, back = self._half, self._turn.T
             at = at and at._replace(theta=back @ at.theta)
             held = held.mapped(back)
-        return View(matrix, self._intercept, what, at, shift, held)
+        return View(matrix, self._intercept, what, at, shift, held, self._weigh)
 
     def _back(self, answer: Answer) -> Answer:
         """What was released of turned rows, as of rows that are not: noise has no direction."""
@@ -358,7 +334,7 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
         np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
-        spreads, response, reach, back,
+        spreads, response, reach, back, view.weigh,
     )  # fmt: skip
 
 
@@ -441,18 +417,3 @@ def _count_along(X: Covariates, y: Array, edges: Array, view: View, along: Array
         cells = np.searchsorted(edges, found[~np.isnan(found)])
         counts += np.bincount(cells, minlength=len(counts))
     return counts
-
-
-def _sum_held(
-    X: Covariates, y: Array, direction: Array, bound: float, view: View
-) -> NDArray[np.int64]:
-    """Sum of whole numbers of cells: of each record's score along a direction, held to a bound."""
-    from dpfast.privacy.release.sensitivity import HELD_CELLS
-
-    found = np.zeros(1, dtype=np.int64)
-    for first in range(0, len(X), BLOCK):
-        some = slice(first, first + BLOCK)
-        parts = projections(X[some], y[some], view, direction) / bound
-        cells = np.rint(HELD_CELLS * np.clip(parts, -1.0, 1.0))
-        found += np.where(np.isnan(cells), 0.0, cells).astype(np.int64).sum()
-    return found

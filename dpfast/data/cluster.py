@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.bought.units import Released
 from dpfast.data.cells import number_cells
 from dpfast.data.coding import Coding
 from dpfast.data.columns import cell_numbers, is_number_type, refused_type
 from dpfast.data.files.kept import can_be_near
-from dpfast.data.formula import codings_of_table
+from dpfast.data.formula import Terms, terms_of_table
 from dpfast.data.parts import Block, rows_in, slots_kept
 from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, additions, fold
+from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
 __all__ = ["ClusterRecords", "coded_frame", "dask_records"]
@@ -37,7 +37,7 @@ PIECE_BYTES = 1 << 25
 class ClusterRecords(Records):
     """Records in a ``dask.array``, one block for each chunk of rows."""
 
-    __slots__ = ("_join", "_keeps", "_kept", "_n_beside", "_parts", "reads")
+    __slots__ = ("_join", "_keeps", "_kept", "_n_beside", "_parts", "coding", "of_terms", "reads")
 
     elsewhere = True
 
@@ -47,7 +47,9 @@ class ClusterRecords(Records):
         names: tuple[str, ...] | None,
         join: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
         n_beside: int = 0,
+        coding: Coding | None = None,
     ) -> None:
+        self.coding, self.of_terms = coding, False
         self._parts = tuple(parts)
         self._join, self._n_beside = join, n_beside
         self.block_sizes = tuple(int(size) for size in parts[0].chunks[0])
@@ -61,7 +63,7 @@ class ClusterRecords(Records):
         """The same records, which their workers keep once they have made them; if few enough."""
         if not can_be_near(self, self._n_beside):
             return self
-        found = ClusterRecords(self._parts, self.names, self._join, self._n_beside)
+        found = ClusterRecords(self._parts, self.names, self._join, self._n_beside, self.coding)
         found.reads, found._keeps = self.reads, True
         return found
 
@@ -72,7 +74,7 @@ class ClusterRecords(Records):
     ) -> ClusterRecords:
         """The same records with columns beside the response, of which ``join`` makes one."""
         beside = [_beside(values, what, self.block_sizes) for what, values in columns.items()]
-        return ClusterRecords((*self._parts, *beside), self.names, join, len(beside))
+        return ClusterRecords((*self._parts, *beside), self.names, join, len(beside), self.coding)
 
     def blocks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Refused: the records stay on the workers."""
@@ -449,29 +451,14 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
         covariates = columns
     for name in columns:
         _check_dtype(X.dtypes[name], f"column {name!r}")
-    from dask import compute, dataframe
-
     tables = [X] if isinstance(y, str) else [X, y.to_frame("y")]
-    lengths = [list(found) for found in compute(*[table.map_partitions(len) for table in tables])]
-    if lengths[0] != lengths[-1]:
-        raise InvalidInput(
-            "X and y have different partitions; take both from one data frame, or pass the name of "
-            "y's column with a data frame that holds it."
-        )
-    if not sum(lengths[0]):
-        raise InvalidInput("X has no rows; at least one record is needed.")
-    response = y if isinstance(y, str) else None
-    width = len(covariates) + 1
-    matrix = dataframe.map_partitions(
-        _matrix, *tables, covariates=covariates, response=response, align_dataframes=False,
-        meta=np.empty((0, width)),
-    )  # fmt: skip
-    matrix._chunks = (tuple(int(size) for size in lengths[0]), (width,))
-    return ClusterRecords((_without_empty_chunks(matrix),), tuple(covariates))
+    told = {"covariates": covariates, "response": y if isinstance(y, str) else None}
+    matrix = _of_partitions(_matrix, _counted(*tables), len(covariates) + 1, *tables, **told)
+    return ClusterRecords((matrix,), tuple(covariates))
 
 
-def coded_frame(formula: str, table: Any) -> tuple[Coding, tuple[str, ...], Any, Any]:
-    """What a formula means for a Dask data frame: names of terms, their values and the response.
+def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding, Records]:
+    """What a formula means for a Dask data frame, and the records that its terms make of it.
 
     Types are those that the data frame declares; terms are evaluated where its partitions are.
     """
@@ -480,22 +467,47 @@ def coded_frame(formula: str, table: Any) -> tuple[Coding, tuple[str, ...], Any,
     _refuse_workers_without_dpfast()
     unlisted = [name for name, kind in table.dtypes.items() if _is_unlisted(kind)]
     empty = table._meta.astype(dict.fromkeys(unlisted, object))
-    codings = codings_of_table(formula, empty)
-    kinds = {name: kind for coding in codings for name, kind in coding.columns.items()}
-    for name in (plain := [name for name, kind in kinds.items() if isinstance(kind, Released)]):
+    terms = terms_of_table(formula, empty, schema)
+    names = terms.coding.design(empty).names
+    declared = dict(terms.coding.columns) | ({} if terms.left is None else terms.left.columns)
+    plain = [name for name, kind in declared.items() if kind.kind in ("numeric", "released")]
+    for name in plain:
         _check_dtype(table.dtypes[name], f"column {name!r}")
+    read = table[list(declared)]
+    lengths = _counted(read)
+    coding = terms.coding if terms.left is None else None
+    matrix = _of_partitions(_terms, lengths, len(names) + 1, read, terms=terms, plain=plain)
+    records = ClusterRecords((matrix,), names, coding=coding)
+    records.of_terms = schema is None
+    return terms.coding, records
+
+
+def _counted(*tables: Any) -> list[int]:
+    """Rows of each partition, the same of all tables."""
+    from dask import compute
+
+    found = [list(map(int, one)) for one in compute(*[one.map_partitions(len) for one in tables])]
+    if found[0] != found[-1]:
+        raise InvalidInput(
+            "X and y have different partitions; take both from one data frame, or pass the name of "
+            "y's column with a data frame that holds it."
+        )
+    if not sum(found[0]):
+        raise InvalidInput("X has no rows; at least one record is needed.")
+    return found[0]
+
+
+def _of_partitions(
+    function: Callable[..., Any], lengths: list[int], width: int, *tables: Any, **told: Any
+) -> Any:
+    """What a function makes of each partition, as an array of so many columns."""
     from dask import dataframe
 
-    read, names = table[list(kinds)], codings[0].design(empty).names
-    lengths = tuple(map(int, read.map_partitions(len).compute()))
-
-    def terms(coding: Coding, *width: int) -> Any:
-        meta = np.empty((0, *width))
-        found = dataframe.map_partitions(_terms, read, coding, plain, len(width), meta=meta)
-        found._chunks = (lengths, *[(size,) for size in width])
-        return found
-
-    return codings[0], names, terms(codings[0], len(names)), terms(codings[1])
+    found = dataframe.map_partitions(
+        function, *tables, align_dataframes=False, meta=np.empty((0, width)), **told
+    )
+    found._chunks = (tuple(lengths), (width,))
+    return _without_empty_chunks(found)
 
 
 def _is_unlisted(kind: Any) -> bool:
@@ -503,11 +515,10 @@ def _is_unlisted(kind: Any) -> bool:
     return "__UNKNOWN_CATEGORIES__" in getattr(kind, "categories", ())
 
 
-def _terms(part: Any, coding: Coding, plain: list[str], wide: int) -> NDArray[np.float64]:
+def _terms(part: Any, terms: Terms, plain: list[str]) -> NDArray[np.float64]:
     """Terms of one partition, on a worker; what its columns hold is read whatever it is."""
     table = {name: cell_numbers(part[name], name) if name in plain else part[name] for name in part}
-    found = coding.design(table).X
-    return found if wide else found[:, 0]
+    return np.column_stack(terms.records(table))
 
 
 def _matrix(*tables: Any, covariates: list[str], response: str | None) -> NDArray[np.float64]:
@@ -525,16 +536,9 @@ def _matrix(*tables: Any, covariates: list[str], response: str | None) -> NDArra
 def _beside(values: Any, what: str, sizes: tuple[int, ...]) -> Any:
     """A column of numbers beside records, in their chunks, shape (n, 1)."""
     if hasattr(values, "npartitions") and hasattr(values, "to_frame"):
-        from dask import compute, dataframe
-
         _check_dtype(values.dtype, what)
         frame = values.to_frame(what)
-        lengths = compute(frame.map_partitions(len))[0]
-        found = dataframe.map_partitions(
-            _matrix, frame, covariates=[], response=what, meta=np.empty((0, 1))
-        )
-        found._chunks = (tuple(int(size) for size in lengths), (1,))
-        found = _without_empty_chunks(found) if sum(lengths) else found
+        found = _of_partitions(_matrix, _counted(frame), 1, frame, covariates=[], response=what)
     elif not hasattr(values, "chunks"):
         raise InvalidInput(
             f"{what} is in memory, {described(values)}, and X on a cluster. Pass a collection of "

@@ -281,14 +281,18 @@ class Coding:
         """
         units: list[tuple[float, float]] = []
         for term in self.terms:
-            if len(term) != 1 or not isinstance(term[0], Main):
+            factor: Any = term[0]
+            if len(term) == 1 and getattr(factor, "own_units", False):
+                units += [(0.0, 1.0)] * factor.encode({factor.name: []}, self.columns)[0].shape[1]
+                continue
+            if len(term) != 1 or not isinstance(factor, Main):
                 raise InvalidInput(
                     "coefficients of interactions, powers or functions of columns are given in "
                     "coded units only. predict takes and returns the table's own units."
                 )
-            declared, width = self.columns[term[0].name], 1
+            declared, width = self.columns[factor.name], 1
             if declared.kind != "released":
-                width = declared.encode([], term[0].name, term[0].every_level)[0].shape[1]
+                width = declared.encode([], factor.name, factor.every_level)[0].shape[1]
             units += [(declared.location, declared.spread)] * width
         locations, spreads = np.array(units).reshape(-1, 2).T
         return locations, spreads

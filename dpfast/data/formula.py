@@ -1,8 +1,8 @@
 """Formulas over a schema: ``"log_wage ~ education + I(experience**2) + C(state)"``.
 
 The formulaic package (an extra) reads the formula; the terms are evaluated here, record by record,
-from declared columns only.  Functions that look at the whole column (centring, splines, quantiles)
-are refused: they would be releases.
+from declared columns only.  Functions that look at the whole column (centring, quantiles, splines
+whose knots are not written down) are refused: they would be releases.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import Any, ClassVar, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
-from dpfast.data.columns import column, column_names, public_levels
-from dpfast.data.schema import Categorical, Schema
+from dpfast.data.columns import column, column_names, numbers, public_levels
+from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
 __all__ = [
-    "coding_from_formula", "codings_of_table", "columns_of_formula", "design_from_formula"
+    "Terms", "coding_from_formula", "codings_of_table", "columns_of_formula",
+    "design_from_formula", "terms_of_table",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
 
-#: Cells of a product of levels: no table has records for more.
-MOST_CELLS = 10_000
+#: Cells of a product of levels: no table has records for more; knots of a spline, and their size.
+MOST_CELLS, MOST_KNOTS, LARGEST_KNOT = 10_000, 100, 1e100
 
 
 def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
@@ -42,9 +43,10 @@ def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
 def coding_from_formula(formula: str, schema: Schema) -> Coding:
     """What a formula means for tables that a schema declares; no table is needed.
 
-    Numeric names stand for the *scaled* column of the schema, categorical ones for indicators of
-    their declared levels: all of them where the terms before do not span their sum, else without
-    the reference level (treatment coding, the full-rank rule of formulaic and patsy).
+    Numeric names stand for the *scaled* column of the schema (in splines for the column itself),
+    categorical ones for indicators of their declared levels: all of them where the terms before do
+    not span their sum, else without the reference level (treatment coding, the full-rank rule of
+    formulaic and patsy).  Splines are ``bs(name, knots=[...], degree=3)``, ``cr`` and ``ns``.
     """
     if not isinstance(schema, Schema):
         raise InvalidInput(
@@ -64,8 +66,40 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
             )
         response = responses[0]
         used[response] = None
-    terms = _of_full_rank(products, intercept, schema)
+    left = None if response is None else Main(response)
+    terms = _of_full_rank(products, intercept, schema, left)
     return schema.coding(terms, list(used), response, intercept)
+
+
+class Terms(NamedTuple):
+    """Both sides of a formula, where nothing is declared; with a schema the first has both."""
+
+    coding: Coding
+    left: Coding | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that are read."""
+        return tuple(self.coding.columns | ({} if self.left is None else self.left.columns))
+
+    def records(self, table: Any) -> tuple[Array, Array]:
+        """Covariates and responses of a table, record by record."""
+        found = self.coding.design(table)
+        y = found.y if self.left is None else self.left.design(table).X[:, 0]
+        assert y is not None
+        return found.X, y
+
+
+def terms_of_table(formula: str, table: Any, schema: Schema | None) -> Terms:
+    """What a formula with a response means for a table, of which the types alone are looked at."""
+    if schema is None:
+        return Terms(*codings_of_table(formula, table))
+    coding = coding_from_formula(formula, schema)
+    if coding.response is None:
+        raise InvalidInput(
+            f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
+        )
+    return Terms(coding)
 
 
 def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
@@ -92,7 +126,7 @@ def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
             "Binary(positive=..., negative=...) in a schema, or pass a column of 0 and 1."
         )
     used = {name: None for product in products for factor in product for name in _names(factor)}
-    terms = _of_full_rank(products, intercept, schema)
+    terms = _of_full_rank(products, intercept, schema, left)
     response = schema.coding(((left,),), _names(left), None, False)
     return schema.coding(terms, list(used), None, intercept), response
 
@@ -105,7 +139,8 @@ def _undeclared(texts: Sequence[str], table: Any) -> Schema:
         for node in () if tree is None else ast.walk(tree):
             if isinstance(node, ast.Call) and _is_factor(node):
                 levels[node.args[0].id] = _listed(node, text)  # type: ignore[attr-defined]
-        for name in [text] if tree is None else Arithmetic(text).names:
+        names = [text] if tree is None else Arithmetic(text).names
+        for name in names[:1] if _is_spline(tree) else names:
             given = levels.get(name) or public_levels(column(table, name))
             if given is None and name in levels:
                 raise InvalidInput(
@@ -174,22 +209,34 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
             "formula must be a string, and comes first: fit('response ~ terms', table, ...); "
             f"received {described(formula)}."
         )
+    from dpfast.habits import power_of_a_name, without_parts
+
+    bare = without_parts(formula)
     if re.search(r"(^|[~+])\s*\.\s*($|[-+])", formula):
         raise InvalidInput(
             f"formula {formula!r}: '.' stands for whatever the table happens to have. Write the "
             "columns: 'wage ~ educ + exper'."
         )
-    if "|" in re.sub(r"\(.*?\)", "", formula):
+    if "|" in re.sub(r"'[^']*'|\"[^\"]*\"", "", formula):
         raise InvalidInput(
             f"formula {formula!r} has a bar: levels are absorbed by dpfast.tables.absorbed('y ~ x "
             "| state', ...), and instruments are for dpfast.effects.two_stage('y ~ x | z', ...)."
         )
-    if "~" not in formula and re.search(r"[^=!<>]=[^=]", re.sub(r"\(.*?\)", "", formula)):
+    if "~" not in formula and re.search(r"[^=!<>]=[^=]", bare):
         raise InvalidInput(f"formula {formula!r}: write '~' for '=': 'response ~ terms'.")
+    if power := power_of_a_name(bare):
+        raise InvalidInput(
+            f"formula {formula!r}: a power of a name is the name itself, as in R. Write I({power})."
+        )
+    if "as.factor(" in formula:
+        raise InvalidInput(f"formula {formula!r}: write C(x, levels=[...]) for as.factor(x).")
     try:
         parsed = Formula(formula)
-    except Exception as error:  # its parser raises many kinds
-        raise InvalidInput(f"formula {formula!r} could not be read: {error}") from error
+    except Exception as error:  # its parser raises many kinds, and paints the place
+        told = str(error).partition("\n")[0]
+        raise InvalidInput(
+            f"formula {formula!r} could not be read: {told} Write 'response ~ x1 + x2'."
+        ) from None
     left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", parsed)
     sides = [side for side in (left, right) if side is not None]
     if not all(hasattr(term, "factors") for side in sides for term in side):
@@ -209,20 +256,29 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
 
 
 def _of_full_rank(
-    products: list[list[Factor]], intercept: bool, schema: Schema
+    products: list[list[Factor]], intercept: bool, schema: Schema, response: Factor | None = None
 ) -> tuple[tuple[Factor, ...], ...]:
     """Terms whose columns span what the products do and are independent where cells are filled.
 
-    All levels of a factor span a constant and the levels without the reference.  So a product
-    spans one part for each subset of its categorical factors; parts that earlier products span
-    are left out, and the rest are written with as few terms as possible.
+    All levels of a factor span a constant and the levels without the reference, as all columns of
+    a spline do and those without the first.  So a product spans one part for each subset of such
+    factors; parts that earlier products span are left out, and the rest are written with as few
+    terms as possible.
     """
+    if [response] in products:
+        raise InvalidInput("the response is one of the terms, too. Leave it out on the right.")
+    splines = {factor for product in products for factor in product if isinstance(factor, Spline)}
+    if len(splines) > len({(spline.what, spline.name) for spline in splines}):
+        raise InvalidInput(
+            "two different splines of a column would have the same name. Write one with the knots "
+            "of both."
+        )
     terms: list[tuple[Factor, ...]] = []
     spanned = {(frozenset[Factor](), frozenset[Factor]())} if intercept else set()
+    empty: dict[str, list[Any]] = {name: [] for name in schema.columns}
     for product in products:
-        labels = [factor for factor in product if _is_categorical(factor, schema)]
-        columns: list[Any] = [schema[_names(factor)[0]] for factor in labels]
-        cells = math.prod([len(column.levels) for column in columns])
+        labels = [factor for factor in product if _spans_one(factor, schema)]
+        cells = math.prod([_all_of(factor).encode(empty, schema)[0].shape[1] for factor in labels])
         if cells > MOST_CELLS:
             raise InvalidInput(
                 f"a product of levels has {cells:,} cells, of at most {MOST_CELLS:,}. Leave a "
@@ -256,8 +312,7 @@ def _merged(parts: Sequence[frozenset[Factor]]) -> list[dict[Factor, Factor]]:
             short, long = codings[i], codings[j]
             more = [factor for factor in long if factor not in short]
             if len(more) == 1 and short.items() <= long.items():
-                assert isinstance(more[0], Main)
-                codings[j] = long | {more[0]: Main(more[0].name, every_level=True)}
+                codings[j] = long | {more[0]: _all_of(more[0])}
                 del codings[i]
                 merged = True
                 break
@@ -268,12 +323,23 @@ def _is_categorical(factor: Factor, schema: Schema) -> bool:
     return isinstance(factor, Main) and isinstance(schema[factor.name], Categorical)
 
 
+def _spans_one(factor: Factor, schema: Schema) -> bool:
+    """Whether its columns may span a constant."""
+    return _is_categorical(factor, schema) or (isinstance(factor, Spline) and factor.whole)
+
+
+def _all_of(factor: Factor) -> Main | Spline:
+    """It with all of its columns."""
+    assert isinstance(factor, Main | Spline)
+    return replace(factor, every_level=True)
+
+
 def _names(factor: Factor) -> list[str]:
     """The declared columns a factor reads."""
-    if isinstance(factor, Main):
-        return [factor.name]
-    assert isinstance(factor, Arithmetic)
-    return factor.names
+    if isinstance(factor, Arithmetic):
+        return factor.names
+    assert isinstance(factor, Main | Spline)
+    return [factor.name]
 
 
 def _factor(text: str, schema: Schema) -> Factor:
@@ -291,6 +357,8 @@ def _factor(text: str, schema: Schema) -> Factor:
         if listed is not None and tuple(listed) != schema[name].levels:  # type: ignore[attr-defined]
             raise InvalidInput(f"{text!r}: other levels are declared for {name!r}. Leave them out.")
         return Main(name)
+    if _is_spline(tree):
+        return _spline(tree, text, schema)
     factor = Arithmetic(text)
     factor.encode({name: [] for name in schema.columns}, schema)  # refuses before data are read
     return factor
@@ -298,9 +366,129 @@ def _factor(text: str, schema: Schema) -> Factor:
 
 def _parsed(text: str) -> ast.expr:
     try:
-        return ast.parse(text, mode="eval").body
+        tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
         raise InvalidInput(f"term {text!r} could not be read. {ALLOWED}") from error
+    from dpfast.habits import instead_of_term
+
+    whole = isinstance(tree, ast.Call) and _is_factor(tree)
+    if hint := "" if whole else instead_of_term(tree):
+        raise InvalidInput(f"term {text!r}: write {hint}.")
+    return tree
+
+
+#: Arguments of each spline after its column, as patsy and formulaic have them.
+_BOUNDS = ("knots", "lower_bound", "upper_bound", "extrapolation")
+SPLINES = {"bs": (*_BOUNDS, "degree", "include_intercept"), "cr": _BOUNDS, "ns": _BOUNDS}
+
+
+def _is_spline(tree: ast.expr | None) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in SPLINES
+    )
+
+
+def _spline(tree: ast.Call, text: str, schema: Schema) -> Spline:
+    """A spline, whose knots and ends are public: written down, or declared with the column."""
+    what = tree.func.id  # type: ignore[attr-defined]
+    natural = what != "bs"
+    typed = f"{what}(x, knots=[...]{'' if natural else ', degree=3'})"
+    if not (len(tree.args) == 1 and isinstance(tree.args[0], ast.Name)):
+        raise InvalidInput(f"{text!r}: a spline is of one column, all else by name: {typed}.")
+    name, given = tree.args[0].id, dict[str, Any]()
+    for keyword in tree.keywords:
+        if keyword.arg == "df":
+            raise InvalidInput(
+                f"{text!r}: df puts knots at quantiles of the data, which nobody paid for. Write "
+                f"them down, from what is publicly known: {typed}."
+            )
+        if keyword.arg not in SPLINES[what]:
+            raise InvalidInput(
+                f"{text!r}: {what} has no argument {keyword.arg!r}; it has "
+                f"{', '.join(SPLINES[what])}."
+            )
+        try:
+            given[keyword.arg] = ast.literal_eval(keyword.value)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"{text!r}: write the numbers themselves, {keyword.arg}=..., not names for them."
+            ) from error
+    declared, degree = schema[name], given.get("degree", 3)
+    if declared.kind not in ("numeric", "released"):
+        raise InvalidInput(f"{text!r}: column {name!r} is {declared.kind}, and no number.")
+    if given.get("extrapolation", "clip") != "clip":
+        raise InvalidInput(
+            f"{text!r}: values beyond the ends are taken for the ends, extrapolation='clip'."
+        )
+    ends = [
+        given.get(end, getattr(declared, at) if isinstance(declared, Numeric) else None)
+        for end, at in (("lower_bound", "low"), ("upper_bound", "high"))
+    ]
+    if None in ends:
+        raise InvalidInput(
+            f"{text!r}: where the column ends is a private fact of the data. Write what is "
+            f"publicly known: {typed[:-1]}, lower_bound=..., upper_bound=...)."
+        )
+    inner = given.get("knots", ())
+    inner = list(inner) if isinstance(inner, list | tuple) else [inner]
+    knots = [ends[0], *inner, ends[1]]
+    if (
+        not all(type(knot) in (int, float) and abs(knot) < LARGEST_KNOT for knot in knots)
+        or not all(float(a) < float(b) for a, b in pairwise(knots))
+        or len(inner) > MOST_KNOTS
+        or (natural and not inner)
+    ):
+        raise InvalidInput(
+            f"{text!r}: knots are {int(natural)} to {MOST_KNOTS} numbers that increase between "
+            f"the ends, {described(ends[0])} and {described(ends[1])} here: {typed}."
+        )
+    if type(degree) is not int or not 0 <= degree <= 5:
+        raise InvalidInput(f"{text!r}: the degree of a spline is from 0 to 5.")
+    whole = what == "cr" or given.get("include_intercept", False) is True
+    spline = Spline(what, name, tuple(map(float, knots)), degree, whole)
+    try:
+        told_apart = np.isfinite(spline.encode({name: []}, schema)[2]).all()
+    except (ValueError, np.linalg.LinAlgError):
+        told_apart = False
+    if not told_apart:
+        raise InvalidInput(f"{text!r}: these knots lie too close together to be told apart.")
+    return spline
+
+
+@dataclass(frozen=True)
+class Spline:
+    """Pieces of polynomials of a column in its own units, between public knots.
+
+    The B-splines of patsy's and formulaic's ``bs``, or the natural cubic splines that are 1 at one
+    knot and 0 at the others, of ``cr``; the first column is left out, unless all are asked for.
+    Values beyond the first and the last knot are taken for these.
+    """
+
+    what: str
+    name: str
+    knots: tuple[float, ...]
+    degree: int
+    whole: bool
+    every_level: bool = False
+    own_units: ClassVar[bool] = True
+
+    def encode(self, table: Any, columns: Mapping[str, Column] | Schema) -> Encoded:
+        from scipy.interpolate import BSpline, make_interp_spline
+
+        x, knots = numbers(column(table, self.name), self.name), np.array(self.knots)
+        with np.errstate(all="ignore"):
+            if self.what != "bs":
+                basis = make_interp_spline(knots, np.eye(len(knots)), 3, bc_type="natural")
+            else:
+                knots = np.pad(knots, self.degree, "edge")
+                basis = BSpline(knots, np.eye(len(knots) - self.degree - 1), self.degree)
+            held = np.where(np.isfinite(x), np.clip(x, knots[0], knots[-1]), np.nan)
+            # B-splines are nonnegative and sum to one: their coefficients bound what they sum to
+            low, high = basis.c.min(axis=0), basis.c.max(axis=0)
+            values = np.clip(basis(held), low, high)
+        first = int(not self.every_level)
+        names = [f"{self.what}({self.name})[{j}]" for j in range(first, len(low))]
+        return values[:, first:], names, np.column_stack([low, high])[first:]
 
 
 @dataclass(frozen=True)
@@ -335,8 +523,9 @@ class Arithmetic:
 
 
 ALLOWED = (
-    "A term is a declared column, C(column), or arithmetic (+ - * / **) of declared numeric "
-    "columns, constants, log, exp, sqrt and abs."
+    "A term is a declared column, C(column), a spline with public knots, bs(column, knots=[...]), "
+    "cr or ns, or arithmetic (+ - * / **) of declared numeric columns, constants, log, exp, sqrt "
+    "and abs."
 )
 
 #: Function, and its bounds over an interval.

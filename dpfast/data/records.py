@@ -54,6 +54,9 @@ class Records:
     #: How a schema coded them, where one did.
     coding: Coding | None = None
 
+    #: Whether covariates are terms of a formula, which reads the rows of a prediction itself.
+    of_terms = False
+
     #: How many times n the records can be, where n is what sums are divided by (claim C55).
     excess = 1
 

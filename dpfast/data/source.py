@@ -69,9 +69,10 @@ def records(
         weights are multiplied by a number; weights that stand for so many copies of a record
         (``freq_weights``) are another model.
     largest_weight : float, optional
-        Public bound A, required with ``sample_weight``; larger weights are held to it.  A record
-        counts with ``a_i / A``, and sums are divided by n, so the noise is ``A / mean(a_i)`` times
-        that of equal weights: a smaller A is quieter, and biased as far as weights are cut.
+        Public bound A; larger weights are held to it.  The default fits need none: the norm to
+        which weighted scores are held is bought.  Required with ``sample_weight`` wherever weights,
+        a ridge, a method, persons or ``standardize=False`` are asked for: there a record counts
+        with ``a_i / A``, and the noise is ``A / mean(a_i)`` times that of equal weights.
     offset : array-like of shape (n,) or str, optional
         Private part of the linear predictor whose coefficient is 1, or the name of its column; in
         the units of y (logistic: of log odds).  Predictions are those for an offset of zero.
@@ -157,13 +158,14 @@ class Source:
                     "and once. Leave it out."
                 )
 
-    def beside(self, of_predictor: bool) -> Beside | None:
+    def beside(self, of_predictor: bool, boundless: bool = False) -> Beside | None:
         """Weights and offsets, their public part checked; None without."""
         if self.sample_weight is None and self.largest_weight is None and self.offset is None:
             return None
         from dpfast.data.beside.given import beside
 
-        return beside(self.sample_weight, self.largest_weight, self.offset, of_predictor)
+        given = self.sample_weight, self.largest_weight, self.offset
+        return beside(*given, of_predictor, boundless)
 
     def __reduce__(self) -> Any:
         raise TypeError("records hold private data and are not picklable.")

@@ -61,7 +61,7 @@ class StreamedRecords(Records):
     ) -> None:
         self._decode = decode
         self.columns = columns
-        self.coding = coding
+        self.coding, self.of_terms = coding, False
         self.block_sizes = tuple(block_sizes)
         self.n = sum(self.block_sizes)
         self.n_covariates = n_covariates

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpfast.datasets.table import Table
 
-_LOG_WAGE_UNIT = 10_000_000  # stored as whole multiples of 1e-7, see _build_census2000.py
+_LOG_WAGE_UNIT = 10_000_000  # stored as whole multiples of 1e-7, see bench/build_census2000.py
 
 _LABELS = {
     "log_wage": "natural logarithm of weekly income in US dollars",

@@ -1,6 +1,7 @@
 """Effects of a treatment: what it changed on average, with doubly robust adjustment."""
 
+from dpfast.effects.hazards import cox
 from dpfast.effects.instrumental import two_stage
 from dpfast.effects.treatment import treatment_effect
 
-__all__ = ["treatment_effect", "two_stage"]
+__all__ = ["cox", "treatment_effect", "two_stage"]

@@ -231,7 +231,7 @@ class _Analysis:
         }  # fmt: skip
         self._steps = [rest * math.sqrt((1.0 - used) * part) for part in STEPS]
         of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
-        Stages.planned(request.n, columns.size, request.noise, request.threads).refuse(
+        Stages.planned(request.n, columns.size, request.noise).refuse(
             (self._mu["gram"], self._mu["second"]), self._mu["pilot"], of_lengths, of_steps,
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip
@@ -256,15 +256,43 @@ class _Moments(NamedTuple):
 
     gram: Array
     noise: float
-    whitening: Array
     response: Array
-    response_noise: float
 
 
 def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Moments:
-    p, n = columns.size, stages.n
+    seen = whitening_and_gram(stages, mu)
+    moment = stages.moment(seen.whitening, seen.radius, CAP, mu["pilot"])
+    response = np.linalg.inv(seen.whitening).T @ moment.value
+    return _Moments(seen.gram, seen.noise, response)
+
+
+class Seen(NamedTuple):
+    """A Gram of rows as they are, and how it was asked for.
+
+    Attributes
+    ----------
+    whitening : ndarray of shape (p, p)
+    radius : float
+        To which whitened rows were held.
+    gram : ndarray of shape (p, p)
+    noise : float
+        In an entry, for whitened rows.
+    hidden : int
+        Directions that the noise hides.
+    """
+
+    whitening: Array
+    radius: float
+    gram: Array
+    noise: float
+    hidden: int
+
+
+def whitening_and_gram(stages: Stages, mu: dict[str, float]) -> Seen:
+    """A first Gram, which whitens rows, and one of whitened rows."""
+    p, n = stages.dimension, stages.n
     first = stages.gram(np.eye(p), FIRST_RADIUS * math.sqrt(p), mu["gram"])
-    whitening = _inverse_root(first.value, math.sqrt(2.0 * p) * first.noise_scale)
+    whitening = inverse_root(first.value, math.sqrt(2.0 * p) * first.noise_scale)
     edges = tops_of_cells(PER_OCTAVE)
     answer = stages.lengths(whitening, edges[:-1], mu["lengths"])
     lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
@@ -272,19 +300,12 @@ def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Mo
     quiet = math.sqrt(QUIET * n * mu["second"] / (2.0 * math.sqrt(p)))
     radius = min(lengths.longest, max(quiet, FIRST_RADIUS * math.sqrt(p)))
     second = stages.gram(whitening, radius, mu["second"])
-    held, _, _ = floor_eigenvalues(second.value, math.sqrt(2.0 * p) * second.noise_scale)
+    held, _, hidden = floor_eigenvalues(second.value, math.sqrt(2.0 * p) * second.noise_scale)
     back = np.linalg.inv(whitening)
-    moment = stages.moment(whitening, radius, CAP, mu["pilot"])
-    return _Moments(
-        back.T @ held @ back,
-        second.noise_scale,
-        whitening,
-        back.T @ moment.value,
-        moment.noise_scale,
-    )
+    return Seen(whitening, radius, back.T @ held @ back, second.noise_scale, hidden)
 
 
-def _inverse_root(gram: Array, floor: float) -> Array:
+def inverse_root(gram: Array, floor: float) -> Array:
     values, vectors = np.linalg.eigh(gram)
     return np.asarray(vectors / np.sqrt(np.maximum(values, floor)) @ vectors.T)
 
@@ -309,7 +330,7 @@ def _steps(
 ) -> _Found:
     z, x, n = columns.z, columns.x, stages.n
     k, gram = len(z), moments.gram
-    root = _inverse_root(gram[np.ix_(z, z)], 1e-12)
+    root = inverse_root(gram[np.ix_(z, z)], 1e-12)
     matrix = np.zeros((columns.size, k))
     matrix[z] = root
     jacobian = root @ gram[np.ix_(z, x)]
@@ -450,7 +471,7 @@ def _overidentification(found: _Found, columns: _Columns) -> tuple[float, int]:
     freedom = columns.instruments - columns.endogenous
     if freedom == 0:
         return math.nan, 0
-    half = _inverse_root(found.variance, 1e-300)
+    half = inverse_root(found.variance, 1e-300)
     D, m = half @ found.jacobian, half @ found.moment
     left = m - D @ np.linalg.lstsq(D, m, rcond=None)[0]
     return float(left @ left), freedom
@@ -482,7 +503,7 @@ def _anderson_rubin(
         0.0,
     )  # fmt: skip
     inflation = 1.0 + (-2.0 * away * float(found.mixed[j]) + away**2 * left) / found.spread**2
-    half = _inverse_root(found.variance, 1e-300)
+    half = inverse_root(found.variance, 1e-300)
     exogenous, moment = half @ found.jacobian[:, :own], half @ found.moment
     both = np.stack([moment, half @ found.jacobian[:, -1]], axis=1)
     both = both - exogenous @ np.linalg.lstsq(exogenous, both, rcond=None)[0]

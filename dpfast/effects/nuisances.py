@@ -6,21 +6,21 @@ Their noise enters an effect by products only, so they need not be known well.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtr, chdtrc, ndtr
 
-from dpfast.curator.effects import Aim, Nuisance, Trial
-from dpfast.curator.whitened import At
-from dpfast.models import LeastSquares
+from dpfast.curator.answers import StepBudget
+from dpfast.curator.effects import Aim, Nuisance, Trial, linear, planned
+from dpfast.models import Huber, LeastSquares
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.protocol import answers_only
 from dpfast.optimize.road.histogram import Lengths
-from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_SHARES
 from dpfast.regression.decisions import Recipe, recipe_of
 
@@ -138,18 +138,19 @@ def fold_recipe(n: int, n_covariates: int, mu: float) -> Recipe:
     )
 
 
-def refuse(trial: Trial, fold: int, recipe: Recipe | None, budget: Budgets) -> None:
-    """Refuse budgets at which an answer about a fold would be; nothing is spent."""
+def refuse(n: int, p: int, recipe: Recipe | None, budget: Budgets, noise: NoiseSource) -> None:
+    """Refuse budgets at which an answer about n records would be; nothing is spent."""
     if not budget.nuisances:
         return
-    ledger = Ledger(GDP(budget.nuisances))
     if recipe is not None:
-        curator = trial.propensity(fold, recipe.objective, ledger)
-        for planned in recipe.budgets:
-            curator.plan(planned)
+        curator = planned(n, recipe.objective, noise)
+        for asked in recipe.budgets:
+            curator.plan(asked)
         recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
+    # noise is in proportion to radius and cap, so those of 1 decide
+    planned(n, linear(2 * p, LeastSquares()), noise).plan(StepBudget(0.0, budget.gram))
     for moment in budget.moments:
-        trial.outcomes(fold, ledger).refuse((budget.gram,), moment)
+        planned(n, linear(2 * p, Huber(1.0)), noise).plan(StepBudget(moment))
 
 
 def level(effect: float, unsure: float, aim: Aim) -> Fold:
@@ -190,8 +191,7 @@ def fold_nuisance(
     moment = rows.moment(radius, CAP, first)
     inverses, hidden = map(np.array, zip(*_inverses(gram.value, gram.noise_scale), strict=True))
     pilot = np.einsum("aij,aj->ai", inverses, moment.value.reshape(2, p))
-    at = At(pilot.ravel(), LeastSquares())
-    rest = rows.moment(radius, RESIDUAL_CAP, second, at, "score")
+    rest = rows.moment(radius, RESIDUAL_CAP, second, pilot.ravel())
     step = np.einsum("aij,aj->ai", inverses, rest.value.reshape(2, p))
     held = gram.value[:p, :p] + gram.value[p:, p:]
     own = np.linalg.eigh(held)
@@ -324,32 +324,34 @@ class Weighed:
                 weights = 1.0 / (1.0 - held), 1.0 / held
             unsure = np.einsum("ij,aji->a", fold.rows, fold.of_arms)
             self._parts.append((index, error, e, weights, np.maximum(unsure, 0.0)))
+        pairs = [
+            ((chance @ MASSES) * index.masses, weight[:, 0], more)
+            for index, _, e, weights, unsure in self._parts
+            for chance, weight, more in zip((1.0 - e, e), weights, unsure, strict=True)
+        ]
+        self._chances, self._weights, self._unsure = map(np.array, zip(*pairs, strict=True))
 
     def residuals(self, lengths: Lengths) -> float:
         """Standard deviation of the residuals, by the median of the deviations."""
-        low, high = -60.0, 60.0
+        low, high, sizes = -60.0, 60.0, self._sizes(1.0)
         for _ in range(50):
             middle = 0.5 * (low + high)
-            below = sum([share for share, _ in self._beyond(math.exp(middle), 1.0)])
-            low, high = (middle, high) if below > 0.5 * len(self._folds) else (low, middle)
+            below = (self._chances * ndtr(-np.minimum(math.exp(middle) / sizes, 40.0))).sum()
+            low, high = (middle, high) if 2.0 * below > 0.5 * len(self._folds) else (low, middle)
         return lengths.median() / math.exp(high)
 
-    def cut(self, clip: float, spread: float) -> float:
-        """Mean of ``(|d| - clip)^+``."""
-        return sum([cut for _, cut in self._beyond(clip, spread)]) / len(self._folds)
+    def cut(self, clip: Array, spread: float) -> Array:
+        """Mean of ``(|d| - clip)^+`` for each of these bounds."""
+        sizes = self._sizes(spread)
+        at = np.minimum(clip[:, None, None] / sizes, 40.0)
+        density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
+        cut = 2.0 * sizes * np.maximum(density - at * ndtr(-at), 0.0)
+        return np.asarray((self._chances * cut).sum(axis=(1, 2)) / len(self._folds))
 
-    def _beyond(self, clip: float, spread: float) -> Iterator[tuple[float, float]]:
-        """Of each fold and arm, how many deviations are clipped, and by how much."""
-        for index, _, e, weights, unsure in self._parts:
-            for chance, weight, more in zip((1.0 - e, e), weights, unsure, strict=True):
-                chance = (chance @ MASSES) * index.masses
-                size = np.maximum(math.sqrt(spread**2 + more) * weight[:, 0], 1e-300)
-                at = np.minimum(clip / size, 40.0)
-                density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
-                yield (
-                    float(chance @ (2.0 * ndtr(-at))),
-                    float(chance @ (2.0 * size * np.maximum(density - at * ndtr(-at), 0.0))),
-                )
+    def _sizes(self, spread: float) -> Array:
+        """Standard deviations of the deviations of each fold and arm, along the log odds."""
+        sizes = np.sqrt(spread**2 + self._unsure)[:, None] * self._weights
+        return np.asarray(np.maximum(sizes, 1e-300))
 
     def product(self, clip: float, spread: float) -> float:
         """Variance of what errors of both nuisances together leave in the mean.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, one_of, positive
-from dpfast.curator.effects import FOLDS, Aim, PseudoOutcomes, Trial
+from dpfast.curator.effects import FOLDS, Aim, PseudoOutcomes, Trial, refuse_pooled
 from dpfast.data.columns import numbers, refuse_other_rows
 from dpfast.data.source import source_of
 from dpfast.effects.nuisances import (
@@ -35,6 +35,7 @@ from dpfast.optimize.road.histogram import (
     tops_of_cells,
 )
 from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.dealing import part_sizes
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
@@ -100,9 +101,9 @@ POOR, SEEN = 0.02, 3.0
 #: refuse that was paid for.
 FARTHEST = 1e30
 
-#: Copies of the covariates that there are at a time at most: in units, complete, of a fold, of both
-#: arms, mapped, and what they are made of.
-COPIES = 6
+#: Copies of the covariates that there are at a time at most: in units, in folds, of one row of each
+#: person, and what they are made of.
+COPIES = 4
 
 NUISANCES_UNKNOWN = (
     "who was treated and what outcomes depend on are so badly known that the interval is mostly "
@@ -355,27 +356,18 @@ class _Analysis:
                 "fewer covariates, more records or a larger budget; of a trial, pass its "
                 'propensity, or method="difference".'
             )
-        trial = self._planned()
         covariates = request.n_covariates * int(aim.propensity)
-        self._recipes = [
-            fold_recipe(size, covariates, self._budget.propensity) if fitted else None
-            for size in trial.sizes
-        ]
-        for fold, recipe in enumerate(self._recipes):
-            refuse(trial, fold, recipe, self._budget)
-        pooled = self._budget
-        trial.refuse_pooled(
-            (pooled.overlap, pooled.lengths, pooled.counted),
-            pooled.steps,
-            len(tops_of_cells(PER_OCTAVE)),
-        )
-
-    def _planned(self) -> Trial:
-        """A trial of the same shape and of folds of the same sizes, without a record."""
-        request, n = self._request, self._request.n
-        nothing = np.broadcast_to(np.nan, (n, request.n_covariates + 2))
-        settings = np.arange(n) % FOLDS, request.noise, request.threads, self._aim
-        return Trial(nothing[:, 2:], nothing[:, 0], nothing[:, 1], *settings)
+        p, sizes = 1 + request.n_covariates * int(aim.outcomes), part_sizes(request.n, FOLDS)
+        recipes = {
+            size: fold_recipe(size, covariates, self._budget.propensity) if fitted else None
+            for size in sizes
+        }
+        self._recipes = [recipes[size] for size in sizes]
+        for size, recipe in recipes.items():
+            refuse(size, p, recipe, self._budget, request.noise)
+        asked = self._budget.overlap, self._budget.lengths, self._budget.counted
+        cells = len(tops_of_cells(PER_OCTAVE))
+        refuse_pooled(request.n, asked, self._budget.steps, cells, request.noise)
 
     def _trial(self, folds: NDArray[np.intp]) -> Trial:
         request = self._request
@@ -426,7 +418,8 @@ class _Analysis:
         if self.level:
             folds = [level(centre, first.noise_scale / counts, aim)] * FOLDS
             found, weighed = pseudo(), Weighed(folds, self._overlap, aim, told)
-        left = weighed.product(clip, spread) + (CANCELS * weighed.cut(clip, spread)) ** 2
+        over = float(weighed.cut(np.array([clip]), spread)[0])
+        left = weighed.product(clip, spread) + (CANCELS * over) ** 2
         located = _located(found, centre, clip, left, budget, counts, trial.n)
         seen = None if self._clip is not None else CANCELS * cut / counts
         remarks = _remarks(located, seen, shares, answer.noise_scale, self._overlap, aim)
@@ -479,10 +472,15 @@ class _Analysis:
         noise = 2.0 / (self._request.n * budget.steps[1])
         candidates = 2.0 * lengths.longest * np.exp2(-np.arange(-24, 25) / 4.0)
         over = np.maximum(lengths.middles - candidates[:, None], 0.0) @ lengths.shares
-        foreseen = np.array([weighed.cut(bound, spread) for bound in candidates.tolist()])
-        left = np.array([weighed.product(bound, spread) for bound in candidates.tolist()])
+        foreseen = weighed.cut(candidates, spread)
         cut = CANCELS * np.maximum(over, foreseen)
-        best = int(np.argmin((noise * candidates) ** 2 + left + cut**2))
+        costs = (noise * candidates) ** 2 + cut**2
+        best, least = 0, math.inf
+        for i in np.argsort(costs, kind="stable").tolist():
+            if costs[i] >= least:  # what is left of both nuisances only adds to it
+                break
+            cost = costs[i] + weighed.product(float(candidates[i]), spread)
+            best, least = (i, cost) if cost < least else (best, least)
         return float(candidates[best]), spread, float(over[best] - foreseen[best])
 
 

@@ -26,7 +26,7 @@ from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.regression.fit import fit
 
 Array = NDArray[np.float64]
@@ -155,14 +155,7 @@ class PrivateEstimator(BaseEstimator):
         return Source(X, y, names=names, sample_weight=sample_weight, largest_weight=bound)
 
     def _noise(self) -> NoiseSource:
-        if self.noise is None:
-            return EntropyNoise()
-        if not isinstance(self.noise, NoiseSource):
-            raise InvalidInput(
-                "noise must be a dpfast noise source such as dpfast.SeededNoise(0), or None; "
-                f"received {type(self.noise).__name__}."
-            )
-        return self.noise
+        return checked_noise(self.noise)
 
     def _shared_options(self) -> dict[str, Any]:
         return {"privacy": self.privacy, "ledger": self.ledger, "noise": self._noise()}

@@ -131,7 +131,7 @@ class Request:
         source.refuse_beyond(takes)
         X, y, names = source.covariates, source.response, source.names
         group, group_size, each = source.group, source.group_size, source.each
-        beside = source.beside(of_predictor)
+        beside = source.beside(of_predictor, boundless=together and group is None)
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
         others: tuple[str, ...] = ()
         self.group_size, self.means, self.most_rows = 1, False, None
@@ -514,7 +514,7 @@ def _refuse_lengths(*columns: Any) -> None:
 def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
     """Names of the columns of a table, in the order of the covariates."""
     if isinstance(X, Records):
-        return records.names
+        return None if X.of_terms else records.names
     if not is_table(X):
         return None
     names = tuple([name for name in column_names(X) if not (isinstance(y, str) and name == y)])

@@ -51,6 +51,7 @@ BOUGHT = {
     "histogram of distances": ": their units",
     "hessian": ": curvatures, by which steps are scaled",
     "histogram of lengths": ": norms to which rows and scores are held",
+    "histogram of weights": ": their unit",
     "gradient": ": scores, which say where to go",
     "gradient + meat": ": scores, and how they vary",
 }

@@ -29,6 +29,7 @@ class RecordView:
         response: tuple[float, float] = (0.0, 1.0),
         reach: float = ...,
         back: tuple[NDArray[np.float64], NDArray[np.float64], float, float, float] | None = None,
+        weigh: float = 0.0,
     ) -> None: ...
     def counts(
         self,

@@ -26,16 +26,6 @@ def compiled_gradients(function: Callable[..., Any]) -> CompiledGradients | None
     Every call gets the record and the parameters in arrays of its own, indices are checked, and an
     exception or a wrong shape ends in a row of zeros: nothing a record does is seen by another, or
     outside.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(theta, X, y)`` with X of shape (1, q) returns an array of shape (1, d).
-
-    Returns
-    -------
-    callable or None
-        None if Numba is not installed or cannot compile the function.
     """
     try:
         import numba

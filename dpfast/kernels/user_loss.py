@@ -20,13 +20,6 @@ Scalar = Callable[[float], float]
 class CompiledLoss:
     """The block functions of one loss, at addresses that stay valid as long as this object lives.
 
-    Parameters
-    ----------
-    loss, psi, psi_prime : callable
-        Functions of one float that Numba can compile and that cannot raise.
-    coupled : bool
-        Have the kernels hold psi' to its bound times one minus the square of psi over its bound.
-
     Attributes
     ----------
     functions : tuple
@@ -34,12 +27,6 @@ class CompiledLoss:
     slopes_address, psi_address, values_address : int
         C functions over double arrays: ``(r, psi, psi_prime, count)``, ``(r, psi, count)`` and
         ``(r, loss, count)``.
-
-    Raises
-    ------
-    InvalidInput
-        If Numba cannot compile a function to one of floats, or if a function might raise: an
-        exception that depends on a record would be seen outside.
     """
 
     def __init__(

@@ -65,11 +65,6 @@ class KLEstimate(NamedTuple):
         -------
         matplotlib.axes.Axes
 
-        Raises
-        ------
-        ImportError
-            If Matplotlib is not installed.
-
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]

@@ -180,8 +180,6 @@ def minimize(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        On a wrong shape, dtype, option or budget, before anything is spent.
     Exception
         Ctrl-C and whatever else ends a run has the points at which questions were answered, as a
         :class:`Minimum`, in its attribute ``partial_result``.

@@ -46,11 +46,6 @@ class Answers(Protocol):
         Returns
         -------
         int
-
-        Raises
-        ------
-        InvalidInput
-            About a random block, of which there are joint answers only.
         """
 
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
@@ -68,16 +63,6 @@ class Answers(Protocol):
         JointAnswer
             Noisy means over the records, of shapes (p,), (p, p) and (p, p), with their noise
             scales; the ridge is not in them.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger cannot pay; nothing is drawn.
-        InvalidBudget
-            If a part of the budget is too small, or so large that the release grid would be finer
-            than floating point resolves.
-        InvalidInput
-            If theta has another shape.
         """
 
     def plan(self, budget: StepBudget) -> Any:
@@ -92,11 +77,6 @@ class Answers(Protocol):
         -------
         Plan
             With ``receipts``, one for each quantity: its label, price and noise scale.
-
-        Raises
-        ------
-        InvalidBudget
-            As :meth:`joint`.
         """
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
@@ -112,13 +92,6 @@ class Answers(Protocol):
         Returns
         -------
         Answer
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger cannot pay; nothing is drawn.
-        InvalidInput
-            If the loss has no bound under the weighting.
         """
 
     def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
@@ -136,11 +109,6 @@ class Answers(Protocol):
         Returns
         -------
         Answer
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger cannot pay; nothing is drawn.
         """
 
     def largest_curvature(self, mu: float) -> Answer:
@@ -154,11 +122,6 @@ class Answers(Protocol):
         Returns
         -------
         Answer
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger cannot pay; nothing is drawn.
         """
 
     def damped_direction(
@@ -180,13 +143,6 @@ class Answers(Protocol):
         Returns
         -------
         Answer
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger cannot pay; nothing is drawn.
-        InvalidInput
-            If the direction has no bound at this damping.
         """
 
     @property
@@ -204,11 +160,6 @@ class Answers(Protocol):
         Returns
         -------
         Blocks
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger cannot pay; nothing is dealt.
         """
 
     def constant_term(self, scale: float | FreeScale | None) -> Answers:
@@ -224,11 +175,6 @@ class Answers(Protocol):
         -------
         Answers
             For p = 1, or for constant and scale.
-
-        Raises
-        ------
-        InvalidInput
-            If the loss needs a scale and there is none.
         """
 
 
@@ -267,9 +213,4 @@ class Blocks(Protocol):
         -------
         Answers
             Of which only :meth:`Answers.joint` and what is public can be asked.
-
-        Raises
-        ------
-        InvalidInput
-            If it is less than one slot, or too few to hold a record on average.
         """

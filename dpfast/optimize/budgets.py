@@ -86,15 +86,7 @@ def step_budgets(
     steering_share: float = 0.0,
     description: str = "",
 ) -> Budgets:
-    """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``.
-
-    Parameters
-    ----------
-    curvatures : sequence of {"none", "majorizer", "hessian"}
-        What each step releases beside the gradient.
-    steering_share : float
-        Part of ``mu^2`` kept for other queries.
-    """
+    """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``."""
     reserved = real_number(steering_share, "steering_share")
     if not 0.0 <= reserved < 1.0 - 2.0 * MEAT_SHARE:
         raise InvalidInput(
@@ -161,16 +153,8 @@ def divided(
 ) -> StepBudget:
     """The budget of an answer that costs ``mu``, less a margin for rounding.
 
-    Parameters
-    ----------
-    objective : Objective or Constants
-        For several answers its constants save time.
-    curvature : {"hessian", "majorizer"} or None
-        Which is released beside the gradient.
-    gradient, meat : float
-        In proportion to each other; a gradient of 0 is left out.
-    share : float, optional
-        ``mu^2`` of the curvature relative to the others'; by default the best trade found.
+    ``gradient`` and ``meat`` are in proportion to each other, and a gradient of 0 is left out;
+    ``share`` is ``mu^2`` of the curvature relative to theirs, by default the best trade found.
     """
     mu *= 1.0 - MARGIN_SHARES
     constants = objective if isinstance(objective, Constants) else objective.constants()

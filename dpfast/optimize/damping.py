@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -76,14 +77,17 @@ class StepRule:
         """Sizes of the steps as far as they can be known in advance, for forecasts."""
         return [1.0] * n_steps
 
+    def _settings(self) -> str:
+        return ""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._settings()})"
+
 
 class FullSteps(StepRule):
     """Pure Newton: every step has size one."""
 
     adaptive = False
-
-    def __repr__(self) -> str:
-        return "FullSteps()"
 
 
 class Damped(StepRule):
@@ -100,8 +104,8 @@ class Damped(StepRule):
     def planned(self, n_steps: int) -> list[float]:
         return [self._step_size] * n_steps
 
-    def __repr__(self) -> str:
-        return f"Damped({self._step_size:g})"
+    def _settings(self) -> str:
+        return f"{self._step_size:g}"
 
 
 class AveragingTail(StepRule):
@@ -141,8 +145,8 @@ class AveragingTail(StepRule):
         tail = self.tail(n_steps)
         return [1.0] * (n_steps - tail) + [self.tail_step_size] * tail
 
-    def __repr__(self) -> str:
-        return f"AveragingTail({self.tail_step_size:g}, {self.length})"
+    def _settings(self) -> str:
+        return f"{self.tail_step_size:g}, {self.length}"
 
 
 def _self_concordance(objective: Objective) -> float:
@@ -163,20 +167,16 @@ class SelfConcordant(StepRule):
     Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
     """
 
-    def __init__(self) -> None:
-        self._gamma = math.inf
+    _gamma = math.inf
 
     def start(self, objective: Objective, mu: float) -> StepRule:
-        run = SelfConcordant()
+        run = copy(self)
         run._gamma = _self_concordance(objective)
         return run
 
     def step_size(self, situation: Situation) -> float:
         b = self._gamma * float(np.linalg.norm(situation.direction))
         return math.log1p(b) / b if b > 1e-8 else 1.0
-
-    def __repr__(self) -> str:
-        return "SelfConcordant()"
 
 
 class _Switch(StepRule):
@@ -187,20 +187,20 @@ class _Switch(StepRule):
     """
 
     def __init__(self, step_size: float = 0.5) -> None:
-        self._damped = Damped(step_size)
+        self._step_size = number_in(step_size, "step_size", "(0, 1]")
         self._pure = False
 
     def step_size(self, situation: Situation) -> float:
         n_steps = situation.n_steps
         self._pure = self._pure or situation.step >= n_steps - n_steps // 3 or self._near(situation)
-        return 1.0 if self._pure else self._damped.step_size(situation)
+        return 1.0 if self._pure else self._step_size
 
     def _near(self, situation: Situation) -> bool:
         """Whether full steps will arrive, from released numbers."""
         raise NotImplementedError
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._damped._step_size:g})"
+    def _settings(self) -> str:
+        return f"{self._step_size:g}"
 
 
 class DecrementSwitch(_Switch):
@@ -222,7 +222,7 @@ class DecrementSwitch(_Switch):
     _gamma = math.inf
 
     def start(self, objective: Objective, mu: float) -> StepRule:
-        run = DecrementSwitch(self._damped._step_size)
+        run = copy(self)
         run._gamma = _self_concordance(objective)
         return run
 
@@ -264,7 +264,7 @@ class GradientSwitch(_Switch):
         self._mu, self._change, self._threshold = 0.0, math.inf, math.nan
 
     def start(self, objective: Objective, mu: float) -> StepRule:
-        run = GradientSwitch(self._damped._step_size, share=self.share)
+        run = copy(self)
         run._mu, run._change = mu, _curvature_change(objective)
         return run
 
@@ -280,8 +280,8 @@ class GradientSwitch(_Switch):
         square -= len(situation.gradient) * situation.gradient_scale**2
         return math.sqrt(max(square, 0.0)) <= float(situation.eigenvalues[0]) ** 2 * self._threshold
 
-    def __repr__(self) -> str:
-        return f"GradientSwitch({self._damped._step_size:g}, share={self.share:g})"
+    def _settings(self) -> str:
+        return f"{self._step_size:g}, share={self.share:g}"
 
 
 def _curvature_change(objective: Objective) -> float:
@@ -331,16 +331,15 @@ class Backtracking(StepRule):
         self.share = number_in(share, "share", "(0, 1)")
         self.slope = number_in(slope, "slope", "(0, 0.5)")
         self.shrink = number_in(shrink, "shrink", "(0, 1)")
-        self._mu = 0.0
-        self._left = 0
-        self._current = 1.0
-        self._settled = False
+        self._mu, self._left, self._current, self._settled = 0.0, 0, 1.0, False
 
     def start(self, objective: Objective, mu: float) -> StepRule:
-        run = Backtracking(self.evaluations, share=self.share, slope=self.slope, shrink=self.shrink)
-        run._mu = mu / self.evaluations**0.5
-        run._left = self.evaluations
+        run = copy(self)
+        run._mu, run._left = mu / self.evaluations**0.5, self.evaluations
         return run
+
+    def _settings(self) -> str:
+        return f"{self.evaluations}, share={self.share:g}"
 
     def check(self, answers: Answers) -> None:
         # a margin for the rounding of distances, whose ratio to the noise decides
@@ -361,6 +360,3 @@ class Backtracking(StepRule):
             self._current *= self.shrink
         self._settled = True
         return self._current
-
-    def __repr__(self) -> str:
-        return f"Backtracking({self.evaluations}, share={self.share:g})"

@@ -9,7 +9,8 @@ step size is ahead wherever any method gets near the solution.  ``method="auto"`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from dpfast.optimize.propagation import (
 )
 from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
-from dpfast.optimize.trajectory import Trajectory
+from dpfast.optimize.trajectory import Trajectory, walked
 from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = ["DoubleNoise"]
@@ -46,6 +47,7 @@ class Directions(NamedTuple):
     direction_scales: list[float]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DoubleNoise(Method):
     """Settings of the double-noise Newton method; all public.
 
@@ -82,22 +84,18 @@ class DoubleNoise(Method):
 
     name = "double-noise"
 
-    def __init__(
-        self,
-        *,
-        damping: float | None = None,
-        direction_share: float = 0.3,
-        newton_steps: int = 2,
-        max_step: float | None = None,
-        steps: int | None = None,
-        schedule: str | Schedule | None = None,
-        start: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(steps=steps, schedule=schedule, start=start)
-        self.damping = None if damping is None else positive(damping, "damping")
-        self.direction_share = number_in(direction_share, "direction_share", "(0, 1)")
-        self.newton_steps = whole_number(newton_steps, "newton_steps")
-        self.max_step = None if max_step is None else positive(max_step, "max_step")
+    damping: float | None = None
+    direction_share: float = 0.3
+    newton_steps: int = 2
+    max_step: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("damping", "max_step"):
+            if getattr(self, name) is not None:
+                setattr(self, name, positive(getattr(self, name), name))
+        self.direction_share = number_in(self.direction_share, "direction_share", "(0, 1)")
+        self.newton_steps = whole_number(self.newton_steps, "newton_steps")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -160,31 +158,24 @@ class DoubleNoise(Method):
         objective, n_steps = answers.objective, len(budgets)
         damping, direction_mu = self._direction(answers, budgets)
         max_step = self.max_step if self.max_step is not None else 1e3 * objective.scale
-        theta = start
-        iterates, scales, direction_scales = [theta], [], []
-        answer: JointAnswer | None = None
-        for k, budget in enumerate(budgets):
-            answer = answers.joint(theta, budget)
+        direction_scales: list[float] = []
+
+        def step(k: int, theta: Array, answer: JointAnswer) -> Array:
             gradient = answer.gradient.value + objective.ridge_gradient(theta)
             direction, scale = 0.0 * theta, 0.0
             if 0.0 < float(np.linalg.norm(gradient)) < np.inf:
+                ridged, majorize = damping + objective.ridge, k < n_steps - self.newton_steps
                 released = answers.damped_direction(
-                    theta,
-                    gradient,
-                    damping + objective.ridge,
-                    direction_mu,
-                    majorize=k < n_steps - self.newton_steps,
+                    theta, gradient, ridged, direction_mu, majorize=majorize
                 )
                 direction, scale = released.value, released.noise_scale
-            theta = capped_step(theta, direction, 1.0, max_step)
-            iterates.append(theta)
-            scales.append(answer.gradient.noise_scale)
             direction_scales.append(scale)
-            if progress is not None:
-                progress(k + 1, n_steps)
-        assert answer is not None
+            return capped_step(theta, direction, 1.0, max_step)
+
+        iterates, received = walked(answers, start, budgets, progress, step)
+        scales = [answer.gradient.noise_scale for answer in received]
         details = Directions(damping, scales, direction_scales)
-        return Trajectory(theta, iterates, answer, details=details)
+        return Trajectory(iterates[-1], iterates, received[-1], details=details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
         """The linear recursion of the steps along each eigenvector of the Hessian."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,12 +24,14 @@ from dpfast.optimize.propagation import (
 )
 from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
-from dpfast.optimize.trajectory import Trajectory
+from dpfast.optimize.trajectory import Trajectory, walked
 
 __all__ = ["ESTIMATE_SHARE", "GradientDescent"]
 
 #: Part of the total ``mu^2`` that an estimated step size costs.
 ESTIMATE_SHARE = 0.02
+
+Array = NDArray[np.float64]
 
 
 class Descent(NamedTuple):
@@ -39,6 +42,7 @@ class Descent(NamedTuple):
     weights: list[float] | None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GradientDescent(Method):
     """Settings of noisy gradient descent; all public.
 
@@ -75,28 +79,24 @@ class GradientDescent(Method):
 
     name = "gradient-descent"
 
-    def __init__(
-        self,
-        *,
-        step_size: float | str | None = None,
-        average: float = 0.0,
-        steps: int | None = None,
-        schedule: str | Schedule | None = None,
-        start: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(steps=steps, schedule=schedule, start=start)
-        if isinstance(step_size, str):
-            known = step_size == "estimated"
+    step_size: float | str | None = None
+    average: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = self.step_size
+        if isinstance(size, str):
+            known = size == "estimated"
         else:
-            step_size = None if step_size is None else real_number(step_size, "step_size")
-            known = step_size is None or 0.0 < step_size < float("inf")
+            size = None if size is None else real_number(size, "step_size")
+            known = size is None or 0.0 < size < float("inf")
         if not known:
             raise InvalidInput(
                 'step_size must be positive and finite, "estimated" or None (1 / the public '
-                f"smoothness); received {described(step_size)}."
+                f"smoothness); received {described(size)}."
             )
-        self.step_size = step_size
-        self.average = number_in(average, "average", "[0, 1)")
+        self.step_size = size
+        self.average = number_in(self.average, "average", "[0, 1)")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -176,29 +176,21 @@ class GradientDescent(Method):
             estimate = answers.largest_curvature(budgets.steering_mu)
             # Above the truth but for one fit in 40; never below the noise.
             largest = max(float(estimate.value[0]), 0.0) + 2.0 * estimate.noise_scale
-        theta = objective.project(start)
-        iterates = [theta]
-        step_sizes = []
-        scales = []
-        n_steps = len(budgets)
-        answer: JointAnswer | None = None
-        for k, budget in enumerate(budgets):
-            answer = answers.joint(theta, budget)
+        step_sizes: list[float] = []
+
+        def step(k: int, theta: Array, answer: JointAnswer) -> Array:
             gradient = answer.gradient.value + objective.ridge_gradient(theta)
             step_sizes.append(self.resolve_step_size(objective, theta, largest))
-            theta = objective.project(theta - step_sizes[-1] * gradient)
-            iterates.append(theta)
-            scales.append(answer.gradient.noise_scale)
-            if progress is not None:
-                progress(k + 1, n_steps)
-        assert answer is not None
-        weights = None
+            return objective.project(theta - step_sizes[k] * gradient)
+
+        iterates, received = walked(answers, objective.project(start), budgets, progress, step)
+        weights, theta = None, iterates[-1]
         if self.average:
-            count = max(1, round(self.average * n_steps))
-            weights = [0.0] * (n_steps + 1 - count) + [1.0 / count] * count
+            count = max(1, round(self.average * len(budgets)))
+            weights = [0.0] * (len(iterates) - count) + [1.0 / count] * count
             theta = np.mean(iterates[-count:], axis=0)
-        details = Descent(step_sizes, scales, weights)
-        return Trajectory(theta, iterates, answer, details=details)
+        details = Descent(step_sizes, [one.gradient.noise_scale for one in received], weights)
+        return Trajectory(theta, iterates, received[-1], details=details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
         """The linear recursion of the steps along each eigenvector of the Hessian."""

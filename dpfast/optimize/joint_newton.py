@@ -10,22 +10,22 @@ scale's step taken on the logarithm, in which its score is closest to linear.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_number, whole_number
+from dpfast.arguments import positive, whole_number
 from dpfast.curator import Answer, JointAnswer
-from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step, eigh, newton_direction
 from dpfast.models import Objective
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.newton import curvature_noise
-from dpfast.optimize.propagation import Curvature, PrivacyNoise, along, newton_noise
+from dpfast.optimize.propagation import Curvature, PrivacyNoise, along
 from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
-from dpfast.optimize.trajectory import Trajectory
+from dpfast.optimize.trajectory import Trajectory, walked
 
 __all__ = ["JointNewton"]
 
@@ -43,6 +43,7 @@ LONGEST_STEP = 1e3
 LEAST_WEIGHT = 0.05
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class JointNewton(Method):
     """Settings of the noisy Newton method with a free scale; all public.
 
@@ -76,20 +77,13 @@ class JointNewton(Method):
 
     name = "newton"
 
-    def __init__(
-        self,
-        *,
-        newton_steps: int = 2,
-        floor: float = 0.0,
-        steps: int | None = None,
-        schedule: str | Schedule | None = None,
-        start: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(steps=steps, schedule=schedule, start=start)
-        self.newton_steps = whole_number(newton_steps, "newton_steps")
-        self.floor = real_number(floor, "floor")
-        if not self.floor >= 0.0:
-            raise InvalidInput(f"floor must be at least 0; received {described(floor)}.")
+    newton_steps: int = 2
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.newton_steps = whole_number(self.newton_steps, "newton_steps")
+        self.floor = positive(self.floor, "floor", or_zero=True)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -124,30 +118,23 @@ class JointNewton(Method):
         Post-processing of the curator's answers, which charge their own ledger.
         """
         objective = answers.objective
-        theta = objective.project(start)
-        iterates, scales = [theta], []
-        previous: JointAnswer | None = None
-        answer: JointAnswer | None = None
-        for k, budget in enumerate(budgets):
-            previous = answer
-            answer = answers.joint(theta, budget)
-            step = self._majorize if budget.majorize else self._newton
-            theta = objective.project(step(objective, theta, answer))
-            iterates.append(theta)
-            scales.append(answer.gradient.noise_scale)
-            if progress is not None:
-                progress(k + 1, len(budgets))
-        assert answer is not None
-        details = (scales, self._curvature_change(answer, previous))
-        return Trajectory(theta, iterates, answer, details=details)
+
+        def step(k: int, theta: Array, answer: JointAnswer) -> Array:
+            move = self._majorize if budgets[k].majorize else self._newton
+            return objective.project(move(objective, theta, answer))
+
+        iterates, received = walked(answers, objective.project(start), budgets, progress, step)
+        change = self._curvature_change(*reversed(received[-2:]))
+        return Trajectory(iterates[-1], iterates, received[-1], details=change)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
         """After a full step only its own noise remains, through the inverse of the Hessian."""
-        scales, change = trajectory.details
-        sizes = [1.0] * len(scales)
         values, vectors = curvature.eigen()
-        variance = newton_noise(scales, sizes, values**-2.0)
-        return PrivacyNoise(along(vectors, variance), _remainder(trajectory, sizes, change))
+        variance = trajectory.final.gradient.noise_scale**2 * values**-2.0
+        # of the rest of the way a full step leaves the relative error of its Hessian
+        taken = trajectory.iterates[-1] - trajectory.iterates[-2]
+        left = np.abs(taken * min(1.0, trajectory.details))
+        return PrivacyNoise(along(vectors, variance), left)
 
     def _floor(self, curvature: Answer, p: int) -> float:
         return max(self.floor, 2.0 * curvature.noise_scale * p**0.5)
@@ -185,7 +172,7 @@ class JointNewton(Method):
         beta = capped_step(theta[:-1], direction[:-1], 1.0, LONGEST_STEP * objective.scale)
         return np.append(beta, theta[-1] * math.exp(exponent))
 
-    def _curvature_change(self, last: JointAnswer, previous: JointAnswer | None) -> float:
+    def _curvature_change(self, last: JointAnswer, previous: JointAnswer | None = None) -> float:
         """Relative error of the last Hessian, root mean square over directions: the part of an
         error that the last step left."""
         if previous is None or last.hessian.noise_scale == 0.0:
@@ -204,18 +191,3 @@ class JointNewton(Method):
 
     def settings(self) -> list[str]:
         return [f"newton_steps={self.newton_steps}"]
-
-
-def _remainder(
-    trajectory: Trajectory, sizes: list[float], curvature_change: float
-) -> NDArray[np.float64]:
-    """What stopping leaves of the error that the last of the longest steps saw.
-
-    A step of size eta leaves the rest of the way and the relative error of its Hessian.  The damped
-    steps of a tail see little but noise, so the error is read off the full step before them.
-    """
-    seen = len(sizes) - 1 - sizes[::-1].index(max(sizes))
-    left = 1.0 / sizes[seen]
-    for size in sizes[seen:]:
-        left *= min(1.0, curvature_change + (1.0 - size))
-    return np.abs((trajectory.iterates[seen + 1] - trajectory.iterates[seen]) * left)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_number, whole_number
+from dpfast.arguments import positive, whole_number
 from dpfast.curator import Answer, JointAnswer, StepBudget
-from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step, floored_step, noise_after_steps
 from dpfast.models import Objective
 from dpfast.optimize.budgets import Budgets
@@ -26,7 +26,7 @@ from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.propagation import Curvature, Matrix, PrivacyNoise
 from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
-from dpfast.optimize.trajectory import Trajectory, with_ridge
+from dpfast.optimize.trajectory import Trajectory, walked, with_ridge
 
 __all__ = ["Newton", "curvature_noise"]
 
@@ -52,7 +52,6 @@ class Steps(NamedTuple):
 
     Attributes
     ----------
-    step_sizes, gradient_scales : list of float
     hessians : list of Answer
         Those of the last steps, after majorising ones; the final one comes first.
     inverses : list of ndarray of shape (p, p)
@@ -86,6 +85,7 @@ def curvature_noise(objective: Objective, n: int, mu: float) -> float:
     return float(2.0 * objective.dimension**1.5 / (n * mu))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Newton(Method):
     """Settings of the noisy Newton method; all public.
 
@@ -134,37 +134,24 @@ class Newton(Method):
 
     name = "newton"
 
-    def __init__(
-        self,
-        *,
-        newton_steps: int | None = None,
-        gradient_steps: int = 0,
-        step: StepRule | None = None,
-        floor: float = 0.0,
-        max_step: float | None = None,
-        early_ridge: float = 0.0,
-        steps: int | None = None,
-        schedule: str | Schedule | None = None,
-        start: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(steps=steps, schedule=schedule, start=start)
-        if newton_steps is not None:
-            newton_steps = whole_number(newton_steps, "newton_steps", otherwise=", or None")
-        gradient_steps = whole_number(gradient_steps, "gradient_steps")
-        floor, early_ridge = real_number(floor, "floor"), real_number(early_ridge, "early_ridge")
-        if max_step is not None:
-            max_step = real_number(max_step, "max_step")
-        if not (floor >= 0.0 and early_ridge >= 0.0 and (max_step is None or max_step > 0.0)):
-            raise InvalidInput(
-                "floor and early_ridge must be at least 0 and max_step positive; received "
-                f"{described(floor)}, {described(early_ridge)} and {described(max_step)}."
+    newton_steps: int | None = None
+    gradient_steps: int = 0
+    step: StepRule = field(default_factory=AveragingTail)
+    floor: float = 0.0
+    max_step: float | None = None
+    early_ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.newton_steps is not None:
+            self.newton_steps = whole_number(
+                self.newton_steps, "newton_steps", otherwise=", or None"
             )
-        self.newton_steps = newton_steps
-        self.gradient_steps = gradient_steps
-        self.step = AveragingTail() if step is None else step
-        self.floor = floor
-        self.max_step = max_step
-        self.early_ridge = early_ridge
+        if self.max_step is not None:
+            self.max_step = positive(self.max_step, "max_step")
+        self.gradient_steps = whole_number(self.gradient_steps, "gradient_steps")
+        self.floor = positive(self.floor, "floor", or_zero=True)
+        self.early_ridge = positive(self.early_ridge, "early_ridge", or_zero=True)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -256,38 +243,36 @@ class Newton(Method):
         max_step = self.max_step
         if max_step is None:
             max_step = _default_max_step(objective, answers.n, budgets)
-        theta = start
-        iterates = [theta]
-        received: list[JointAnswer] = []
         inverses: list[Array] = []
         n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
         newton_steps = sum(1 for budget in budgets if budget.hessian and not budget.majorize)
         phase_one = max(0, n_steps - max(newton_steps, rule.tail(n_steps) + 1))
         early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
-        step_sizes, joint, public_ridge = rule.planned(n_steps), answers.joint, objective.ridge
-        for k, (budget, early) in enumerate(zip(budgets, early_ridges, strict=True)):
-            answer = joint(theta, budget)
-            received.append(answer)
+        step_sizes, public_ridge = rule.planned(n_steps), objective.ridge
+        smallest = 1.0  # eigenvalue of the last curvature
+
+        def step(k: int, theta: Array, answer: JointAnswer) -> Array:
+            nonlocal smallest
             (slope, noise_scale, _), (hessian, curvature_scale, _), _, _ = answer
-            ridge = public_ridge + early
+            ridge = public_ridge + early_ridges[k]
             if ridge:
                 slope = slope + ridge * theta
-            if not budget.hessian:
+            if not budgets[k].hessian:
                 step_sizes[k] = 1.0
-                direction = slope / (objective.smoothness + early)
+                direction = slope / (objective.smoothness + early_ridges[k])
             else:
                 floor = max(smallest_floor, 2.0 * curvature_scale * root_p)
                 if ridge:
                     hessian = with_ridge(hessian, ridge)
                 direction, eigenvalues, inverse = floored_step(hessian, slope, floor)
                 inverses.append(inverse)
+                smallest = float(eigenvalues[0])
                 if rule.adaptive:
                     seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
                     step_sizes[k] = rule.step_size(Situation(answers, *seen))
-            theta = capped_step(theta, direction, step_sizes[k], max_step)
-            iterates.append(theta)
-            if progress is not None:
-                progress(k + 1, n_steps)
+            return capped_step(theta, direction, step_sizes[k], max_step)
+
+        iterates, received = walked(answers, start, budgets, progress, step)
         hessians = _hessians(received)
         details = Steps(
             step_sizes=step_sizes,
@@ -295,13 +280,11 @@ class Newton(Method):
             hessians=hessians,
             inverses=inverses,
             early_ridges=early_ridges,
-            curvature_change=_curvature_change(
-                received, float(eigenvalues[0]) if inverses else 1.0
-            ),
+            curvature_change=_curvature_change(received, smallest),
             yardstick=_yardstick(objective, received),
         )
         pooled = hessians[: _settled(step_sizes)]
-        return Trajectory(theta, iterates, received[-1], pooled, details)
+        return Trajectory(iterates[-1], iterates, received[-1], pooled, details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
         """Through the very matrices the steps used; what the last step says is remarked on.

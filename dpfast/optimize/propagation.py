@@ -18,7 +18,6 @@ __all__ = [
     "PrivacyNoise",
     "double_noise_variance",
     "gradient_descent_noise",
-    "newton_noise",
 ]
 
 Matrix = NDArray[np.float64]
@@ -122,25 +121,10 @@ def start_left(
     return np.abs(vectors @ (unseen * (vectors.T @ (iterates[0] - theta))))
 
 
-def newton_noise(
-    gradient_scales: list[float], step_sizes: list[float], inverse_squared: Matrix
-) -> Matrix:
-    """Covariance of the privacy noise in a noisy Newton iterate.
-
-    ``sum_k eta_k^2 prod_{j>k} (1 - eta_j)^2 s_k^2 H^-2`` for any schedule of gradient noise
-    scales ``s_k`` (formulas page, section 6): after a full step only its own noise remains.
-    """
-    factor, remaining = 0.0, 1.0
-    for scale, step_size in zip(reversed(gradient_scales), reversed(step_sizes), strict=True):
-        factor += (step_size * scale) ** 2 * remaining
-        remaining *= (1.0 - step_size) ** 2
-    return factor * inverse_squared
-
-
 def gradient_descent_noise(
     eigenvalues: NDArray[np.float64],
     gradient_scales: list[float],
-    step_size: float | list[float],
+    step_sizes: list[float],
     weights: list[float] | None = None,
 ) -> NDArray[np.float64]:
     """Variance of the privacy noise of noisy gradient descent along each eigenvector.
@@ -149,19 +133,8 @@ def gradient_descent_noise(
     ``f(lam) = sum_j eta_j^2 s_j^2 A_j^2`` with ``A_j = w_{j+1} + (1 - eta_{j+1} lam) A_{j+1}``
     (formulas page, section 6; eq. (14) of the paper is the constant ``2 eta^2 s^2``, which is
     right at one value of ``eta lam`` only).
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (p,)
-        Eigenvalues of the mean Hessian.
-    gradient_scales : list of float, length K
-        Noise scale ``s_j`` of the gradient at ``theta_j``.
-    step_size : float, or list of float of length K
-    weights : list of float, length K + 1, optional
-        Weights of the iterates (start included); the last iterate by default.
     """
     n_steps = len(gradient_scales)
-    steps = step_size if isinstance(step_size, list) else [step_size] * n_steps
     contraction = np.zeros_like(eigenvalues)  # of the step after the one looked at
     influence = np.zeros_like(eigenvalues)
     variance = np.zeros_like(eigenvalues)
@@ -171,8 +144,8 @@ def gradient_descent_noise(
         else:
             weight = weights[j + 1]
         influence = weight + contraction * influence
-        contraction = 1.0 - steps[j] * eigenvalues
-        variance += (steps[j] * gradient_scales[j] * influence) ** 2
+        contraction = 1.0 - step_sizes[j] * eigenvalues
+        variance += (step_sizes[j] * gradient_scales[j] * influence) ** 2
     return variance
 
 
@@ -186,15 +159,6 @@ def double_noise_variance(
 
     The error obeys ``e_{k+1} = c e_k - s_k z_k/(lam + l) - d_k w_k`` with ``c = l/(lam + l)``,
     so the variance is ``sum_k ((s_k/(lam + l))^2 + d_k^2) c^(2(K-1-k))``.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (p,)
-        Eigenvalues of the mean Hessian.
-    gradient_scales, direction_scales : list of float, length K
-        Noise scales ``s_k`` of the gradients and ``d_k`` of the directions.
-    damping : float
-        ``l``.
     """
     contraction = damping / (eigenvalues + damping)
     variance = np.zeros_like(eigenvalues)

@@ -8,6 +8,7 @@ wrong guarantee.  One that asks for more than the total is refused by the ledger
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
@@ -43,6 +44,7 @@ Array = NDArray[np.float64]
 FLOAT = np.dtype(np.float64)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Method:
     """Base of the optimisers of :func:`dpfast.fit`, and of your own.
 
@@ -80,19 +82,12 @@ class Method:
     schedule: str | Schedule | None = None
     start: Sequence[float] | None = None
 
-    def __init__(
-        self,
-        *,
-        steps: int | None = None,
-        schedule: str | Schedule | None = None,
-        start: Sequence[float] | None = None,
-    ) -> None:
-        self.steps = None if steps is None else checked_steps(steps)
-        self.schedule = schedule
-        if schedule is not None:
-            resolve_schedule(schedule, Uniform())
-        if start is not None:
-            point = real_array(start, "start")
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            self.steps = checked_steps(self.steps)
+        resolve_schedule(self.schedule, Uniform())
+        if self.start is not None:
+            point = real_array(self.start, "start")
             if point.ndim != 1 or not np.isfinite(point).all():
                 raise InvalidInput(
                     "start must be finite numbers, one for each coefficient (the intercept first, "
@@ -182,12 +177,6 @@ class Method:
         Returns
         -------
         Budgets
-
-        Raises
-        ------
-        InvalidInput
-            If :meth:`defaults` or :meth:`curvatures` of a class of one's own return
-            something else than they should.
         """
         n_steps, schedule = self.defaults(objective, n, mu)
         n_steps = checked_steps(n_steps if self.steps is None else self.steps)
@@ -228,11 +217,6 @@ class Method:
             As for :meth:`run`.
         budgets : Budgets
             What :meth:`plan` returned.
-
-        Raises
-        ------
-        InvalidInput
-            With what is wrong, and what to do.
 
         Privacy
         -------
@@ -365,15 +349,8 @@ def answers_only(
     """The curator's paid answers, and nothing else of it.
 
     Parameters and budgets are copied into plain numbers on the way in, so that no object of a
-    caller's own kind reaches the code that charges and draws.
-
-    Parameters
-    ----------
-    curator : Curator
-    budgets : sequence of StepBudget
-        Those the library planned itself: they are plain already, and recognised as they come back.
-    answered : list, optional
-        Takes the parameters at which joint questions were answered, in order.
+    caller's own kind reaches the code that charges and draws; ``budgets`` that the library planned
+    itself are plain already.  ``answered`` takes the parameters of joint questions, in order.
     """
     objective = curator.objective
     p = objective.dimension

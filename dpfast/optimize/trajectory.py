@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, JointAnswer
+from dpfast.curator import Answer, JointAnswer, StepBudget
 
-__all__ = ["Trajectory", "with_ridge"]
+if TYPE_CHECKING:
+    from dpfast.optimize.answers import Answers
+
+__all__ = ["Trajectory", "walked", "with_ridge"]
 
 
 def with_ridge(matrix: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
     """A curvature and that of the public penalty."""
     return matrix + ridge * np.eye(len(matrix)) if ridge else matrix
+
+
+def walked(
+    answers: Answers,
+    start: NDArray[np.float64],
+    budgets: Sequence[StepBudget],
+    progress: Callable[[int, int], None] | None,
+    step: Callable[[int, NDArray[np.float64], JointAnswer], NDArray[np.float64]],
+) -> tuple[list[NDArray[np.float64]], list[JointAnswer]]:
+    """Iterates and answers of a step per budget; ``step(k, theta, answer)`` is where it leads."""
+    iterates, received = [start], list[JointAnswer]()
+    for k, budget in enumerate(budgets):
+        received.append(answers.joint(iterates[k], budget))
+        iterates.append(step(k, iterates[k], received[k]))
+        if progress is not None:
+            progress(k + 1, len(budgets))
+    return iterates, received
 
 
 class Trajectory(NamedTuple):

@@ -115,11 +115,6 @@ class Budget:
         -------
         ApproxDP
 
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1), or has no finite epsilon.
-
         Examples
         --------
         >>> dpfast.GDP(1.0).as_approx(1e-6)
@@ -139,11 +134,6 @@ class Budget:
         -------
         str
             Some lines of text.
-
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1).
 
         Examples
         --------
@@ -168,11 +158,6 @@ class Budget:
         -------
         float
             In [0, 1], rounded up: how often it can then be right about a record that is.
-
-        Raises
-        ------
-        InvalidInput
-            If the rate is no number in [0, 1].
 
         Examples
         --------
@@ -246,11 +231,6 @@ class GDP(Budget):
         float
             In [0, 1].
 
-        Raises
-        ------
-        InvalidBudget
-            If epsilon is negative, or no finite number.
-
         Examples
         --------
         >>> round(dpfast.GDP(1.0).delta(1.0), 6)
@@ -270,11 +250,6 @@ class GDP(Budget):
         -------
         float
             Zero or more.
-
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1), or mu is too large to have a finite epsilon.
 
         Examples
         --------
@@ -310,8 +285,6 @@ class GDP(Budget):
         ------
         UnsupportedConversion
             For ``PureDP``: Gaussian noise never gives it.
-        InvalidBudget
-            If it is no budget.
 
         Examples
         --------
@@ -366,11 +339,6 @@ class ZCDP(Budget):
         float
             In [0, 1].
 
-        Raises
-        ------
-        InvalidBudget
-            If epsilon is negative, or no finite number.
-
         Examples
         --------
         >>> round(dpfast.ZCDP(0.5).delta(5.0), 8)
@@ -390,11 +358,6 @@ class ZCDP(Budget):
         -------
         float
             Zero or more.
-
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1).
 
         Examples
         --------
@@ -487,11 +450,6 @@ class PureDP(Budget):
         -------
         float
             In [0, 1]; zero from the spend's own epsilon on.
-
-        Raises
-        ------
-        InvalidBudget
-            If epsilon is negative, or no finite number.
 
         Examples
         --------

@@ -89,14 +89,7 @@ def _delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """Smallest delta such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up.
-
-    Examples
-    --------
-    >>> from dpfast.privacy.conversions import gdp_delta
-    >>> round(gdp_delta(1.0, 1.0), 6)
-    0.126937
-    """
+    """Smallest delta such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
     mu = positive(mu, "mu")
     epsilon = nonnegative(epsilon, "epsilon")
     return _delta_up(mu, epsilon)
@@ -116,12 +109,6 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up.
 
     Zero if ``delta >= 2 Phi(mu/2) - 1``, the total variation distance.
-
-    Examples
-    --------
-    >>> from dpfast.privacy.conversions import gdp_epsilon
-    >>> round(gdp_epsilon(1.0, 1e-5), 5)
-    4.37718
     """
     mu = positive(mu, "mu")
     delta = positive(delta, "delta", below_one=True)
@@ -149,14 +136,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Largest mu such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded down.
-
-    Examples
-    --------
-    >>> from dpfast.privacy.conversions import gdp_mu
-    >>> round(gdp_mu(1.0, 1e-5), 6)
-    0.268051
-    """
+    """Largest mu such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded down."""
     epsilon = nonnegative(epsilon, "epsilon")
     delta = positive(delta, "delta", below_one=True)
     if delta < 4.0 * DELTA_FLOOR:

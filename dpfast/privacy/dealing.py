@@ -74,11 +74,6 @@ def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
     n_parts : int
     source : NoiseSource
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        Integers below ``n_parts``; how often each occurs is :func:`part_sizes`.
-
     Privacy
     -------
     Free: no record is looked at (claim C53).
@@ -86,11 +81,9 @@ def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
     sizes = part_sizes(n, n_parts)
     for _ in range(ATTEMPTS):
         words = source.words(n)
-        order = np.argsort(words)
-        ranked = words[order]
-        if not (ranked[1:] == ranked[:-1]).any():
-            parts = np.empty(n, dtype=np.intp)
-            parts[order] = np.repeat(np.arange(n_parts), sizes)
+        firsts = np.cumsum(sizes)[:-1]  # ranks of the parts' smallest words
+        parts = np.searchsorted(np.partition(words, firsts)[firsts], words, side="right")
+        if (np.bincount(parts, minlength=n_parts) == sizes).all():  # no words equal at a cut
             return parts
     raise EntropyFailure("random words keep repeating each other: they are not random.")
 

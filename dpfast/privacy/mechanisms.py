@@ -68,17 +68,6 @@ def gaussian_scale(sensitivity: float, mu: float, dimension: int) -> float:
     mu : float
     dimension : int
         Number of coordinates: p for a vector, p(p+1)/2 for a symmetric matrix.
-
-    Returns
-    -------
-    float
-        ``sensitivity / (mu - GRID_COST)``; up to three releases scaled like this at one parameter
-        are covered by :func:`~dpfast.privacy.sensitivity.joint_mu` of their mu (claim C19).
-
-    Raises
-    ------
-    InvalidBudget
-        If mu is not above ``GRID_COST``, about 1.7e-6.
     """
     if dimension < 1:
         raise InvalidInput(
@@ -191,10 +180,6 @@ def release_together(
     grids : Grids
         From :func:`joint_grids`, with their shapes and noise scales.
     source : NoiseSource
-
-    Returns
-    -------
-    list of ndarray, or None where the value is
     """
     size, bits, steps = grids
     return release(values, source.normals(size, bits), bits, steps)
@@ -233,11 +218,6 @@ def release_symmetric(
     noise_scale : float
         From :func:`gaussian_scale` with ``dimension = p (p + 1) / 2``.
     source : NoiseSource
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        Exactly symmetric.
     """
     if matrix.ndim != 2:
         raise InvalidInput(f"a matrix has two dimensions; received shape {matrix.shape}.")

@@ -63,11 +63,6 @@ class NoiseSource:
         -------
         ndarray of int64, shape (size,)
 
-        Raises
-        ------
-        ValueError
-            If an argument is out of range (an ``InvalidInput`` of :class:`EntropyNoise`).
-
         Examples
         --------
         >>> dpfast.SeededNoise(7).normals(3, 10)
@@ -89,11 +84,6 @@ class NoiseSource:
         -------
         ndarray of int64, shape (size,)
 
-        Raises
-        ------
-        ValueError
-            If an argument is out of range (an ``InvalidInput`` of :class:`EntropyNoise`).
-
         Examples
         --------
         >>> dpfast.SeededNoise(7).discrete_laplace(3, 1, 4)
@@ -112,11 +102,6 @@ class NoiseSource:
         Returns
         -------
         ndarray of uint64, shape (size,)
-
-        Raises
-        ------
-        ValueError
-            If the size is negative.
 
         Examples
         --------

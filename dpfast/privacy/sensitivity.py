@@ -30,6 +30,7 @@ __all__ = [
     "mean_rank_one",
     "mean_score",
     "mean_square",
+    "relative",
     "relative_slack",
 ]
 
@@ -216,6 +217,7 @@ COUPLINGS = (
 )
 
 
+@lru_cache(maxsize=1024)
 def joint_mu(
     coupling: str,
     mu_gradient: float,
@@ -237,31 +239,12 @@ def joint_mu(
     means : bool
         Whether gradient and Hessian are those of persons, each the mean of their rows', and the
         meat the product of these gradients (claim C72).
-
-    Returns
-    -------
-    float
-        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)``.
     """
-    return _joint_mu(coupling, mu_gradient, mu_hessian, mu_meat, means)
-
-
-@lru_cache(maxsize=1024)
-def _joint_mu(
-    coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float, means: bool
-) -> float:
-    scale = max(mu_gradient, mu_hessian, mu_meat)
     if coupling not in COUPLINGS:
         raise InvalidInput(
             f"coupling must be one of {COUPLINGS}; received {described(coupling, text=True)}."
         )
-    if not (0.0 < scale < math.inf and min(mu_gradient, mu_hessian, mu_meat) >= 0.0):
-        raise InvalidInput(
-            "the mu of each quantity must be finite and at least 0, one of them positive; received "
-            f"gradient {described(mu_gradient)}, hessian {described(mu_hessian)}, meat "
-            f"{described(mu_meat)}."
-        )
-    g, h, q = (mu_gradient / scale) ** 2, (mu_hessian / scale) ** 2, (mu_meat / scale) ** 2
+    scale, g, h, q = relative(mu_gradient, mu_hessian, mu_meat)
     squared = g + h + q
     if coupling != "none" and (4.0 * q <= g or not means):  # else not convex in a person (C72)
         squared = min(squared, _collinear(g, h, q))
@@ -274,6 +257,17 @@ def _joint_mu(
     elif coupling.endswith("-majorizer"):
         squared = min(squared, _majorizer(coupling, g, h, q))
     return scale * math.sqrt(squared) * _UP
+
+
+def relative(mu_g: float, mu_h: float, mu_q: float) -> tuple[float, float, float, float]:
+    """The largest mu, and the squares of all relative to it."""
+    scale = max(mu_g, mu_h, mu_q)
+    if not (0.0 < scale < math.inf and min(mu_g, mu_h, mu_q) >= 0.0):
+        raise InvalidInput(
+            "the mu of each quantity must be finite and at least 0, one of them positive; received "
+            f"gradient {described(mu_g)}, hessian {described(mu_h)}, meat {described(mu_q)}."
+        )
+    return scale, (mu_g / scale) ** 2, (mu_h / scale) ** 2, (mu_q / scale) ** 2
 
 
 def _collinear(g: float, h: float, q: float) -> float:

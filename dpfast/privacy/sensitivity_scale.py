@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.sensitivity import _UP
+from dpfast.privacy.sensitivity import _UP, relative
 
 __all__ = [
     "ScaleCoupling",
@@ -119,6 +119,12 @@ def meat_factor(coupling: ScaleCoupling) -> float:
     return (1.0 + (ratio * max(0.5 * kappa, family.chi - 0.5 * kappa)) ** 2) * _UP
 
 
+#: Grid of ``v = |u|/c``.
+_STEP = 1.0 / 512.0
+_REACH = 32.0
+
+
+@lru_cache(maxsize=1024)
 def joint_scale_mu(
     coupling: ScaleCoupling,
     majorize: bool,
@@ -136,31 +142,8 @@ def joint_scale_mu(
     mu_gradient, mu_hessian, mu_meat : float
         What each costs on its own, with noise for the sensitivities ``2 c R/n`` (score) and
         ``sqrt(2) * bound / n`` (matrices); 0 leaves a quantity out.
-
-    Returns
-    -------
-    float
-        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)`` (claim C37).
     """
-    return _joint_scale_mu(coupling, majorize, mu_gradient, mu_hessian, mu_meat)
-
-
-#: Grid of ``v = |u|/c``.
-_STEP = 1.0 / 512.0
-_REACH = 32.0
-
-
-@lru_cache(maxsize=1024)
-def _joint_scale_mu(
-    coupling: ScaleCoupling, majorize: bool, mu_g: float, mu_h: float, mu_q: float
-) -> float:
-    scale = max(mu_g, mu_h, mu_q)
-    if not (0.0 < scale < math.inf and min(mu_g, mu_h, mu_q) >= 0.0):
-        raise InvalidInput(
-            "the mu of each quantity must be finite and at least 0, one of them positive; received "
-            f"gradient {described(mu_g)}, hessian {described(mu_h)}, meat {described(mu_q)}."
-        )
-    g, h, q = (mu_g / scale) ** 2, (mu_h / scale) ** 2, (mu_q / scale) ** 2
+    scale, g, h, q = relative(mu_gradient, mu_hessian, mu_meat)
     squared = g + h + q
     if coupling.family.profile is not None:
         squared = min(squared, _largest(coupling, majorize, g, h, q))

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.privacy.sensitivity import joint_mu
+from dpfast.privacy.sensitivity import joint_mu, relative
 
 __all__ = ["Geometry", "joint_sides_mu"]
 
@@ -51,6 +51,7 @@ class Geometry(NamedTuple):
     size: float
 
 
+@lru_cache(maxsize=1024)
 def joint_sides_mu(
     coupling: str,
     geometry: tuple[float, float, bool, float],
@@ -73,24 +74,8 @@ def joint_sides_mu(
         ``sqrt(2) * bound / n`` (matrices); 0 leaves a quantity out.
     means : bool
         Whether records are persons, each the mean of their rows (claim C72).
-
-    Returns
-    -------
-    float
-        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)``.
     """
-    return _joint(coupling, Geometry(*geometry), mu_gradient, mu_hessian, mu_meat, means)
-
-
-@lru_cache(maxsize=1024)
-def _joint(
-    coupling: str,
-    geometry: Geometry,
-    mu_gradient: float,
-    mu_hessian: float,
-    mu_meat: float,
-    means: bool,
-) -> float:
+    geometry = Geometry(*geometry)
     short, square, _, size = geometry
     if not (0.0 < short <= 1.0 and 0.0 < square < math.inf and 0.5 <= size <= 1.0):
         raise InvalidInput(
@@ -99,8 +84,7 @@ def _joint(
         )
     # as if noise were for twice the bound: nothing is known of the scores but that
     bounded = joint_mu(coupling, mu_gradient / size, mu_hessian, mu_meat, means=means)
-    scale = max(mu_gradient, mu_hessian, mu_meat)
-    g, h, q = (mu_gradient / scale) ** 2, (mu_hessian / scale) ** 2, (mu_meat / scale) ** 2
+    scale, g, h, q = relative(mu_gradient, mu_hessian, mu_meat)
     squared = g + h + q
     g /= size * size
     if coupling != "none" and (4.0 * q <= g or not means):

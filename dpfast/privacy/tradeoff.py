@@ -37,11 +37,6 @@ def attack_power(budget: Budget | float | tuple[float, float], false_positive_ra
         A float is mu of Gaussian DP.
     false_positive_rate : float in [0, 1]
 
-    Returns
-    -------
-    float in [0, 1]
-        Exact for GDP, PureDP and ApproxDP; an upper bound for ZCDP.
-
     Privacy
     -------
     About guarantees only; touches no data (claim C45).
@@ -123,12 +118,6 @@ def explain(budget: Budget | float | tuple[float, float], delta: float = 1e-6) -
         A float is mu of Gaussian DP.
     delta : float
         For the (epsilon, delta) reading; far below one over the number of records.
-
-    Examples
-    --------
-    >>> from dpfast.privacy.tradeoff import explain
-    >>> print(explain(dpfast.GDP(1.0)).splitlines()[0])
-    GDP(mu=1.0) in plain words
     """
     budget = as_budget(budget)
     right = 50.0 * (1.0 + attack_advantage(budget))

@@ -20,6 +20,7 @@ from dpfast.arguments import (
     positive,
     real_array,
     real_number,
+    understood,
     whole_number,
 )
 from dpfast.curator.door import Release, observed
@@ -110,7 +111,7 @@ class Plan:
 
     Examples
     --------
-    >>> plan = dpfast.plan(n=10_000, p=3, mu=1.0)
+    >>> plan = dpfast.plan(n=10_000, p=3, privacy=1.0)
     >>> plan.curve(mu=[0.5, 1.0, 2.0]).shape
     (3,)
     """
@@ -141,7 +142,7 @@ class Plan:
 
         Examples
         --------
-        >>> widths = dpfast.plan(n=10_000, p=3, mu=1.0).curve(n=[10_000, 40_000])
+        >>> widths = dpfast.plan(n=10_000, p=3, privacy=1.0).curve(n=[10_000, 40_000])
         >>> bool(widths[1] < widths[0])
         True
         """
@@ -193,12 +194,13 @@ class Plan:
         return f"<Plan n={self.n}, mu={self.mu:.4g}, width={self.width:.4g}>"
 
 
+@understood
 def plan(
     n: int | None = None,
     p: int | None = None,
     loss: str | Loss | Objective = "log-cosh",
     *,
-    mu: Budget | float | tuple[float, float] | None = None,
+    privacy: Budget | float | tuple[float, float] | None = None,
     width: float | None = None,
     level: float = 0.95,
     rate: float = 0.5,
@@ -206,7 +208,7 @@ def plan(
 ) -> Plan:
     """Forecast interval widths, or find the budget or the number of records for a width.
 
-    Give two of ``n``, ``mu`` and ``width``; the third is computed.
+    Give two of ``n``, ``privacy`` and ``width``; the third is computed.
 
     Parameters
     ----------
@@ -217,8 +219,8 @@ def plan(
     loss : str, Loss or Objective
         As in :func:`dpfast.fit`, whose every purchase is forecast: "least-squares", quantiles and
         counts, too, with nothing declared; an objective without ridge.
-    mu : float or Budget
-        Total budget, inference included.
+    privacy : float, (float, float), GDP, ZCDP or ApproxDP
+        The total to spend, as in :func:`dpfast.fit`; :attr:`Plan.mu` is what it is in GDP.
     width : float
         Width (not half of it) of the widest slope's interval, in the units of a coefficient.
     level : float
@@ -241,20 +243,20 @@ def plan(
 
     Examples
     --------
-    >>> found = dpfast.plan(n=2000, p=4, mu=1.0)
+    >>> found = dpfast.plan(n=2000, p=4, privacy=1.0)
     >>> bool(0.05 < found.width < 0.2)
     True
     """
-    given = [value is not None for value in (n, mu, width)]
+    given = [value is not None for value in (n, privacy, width)]
     if sum(given) != 2:
         raise InvalidInput(
-            "give two of n, mu and width, and the third is computed; received "
-            f"n={described(n)}, mu={described(mu)}, width={described(width)}."
+            "give two of n, privacy and width, and the third is computed; received "
+            f"n={described(n)}, privacy={described(privacy)}, width={described(width)}."
         )
     asked = terms_of(loss)
     if n is not None:
         n = whole_number(n, "n", 1)
-    total = None if mu is None else GDP.within(mu).mu
+    total = None if privacy is None else GDP.within(privacy).mu
     forecast = _Forecast(p, level, asked, rate, pilot)
     if width is not None:
         width = positive(width, "width")

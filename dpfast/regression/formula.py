@@ -8,12 +8,13 @@ from typing import Any
 
 from dpfast.arguments import understood
 from dpfast.data.beside.given import DASK
+from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column, library
-from dpfast.data.formula import coding_from_formula, codings_of_table, columns_of_formula
+from dpfast.data.formula import terms_of_table
 from dpfast.data.records import Records
 from dpfast.data.schema import Schema
-from dpfast.data.source import Source, source_of
-from dpfast.errors import InvalidInput, described
+from dpfast.data.source import source_of
+from dpfast.errors import InvalidInput
 from dpfast.front.request import rows_unseen
 from dpfast.front.rows import FormulaRows
 from dpfast.inference.results import Fit
@@ -51,10 +52,13 @@ def fit_formula(
     formula : str
         Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
         the columns as scaled by the schema, the response too, and categorical ones for indicators
-        of their declared levels by the full-rank rule of formulaic and patsy.
+        of their declared levels by the full-rank rule of formulaic and patsy.  Splines have public
+        knots and ends in the column's own units, ``bs(age, knots=[30, 45], lower_bound=18,
+        upper_bound=90)``, ``cr`` (natural ones) and ``ns``; values beyond the ends are taken for
+        them, and a declared range is where they end.
     data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
-        Without a schema a Dask data frame stays where it is.
-        The path of a Parquet file or folder is read block by block, by terms that are its columns.
+        A Dask data frame stays where it is, and a Parquet file or folder, by its path, is read
+        block by block: their terms are evaluated there.
         :func:`dpfast.records` of a table has persons, weights and offsets, which may be names of
         its columns, declared or not.
     loss : str, Loss or Objective
@@ -105,16 +109,15 @@ def fit_formula(
     if source.response is not None or source.names is not None:
         raise InvalidInput("the formula names response and covariates: pass neither y nor names.")
     data = source.covariates
-    on_disk = isinstance(data, str | os.PathLike)
-    if isinstance(data, Records) or (on_disk and schema is not None):
+    on_disk, on_cluster = isinstance(data, str | os.PathLike), library(data) in DASK
+    if isinstance(data, Records):
         raise InvalidInput(
-            "a formula reads a table, or a Parquet file by its path, without a schema: "
-            "dpfast.fit('y ~ x', 'file.parquet', ...). Of records that are open already "
-            "dpfast.open_parquet(path, covariates=[...], response=...) has the columns: "
-            "dpfast.fit(opened, loss=...)."
+            "a formula reads a table, or a Parquet file by its path: dpfast.fit('y ~ x', "
+            "'file.parquet', ...). Of records that are open already dpfast.open_parquet(path, "
+            "covariates=[...], response=...) has the columns: dpfast.fit(opened, loss=...)."
         )
     named = ("sample_weight", "offset", "group")
-    given = {what: getattr(source, what) for what in named}
+    given = {what: getattr(source, what) for what in named if not on_disk}
     source = source.but(
         **{what: column(data, name) for what, name in given.items() if isinstance(name, str)}
     )
@@ -122,56 +125,43 @@ def fit_formula(
         "privacy": privacy, "method": method, "standardize": standardize, "inference": inference,
         "ledger": ledger, "noise": noise, "progress": progress,
     }  # fmt: skip
+    coding: Coding
     if on_disk:
-        from dpfast.data.files.parquet import open_parquet
+        from dpfast.data.files.parquet import open_formula
 
-        response, names, intercept = columns_of_formula(formula)
-        opened = open_parquet(data, covariates=names, response=response)
-        loss = _with_intercept(loss, intercept, options)
-        return fit(source.but(covariates=opened), None, loss, **options)
-    if schema is None:
-        return _raw(formula, source, loss, options)
-    coding = coding_from_formula(formula, schema)
-    if coding.response is None:
-        raise InvalidInput(
-            f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
-        )
-    with rows_unseen(source.each):
-        design = coding.design(data)
-    return fit(source.but(covariates=design), None, loss, **options)
-
-
-def _raw(
-    formula: str, source: Source, loss: str | Loss | Objective, options: dict[str, Any]
-) -> Fit:
-    """A fit to terms of columns as they come, whose units are bought."""
-    table = source.covariates
-    if library(table) in DASK:
+        coding, opened = open_formula(data, formula, schema)
+        source = source.but(covariates=opened)
+    elif on_cluster:
         from dpfast.data.cluster import coded_frame
 
-        coding, names, X, y = coded_frame(formula, table)
+        coding, opened = coded_frame(formula, data, schema)
+        source = source.but(covariates=opened)
     else:
         with rows_unseen(source.each):
-            coding, response = codings_of_table(formula, table)
-            design = coding.design(table)
-            names, X, y = design.names, design.X, response.covariates(table)[:, 0]
-    loss = _with_intercept(loss, coding.fit_intercept, options)
-    found = fit(source.but(covariates=X, response=y, names=names), None, loss, **options)
-    for told in {id(each): each for each in (found, found.coded)}.values():
-        told._new_rows = FormulaRows(coding, told._new_rows)
+            terms = terms_of_table(formula, data, schema)
+            coding, design = terms.coding, terms.coding.design(data)
+            if terms.left is not None:
+                y = terms.left.covariates(data)[:, 0]
+                source = source.but(covariates=design.X, response=y, names=design.names)
+            else:
+                source = source.but(covariates=design)
+    if schema is None and options["standardize"] is None and terms_of(loss).scale is None:
+        # robust losses buy what they lack by themselves; a declared scale says columns are coded
+        options["standardize"] = True
+    if not isinstance(source.covariates, Design):
+        loss = _with_intercept(loss, coding.fit_intercept)
+    found = fit(source, None, loss, **options)
+    if schema is None:
+        for told in {id(each): each for each in (found, found.coded)}.values():
+            told._new_rows = FormulaRows(coding, told._new_rows)
     return found
 
 
-def _with_intercept(
-    loss: str | Loss | Objective, intercept: bool, options: dict[str, Any]
-) -> str | Loss | Objective:
+def _with_intercept(loss: str | Loss | Objective, intercept: bool) -> str | Loss | Objective:
     """The loss or objective of columns as they come, with or without an intercept."""
     terms = terms_of(loss)
     if intercept and not terms.fit_intercept:
         raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")
-    # robust losses buy what they lack by themselves; a declared scale says that columns are coded
-    if options["standardize"] is None and terms.scale is None:
-        options["standardize"] = True
     if intercept or not terms.fit_intercept:
         return loss
     return Objective(**terms._replace(fit_intercept=False)._asdict())

@@ -267,6 +267,8 @@ class Search:
         What is kept for columns that are not seen is spent on all of them, if all are seen, unless
         the caller has a use for it.
         """
+        if self._labels is not None:
+            self._answers.expect([(self._labels, key) for key in _OF_LABELS])
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
         found = self._measure(self.columns, self._left(LOOK_SHARE))

@@ -195,7 +195,14 @@ class OnRoad:
             alone=not (request.means or request.group_size > 1 or weighted),
         )
         request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
+        self._weighing = None
+        if weighted and not request.means:
+            from dpfast.regression.weighing import Weighing
+
+            self._weighing = Weighing(request, mu)
         least = self._plan_units(standardize)
+        if self._weighing:
+            least = self._weighing.refuse(self.rows_for(self.ledger), least, self.only_mean)
         if self.only_mean:
             return
         rows = self.rows_for(self.ledger)
@@ -266,6 +273,7 @@ class OnRoad:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
         request, about = self._request, (self._records, ledger)
         rows = Whitened(request.curator(*about), few=request.curator_of_few(*about))
+        rows = self._weighing.seen(rows) if self._weighing else rows
         return rows if self.kept is None else rows.mapped(self.kept)
 
     @property
@@ -304,6 +312,8 @@ class OnRoad:
             setting = setting._replace(scale=self._coded_scale(), size=released._size or 1.0)
             self._leave_out(released.unseen)
         self.setting = setting
+        if self._weighing:
+            self._weighing.buy(self.rows_for(self.ledger))
         if len(self.losses) > 1:
             rows = self.rows_for(self.ledger)
             asked = budgets(rows.n, rows.dimension, self._left(), setting, 1)

@@ -17,8 +17,6 @@ from dpfast.release.request import ReleaseRequest
 from dpfast.release.results import Certificate
 from dpfast.release.session import Session
 
-__all__ = ["certify"]
-
 WHICH = ("smallest", "both")
 
 
@@ -48,9 +46,8 @@ def certify(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; rows outside of the domain are projected onto it.
-    y : array-like of shape (n,) or None
+    X, y, domain, ledger, noise
+        As for :func:`dpfast.release_functional`; a certificate needs a domain.
     loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
         Self-concordant losses; with ``certificate="smooth"`` any convex one with a bounded third
         derivative, such as ``dpfast.models.SmoothedHuber``.  All but the logistic need the scale of
@@ -58,9 +55,6 @@ def certify(
     privacy : PureDP, or ApproxDP for both eigenvalues
         What the certificate costs.  The privacy of the second bound rests on the first, which may
         fail: that is what delta is for.
-    domain : Domain
-        Where rows are: ``dpfast.models.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says
-        whether there is an intercept.
     certificate : {"global", "leverage", "recursive", "smooth"}
         One release whose step is the same everywhere (theorem A), or the paper's recursion with
         its corrected constants, which certifies later; "leverage" bounds ``1/sup x'H^-1 x`` over
@@ -71,8 +65,6 @@ def certify(
         Eigenvalues to be bounded; "both" with "global" or "recursive" only.
     failure : float
         Probability with which a bound may be wrong; less if twice delta is.
-    ledger, noise
-        As for :func:`dpfast.fit`.
 
     Returns
     -------

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
-
-__all__ = ["TestAndRelease"]
+from typing import Generic, NamedTuple, TypeVar
 
 Tested = TypeVar("Tested")
 Allowed = TypeVar("Allowed")
@@ -13,7 +11,7 @@ Released = TypeVar("Released")
 Refused = TypeVar("Refused")
 
 
-class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
+class TestAndRelease(NamedTuple, Generic[Tested, Allowed, Released, Refused]):
     """Test, decide from the released test alone, then release or refuse.
 
     Algorithm 1 of paper 3 (Asi, Duchi and Talwar 2025).
@@ -38,24 +36,14 @@ class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
     together (claim R8 of ``PROOFS-release.md``).
     """
 
+    test: Callable[[], Tested]
+    allow: Callable[[Tested], Allowed | None]
+    release: Callable[[Allowed], Released]
+    refuse: Callable[[Tested], Refused]
     __test__ = False  # not a test case, whatever its name looks like to pytest
-
-    def __init__(
-        self,
-        test: Callable[[], Tested],
-        allow: Callable[[Tested], Allowed | None],
-        release: Callable[[Allowed], Released],
-        refuse: Callable[[Tested], Refused],
-    ) -> None:
-        self._test = test
-        self._allow = allow
-        self._release = release
-        self._refuse = refuse
 
     def run(self) -> Released | Refused:
         """The release, or what was done instead."""
-        tested = self._test()
-        allowed = self._allow(tested)
-        if allowed is None:
-            return self._refuse(tested)
-        return self._release(allowed)
+        tested = self.test()
+        allowed = self.allow(tested)
+        return self.refuse(tested) if allowed is None else self.release(allowed)

@@ -24,8 +24,6 @@ from dpfast.release.functional import release_functional
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.routes import route
 
-__all__ = ["ReleasePlan", "plan_release"]
-
 Array = NDArray[np.float64]
 
 #: Rows that are simulated at most; with more, noise falls as 1/n.
@@ -265,10 +263,8 @@ def _relative_error(errors: Array) -> float:
 def _synthetic(
     n: int, p: int, asked: Terms, domain: Domain, rate: float
 ) -> tuple[Array, Array, Array]:
-    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes.
-
-    And uniform numbers in no relation to them.
-    """
+    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes. And
+    uniform numbers in no relation to them."""
     points = evenly(n, p + 2)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)

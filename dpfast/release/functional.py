@@ -31,8 +31,6 @@ from dpfast.release.routes import CERTIFIED, METHODS, Functionals, planned_route
 from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
-__all__ = ["Certified", "release_functional"]
-
 Array = NDArray[np.float64]
 
 
@@ -160,10 +158,6 @@ def release_functional(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        On a wrong shape, dtype, option or budget, before anything is spent.
-    BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.
     Exception
         What ends a run early comes out as it is, with what was released until then (a certificate,
         a pilot, or its answers) in the attribute ``partial_result``.

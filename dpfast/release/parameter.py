@@ -15,8 +15,6 @@ from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.results import NotCertified, ParameterRelease
 from dpfast.release.session import Session, make_terms
 
-__all__ = ["release_parameter"]
-
 
 def release_parameter(
     X: Any,

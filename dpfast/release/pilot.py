@@ -21,8 +21,6 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
 
-__all__ = ["Pilot", "PlannedRun", "pilot_of", "plan_run"]
-
 Array = NDArray[np.float64]
 
 
@@ -46,10 +44,8 @@ def plan_run(
     method: str | Method = "auto",
     inference: bool | None = None,
 ) -> PlannedRun:
-    """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing.
-
-    The last answer has a Hessian: without ``inference`` it is bought where steps have none.
-    """
+    """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing. The
+    last answer has a Hessian: without ``inference`` it is bought where steps have none."""
     assert isinstance(ledger.total, GDP)
     curator, mu = request.curator(ledger), ledger.total.mu
     objective = curator.objective
@@ -87,12 +83,10 @@ class Pilot(NamedTuple):
         return np.asarray(np.linalg.solve(self.curvature, directions.T).T)
 
     def errors_left(self, steps: Array, mean: float, bend: float) -> Array:
-        """About how far one Newton step from here ends from the minimiser, for each direction.
-
-        The noise of the curvature times that of the estimate, and what the third derivative, at
-        most ``bend`` times the second, can make of the distance: of second order both.  It is far
-        too large where noise hides directions of the pilot.
-        """
+        """About how far one Newton step from here ends from the minimiser, for each direction. The
+        noise of the curvature times that of the estimate, and what the third derivative, at most
+        ``bend`` times the second, can make of the distance: of second order both. It is far too
+        large where noise hides directions of the pilot."""
         noise, left, curvature = self.noise, self.unfinished, self.curvature
         spread = float(np.trace(noise) + left @ left)
         along = np.einsum("ij,jk,ik->i", steps, noise, steps) + (steps @ left) ** 2
@@ -108,10 +102,8 @@ class Pilot(NamedTuple):
 
 
 def pilot_of(planned_run: PlannedRun) -> Pilot:
-    """Run it, and ask the optimiser about its own error.
-
-    Spends the plan's budgets, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
-    """
+    """Run it, and ask the optimiser about its own error. Spends the plan's budgets, as a private
+    fit of :func:`dpfast.fit` does (claims C9 to C19)."""
     found = planned_run.run()
     hessian, scale = pooled(found.hessians or (found.final.hessian,))
     ridge = planned_run.curator.objective.ridge

@@ -25,8 +25,6 @@ from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.regression.road import OnRoad, on_road, room_of
 from dpfast.release.results import ReleaseGuarantee
 
-__all__ = ["Asking", "RawRequest", "ReleaseRequest", "approximate"]
-
 Array = NDArray[np.float64]
 
 #: At which a budget of another kind is translated in a message.

@@ -17,14 +17,6 @@ from dpfast.inference.guarantees import RELATION
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 
-__all__ = [
-    "Certificate",
-    "FunctionalRelease",
-    "NotCertified",
-    "ParameterRelease",
-    "ReleaseGuarantee",
-]
-
 Array = NDArray[np.float64]
 
 #: A ridge that takes more than this off the coefficients is no advice.
@@ -50,6 +42,14 @@ class ReleaseGuarantee(NamedTuple):
     Privacy
     -------
     A statement of what was paid: costs nothing.
+
+    Examples
+    --------
+    >>> from dpfast.release.results import ReleaseGuarantee
+    >>> spent = ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ("a certificate",))
+    >>> print(spent.explain())
+    ApproxDP(epsilon=1.0, delta=1e-06) in plain words
+    ...
     """
 
     guarantee: str
@@ -70,12 +70,6 @@ class ReleaseGuarantee(NamedTuple):
         """Exact share that was spent of epsilon, and of delta where there is one.
 
         One fraction each, at most 1; none where the composition is not known.
-
-        Examples
-        --------
-        >>> from dpfast.release.results import ReleaseGuarantee
-        >>> ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ()).spent_share()
-        ()
         """
         return () if self.composition is None else shares_of(self.total, self.composition)
 
@@ -91,19 +85,6 @@ class ReleaseGuarantee(NamedTuple):
         ----------
         delta : float
             For the (epsilon, delta) reading of pure DP; far below ``1/n``.
-
-        Returns
-        -------
-        str
-            Some lines of text.
-
-        Examples
-        --------
-        >>> from dpfast.release.results import ReleaseGuarantee
-        >>> spent = ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ("a certificate",))
-        >>> print(spent.explain())
-        ApproxDP(epsilon=1.0, delta=1e-06) in plain words
-        ...
         """
         text = self.total.explain(delta)
         if self.guarantee.startswith("none"):
@@ -112,15 +93,7 @@ class ReleaseGuarantee(NamedTuple):
         return "\n".join([text, *spent])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> from dpfast.release.results import ReleaseGuarantee
-        >>> spent = ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ("a certificate",))
-        >>> spent.to_dict()["entries"]
-        ['a certificate']
-        """
+        """Everything as plain Python values (for JSON)."""
         return self._asdict() | {
             "entries": list(self.entries),
             "composition": None if self.composition is None else plain(self.composition),
@@ -355,6 +328,22 @@ class FunctionalRelease:
     Privacy
     -------
     Made of released and public numbers: its methods and properties cost nothing.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(1).uniform(-1.0, 1.0, (20_000, 1))
+    >>> released = dpfast.release_functional(
+    ...     X,
+    ...     X[:, 0],
+    ...     dpfast.Objective("pseudo-huber", scale=1.0),
+    ...     [1.0],
+    ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
+    ...     domain=dpfast.models.Box([1.0]),
+    ...     inference=0.25,
+    ... )
+    >>> low, high = released.noise_interval()[0]
+    >>> bool(low < released.value < high), released.conf_int(level=0.9).shape
+    (True, (1, 2))
     """
 
     value: Any
@@ -404,22 +393,6 @@ class FunctionalRelease:
         -------
         ndarray of shape (k, 2)
             Lower and upper ends, in the units of the value.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(1)
-        >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
-        >>> released = dpfast.release_functional(
-        ...     X,
-        ...     X[:, 0],
-        ...     dpfast.Objective("pseudo-huber", scale=1.0),
-        ...     [1.0],
-        ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
-        ...     domain=dpfast.models.Box([1.0]),
-        ... )
-        >>> low, high = released.noise_interval()[0]
-        >>> bool(low < released.value < high)
-        True
         """
         half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - coverage(level, alpha))
         half = half + self.beyond
@@ -433,10 +406,8 @@ class FunctionalRelease:
 
         Parameters
         ----------
-        level : float in [0.5, 1)
-            Least coverage, up to the normal approximation of the sampling error.
-        alpha : float, optional
-            ``1 - level``, in its place.
+        level, alpha
+            As for :meth:`noise_interval`; up to the normal approximation of the sampling error.
 
         Returns
         -------
@@ -445,26 +416,8 @@ class FunctionalRelease:
 
         Raises
         ------
-        InvalidInput
-            If the level is out of range, or both are given.
         InferenceUnavailable
             If the release was made without ``inference=``.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(1)
-        >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
-        >>> released = dpfast.release_functional(
-        ...     X,
-        ...     X[:, 0],
-        ...     dpfast.Objective("pseudo-huber", scale=1.0),
-        ...     [1.0],
-        ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
-        ...     domain=dpfast.models.Box([1.0]),
-        ...     inference=0.25,
-        ... )
-        >>> released.conf_int(level=0.9).shape
-        (1, 2)
         """
         tail = 1.0 - coverage(level, alpha)
         normal = self.sampling_error

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.release.held_step import mean_along
 from dpfast.curator.release.one_step import newton_steps, shared, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
     PerturbationTerms,
@@ -30,8 +31,6 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import Asking, RawRequest, ReleaseRequest
 from dpfast.release.session import fallback_ridge
-
-__all__ = ["CERTIFIED", "METHODS", "Functionals", "Route", "Way", "planned_route", "route"]
 
 Array = NDArray[np.float64]
 
@@ -156,7 +155,7 @@ def _one_shot(
     stepping = request.curator(Ledger(rest if rest is not None else PureDP(first.epsilon)))
     lengths = np.linalg.norm(rows, axis=1)
     units = rows / lengths[:, None]
-    pilots: list[Pilot] = []
+    pilots: list[Functionals] = []
 
     def of_pilot(pilot: Pilot) -> Functionals:
         spread = np.sqrt(np.einsum("ij,jk,ik->i", units, pilot.noise, units))
@@ -167,13 +166,13 @@ def _one_shot(
     def go() -> Functionals:
         with np.errstate(all="ignore"):
             pilot = pilot_of(run)
-            pilots.append(pilot)
+            pilots.append(of_pilot(pilot))
             if rest is None:
-                return of_pilot(pilot)
+                return pilots[0]
             steps = pilot.steps(units)
             terms = step_terms(stepping, request.domain, steps, rest.epsilon)
             if terms is None:  # released numbers out of range
-                return of_pilot(pilot)
+                return pilots[0]
             moved = newton_steps(stepping, pilot.theta, terms)
             moved = moved + stepping.objective.ridge * (steps @ pilot.theta)
             # without an intercept from rows as long as they may be
@@ -188,27 +187,39 @@ def _one_shot(
                 lengths * pilot.errors_left(steps, mean, bend),
             )
 
-    def spent() -> Composition:
-        label = "a pilot fit" if rest is not None else "a private fit"
-        fit = Prepaid(label, first, composition_of(run.curator.ledger))
-        return fit if rest is None else Sum((fit, composition_of(stepping.ledger)))
+    parts = first, rest, [run.curator.ledger], stepping.ledger
+    return _way(chosen, go, pilots, parts, run.optimiser.name)
 
+
+def _way(
+    chosen: Route,
+    run: Callable[[], Functionals],
+    pilots: list[Functionals],
+    parts: tuple[ApproxDP, PureDP | None, list[Ledger], Ledger],
+    name: str,
+) -> Way:
+    """A pilot by this name, and a step after it if there is something left for one."""
+    first, rest, ledgers, stepping = parts
     told = f"one Newton step from a pilot fit, which has {chosen.share:.2g} of epsilon"
     if rest is None:
-        told = f"a private fit, {run.optimiser.name}"
-    return Way(
-        go, lambda: of_pilot(pilots[0]) if pilots else None, spent, f"{told}; {chosen.reason}"
-    )
+        told = f"a private fit, {name}"
+
+    def spent() -> Composition:
+        inside = [composition_of(ledger) for ledger in ledgers]
+        whole = Sum(tuple(inside)) if len(inside) > 1 else inside[0]
+        if rest is None:
+            return Prepaid("a private fit", first, whole)
+        return Sum((Prepaid("a pilot fit", first, whole), composition_of(stepping)))
+
+    return Way(run, lambda: next(iter(pilots), None), spent, f"{told}; {chosen.reason}")
 
 
 def _without_domain(
     chosen: Route, request: RawRequest, total: ApproxDP, rows: Array, whole: ApproxDP
 ) -> Way:
-    """Of columns as they came: the pilot is a default fit, and what a step averages is held.
-
-    The bound comes from a histogram of the records' scores along the direction, which has a share
-    of the pilot's budget.
-    """
+    """Of columns as they came: the pilot is a default fit, and what a step averages is held. The
+    bound comes from a histogram of the records' scores along the direction, which has a share of
+    the pilot's budget."""
     first, rest = _parts(chosen, total, whole)
     count, mu = len(rows), GDP.within(first).mu
     seeing = mu * HISTOGRAM**0.5 if rest is not None else 0.0
@@ -220,11 +231,7 @@ def _without_domain(
         each = shared(rest.epsilon, count)
         laplace_rate(2 * HELD_CELLS, each)
         planned.rows_for(seen).refuse_lengths(MOST_CELLS, per_cell)
-    pilots: list[tuple[Array, Array, Array, Array, Array]] = []
-
-    def of_pilot() -> Functionals:
-        values, scales, beyond, sampling, _ = pilots[0]
-        return Functionals(values, scales, "gaussian", beyond, sampling)
+    pilots: list[Functionals] = []
 
     def go() -> Functionals:
         with np.errstate(all="ignore"):
@@ -243,10 +250,10 @@ def _without_domain(
             sampling = np.sqrt(spread / max(1, request.n - request.dimension))
             sizes = np.linalg.norm(along, axis=1)
             left = np.where(outside, np.inf, np.sqrt(along**2 @ found.undone))
-            pilots.append((values, sizes * found.noise, left, sampling, along))
+            pilots.append(Functionals(values, sizes * found.noise, "gaussian", left, sampling))
             reached = np.isfinite(along).all() and (sizes > 0.0).all() and not outside.any()
             if rest is None or not reached:
-                return of_pilot()
+                return pilots[0]
             steep = planned.rows_for(seen).mapped(found.mapping)
             setting = planned.setting
             at = At(found.unmapping @ found.theta, setting.loss, found.scale)
@@ -257,7 +264,7 @@ def _without_domain(
                 shown = Lengths.visible(cells.value, cells.noise_scale, COARSE, setting.unit)
                 noise = 2.0 * math.sqrt(2.0) / (request.n * each)
                 bound, cut = best_bound(shown, noise, 1)
-                moved.append(steep.mean_along(unit, bound, each, stepping, at, found.held))
+                moved.append(mean_along(steep, unit, bound, each, stepping, at, found.held))
                 bounds.append(bound)
                 cuts.append(CANCELS * cut)
             scales = np.array(bounds) * 2.0 / (request.n * each)
@@ -272,18 +279,8 @@ def _without_domain(
                 sampling,
             )
 
-    def spent() -> Composition:
-        label = "a pilot fit" if rest is not None else "a private fit"
-        inside = composition_of(planned.ledger)
-        if rest is None:
-            return Prepaid(label, first, inside)
-        fit = Prepaid(label, first, Sum((inside, composition_of(seen))))
-        return Sum((fit, composition_of(stepping)))
-
-    told = f"one Newton step from a pilot fit, which has {chosen.share:.2g} of epsilon"
-    if rest is None:
-        told = "a private fit, whitened rows"
-    return Way(go, lambda: of_pilot() if pilots else None, spent, f"{told}; {chosen.reason}")
+    ledgers = [planned.ledger, *[seen] * (rest is not None)]
+    return _way(chosen, go, pilots, (first, rest, ledgers, stepping), "whitened rows")
 
 
 def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:

@@ -13,17 +13,13 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.release.pilot import PlannedRun, plan_run
 from dpfast.release.request import ReleaseRequest
 
-__all__ = ["divided", "plan_sandwich", "sampling_errors"]
-
 Array = NDArray[np.float64]
 
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
     """What is left of a budget, and the share of it that is set aside: exactly the total at most.
-
     ``total * (1 - share)``, rounded, and ``total * share``, rounded, are more than the total for
-    one pair of numbers in three, by a last bit.
-    """
+    one pair of numbers in three, by a last bit."""
     aside = ApproxDP(*[in_units(whole * share, whole) for whole in total.values()])
     return difference(total, aside), aside
 
@@ -35,9 +31,7 @@ def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> PlannedRun:
 
 def sampling_errors(sandwich: PlannedRun, directions: Array) -> Array:
     """Standard errors of ``directions @ theta``, from noisy Newton steps and a noisy sandwich.
-
-    Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
-    """
+    Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19)."""
     curator, p = sandwich.curator, sandwich.curator.objective.dimension
     trajectory = sandwich.run()
     hessian, meat = trajectory.final.hessian, trajectory.final.meat

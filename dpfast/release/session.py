@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, one_of
-from dpfast.curator.release.kinds import GlobalKind, Kind
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_terms
 from dpfast.curator.release.terms import FunctionalTerms, Terms, difference, in_units, largest_scale
 from dpfast.front.request import charge_shared, refuse_unpayable
@@ -20,12 +20,11 @@ from dpfast.privacy.budget import GDP, ApproxDP, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.condition import largest_bound
 from dpfast.privacy.release.sensitivity import tail_count
 from dpfast.privacy.sensitivity import mean_score
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
-
-__all__ = ["FALLBACKS", "Session", "fallback_ridge", "make_terms"]
 
 FALLBACKS = (None, "objective-perturbation")
 
@@ -66,11 +65,9 @@ def make_terms(
 
 
 def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
-    """Public ridge of the fallback: four times what objective perturbation needs at least.
-
-    Not smaller for more records than a million, where the noise that covers rounding, divided by
-    the ridge, would grow beyond what the tilt does.
-    """
+    """Public ridge of the fallback: four times what objective perturbation needs at least. Not
+    smaller for more records than a million, where the noise that covers rounding, divided by the
+    ridge, would grow beyond what the tilt does."""
     constants = release_constants(request.loss, request.objective().scale)
     curvature = constants.curvature * request.domain.radius**2
     return max(request.ridge, 4.0 * curvature / (min(request.n, MOST_RECORDS) * epsilon))
@@ -82,11 +79,9 @@ class _Fallback(NamedTuple):
 
 
 class Session:
-    """A certified release whose certificate was charged, and what a refusal returns.
-
-    A shared ledger is refused at once if it cannot pay for all; the certificate is charged at once,
-    and before functionals or their fallback are drawn the rest (claim R35).
-    """
+    """A certified release whose certificate was charged, and what a refusal returns. A shared
+    ledger is refused at once if it cannot pay for all; the certificate is charged at once, and
+    before functionals or their fallback are drawn the rest (claim R35)."""
 
     _count: int | None = None
     _largest: float | None = None
@@ -174,7 +169,8 @@ class Session:
         scale = largest_scale(plan, found.lower_bound)
         if scale is None:
             return found
-        self._largest = self.terms.upper_bound(self.query.largest(scale).value, scale)
+        # wrong as often as the lower bound (claim R28)
+        self._largest = largest_bound(self.query.largest(scale).value, self.terms.tail(), scale)
         return found.with_largest(self._largest)
 
     def guarantee(self, *entries: str) -> ReleaseGuarantee:
@@ -189,26 +185,25 @@ class Session:
 
     def choices(self, found: Certificate) -> tuple[FunctionalTerms, ...] | None:
         """How functionals are released, or None for what :meth:`refusal` returns."""
-        bounds = found.lower_bound, found.largest_bound
-        choices = self.kind.functionals(self.terms, *bounds)
-        if choices is None:
-            return None
-        unwanted = [
-            (choice.deviation, most)
-            for choice, most in zip(choices, self._wanted(found.lower_bound), strict=True)
-            if choice.deviation > most
-        ]
-        if unwanted:
-            self._unwanted = max(unwanted, key=lambda two: two[0] / two[1])
-            return None
+        choices, self._unwanted = self._offered(found.lower_bound, found.largest_bound)
         return choices
 
-    def _wanted(self, l0: float) -> list[float]:
-        """Largest announced noise of each functional that is wanted; from released numbers.
+    def _offered(
+        self, l0: float, largest: float | None
+    ) -> tuple[tuple[FunctionalTerms, ...] | None, tuple[float, float] | None]:
+        """How functionals are released, or None, and the noise that is most above what is wanted.
+        Of that the deviation, and what it would have to be."""
+        choices = self.kind.functionals(self.terms, l0, largest)
+        if choices is None:
+            return None, None
+        pairs = zip((choice.deviation for choice in choices), self._wanted(l0), strict=True)
+        above = [(noise / most, noise, most) for noise, most in pairs if noise > most]
+        return (choices, None) if not above else (None, max(above)[1:])
 
-        By default some times that of a fit with this budget, by the same bound of the curvature,
-        for each of the functionals, which share the budget.
-        """
+    def _wanted(self, l0: float) -> list[float]:
+        """Largest announced noise of each functional that is wanted; from released numbers. By
+        default some times that of a fit with this budget, by the same bound of the curvature, for
+        each of the functionals, which share the budget."""
         assert self.directions is not None
         if self._fit_noise is None:
             return [self.max_noise] * len(self.directions)
@@ -223,18 +218,14 @@ class Session:
         return np.asarray(score * np.linalg.norm(self.directions, axis=1))
 
     def _allows(self, l0: float, largest: float | None = None) -> bool:
-        if self.terms.what != "functional":
-            return self.kind.allows(self.terms, l0, largest)
-        choices = self.kind.functionals(self.terms, l0, largest)
-        if choices is None:
-            return False
-        wanted = self._wanted(l0)
-        return all(choice.deviation <= most for choice, most in zip(choices, wanted, strict=True))
+        if self.terms.what == "parameter":
+            return self.kind.parameter(self.terms, l0) is not None
+        return self._offered(l0, largest)[0] is not None
 
     def _along(self, curvature: float) -> list[float]:
         """The Hessian's curvature along each direction, which is what releases were forecast by."""
         kind = self.kind
-        assert isinstance(kind, GlobalKind) and self.directions is not None
+        assert self.directions is not None
         eigenvalue = curvature / kind.measure.spread
         return [
             max((float(np.linalg.norm(direction)) / size.norm) ** 2 * curvature, eigenvalue)

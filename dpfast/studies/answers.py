@@ -9,13 +9,14 @@ import numpy as np
 
 from dpfast.data.columns import column, number_columns, numbers
 from dpfast.data.schema import Binary, Schema
-from dpfast.effects import treatment_effect, two_stage
+from dpfast.data.source import records
+from dpfast.effects import cox, treatment_effect, two_stage
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.shown.table import Summary
 from dpfast.models import Objective
 from dpfast.regression.formula import fit_formula
 from dpfast.studies.requests import Request, loss_of
-from dpfast.tables import counts, fits, means, quantiles
+from dpfast.tables import absorbed, counts, fits, means, quantiles
 
 __all__ = ["answered", "ends_of", "objective_of", "summary_of"]
 
@@ -54,11 +55,25 @@ def _effect(request: Request, table: Any, schema: Schema, options: Options) -> A
         treatment = declared.encode(treatment, name)[0][:, 0]
     else:
         treatment = numbers(treatment, name)
-    return treatment_effect(X, treatment, y, method=asked["method"], **options)
+    if asked["weights"] is not None:
+        weights = numbers(column(table, asked["weights"]), asked["weights"])
+        most = asked["largest_weight"]
+        X, y = records(X, y, sample_weight=weights, largest_weight=most), None
+    options |= {name: asked[name] for name in ("method", "propensity", "average")}
+    return treatment_effect(X, treatment, y, **options)
 
 
 def _two_stage(request: Request, table: Any, schema: Any, options: Options) -> Any:
     return two_stage(request.asked["formula"], table, **options)
+
+
+def _absorbed(request: Request, table: Any, schema: Schema, options: Options) -> Any:
+    return absorbed(request.asked["formula"], table, schema=schema, **options)
+
+
+def _cox(request: Request, table: Any, schema: Any, options: Options) -> Any:
+    asked = request.asked
+    return cox(asked["formula"], table, event=asked["event"], cuts=asked["cuts"], **options)
 
 
 def _counts(request: Request, table: Any, schema: Schema, options: Options) -> Any:
@@ -88,6 +103,8 @@ ANSWERS: dict[str, Callable[[Request, Any, Any, Options], Any]] = {
     "fit": _fit,
     "effect": _effect,
     "two_stage": _two_stage,
+    "absorbed": _absorbed,
+    "cox": _cox,
     "counts": _counts,
     "means": _means,
     "quantiles": _quantiles,

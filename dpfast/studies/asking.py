@@ -71,6 +71,10 @@ class Asking:
         covariates: str | Sequence[str],
         *,
         method: str = "aipw",
+        propensity: float | None = None,
+        average: str = "all",
+        weights: str | None = None,
+        largest_weight: float | None = None,
         level: float = 0.95,
         share: float | None = None,
         mu: float | None = None,
@@ -85,6 +89,12 @@ class Asking:
         response : str
         covariates : str or sequence of str
         method : {"aipw", "regression", "difference"}
+        propensity : float, optional
+            Of a trial: nothing is spent on it.
+        average : {"all", "treated"}
+        weights : str, optional
+            A column of sampling weights, held to the public ``largest_weight``.
+        largest_weight : float, optional
         level : float in [0.5, 1)
             Of the interval that a report shows.
         share, mu : float
@@ -114,8 +124,10 @@ class Asking:
         >>> bool(abs(study.effect("t", "y", "x", share=0.5).estimate - 1.0) < 0.3)
         True
         """
-        named = {"treatment": treatment, "response": response, "covariates": covariates}
-        return self._ask("effect", (share, mu, name), **named, method=method, level=level)
+        named: dict[str, Any] = {"treatment": treatment, "response": response, "covariates": covariates}
+        named |= {"method": method, "propensity": propensity, "average": average}
+        named |= {"weights": weights, "largest_weight": largest_weight}
+        return self._ask("effect", (share, mu, name), **named, level=level)
 
     def two_stage(
         self,
@@ -162,6 +174,104 @@ class Asking:
         ('z',)
         """
         return self._ask("two_stage", (share, mu, name), formula=formula, level=level)
+
+    def absorbed(
+        self,
+        formula: str,
+        *,
+        level: float = 0.95,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
+    ) -> Any:
+        """Least squares within declared levels: :func:`dpfast.tables.absorbed`.
+
+        Parameters
+        ----------
+        formula : str
+            ``"y ~ x + w | state"``, of numeric columns and a declared one after the bar.
+        level : float in [0.5, 1)
+            Of the intervals that a report shows.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
+
+        Returns
+        -------
+        Fit
+
+        Raises
+        ------
+        InvalidInput, InvalidBudget, BudgetExceeded
+            As :meth:`run`; nothing is spent then.
+
+        Privacy
+        -------
+        Spends what it was priced at.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> table = {"x": rng.normal(size=8000), "state": np.tile(["A", "B"], 4000)}
+        >>> table["y"] = 2.0 * table["x"] + rng.normal(size=8000)
+        >>> schema = dpfast.Schema({"state": dpfast.Categorical(["A", "B"])})
+        >>> study = dpfast.Study(table, privacy=2.0, schema=schema)
+        >>> study.absorbed("y ~ x | state", share=0.5).names
+        ('x',)
+        """
+        return self._ask("absorbed", (share, mu, name), formula=formula, level=level)
+
+    def cox(
+        self,
+        formula: str,
+        event: str,
+        cuts: Sequence[float],
+        *,
+        level: float = 0.95,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
+    ) -> Any:
+        """Proportional hazards: :func:`dpfast.effects.cox`.
+
+        Parameters
+        ----------
+        formula : str
+            ``"weeks ~ drug + age"``, of numeric columns.
+        event : str
+        cuts : sequence of float
+        level : float in [0.5, 1)
+            Of the intervals that a report shows.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
+
+        Returns
+        -------
+        Fit
+
+        Raises
+        ------
+        InvalidInput, InvalidBudget, BudgetExceeded
+            As :meth:`run`; nothing is spent then.
+
+        Privacy
+        -------
+        Spends what it was priced at.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> table = {"drug": rng.integers(0, 2, 8000), "died": np.ones(8000)}
+        >>> table["weeks"] = rng.exponential(np.exp(0.7 * table["drug"]))
+        >>> study = dpfast.Study(table, privacy=2.0)
+        >>> study.cox("weeks ~ drug", "died", [0.5, 1.0, 2.0, 4.0], share=0.5).names
+        ('drug',)
+        """
+        asked = {"formula": formula, "event": event, "cuts": cuts}
+        return self._ask("cox", (share, mu, name), **asked, level=level)
 
     def counts(
         self,

@@ -144,7 +144,7 @@ class _Asked:
         """Width of the widest interval; infinite where the analysis would be refused."""
         try:
             if self._request.analysis == "fit":  # of the widest one, which scatter makes wider
-                found = forecast_of(self._request, n, self._like, self._schema, mu=spend)
+                found = forecast_of(self._request, n, self._like, self._schema, privacy=spend)
                 return found.width, found._forecast.source
             widths, told = expected_widths(self._request, spend, n, self._like, self._schema)
         except (InvalidBudget, NoForecast) as error:
@@ -170,7 +170,7 @@ class _Asked:
         assert spend is not None
         if request.analysis == "fit":
             mu, width = GDP.within(spend), self._wanted
-            return forecast_of(request, None, self._like, self._schema, mu=mu, width=width).n
+            return forecast_of(request, None, self._like, self._schema, privacy=mu, width=width).n
         return math.ceil(self._least(SIZES, lambda n: self._expected(spend, math.ceil(n))))
 
     def _least(

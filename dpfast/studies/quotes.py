@@ -17,6 +17,7 @@ from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.forecast import NoForecast, Plan, plan
 from dpfast.studies.answers import answered, ends_of, objective_of
 from dpfast.studies.requests import Request
+from dpfast.tables.grouping import grouping_of
 from dpfast.tables.planning import plan as plan_cells
 
 __all__ = ["Quote", "expected_widths", "forecast_of", "share_of"]
@@ -127,7 +128,7 @@ def expected_widths(
     asked, public = request.asked, "expected from the public table"
     if request.analysis == "fit":
         try:
-            planned = forecast_of(request, n, like, schema, mu=spend)
+            planned = forecast_of(request, n, like, schema, privacy=spend)
         except NoForecast:
             return None, "so few records have no intervals at this price"
         first = ("intercept",) if request.reads.intercept else ()
@@ -147,6 +148,9 @@ def expected_widths(
             halves = 2.0 * cells.half_widths
             widths = dict(zip(cells.columns, halves.tolist(), strict=True))
             return widths, "of privacy alone, beside sampling, in a cell with its even share"
+    elif like is None and request.analysis == "absorbed":
+        assert schema is not None
+        like, public = _within_levels(request, n, schema), SYNTHETIC
     elif like is None:
         return None, "widths follow from what the columns are like: pass a public table as like="
     if n > MOST_REHEARSED:
@@ -166,3 +170,13 @@ def expected_widths(
             found.setdefault(name, []).append(float(np.median(known)) if known.size else np.inf)
     widths = {name: float(np.median(some)) for name, some in found.items()}
     return widths, f"{public}, repeated to so many rows, with simulated noise"
+
+
+def _within_levels(request: Request, n: int, schema: Schema) -> dict[str, Any]:
+    """Standard normal columns, and records as many in every level."""
+    rng = np.random.default_rng(0)
+    table: dict[str, Any] = {name: rng.normal(size=n) for name in request.reads.plain}
+    (by,) = request.reads.declared
+    levels = grouping_of(schema, by, ()).levels[0]
+    table[by] = np.array(levels, dtype=object)[np.arange(n) % len(levels)]
+    return table

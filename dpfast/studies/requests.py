@@ -18,13 +18,15 @@ from typing import Any, NamedTuple
 from dpfast.arguments import number_in, one_of, positive
 from dpfast.data.formula import coding_from_formula, columns_of_formula
 from dpfast.data.schema import Binary, Schema
+from dpfast.effects.hazards import checked_cuts
 from dpfast.effects.instrumental import columns_of
-from dpfast.effects.treatment import METHODS
+from dpfast.effects.treatment import ESTIMANDS, METHODS
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Loss
 from dpfast.models.names import every_kind, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.conversions import ratio_to_float, root_to_float, written
+from dpfast.tables.absorbed import parts_of
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.subgroups import LOSSES
 
@@ -201,6 +203,15 @@ def _share(value: Any, name: str) -> float:
     return number_in(value, name, "(0, 1]")
 
 
+def _cuts(value: Any, name: str) -> list[float]:
+    return [float(one) for one in checked_cuts(value)[1:]]
+
+
+def _or_none(read: Callable[[Any, str], Any]) -> Field:
+    """A field that may be left out, or null."""
+    return lambda value, name: None if value is None else read(value, name), None
+
+
 Field = tuple[Callable[[Any, str], Any], Any]
 
 #: Of a field that has no default.
@@ -211,11 +222,7 @@ BY: Field = (_names, NEEDED)
 LEAST: Field = (_least, 0.0)
 
 
-def _anything(value: Any, name: str) -> Any:
-    return None if value is None else _names(value, name)
-
-
-OPTIONAL_BY: Field = (_anything, None)
+OPTIONAL_BY: Field = _or_none(_names)
 
 #: Of each analysis its fields.
 ANALYSES: dict[str, dict[str, Field]] = {
@@ -225,9 +232,15 @@ ANALYSES: dict[str, dict[str, Field]] = {
         "response": (_text, NEEDED),
         "covariates": (_names, NEEDED),
         "method": (lambda value, name: one_of(value, tuple(METHODS), name), "aipw"),
+        "propensity": _or_none(lambda value, name: number_in(value, name, "(0, 1)")),
+        "average": (lambda value, name: one_of(value, ESTIMANDS, name), "all"),
+        "weights": _or_none(_text),
+        "largest_weight": _or_none(positive),
         "level": LEVEL,
     },
     "two_stage": {"formula": FORMULA, "level": LEVEL},
+    "absorbed": {"formula": FORMULA, "level": LEVEL},
+    "cox": {"formula": FORMULA, "event": (_text, NEEDED), "cuts": (_cuts, NEEDED), "level": LEVEL},
     "counts": {"by": BY, "least": LEAST, "level": LEVEL},
     "means": {"columns": (_names, NEEDED), "by": OPTIONAL_BY, "least": LEAST, "level": LEVEL},
     "quantiles": {
@@ -374,18 +387,33 @@ def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Re
     """The columns that a request reads; whatever names none that may be read is refused."""
     if analysis == "two_stage":
         return Reads(plain=tuple(dict.fromkeys(columns_of(asked["formula"]))))
+    if analysis in ("absorbed", "cox"):
+        formula, by = asked["formula"], None
+        if analysis == "absorbed":
+            formula, by = parts_of(formula)
+            grouping_of(schema, by, ())
+        response, names, intercept = columns_of_formula(formula)
+        if not intercept:
+            raise InvalidInput("a formula of these has an intercept: leave '- 1' out.")
+        plain = [response, *names, *([] if by else [asked["event"]])]
+        if len({*plain, by}) <= len(plain):
+            raise InvalidInput("the columns of a request must be different ones.")
+        return Reads((by,) if by else (), tuple(plain), tuple(names))
     if analysis == "effect":
+        weights = () if asked["weights"] is None else (asked["weights"],)
+        if bool(weights) != (asked["largest_weight"] is not None):
+            raise InvalidInput('give "weights" and "largest_weight" together, or neither.')
         names = asked["covariates"], asked["response"], asked["treatment"]
         listed = [*names[0], *names[1:]]
-        if len(set(listed)) < len(listed):
-            raise InvalidInput("covariates, response and treatment must be different columns.")
+        if len({*listed, *weights}) < len(listed) + len(weights):
+            raise InvalidInput("covariates, response, treatment and weights must be different columns.")
         if schema is None or asked["response"] not in schema.columns:
-            return Reads(plain=tuple(listed), coefficients=tuple(names[0]))
+            return Reads(plain=(*listed, *weights), coefficients=tuple(names[0]))
         used = schema.declared(listed[:-1], "covariates")
         treatment = listed[-1:]
         if treatment[0] in schema.columns and isinstance(schema[treatment[0]], Binary):
             used, treatment = [*used, *treatment], []
-        return Reads(tuple(used), tuple(treatment), tuple(names[0]))
+        return Reads(tuple(used), (*treatment, *weights), tuple(names[0]))
     if "formula" in asked:
         found = _of_formula(asked["formula"], schema)
         if analysis == "fits":

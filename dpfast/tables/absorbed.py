@@ -30,7 +30,7 @@ from dpfast.regression.road import OnRoad
 from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of
 
-__all__ = ["absorbed"]
+__all__ = ["absorbed", "parts_of"]
 
 Array = NDArray[np.float64]
 
@@ -132,7 +132,7 @@ def absorbed(
         return plan.run()
 
 
-def _parts(formula: Any) -> tuple[str, str]:
+def parts_of(formula: Any) -> tuple[str, str]:
     """The regression, and what is absorbed."""
     if type(formula) is not str or "|" not in formula:
         raise InvalidInput(
@@ -180,7 +180,7 @@ class _Plan:
     def __init__(
         self, formula: Any, table: Any, schema: Any, total: GDP, noise: NoiseSource | None
     ) -> None:
-        left, self._by = _parts(formula)
+        left, self._by = parts_of(formula)
         grouping = grouping_of(schema, self._by, ())
         self.n_levels, self.total = grouping.n_cells, total
         coding, response = codings_of_table(left, table)

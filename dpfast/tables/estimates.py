@@ -71,9 +71,6 @@ def counts(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        For a column that is not declared or of a wrong type, or a senseless argument, before
-        anything is spent.  Never because of a value in the table.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
 
@@ -143,9 +140,6 @@ def means(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        For a column that is not declared or of a wrong type, or a senseless argument, before
-        anything is spent.  Never because of a value in the table.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
 
@@ -217,12 +211,10 @@ class Asked:
 
     Attributes
     ----------
-    grouping : Grouping
     mu : float
         What all queries may cost together.
     least : float
         As it was asked for.
-    cells : Cells
     """
 
     def __init__(

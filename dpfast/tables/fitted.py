@@ -14,7 +14,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import cells_of, headings, shown
-from dpfast.tables.results import TOO_SMALL
+from dpfast.tables.results import TOO_SMALL, plain_of
 
 __all__ = ["SubgroupFits"]
 
@@ -143,13 +143,6 @@ class SubgroupFits(NamedTuple):
         -------
         pandas.DataFrame
             The level, ``count``, ``name``, ``coef``, ``std_err``, ``low`` and ``high``.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range.
-        ImportError
-            Without pandas.
         """
         from pandas import DataFrame
 
@@ -213,19 +206,9 @@ class SubgroupFits(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        return {
-            "by": self.by,
-            "levels": list(self.levels),
-            "names": list(self.names),
-            "loss": self.loss,
-            "counts": self.counts.tolist(),
-            "count_noise": self.count_noise,
-            "least": self.least,
-            "n_records": self.n_records,
-            "fits": [None if one is None else one.to_dict() for one in self.fits],
-            "equality": {name: list(test) for name, test in self.equality().items()},
-            "privacy": self.privacy.to_dict(),
-        }
+        told = self._asdict()
+        del told["unfinished"]
+        return plain_of(told | {"equality": self.equality()})
 
     def _each(self, what: str) -> Array:
         nothing = np.full(len(self.names), np.nan)

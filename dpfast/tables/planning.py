@@ -12,14 +12,14 @@ from dpfast.arguments import positive, whole_number
 from dpfast.curator.tables.cells import MOST_RECORDS, Cells
 from dpfast.data import Records
 from dpfast.data.schema import Schema
-from dpfast.inference.degrees import coverage, t_half_widths
+from dpfast.inference.degrees import coverage
 from dpfast.inference.shown.digits import printable, short_number
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.tables.grouping import grouping_of
-from dpfast.tables.results import SEEN
+from dpfast.tables.results import SEEN, normal_half_width
 
 __all__ = ["CellPlan", "plan"]
 
@@ -64,8 +64,7 @@ class CellPlan(NamedTuple):
     @property
     def count_width(self) -> float:
         """Width of the interval of a count, by privacy alone."""
-        deviations = float(t_half_widths(self.level, np.array([np.inf]))[0])
-        return 2.0 * deviations * self.count_noise
+        return 2.0 * normal_half_width(self.level) * self.count_noise
 
     def __str__(self) -> str:
         lines = [
@@ -111,11 +110,6 @@ def plan(
     -------
     CellPlan
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For whatever the table itself would be refused for.
-
     Privacy
     -------
     Public numbers only.
@@ -138,9 +132,8 @@ def plan(
     count_noise = receipt.noise_scale / (cells.count_weight if q else 1.0)
     least = max(least, SEEN * count_noise)
     typical = n / grouping.n_cells
-    deviations = float(t_half_widths(level, np.array([np.inf]))[0])
     seen = typical if typical >= least else np.nan
-    half_widths = deviations * grouping.halves * receipt.noise_scale / seen
+    half_widths = normal_half_width(level) * grouping.halves * receipt.noise_scale / seen
     return CellPlan(
         grouping.n_cells, count_noise, least, grouping.columns, half_widths, typical, level
     )

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from dpfast.arguments import real_array, whole_number
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.degrees import coverage, t_half_widths
+from dpfast.inference.degrees import coverage
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.tables.estimates import Asked
 from dpfast.tables.grouping import grouping_of
-from dpfast.tables.results import QuantileTable
+from dpfast.tables.results import QuantileTable, normal_half_width
 
 __all__ = ["quantiles"]
 
@@ -84,9 +84,6 @@ def quantiles(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        For a column that is not declared or of a wrong type, or a senseless argument, before
-        anything is spent.  Never because of a value in the table.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
 
@@ -124,7 +121,7 @@ def quantiles(
     for p in (np.full(shape, 0.5), np.ones(shape)):  # all shares there can be; free of charge
         asked.cells.below_receipt(p, mu_step)
     asked.cells.counts_receipt(mu_counts)
-    deviations = float(t_half_widths(level, np.array([np.inf]))[0])
+    deviations = normal_half_width(level)
 
     def made() -> QuantileTable:
         counted = asked.cells.counts(mu_counts)

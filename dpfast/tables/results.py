@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +109,7 @@ class CellTable(NamedTuple):
         """
         level = coverage(level, alpha)
         if column is None:
-            half = float(t_half_widths(level, np.array([np.inf]))[0]) * self.count_noise
+            half = normal_half_width(level) * self.count_noise
             ends = np.stack([self.counts - half, self.counts + half], axis=-1)
             return np.clip(ends, 0.0, float(self.n_records))
         j = self._place(column)
@@ -166,34 +166,23 @@ class CellTable(NamedTuple):
             The levels; ``count`` with ``count_low`` and ``count_high``, ``share`` with
             ``share_std_err``; and of each column its mean under its own name, with ``_std_err``,
             ``_low`` and ``_high``.  Missing where a cell is too small to say.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range.
-        ImportError
-            Without pandas.
         """
         from pandas import DataFrame
 
         level = coverage(level, alpha)
         cells = list(itertools.product(*self.levels))
-        found: dict[str, Any] = {
+        levels: dict[str, Any] = {
             name: [cell[k] for cell in cells] for k, name in enumerate(self.by)
         }
         low, high = np.moveaxis(self.conf_int(level=level), -1, 0)
-        found |= {
-            "count": self.counts.ravel(),
-            "count_low": low.ravel(),
-            "count_high": high.ravel(),
-        }
         share, error = self.shares()
-        found |= {"share": share.ravel(), "share_std_err": error.ravel()}
+        found = {"count": self.counts, "count_low": low, "count_high": high}
+        found |= {"share": share, "share_std_err": error}
         for j, name in enumerate(self.columns):
             low, high = np.moveaxis(self.conf_int(name, level), -1, 0)
-            found |= {name: self.mean[j].ravel(), f"{name}_std_err": self.bse[j].ravel()}
-            found |= {f"{name}_low": low.ravel(), f"{name}_high": high.ravel()}
-        return DataFrame(found)
+            found |= {name: self.mean[j], f"{name}_std_err": self.bse[j]}
+            found |= {f"{name}_low": low, f"{name}_high": high}
+        return DataFrame(levels | {name: values.ravel() for name, values in found.items()})
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """The table and what it cost: text, and for notebooks and papers other forms.
@@ -214,30 +203,29 @@ class CellTable(NamedTuple):
         if not self.columns:
             share, error = self.shares()
             low, high = np.moveaxis(self.conf_int(level=level), -1, 0)
-            labels, cells = [], []
-            for label, k in _rows(self):
-                labels.append(label)
-                cells.append((*_count(self, k, low[k], high[k]), *_share(share[k], error[k])))
+            rows = [
+                (label, (*_count(self, k, low[k], high[k]), *_share(share[k], error[k])))
+                for label, k in _rows(self)
+            ]
             headings = ("count", *_ends(level), "share", "std err")
-            return _shown(self, "counts by cell", headings, labels, cells)
-        labels, cells = [], []
+            return _shown(self, "counts by cell", headings, rows)
         intervals = [self.conf_int(name, level) for name in self.columns]
-        for label, k in _rows(self):
-            for j, name in enumerate(self.columns):
-                named = f"{label}: {name}" if len(self.columns) > 1 else label
-                labels.append(printable(named))
-                cells.append(
-                    (
-                        _number_of_records(self, k),
-                        *_estimate(self.mean[j][k], self.bse[j][k], *intervals[j][k]),
-                    )
-                )
-        what = "means by cell" if len(self.columns) > 1 else f"means of {self.columns[0]}"
-        return _shown(self, what, ("count", "mean", "std err", *_ends(level)), labels, cells)
+        estimates = list(zip(self.columns, self.mean, self.bse, intervals, strict=True))
+        many = len(estimates) > 1
+        rows = [
+            (
+                f"{label}: {name}" if many else label,
+                (_number_of_records(self, k), *_estimate(mean[k], error[k], *ends[k])),
+            )
+            for label, k in _rows(self)
+            for name, mean, error, ends in estimates
+        ]
+        what = "means by cell" if many else f"means of {self.columns[0]}"
+        return _shown(self, what, ("count", "mean", "std err", *_ends(level)), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        return _plain(self._asdict())
+        return plain_of(self._asdict())
 
     def _place(self, column: Any) -> int:
         if not isinstance(column, str) or column not in self.columns:
@@ -316,11 +304,6 @@ class QuantileTable(NamedTuple):
         -------
         pandas.DataFrame
             The levels, ``count``, ``probability``, ``quantile``, ``low`` and ``high``.
-
-        Raises
-        ------
-        ImportError
-            Without pandas.
         """
         from pandas import DataFrame
 
@@ -344,20 +327,19 @@ class QuantileTable(NamedTuple):
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
         """
-        labels, cells = [], []
+        rows = []
         for label, k in _rows(self):
             for j, p in enumerate(self.probabilities):
                 found = [float(some[j][k]) for some in (self.quantile, self.low, self.high)]
                 error = (found[2] - found[1]) / 4.0
                 numbers = by_error(found, error) if math.isfinite(error) else [TOO_SMALL, "", ""]
-                labels.append(label)
-                cells.append((_number_of_records(self, k), f"{p:g}", *numbers))
+                rows.append((label, (_number_of_records(self, k), f"{p:g}", *numbers)))
         headings = ("count", "share", "quantile", *_ends(self.level))
-        return _shown(self, f"quantiles of {self.column}", headings, labels, cells)
+        return _shown(self, f"quantiles of {self.column}", headings, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        return _plain(self._asdict())
+        return plain_of(self._asdict())
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
@@ -373,32 +355,27 @@ def _rows(table: CellTable | QuantileTable) -> Iterator[tuple[str, tuple[int, ..
     """The name of each cell and its place."""
     for place in itertools.product(*[range(len(some)) for some in table.levels]):
         names = [str(some[k]) or '""' for some, k in zip(table.levels, place, strict=True)]
-        yield printable(", ".join(names) or "all records"), place
+        yield ", ".join(names) or "all records", place
 
 
 def _shown(
     table: CellTable | QuantileTable,
     what: str,
     headings: tuple[str, ...],
-    labels: list[str],
-    cells: list[tuple[str, ...]],
+    rows: Iterable[tuple[str, tuple[str, ...]]],
 ) -> Summary:
+    groupings = zip(table.by, table.levels, strict=True)
     facts = [
-        ("Cells", " x ".join(f"{name} ({len(some)})" for name, some in _groupings(table)) or "one"),
+        ("Cells", " x ".join(f"{name} ({len(some)})" for name, some in groupings) or "one"),
         ("Records", str(table.n_records)),
         ("Counts", f"noise with a standard deviation of {short_number(table.count_noise)}"),
     ]
     hidden = int(np.count_nonzero(~table.told))
     told = f"Fewer than {math.ceil(table.least)} records are too few to say more of."
-    rows = zip(labels, cells, strict=True)
     return shown(
         f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy,
         remark=told if hidden else "",
     )  # fmt: skip
-
-
-def _groupings(table: CellTable | QuantileTable) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    return zip(table.by, table.levels, strict=True)
 
 
 def _ends(level: float) -> tuple[str, str]:
@@ -433,13 +410,21 @@ def _called(table: CellTable | QuantileTable) -> str:
     return f"of {cells}, {table.n_records} records"
 
 
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    """Arrays as lists; levels as they were declared."""
-    for name, value in found.items():
-        if isinstance(value, np.ndarray):
-            found[name] = value.tolist()
-        elif isinstance(value, Guarantee):
-            found[name] = value.to_dict()
-        elif isinstance(value, tuple):
-            found[name] = [list(some) if isinstance(some, tuple) else some for some in value]
-    return found
+def normal_half_width(level: float) -> float:
+    """Of an interval whose noise is known, in its standard deviations."""
+    return float(t_half_widths(level, np.array([np.inf]))[0])
+
+
+def plain_of(found: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a result as lists, dictionaries, text and numbers."""
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple) and not hasattr(value, "to_dict"):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return plain_of(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.to_dict() if hasattr(value, "to_dict") else value

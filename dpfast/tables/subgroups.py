@@ -95,9 +95,6 @@ def fits(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        For a term or column that is not declared, a loss that is none of these, or a budget that is
-        too small, before anything is spent.  Never because of a value in the table.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
     Exception

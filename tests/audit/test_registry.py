@@ -24,7 +24,9 @@ QUICK = ("antipodal", "orthogonal", "huge", "nan", "undeclared label")
 
 
 def dealt(k, count):
-    """Kinds for call k of a function: two of them in turn, where its calls are enough for all."""
+    """Kinds for call k of a function: one or two in turn, where its calls are enough for all."""
+    if count >= len(QUICK):
+        return (QUICK[k % 5],)
     return QUICK if count < 3 else (QUICK[2 * k % 5], QUICK[(2 * k + 1) % 5])
 
 

@@ -31,7 +31,7 @@ for _column in (X, Y, BINARY):
 EXAMPLES = calls.examples()
 
 #: Searches are over the first few records.
-SEARCHES = ("bayesopt", "blackbox", "search", "noisy_descent")
+SEARCHES = ("bayesopt", "blackbox", "search")
 
 #: Rows of a person are told by their number in these calls: in another order they are other
 #: persons'.  That their own order does not matter is in test_persons_of_sources.py.
@@ -77,11 +77,11 @@ def same(first, second):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)]])
 def test_sorted_shuffled_and_repeated_records_give_the_same_bits(monkeypatch, turn):
-    """Every other call, sorted or shuffled in turn; the slow turn has the other ones."""
+    """One call in four, sorted or shuffled in turn; the slow turns have the other ones."""
     numbers, answers = Numbers(monkeypatch), 0
-    for k, example in enumerate(EXAMPLES[turn::2]):
+    for k, example in enumerate(EXAMPLES[turn::4]):
         if BY_NUMBER in example.label:
             continue
         n = FEW if any(word in example.name for word in SEARCHES) else N
@@ -93,7 +93,7 @@ def test_sorted_shuffled_and_repeated_records_give_the_same_bits(monkeypatch, tu
         order = RNG.permutation(n) if k % 2 else np.argsort(response, kind="stable")
         found, _ = numbers.of(example, (covariates[order], response[order]))
         assert same(found, expected), (example.name, example.label)
-    assert answers > 1500
+    assert answers > 700
 
 
 def by_response(call, data):
@@ -135,7 +135,9 @@ def test_one_record_that_moves_the_ranks_of_others_moves_answers_no_further(turn
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [*KINDS[:1], *[pytest.param(k, marks=pytest.mark.slow) for k in KINDS[1:]]]
+)
 def test_folds_that_follow_the_records_of_a_sorted_file(kind, monkeypatch):
     """All orders of coins are alike, so neighbours are compared with those that go with records.
 

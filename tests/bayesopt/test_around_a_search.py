@@ -72,7 +72,7 @@ def test_a_search_with_it_is_nearly_as_good_as_with_the_best_and_ten_times_bette
 def test_a_clip_of_flat_losses_is_not_returned_in_silence():
     """A share of one beside .5 with noise of .002 in ten halvings: certain."""
     flat = np.full(N, 0.5)
-    with pytest.warns(DpfastWarning, match="private_choice"):
+    with pytest.warns(DpfastWarning, match="loss_range"):
         clip = private_clip(lambda theta: flat, BOX, privacy=1.0, n_records=N, share=0.5)
     assert clip < 1.02e-6
 

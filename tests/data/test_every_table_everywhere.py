@@ -266,7 +266,7 @@ def of_function(name, data):
 #: The argument that holds records, of functions whose records are not X and y.
 TABLES = {"private_quantiles": "x", "with_private_scaling": "table", "fit_formula": "data",
           "counts": "table", "means": "table", "cell quantiles": "table", "fits": "table",
-          "two_stage": "table", "absorbed": "table"}  # fmt: skip
+          "two_stage": "table", "absorbed": "table", "cox": "table"}  # fmt: skip
 #: Of those, what is asked of a table of these columns, whose covariate is the column that changes.
 ASKED = {
     "counts": {"by": "a", "schema": dpfast.Schema({"a": dpfast.Categorical([1, 2])})},
@@ -294,22 +294,22 @@ def test_every_function_of_records_is_swept():
     assert missing <= {"fit_formula", "baselines.dp_sgd"}  # their extras may be absent
 
 
-#: Functions with every other kind in turn, and in the slow tests each with each.
-HALVES = [
+#: Functions with one kind in three in turn, and in the slow tests each with each.
+THIRDS = [
     pytest.param(
         name,
-        half,
-        marks=[pytest.mark.slow] if name in SLOW or (k + half) % 2 else [],
-        id=f"{name}-{half}",
+        third,
+        marks=[pytest.mark.slow] if name in SLOW or (k + third) % 3 else [],
+        id=f"{name}-{third}",
     )
     for k, name in enumerate(MATRICES)
-    for half in (0, 1)
+    for third in (0, 1, 2)
 ]
 
 
-@pytest.mark.parametrize(("name", "half"), HALVES)
-def test_a_cell_of_a_frame(name, half):
-    @each("kind", list(FRAMES)[half::2])
+@pytest.mark.parametrize(("name", "third"), THIRDS)
+def test_a_cell_of_a_frame(name, third):
+    @each("kind", list(FRAMES)[third::3])
     def says_nothing(kind):
         a_cell_of_a_frame(name, kind)
 
@@ -324,9 +324,9 @@ def a_cell_of_a_frame(name, kind):
     assert_expected(name, kind, first[0])
 
 
-@pytest.mark.parametrize(("name", "half"), HALVES)
-def test_a_cell_of_stored_records(name, half, tmp_path):
-    @each("kind", list(STORED)[half::2])
+@pytest.mark.parametrize(("name", "third"), THIRDS)
+def test_a_cell_of_stored_records(name, third, tmp_path):
+    @each("kind", list(STORED)[third::3])
     def says_nothing(kind):
         a_cell_of_stored_records(name, kind, tmp_path)
 
@@ -350,7 +350,7 @@ def test_a_cell_of_a_named_table(name, kind):
     both = [make(cells(changed)) for changed in (False, True)]
     if name == "private_quantiles":
         both = [table if hasattr(table, "collect") else table["a"] for table in both]
-    extra = {} if name in ("private_quantiles", "two_stage") else {"schema": SCHEMA}
+    extra = {} if name in ("private_quantiles", "two_stage", "cox") else {"schema": SCHEMA}
     extra |= ASKED.get(name, {})
     first, second = [of_function(name, {TABLES[name]: table} | extra) for table in both]
     assert first == second

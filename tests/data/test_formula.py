@@ -155,7 +155,7 @@ def test_bounds_hold_and_are_approached(term):
 
 @each(
     "formula",
-    ["y ~ center(a)", "y ~ scale(a)", "y ~ bs(a)", "y ~ a.mean()", "y ~ I(a - a.mean())",
+    ["y ~ center(a)", "y ~ scale(a)", "y ~ bs(a, df=5)", "y ~ a.mean()", "y ~ I(a - a.mean())",
      "y ~ I(a - np.mean(a))", "y ~ np.sort(a)", "y ~ a[0]", "y ~ I([1])", "y ~ C(a)",
      "y ~ C(g, contr.sum)", "y ~ log(a)", "y ~ I(1/a)", "y ~ I(a**0.5)", "y ~ I(2)", "y ~ x",
      "y ~ g + I(g + 1)", "y ~ a | b", "y ~ exp(-sqrt(1 - a))",

@@ -98,7 +98,6 @@ CALLS = {
         ),
         GAUSSIAN,
     ),
-    "noisy_descent": (search(baselines.noisy_descent, slopes, clip=1.0, steps=2), GAUSSIAN),
     "random_search": (search(baselines.random_search, loss_range=(0.0, 4.0)), GAUSSIAN[:2]),
 }  # fmt: skip
 
@@ -199,7 +198,7 @@ def test_all_statements_of_a_guarantee_agree(name, budget):
         shown, wanted = (re.sub(r"\s+", " ", t) for t in (result.summary(), str(result.privacy)))
         assert wanted in shown
         assert result.to_dict()["privacy"] == result.privacy.to_dict()
-    told = name in ("tune", "noisy_descent", "random_search")
+    told = name in ("tune", "random_search")
     assert [("depend on that record" in words) for words in result.privacy.vouched] == [True] * told
     for text in (str(result.privacy), result.privacy.explain()):
         assert ("The caller vouches that the values told" in text) == told
@@ -214,7 +213,6 @@ def test_every_function_with_a_guarantee_is_swept():
         "fit_formula": "through fit",
         "sufficient_statistics": "through Request.guarantee, as clipped_gradient_descent",
         "adassp": "through Request.guarantee, as clipped_gradient_descent",
-        "global_search": "through Spending, as noisy_descent",
         "with_private_scaling": "returns a schema",
         "private_quantiles": "returns numbers",
         "private_clip": "returns a number",

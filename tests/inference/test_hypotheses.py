@@ -115,7 +115,7 @@ def test_levels_and_error_probabilities_cannot_be_mixed_up(fit, number):
 
 def test_a_forecast_and_a_plot_take_levels_only(fit):
     with pytest.raises(dpfast.InvalidInput, match=r"such as level=0\.95"):
-        dpfast.plan(n=1000, p=2, mu=1.0, level=0.05, loss=dpfast.Objective("log-cosh", scale=1.0))
+        dpfast.plan(n=1000, p=2, privacy=1.0, level=0.05)
     pytest.importorskip("matplotlib")
     from dpfast.plots import coefficient_plot, ellipse_plot
 

@@ -514,7 +514,7 @@ def test_a_plan_is_a_table_of_its_widths(fit_intercept):
     plan = dpfast.plan(
         n=2000,
         p=3,
-        mu=1.0,
+        privacy=1.0,
         loss=dpfast.Objective("log-cosh", scale=1.0, fit_intercept=fit_intercept),
     )
     found = parsed(plan._repr_html_())

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from dpfast.optimize.propagation import (
-    double_noise_variance,
-    gradient_descent_noise,
-    newton_noise,
-)
+from dpfast.optimize.propagation import double_noise_variance, gradient_descent_noise
 
 
 def recursion_covariance(H, scales, eta, weights, precondition=None):
@@ -49,22 +45,9 @@ def test_gradient_descent_noise_is_exact(hessian, n_steps, kind, scales):
     eta = 0.9
     exact = recursion_covariance(hessian, s, eta, weights)
     values, vectors = np.linalg.eigh(hessian)
-    variance = gradient_descent_noise(
-        values, list(s), eta, None if kind == "last" else list(weights)
-    )
+    steps, weights = [eta] * n_steps, None if kind == "last" else list(weights)
+    variance = gradient_descent_noise(values, list(s), steps, weights)
     np.testing.assert_allclose((vectors * variance) @ vectors.T, exact, rtol=1e-10, atol=1e-14)
-
-
-@pytest.mark.parametrize("eta", [1.0, 0.3])
-@pytest.mark.parametrize("n_steps", [1, 5, 20])
-def test_newton_noise_is_exact_for_a_quadratic(hessian, eta, n_steps):
-    s = list(0.5 * 0.8 ** np.arange(n_steps))
-    weights = np.r_[np.zeros(n_steps), 1.0]
-    inverse = np.linalg.inv(hessian)
-    exact = recursion_covariance(hessian, s, eta, weights, inverse)
-    np.testing.assert_allclose(
-        newton_noise(s, [eta] * n_steps, inverse @ inverse), exact, rtol=1e-9
-    )
 
 
 @pytest.mark.parametrize("n_steps", [1, 5, 20])

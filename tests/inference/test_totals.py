@@ -45,7 +45,7 @@ from tests.privacy.test_paid_before import calls as spending_calls
 
 #: Records; searches of the registry are over the first few.
 N, FEW = 300, 12  # blocks take at least 256 records
-SEARCHES = ("bayesopt", "blackbox", "search", "noisy_descent")
+SEARCHES = ("bayesopt", "blackbox", "search")
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(N, 2))
 Y = X @ [0.5, -0.7] + RNG.standard_t(4, size=N)

@@ -190,7 +190,7 @@ def test_everything_that_takes_a_loss_takes_it():
     )
     assert np.isfinite(kept.params).all()
     one = dpfast.fit(X[:, :1], y, loss, privacy=3.0, noise=noise)
-    forecast = dpfast.plan(3000, 2, loss, mu=3.0, rate=0.3)
+    forecast = dpfast.plan(3000, 2, loss, privacy=3.0, rate=0.3)
     widths = np.asarray(one.conf_int(0.95)) @ [-1.0, 1.0]
     assert (np.abs(np.log(forecast.widths / widths)) < 1.0).all()
 

@@ -145,9 +145,8 @@ def test_a_path_is_read_by_its_columns(tmp_path):
     fit = dpfast.fit("wage ~ educ + exper", str(path), "least-squares", privacy=1.0)
     assert fit.names == ("intercept", "educ", "exper")
     for call, told in (
-        (lambda: dpfast.fit("log(wage) ~ educ", path, privacy=1.0), "one column on its left side"),
-        (lambda: dpfast.fit("wage ~ I(educ**2)", path, privacy=1.0), "add the column to the table"),
-        (lambda: dpfast.fit("wage ~ age", path, privacy=1.0), "no single column"),
+        (lambda: dpfast.fit("wage ~ educ + C(exper)", path, privacy=1.0), r"levels=\[\.\.\.\]"),
+        (lambda: dpfast.fit("wage ~ age", path, privacy=1.0), "no column 'age'"),
         (
             lambda: dpfast.fit(
                 "wage ~ educ",

@@ -23,7 +23,7 @@ def seeded(function, **options):
 
 
 def planned(X, y, loss, **parts):
-    return flat(dpfast.plan)(n=2000, mu=1.0, loss=loss, pilot=(X, y), **parts).widths
+    return flat(dpfast.plan)(n=2000, privacy=1.0, loss=loss, pilot=(X, y), **parts).widths
 
 
 def kl(X, y, loss, **parts):

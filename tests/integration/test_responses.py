@@ -131,7 +131,7 @@ def test_it_comes_back_from_a_file(name, tmp_path):
 def test_a_plan_is_near_what_comes(name):
     """Within 30% of the median width of 9 fits, of normal covariates as in the plan's pilot."""
     n, p, widths = 8000, 3, []
-    planned = dpfast.plan(n=n, p=p, mu=1.0, loss=name)
+    planned = dpfast.plan(n=n, p=p, privacy=1.0, loss=name)
     for seed in range(9):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(n, p - 1))

@@ -74,8 +74,11 @@ def test_an_estimator_takes_weights_as_scikit_learn_does(name):
     np.testing.assert_array_equal(model.result_.params, expected.params)
     ledger = dpfast.Ledger(100.0)
     without = getattr(estimators, name)(**options(**settings, ledger=ledger))
-    with pytest.raises(InvalidInput, match="needs largest_weight"):
-        without.fit(X, y, sample_weight=W)
+    if name != "DPLinearRegression":
+        given = options(**settings, ledger=ledger, weights=dpfast.Mallows(9.0))
+        papers = getattr(estimators, name)(**given)
+        with pytest.raises(InvalidInput, match="needs largest_weight"):
+            papers.fit(X, y, sample_weight=W)
     with pytest.raises(InvalidInput, match="not the name of one"):
         without.fit(X, y, sample_weight="w")
     if name == "DPLinearRegression":
@@ -120,7 +123,9 @@ def test_the_command_line_names_columns(tmp_path, monkeypatch, capsys, kind, dec
         )
     np.testing.assert_array_equal(found["params"], expected.params)
     assert "sample weights held to [0, 3] and an offset" in found["model"]
-    assert main(typed) == 1
+    assert main(typed) == 0
+    assert "sample weights and an offset" in json.loads(capsys.readouterr().out)["model"]
+    assert main([*typed, "--method", "newton", "--scale", "1"]) == 1
     assert "largest_weight" in capsys.readouterr().err
     assert main([*typed, "--largest-weight", "3", "--offset", "absent"]) == 1
     assert "has no column 'absent'" in capsys.readouterr().err

@@ -101,6 +101,7 @@ def assert_alike(X, y, view, units=None):
                 np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9 * max(1.0, abs(a).max()))
 
 
+@pytest.mark.values
 @pytest.mark.parametrize(("n", "q"), SIZES)
 @pytest.mark.parametrize("beside", [False, True])
 def test_sums_and_counts_are_those_of_the_twin(isa, n, q, beside):

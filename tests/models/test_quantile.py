@@ -218,8 +218,10 @@ def test_every_function_that_knows_n_chooses_the_bandwidth(tau):
     words = " ".join(str(both["fit"].summary()).split())
     width = loss.for_records(2000, 2, 1.0).bandwidth
     assert f"smoothed target, bandwidth {width:.4g} scales = {width:.4g}" in words
-    assert np.isfinite(dpfast.plan(2000, 2, dpfast.Objective(loss, scale=1.0), mu=1.0).widths).all()
-    assert dpfast.plan(p=2, loss=dpfast.Objective(loss, scale=1.0), mu=1.0, width=0.5).n > 10
+    assert np.isfinite(
+        dpfast.plan(2000, 2, dpfast.Objective(loss, scale=1.0), privacy=1.0).widths
+    ).all()
+    assert dpfast.plan(p=2, loss=dpfast.Objective(loss, scale=1.0), privacy=1.0, width=0.5).n > 10
 
 
 def raw(n, seed=0, q=1, size=2e4):
@@ -331,7 +333,7 @@ def test_everything_that_takes_a_loss_takes_it(tau):
     ):
         found = flat(dpfast.fit)(X, y, loss, privacy=1.0, scale=1.0, noise=noise, **options)
         assert np.isfinite(found.params).all()
-    forecast = dpfast.plan(4000, 2, dpfast.Objective(loss, scale=1.0), mu=1.0)
+    forecast = dpfast.plan(4000, 2, dpfast.Objective(loss, scale=1.0), privacy=1.0)
     widths = np.asarray(fitted.conf_int(0.95)) @ [-1.0, 1.0]
     assert (np.abs(np.log(forecast.widths / widths)) < 1.0).all()
     found = dpfast.minimize(X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=noise)

@@ -96,7 +96,7 @@ def test_several_fits_on_one_budget(folder, capsys):
         (["fit", "data.csv", "--schema", "no.toml", *FIT[4:], "--mu", "1"], "no schema file"),
         (["fit", "data.csv", "--mu", "1"], "either --formula or --response"),
         (["ledger", "show", "absent.json"], "no ledger"),
-        (["plan", "--p", "3", "--mu", "1"], "two of n, mu and width"),
+        (["plan", "--p", "3", "--mu", "1"], "two of --n N, a budget"),
         (["schema", "draft", "absent.csv"], "no sample file"),
         (["audit", "--only", "nothing of this name"], "no audited call"),
     ],

@@ -28,7 +28,6 @@ PRINTS = {
                         ["study.html", "study.ledger"]),
     "tune_boosting.py": (["half of the wages are predicted to a factor of 1.", "GDP(mu=0.44721"],
                          []),
-    "survival.py": (["simulated, log hazard ratios 0.7 and -0.4"], []),
 }  # fmt: skip
 
 

@@ -47,9 +47,7 @@ NAMES = {
     3: "models.SmoothAbsolute release.certify release_parameter release_functional "
     "release.TestAndRelease "
     "baselines.objective_perturbation",
-    4: "tune bayesopt.Tuner bayesopt.AdaGrad bayesopt.GradientInformation "
-    "baselines.noisy_descent baselines.global_search baselines.random_search "
-    "baselines.nonprivate_gibo",
+    4: "tune bayesopt.Tuner bayesopt.AdaGrad bayesopt.GradientInformation baselines.random_search",
 }
 
 

@@ -31,7 +31,7 @@ def fit():
 @pytest.fixture(scope="module")
 def plan():
     """Of records enough that no width has to be rehearsed with noise."""
-    return dpfast.plan(n=200_000, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    return dpfast.plan(n=200_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 
 
 def drawn(figure) -> bytes:
@@ -204,7 +204,7 @@ def test_few_and_many_coefficients_keep_apart(p):
 )
 def test_the_ticks_of_a_plan_can_be_read(n):
     figure = plots.plan_plot(
-        dpfast.plan(n=n, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+        dpfast.plan(n=n, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     )
     figure.draw_without_rendering()
     for axes in figure.axes:

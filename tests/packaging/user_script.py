@@ -121,7 +121,9 @@ other = dpfast.fit(
 minimum: dpfast.nonconvex.Minimum = dpfast.minimize(
     X, y, dpfast.Objective("tukey", scale=1.0), privacy=1.0
 )
-plan: dpfast.regression.Plan = dpfast.plan(5000, 2, dpfast.Objective("log-cosh", scale=1.0), mu=1.0)
+plan: dpfast.regression.Plan = dpfast.plan(
+    5000, 2, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0
+)
 quartiles = dpfast.private_quantiles(y, [0.25, 0.75], low=-5.0, high=5.0, privacy=1.0)
 print(float(quartiles[0]), minimum.params, ledger.remaining, other.params)
 schema = dpfast.Schema(

@@ -300,14 +300,6 @@ WRONG_SENSITIVITY = (
         "return kind(epsilon, shift, low)",
     ),
     plant(
-        "laplace-atom-forgotten",
-        "a release next to a Laplace release: the largest loss has half its probability",
-        "dpfast/privacy/release/profiles.py",
-        ("tests/privacy/test_profiles.py",),
-        "total = 0.5 * float(ends[0])",
-        "total = 0.25 * float(ends[0])",
-    ),
-    plant(
         "integer-noise-as-continuous",
         "the largest loss of integer noise taken to have probability one half",
         "dpfast/privacy/release/profiles.py",
@@ -1572,15 +1564,15 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "early-stop",
         "gradient descent stops when the exact gradient is small",
-        DESCENT,
+        "dpfast/optimize/trajectory.py",
         KILLERS,
-        "            answer = answers.joint(theta, budget)\n",
-        "            answer = answers.joint(theta, budget)\n"
-        "            cells = [cell.cell_contents for cell in answers.loss_difference.__closure__]\n"
-        "            keeper = next(cell for cell in cells if hasattr(cell, 'nonprivate_sums'))\n"
-        "            exact = keeper.nonprivate_sums(theta)[0] if not budget.hessian else theta\n"
-        "            if float(np.linalg.norm(exact)) < 1e-2:\n"
-        "                break\n",
+        "        received.append(answers.joint(iterates[k], budget))\n",
+        "        received.append(answers.joint(iterates[k], budget))\n"
+        "        cells = [cell.cell_contents for cell in answers.loss_difference.__closure__]\n"
+        "        keeper = next(cell for cell in cells if hasattr(cell, 'nonprivate_sums'))\n"
+        "        exact = keeper.nonprivate_sums(iterates[k])[0] if not budget.hessian else iterates[k]\n"
+        "        if float(np.linalg.norm(exact)) < 1e-2:\n"
+        "            break\n",
     ),
     plant(
         "step-size-from-the-data",
@@ -2094,6 +2086,30 @@ BLACK_BOX = (
         BLACK_BOX_TESTS,
         "return mean_score(2.0 * bound, n, depth=depth)",
         "return mean_score(bound, n, depth=depth)",
+    ),
+    plant(
+        "a-choice-told-for-twice-its-mu",
+        "the exponent of a choice is that of twice its mu",
+        "dpfast/privacy/blackbox/sensitivity.py",
+        ("tests/bayesopt/test_choice.py",),
+        "log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu)",
+        "log_ndtr(mu) - log_ndtr(-mu)",
+    ),
+    plant(
+        "failures-count-beyond-the-range",
+        "a value that is not finite counts as the whole width above the middle",
+        VECTORS,
+        ("tests/bayesopt/test_choice.py",),
+        "self._mean_loss(k, middle, half, half)",
+        "self._mean_loss(k, middle, half, 2.0 * half)",
+    ),
+    plant(
+        "a-choice-among-values-that-is-not-charged",
+        "a choice among told values is free",
+        VECTORS,
+        ("tests/bayesopt/test_choice.py",),
+        "receipt, rate = self.choice_receipt(lower, upper, mu)\n        label = label or receipt.query\n        self.ledger.charge(GDP(mu), label)\n",
+        "receipt, rate = self.choice_receipt(lower, upper, mu)\n        label = label or receipt.query\n",
     ),
     plant(
         "vectors-are-not-clipped",
@@ -2790,8 +2806,8 @@ NON_CONVEX = (
         "the clip is the exact quantile of the records' gradients",
         GRADIENTS,
         ("tests/nonconvex/test_clipping.py",),
-        'self._receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))',
-        'self._receipt("gradient lengths", "K7", mu, 1e-6 * histogram(self.n), 1.0, len(edges))',
+        'gaussian_receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))',
+        'gaussian_receipt("gradient lengths", "K7", mu, 1e-6 * histogram(self.n), 1.0, len(edges))',
     ),
     plant(
         "lengths-handed-on",
@@ -3371,7 +3387,7 @@ ONE_STEP = (
     plant(
         "held-step-of-one-record-in-place-of-two",
         "a held step's noise covers a record that goes, and not the one that comes",
-        "dpfast/curator/whitened.py",
+        "dpfast/curator/release/held_step.py",
         ("tests/release/test_held_step.py::test_the_noise_of_a_held_step_is_that_of_its_bound",),
         "rate = laplace_rate(2 * HELD_CELLS, epsilon)",
         "rate = laplace_rate(HELD_CELLS, epsilon)",
@@ -3379,7 +3395,7 @@ ONE_STEP = (
     plant(
         "held-step-on-one-side",
         "numbers of a held step are held on one side only",
-        "dpfast/curator/whitened.py",
+        "dpfast/curator/release/held_step.py",
         (
             "tests/release/test_held_step.py::"
             "test_r40_one_record_moves_the_sum_by_its_bound_and_no_more",
@@ -4011,10 +4027,10 @@ CHARGED_AFTER = (
     plant(
         "shared-ledger-charged-after-the-releases",
         "a baseline charges the shared ledger when everything is released",
-        "dpfast/baselines/statistics.py",
+        "dpfast/baselines/asking.py",
         (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
-        '        charge_shared(ledger, privacy, total, request.label("adassp"), request.room())\n        smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)\n        answer = release_statistics(curator, mu_gram, mu_moment)\n',
-        '        smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)\n        answer = release_statistics(curator, mu_gram, mu_moment)\n        charge_shared(ledger, privacy, total, request.label("adassp"), request.room())\n',
+        "        charge_shared(*charge, request.room())\n        theta, method = answer()\n",
+        "        theta, method = answer()\n        charge_shared(*charge, request.room())\n",
     ),
 )
 
@@ -4786,10 +4802,34 @@ LEAST_SQUARES = (
         "a record counts in its cell as much as its weight, which nothing holds there",
         SEEN_H,
         ("tests/privacy/test_whitened.py::test_c80_weights_and_offsets_move_one_count",),
-        "        b->a[i] = a < most ? a : most;\n",
-        "        b->a[i] = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n",
+        "        a = a < most ? a : most;\n        b->a[i] = weighs",
+        "        a = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n        b->a[i] = weighs",
         "                counts[cell[k]] += 1.0;\n",
         "                counts[cell[k]] += b->task->data.weight ? b->a[i + k] : 1.0;\n",
+    ),
+    plant(
+        "weights-that-are-seen-twice",
+        "weights of rows and scores that are held multiply them once more, and nothing holds these",
+        SEEN_H,
+        ("tests/privacy/test_whitened.py::test_c80_weights_that_are_seen_need_no_bound",),
+        "    for (size_t i = 0; weighs(task) && i < b->rows; i++)\n        b->a[i] = 1.0;\n",
+        "",
+    ),
+    plant(
+        "histogram-of-weights-not-charged",
+        "the unit of weights costs nothing",
+        WHITENED,
+        ("tests/integration/test_fit_weights.py::test_weights_need_no_bound_on_the_road",),
+        "        curator.ledger.charge(GDP(mu), receipt.query)\n",
+        "        _ = what == 'weight' or curator.ledger.charge(GDP(mu), receipt.query)\n",
+    ),
+    plant(
+        "unit-of-weights-unpaid",
+        "weights are in units of their own mean",
+        "dpfast/regression/weighing.py",
+        ("tests/integration/test_fit_weights.py::test_the_unit_of_weights_is_a_released_one",),
+        "        self.unit = float(",
+        "        self.unit = float(np.mean(rows._curator._records.y[:, 1])) or float(",
     ),
     plant(
         "lanes-without-a-record",
@@ -5742,6 +5782,38 @@ INSTRUMENTS = (
         TWO_STAGE_TESTS,
         "        left = y - params[0]\n",
         "        left = y - np.mean(y) - params[0]\n",
+    ),
+    plant(
+        "hazards-from-their-mean",
+        "predictors of hazards are centred at the covariates' means, which every record moves",
+        "dpfast/curator/instruments/risk.py",
+        ("tests/tables/test_cox.py",),
+        "            predictor = predictor + slope * column\n",
+        "            predictor = predictor + slope * (column - np.nanmean(column))\n",
+    ),
+    plant(
+        "intervals-by-the-longest-time",
+        "times are divided by the longest of all persons",
+        "dpfast/curator/instruments/risk.py",
+        ("tests/tables/test_cox.py",),
+        "        times = np.where(told, time, np.nan)[:, None]\n",
+        "        times = np.where(told, time / np.nanmax(time) * cuts[-1], np.nan)[:, None]\n",
+    ),
+    plant(
+        "units-of-hazards-free",
+        "units are bought with a ledger that nobody adds up",
+        "dpfast/effects/hazards.py",
+        ("tests/tables/test_cox.py",),
+        "            request, math.sqrt(share) * mu, self.ledger, response=False, whole=mu\n",
+        "            request, math.sqrt(share) * mu, Ledger(total), response=False, whole=mu\n",
+    ),
+    plant(
+        "hazards-not-charged",
+        "hazards are charged to a ledger of their own alone",
+        "dpfast/effects/hazards.py",
+        ("tests/tables/test_cox.py",),
+        "        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))\n",
+        "",
     ),
     plant(
         "units-of-two-stages-free",

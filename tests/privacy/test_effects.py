@@ -9,11 +9,9 @@ import pytest
 
 import dpfast
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
-from dpfast.curator.whitened import At
 from dpfast.data.records import Records, as_records
 from dpfast.effects.treatment import treatment_effect
 from dpfast.inference.composition import Maximum, Prepaid, cost
-from dpfast.models import LeastSquares
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
@@ -57,8 +55,7 @@ def test_c78_a_record_moves_one_fold_and_the_pooled_queries(i):
             rows = found.outcomes(fold, ledger)
             rows.gram(1.0, 0.5)
             rows.moment(1.0, 2.0, 0.5)
-            pilot = At(np.array([0.1, 1.0, 0.5, -1.0]), LeastSquares())
-            rows.moment(1.0, 2.0, 0.5, pilot, "score")
+            rows.moment(1.0, 2.0, 0.5, np.array([0.1, 1.0, 0.5, -1.0]))
         outcomes = found.pseudo_outcomes(NUISANCES, 0.1, ledger)
         outcomes.overlap(np.array([0.1, 0.9]), 0.5)
         outcomes.location(0.4, 3.0, 0.5, square=True)
@@ -167,6 +164,27 @@ def test_c78_folds_do_not_depend_on_the_records():
     assert sorted(np.bincount(folds)) == [20, 21]
     assert (folds == Trial.dealt(41, dpfast.SeededNoise(3))).all()
     assert (folds != Trial.dealt(41, dpfast.SeededNoise(4))).any()
+
+
+@pytest.mark.parametrize("treated", [0.5, 0.0, 1.0])
+def test_either_arm_is_summed_as_rows_with_one_half_zero(treated):
+    """With nearly no noise: an arm may be empty, and a record of neither counts in n."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    T = (rng.random(60) < treated).astype(float)
+    T[[7, 31]], y[8] = np.nan, np.inf
+    fold = np.arange(60) % 2 == 0
+    rows = trial(X, T, y, np.where(fold, 0, 1)).outcomes(0, Ledger(GDP(1e9)))
+    fold &= np.isfinite(T) & np.isfinite(y)
+    design = np.column_stack([np.ones(fold.sum()), X[fold]])
+    arms = np.hstack([(1.0 - T[fold])[:, None] * design, T[fold][:, None] * design])
+    weights = np.minimum(1.0, 1.5**2 / (design**2).sum(axis=1))[:, None]
+    at = rng.normal(size=8)
+    gram, moment = arms.T @ (weights * arms) / 30, (weights * arms).T @ np.clip(y[fold], -1, 1) / 30
+    left = (weights * arms).T @ np.clip(y[fold] - arms @ at, -0.7, 0.7) / 30
+    assert rows.gram(1.5, 1e6).value == pytest.approx(gram, abs=1e-5)
+    assert rows.moment(1.5, 1.0, 1e6).value == pytest.approx(moment, abs=1e-5)
+    assert rows.moment(1.5, 0.7, 1e6, at).value == pytest.approx(left, abs=1e-5)
 
 
 def test_what_is_missing_contributes_zero():

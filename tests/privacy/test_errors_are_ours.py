@@ -22,10 +22,8 @@ from tests.privacy.test_refused_first import (
     OWN_FUNCTIONS,
     PAIR,
     WRONG,
-    N,
     X,
     Y,
-    losses,
     per_record,
 )
 from tests.surface import flat_public
@@ -53,7 +51,7 @@ RIGHT_OF = {
     "estimate_kl": {"objective": "cauchy", "scale": 1.0, "n_rays": 2},
     "nonprivate_fit": {"y": Y, "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
-    "plan": {"n": 1000, "p": 2, "mu": 1.0, "scale": 1.0},
+    "plan": {"n": 1000, "p": 2, "privacy": 1.0, "scale": 1.0},
     "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
     "bayesopt.spread_points": {"bounds": [(0.0, 1.0)], "count": 4},
     "plan_release": {
@@ -63,7 +61,6 @@ RIGHT_OF = {
         "scale": 1.0,
         "runs": 1,
     },
-    "baselines.nonprivate_gibo": {"losses": losses, "steps": 2, "n_records": N},
     "bayesopt.Categorical": {"choices": ["a", "b"]},
     "bayesopt.Integer": {"low": 0, "high": 3},
     "bayesopt.TrainingCost": {"ledger": dpfast.Ledger(9.0), "cost": 1.0},

@@ -131,6 +131,10 @@ OPTIONS = {
     },
     "absorbed": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
     "two_stage": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
+    "cox": {
+        "cuts": [[1e-300], [1e300], [1e-300, 1e300]],
+        "privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9],
+    },
     "private_quantiles": {
         "low": [-1e307, -1e100, -1e-300, 0.0],
         "high": [1e-300, 1e-100, 1e100, 1e307],
@@ -168,21 +172,10 @@ OPTIONS = {
         ],
         "privacy": [1e-4, 1e9],
     },
-    "global_search": {
-        "loss_range": [(-1e307, 1e307), (0, 1e-300), (0, 1e100), (0, 1e-100)],
-        "exploration": [0.0, 1e300],
-        "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2],
-        "privacy": [1e-4, 1e9],
-    },
     "random_search": {
         "loss_range": [(-1e307, 1e307), (0, 1e-300), (0, 1e100), (0, 1e-100)],
         "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2],
         "privacy": [1e-4, 69.0],
-    },
-    "noisy_descent": {
-        "clip": EXTREMES,
-        "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2, [(0, 1e-70), (0, 1e70)]],
-        "privacy": [1e-4, 1e9],
     },
 }
 

@@ -134,7 +134,7 @@ EXAMPLES = [made for made in calls.examples() if not made.name.startswith("dpfas
 
 @pytest.mark.parametrize("name", sorted({example.name for example in EXAMPLES}))
 def test_every_call_of_the_audit_interrupted_at_every_charge(name):
-    """At every fifteenth of a call, and all of them among calls that ask alike."""
+    """At every thirtieth of a call, and all of them among calls that ask alike."""
     n_charges = 0
     for turn, example in enumerate(EXAMPLES):
         if example.name == name:
@@ -149,7 +149,7 @@ def test_every_call_of_the_audit_interrupted_at_every_charge(name):
                         example.call,
                         data,
                         several=name.endswith("standardize"),
-                        every=15,
+                        every=30,
                         turn=turn,
                     )
                 known.append(questions)

@@ -18,7 +18,7 @@ from scipy import sparse
 
 import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise, baselines
-from dpfast.bayesopt import private_clip, tune
+from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.baselines import subsample
 from dpfast.curator.baselines.minimiser import ridge_minimiser
@@ -263,9 +263,9 @@ ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "clip": lambda X, y, noise: private_clip(
         losses(X, y), BOX, privacy=1.0, n_records=len(y), noise=noise
     ),
-    "global search": lambda X, y, noise: baselines.global_search(
-        losses(X, y), BOX, privacy=1.0, n_records=len(y), loss_range=(0.0, 4.0), evaluations=2,
-        noise=noise,
+    "choice": lambda X, y, noise: private_choice(
+        losses(X, y), [np.zeros(2), np.ones(2)], privacy=1.0, n_records=len(y),
+        loss_range=(0.0, 4.0), noise=noise,
     ),
 }  # fmt: skip
 

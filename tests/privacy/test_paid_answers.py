@@ -16,7 +16,7 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
-from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
@@ -57,7 +57,7 @@ def certified(fallback=False):
         dpfast.Ledger(terms.budget),
         dpfast.SeededNoise(0),
     )
-    kind = GlobalKind(keeper, domain)
+    kind = Kind(keeper, domain)
     return CertifiedRelease(keeper, terms, kind), lambda paid: paid.certificate()
 
 

@@ -29,7 +29,7 @@ from dpfast.curator.bought.columns import Columns
 from dpfast.curator.door import observed
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.nonconvex.gradients import GradientCurator
-from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
@@ -186,7 +186,7 @@ class Desk(NamedTuple):
 def open_release(desk: Desk) -> Any:
     terms = Terms("parameter", 1.0, 1e-6, 0.3, 1e-7)
     curator = desk.curator()
-    return CertifiedRelease(curator, terms, GlobalKind(curator, Ball(1.5).bind(2)))
+    return CertifiedRelease(curator, terms, Kind(curator, Ball(1.5).bind(2)))
 
 
 def tilted(desk: Desk) -> Any:
@@ -335,13 +335,6 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     scale=0.8), clip=1.0, method=dpfast.optimize.GradientDescent(steps=4)),
     "output": partial(baselines.output_perturbation, X, Y, dpfast.Objective("log-cosh", scale=0.8,
     ridge=0.5)),
-    "noisy descent": partial(
-        baselines.noisy_descent, lambda theta: rowwise(theta, X, Y), BOX, n_records=N, clip=1.0,
-        steps=4,
-    ),
-    "global search": partial(
-        baselines.global_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), evaluations=3
-    ),
     "tune": partial(tune, squares, BOX, n_records=N, steps=3),
     "clip": partial(private_clip, squares, BOX, n_records=N),
     "choice": partial(
@@ -356,6 +349,11 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "two stages": partial(
         dpfast.effects.two_stage, "y ~ x | z",
         {"x": np.tile(X[:, 0], 30), "z": np.tile(X[:, 1], 30), "y": np.tile(Y, 30)},
+    ),
+    "hazards": partial(
+        dpfast.effects.cox, "y ~ x",
+        {"x": np.tile(X[:, 0], 30), "y": np.tile(Y, 30), "d": np.tile(Y > 0.0, 30)},
+        event="d", cuts=[0.5, 1.0],
     ),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
     "scaling": partial(dpfast.quantiles.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
@@ -442,9 +440,10 @@ RELEASES = ApproxDP(6.0, 1e-3)
 
 
 def calls() -> Iterator[Any]:
-    for name, call in (GAUSSIAN | FRUGAL | SIDE_BY_SIDE).items():
-        for budget in BUDGETS:
-            yield pytest.param(call, budget, id=f"{name}, {budget!r}")
+    for k, (name, call) in enumerate((GAUSSIAN | FRUGAL | SIDE_BY_SIDE).items()):
+        for turn, budget in enumerate(BUDGETS):  # one each is quick
+            marks = [pytest.mark.slow] * ((k + turn) % len(BUDGETS) > 0)
+            yield pytest.param(call, budget, id=f"{name}, {budget!r}", marks=marks)
     for name, call in APPROXIMATE.items():
         yield pytest.param(call, RELEASES, id=f"{name}, {RELEASES!r}")
     for name, call in PURE.items():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import baselines, bayesopt
+from dpfast import bayesopt
 from dpfast.bayesopt import SearchSettings
 from dpfast.bayesopt.updates import Plain
 from dpfast.errors import InferenceUnavailable
@@ -81,12 +81,6 @@ HOOKS = {
         hook(losses), **SEARCH, steps=4, **options),
     "tune, update": lambda hook, **options: dpfast.tune(
         losses, **SEARCH, steps=4, search=SearchSettings(update=FallingUpdate(hook)), **options),
-    "global_search, losses": lambda hook, **options: baselines.global_search(
-        hook(losses), **SEARCH, loss_range=(0.0, 2.0), evaluations=4, **options),
-    "noisy_descent, gradients": lambda hook, **options: baselines.noisy_descent(
-        hook(gradients), **SEARCH, clip=2.0, steps=4, **options),
-    "noisy_descent, update": lambda hook, **options: baselines.noisy_descent(
-        gradients, **SEARCH, clip=2.0, steps=4, update=FallingUpdate(hook), **options),
     "fit, run": lambda hook, **options: fit(own_run(hook), **options),
 }  # fmt: skip
 

@@ -129,6 +129,7 @@ def announced(ask):
     return getattr(answer, "gradient", answer).receipt.l2_sensitivity
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("mapped", [True, False])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_c81_no_person_moves_an_answer_by_more_than_announced(loss, mapped):

@@ -11,9 +11,11 @@ from dpfast.privacy.release.profiles import (
     gaussian_profile,
     laplace_profile,
     with_discrete_laplace,
-    with_laplace,
     worst_profile,
 )
+
+#: Steps of a lattice on which integer noise is about continuous.
+FINE = 1 << 14
 
 
 def density(kind, x, centre, scale):
@@ -83,8 +85,9 @@ def test_c28_mixture_is_the_integral_and_never_below_it(kind, laplace_epsilon, e
     inside = 0.25 * np.exp((t - e1) / 2) * profile((epsilon - t).ravel()).reshape(t.shape)
     inner = half * float((inside @ weights).sum())
     exact = 0.5 * value(epsilon - e1) + 0.5 * math.exp(-e1) * value(epsilon + e1) + inner
-    ours = with_laplace(profile, e1, epsilon)
-    assert exact * (1 - 1e-9) - 1e-13 <= ours <= exact * (1 + 2e-5) + 1e-12
+    # a fine lattice tends to the continuous release, from above
+    ours = with_discrete_laplace(profile, e1, FINE, epsilon)
+    assert exact * (1 - 1e-9) - 1e-13 <= ours <= exact * (1 + 1e-3) + 1e-12
 
 
 def test_c28_discrete_mixture_against_enumeration():
@@ -97,9 +100,6 @@ def test_c28_discrete_mixture_against_enumeration():
     loss = a * (np.abs(j - size) - np.abs(j))
     exact = float((p * profile(epsilon - loss)).sum())
     assert with_discrete_laplace(profile, e1, size, epsilon) == pytest.approx(exact, rel=1e-9)
-    # a fine lattice tends to the continuous release, from above
-    fine = with_discrete_laplace(profile, e1, 4096, epsilon)
-    assert fine == pytest.approx(with_laplace(profile, e1, epsilon), rel=1e-3)
 
 
 def test_against_dp_accounting():
@@ -108,7 +108,7 @@ def test_against_dp_accounting():
     theirs = pld.from_laplace_mechanism(1 / e1, value_discretization_interval=1e-4).compose(
         pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4)
     )
-    ours = with_laplace(lambda e: gaussian_profile(e, mu, 1.0), e1, epsilon)
+    ours = with_discrete_laplace(lambda e: gaussian_profile(e, mu, 1.0), e1, FINE, epsilon)
     assert ours == pytest.approx(theirs.get_delta_for_epsilon(epsilon), rel=2e-3)
 
 
@@ -126,7 +126,7 @@ def test_calibrations_of_the_design_page(kind, tolerance, expected):
 
     def excess(scale):
         profile = worst_profile(kind, 1 / scale, 1 - tolerance, 1 + tolerance)
-        return with_laplace(profile, 0.25, 1.0) - 5e-7
+        return with_discrete_laplace(profile, 0.25, FINE, 1.0) - 5e-7
 
     scale = brentq(excess, 0.5, 60.0, xtol=1e-6)
     deviation = scale * (math.sqrt(2.0) if kind is laplace_profile else 1.0)

@@ -224,9 +224,7 @@ CALLBACKS = {
     "tune": lambda f: {"losses": f},
     "private_clip": lambda f: {"losses": f},
     "private_choice": lambda f: {"losses": f},
-    "global_search": lambda f: {"losses": f},
     "random_search": lambda f: {"losses": f},
-    "noisy_descent": lambda f: {"gradients": f},
     "minimize, own objective": lambda f: {"objective": own(gradients=f)},
     "minimize, own losses": lambda f: {"objective": own(gradients=per_record, losses=f)},
     "fit": lambda f: {"loss": dpfast.CustomLoss(

@@ -12,15 +12,17 @@ from scipy.special import stdtr
 from dpfast.errors import InvalidBudget
 from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.mechanisms import laplace_rate
+from dpfast.privacy.release.calibration import (
+    calibrate_functionals,
+    calibrate_parameter,
+    objective_perturbation_delta,
+    objective_perturbation_scale,
+)
 from dpfast.privacy.release.profiles import gaussian_profile, laplace_profile, worst_profile
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.sensitivity import (
-    calibrate_functionals,
-    calibrate_parameter,
     eigenvalue_step,
     lower_bound_from_release,
-    objective_perturbation_delta,
-    objective_perturbation_scale,
     scaled_count,
     tail_count,
 )

@@ -11,6 +11,7 @@ import pytest
 
 from dpfast.errors import InvalidInput
 from dpfast.models import Ball, Box
+from dpfast.privacy.release.calibration import calibrate_functionals
 from dpfast.privacy.release.condition import (
     LogScale,
     largest_bound,
@@ -26,7 +27,10 @@ from dpfast.privacy.release.profiles import (
     worst_profile,
 )
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
-from dpfast.privacy.release.sensitivity import calibrate_functionals, eigenvalue_step, hessian_ratio
+from dpfast.privacy.release.sensitivity import (
+    eigenvalue_step,
+    hessian_ratio,
+)
 from tests.privacy.test_release_theory import hessian, minimise, one_sided, smooth_absolute
 
 KINDS = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}

@@ -21,7 +21,6 @@ from dpfast.privacy.release.sensitivity import (
     hessian_ratio,
     parameter_shift,
     public_scale,
-    solver_tolerance,
 )
 
 
@@ -428,11 +427,6 @@ def test_errors_of_evaluation_are_covered_as_errors_of_the_solver():
     for E in (1e-6, 1e-5, 1e-4):
         assert worst(E, 3 * E) <= 0.0
         assert worst(E, 0.0) > 0.0 or E < 3e-5  # smaller ones are within SCALE_ERROR
-
-
-def test_the_tolerance_of_a_solver_is_public():
-    e = solver_tolerance(1e-3, 0.25, 0.01, 1.0, 1.0, 1000)
-    assert e == pytest.approx(1e-3 * 2 / (1000 * math.sqrt(0.26)), rel=1e-9)
 
 
 def test_the_solver_margin_of_the_design_page_is_not_enough():

@@ -112,6 +112,7 @@ def hostile(n, rng):
     return x, y
 
 
+@pytest.mark.values
 @pytest.mark.usefixtures("isa")
 @pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
 @pytest.mark.parametrize("coupling", [None, "one-minus-square"])

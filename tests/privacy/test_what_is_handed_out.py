@@ -24,7 +24,8 @@ from dpfast.curator.baselines.subsample import SampledGradients
 from dpfast.curator.blackbox.selection import Selected, plan_selection
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed
-from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.held_step import mean_along
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.one_step import newton_steps, step_terms
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.releases import CertifiedRelease
@@ -50,7 +51,7 @@ RICH = {
 
 def opened(desk: Desk, what: str, **options: Any) -> CertifiedRelease:
     curator = desk.curator()
-    kind = GlobalKind(curator, Ball(1.5).bind(2))
+    kind = Kind(curator, Ball(1.5).bind(2))
     release = CertifiedRelease(curator, Terms(what, 1.0, 1e-6, 0.3, 1e-7, **options), kind)
     release.certificate()
     return release
@@ -79,7 +80,7 @@ def steps(desk: Desk) -> Any:
 
 def held_step(desk: Desk) -> Any:
     at = At(THETA, LeastSquares())
-    return desk.rows().mean_along(np.eye(2)[0], 0.7, 1.0, desk.ledger, at)
+    return mean_along(desk.rows(), np.eye(2)[0], 0.7, 1.0, desk.ledger, at)
 
 
 def sampled(desk: Desk) -> Any:

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.door import observed
+from dpfast.curator.release.held_step import mean_along
 from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
 from dpfast.data.bought.maps import View, lengths, seen
 from dpfast.data.records import Records, as_records
@@ -77,7 +78,7 @@ def observed_value(ask):
     return watch.found
 
 
-def worst(ask, pairs, n=30, mapped=True, beside=False):
+def worst(ask, pairs, n=30, mapped=True, beside=False, weigh=0.0):
     """Largest distance of exact answers about tables that differ in their first record."""
     rng = np.random.default_rng(1)
     X, y, found = rng.normal(size=(n, 2)), (rng.random(n) < 0.5) * 1.0, []
@@ -90,6 +91,7 @@ def worst(ask, pairs, n=30, mapped=True, beside=False):
                 given[0, 1:] = beside
             rows = whitened(X, given)
             rows = rows.mapped(MATRIX) if mapped else rows
+            rows = rows.weighed(weigh) if weigh else rows
             found.append(observed_value(lambda rows=rows: ask(rows)))
     assert np.isfinite(found).all()
     flat = np.array(found).reshape(len(found), -1)
@@ -153,6 +155,32 @@ def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
         (lambda rows: rows.clipped(at, 1.7, 0.1, held=held), clipped),
     ):
         assert worst(ask, PAIRS[::2], n, beside=beside) <= bound.l2_sensitivity
+
+
+@pytest.mark.parametrize("weigh", [1e-2, 40.0, 1e200])
+def test_c80_weights_that_are_seen_need_no_bound(loss, weigh):
+    """They count before rows and scores are held: the constants of equal weights, attained."""
+    n, at, cells = 30, point(loss), tops_of_cells(1)[:-1]
+    rows = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX)
+    clipped = rows.clipped(at, 1.7, 0.1).gradient.receipt
+    asks = (
+        (lambda rows: rows.gram(1.7, 0.1, at), rows.gram(1.7, 0.1).receipt),
+        (lambda rows: rows.clipped(at, 1.7, 0.1), clipped),
+        (lambda rows: rows.clipped(at, 1.7, 0.1, held=Held(reach=40.0)), clipped),
+        (lambda rows: rows.moment(1.7, 2.0, 0.1), rows.moment(1.7, 2.0, 0.1).receipt),
+        (lambda rows: rows.lengths(cells, 0.1, at, "score"), rows.lengths(cells, 0.1).receipt),
+        (lambda rows: rows.lengths(cells, 0.1, what="weight"), rows.lengths(cells, 0.1).receipt),
+    )
+    small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
+    for beside in BESIDE[1:]:
+        pairs = [*PAIRS, *small] if beside == (1.0, 0.3) else PAIRS[::4]
+        parts = [
+            worst(ask, pairs, n, beside=beside, weigh=weigh) / receipt.l2_sensitivity
+            for ask, receipt in asks
+        ]
+        assert max(parts) <= 1.0
+        if weigh == 40.0 and beside == (1.0, 0.3):
+            assert min(parts[:3]) >= 0.99
 
 
 @pytest.mark.parametrize(("what", "shift"), [("response", 0.0), ("response", 0.5), ("score", 0.0)])
@@ -266,18 +294,21 @@ def table(how, n=50):
     return records, np.column_stack([np.ones(n), X]), y, weights, offsets
 
 
+HOW = ("arrays", "arrays beside", "arrays weighed", "file", "file beside")
+
+
 @pytest.mark.parametrize("mapped", [0, 1, 2])
-@pytest.mark.parametrize("how", ["arrays", "arrays beside", "file", "file beside"])
+@pytest.mark.parametrize("how", HOW)
 def test_c80_answers_are_about_what_they_say(loss, how, mapped):
-    """In memory, or in a file; an offset joins the predictor once."""
-    records, a, y, w, offsets = table(how)
-    rows, back = whitened(None, None, rows=records), np.eye(3)
+    """In memory, or in a file; an offset joins the predictor once; weights may be seen."""
+    weigh = 2.5 * ("weighed" in how)
+    records, a, y, w, offsets = table(how.replace("weighed", "beside"))
+    rows, back, given = whitened(None, None, rows=records), np.eye(3), w
+    rows, v, w = (rows.weighed(weigh), weigh * w, 0.0 * w + 1.0) if weigh else (rows, 1.0, w)
     for _ in range(mapped):
         rows, back = rows.mapped(MATRIX), back @ MATRIX
-    if loss in ("log-cosh", "huber", "quantile", "least-squares"):
-        offsets = 0.0 * offsets if "beside" not in how else offsets
     a, n, at, radius = a @ back, len(y), point(loss), 1.4
-    psi, curvature, foreseen = formulas(loss, y, a @ THETA + offsets)
+    psi, curvature, foreseen = [v * part for part in formulas(loss, y, a @ THETA + offsets)]
     long = np.linalg.norm(a, axis=1)
 
     gram = observed_value(lambda: rows.gram(radius, 0.1, at))
@@ -285,7 +316,8 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
     np.testing.assert_allclose(gram, (a * held[:, None]).T @ a / n, rtol=1e-9, atol=1e-12)
 
     moment = observed_value(lambda: rows.moment(radius, 0.3, 0.1, at, "response", 0.5))
-    one = w * np.minimum(1.0, radius**2 / long**2) * np.clip(y - 0.5, -0.3, 0.3)
+    one = w * v**0.5 * np.minimum(1.0, radius**2 / (v * long**2))
+    one = one * np.clip(v**0.5 * (y - 0.5), -0.3, 0.3)
     np.testing.assert_allclose(-moment, one @ a / n, rtol=1e-9, atol=1e-12)
 
     for held in (Held(), Held(reach=0.7), Held(Discount(at, 0.6, 0.5, MATRIX))):
@@ -306,8 +338,9 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
         cells = np.searchsorted(tops_of_cells(2)[:-1], norms)
         assert (np.round(n * shares) == np.bincount(cells, minlength=len(shares))).all()
 
-    of = {"curvature": long * np.sqrt(curvature), "foreseen": long * foreseen, "response": long}
-    of["residual"] = np.abs(y - a @ THETA - offsets)
+    of = {"curvature": long * np.sqrt(curvature), "foreseen": long * foreseen}
+    of |= {"residual": np.abs(y - a @ THETA - offsets), "response": long * v**0.5}
+    of["weight"] = given * (weigh or 1.0)
     for what, sizes in of.items():
         shares = observed_value(
             lambda what=what: rows.lengths(tops_of_cells(2)[:-1], 0.1, at, what)
@@ -337,7 +370,7 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
             for what in ("curvature", "residual")
         ]
         asked.append(rows.lengths(tops_of_cells(2)[:-1], 1e5, at, "score", along=THETA).value)
-        asked.append(np.array(rows.mean_along(THETA, 1.0, 1e3, rows._curator.ledger, at)))
+        asked.append(np.array(mean_along(rows, THETA, 1.0, 1e3, rows._curator.ledger, at)))
         found.append(asked)
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
@@ -371,6 +404,7 @@ def test_c80_other_rows_keep_their_bits(loss, layout, what):
                     assert np.array_equal(before[others], after[others], equal_nan=True)
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("layout", ["rows", "columns", "float32"])
 @pytest.mark.parametrize(("q", "p"), [(1, 1), (2, 3), (5, 1), (5, 5), (12, 13), (17, 17), (40, 7)])
 @pytest.mark.parametrize("intercept", [True, False])

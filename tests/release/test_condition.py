@@ -11,13 +11,13 @@ import dpfast
 from dpfast.curator.release.terms import FunctionalTerms, largest_scale
 from dpfast.models import Ball, Box, Product
 from dpfast.models.products import OneHot
+from dpfast.privacy.release.calibration import COUNT
 from dpfast.privacy.release.condition import (
     largest_count,
     proportional_factors,
     psi_over_delta,
 )
 from dpfast.privacy.release.sensitivity import (
-    COUNT,
     FunctionalFactors,
     hessian_ratio,
     public_scale,

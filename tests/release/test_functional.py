@@ -11,7 +11,7 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import (
@@ -56,7 +56,7 @@ def opened(X, y, loss, scale, domain, what="functional", ridge=0.0, **options):
     records = ProjectedRecords(as_records(X, y), domain)
     deal = Terms(what, 4.0, 1e-6, 1.0, 5e-7, **options)
     curator = Curator(records, objective, dpfast.Ledger(deal.budget), dpfast.SeededNoise(0))
-    return CertifiedRelease(curator, deal, GlobalKind(curator, domain))
+    return CertifiedRelease(curator, deal, Kind(curator, domain))
 
 
 @pytest.mark.parametrize("domain", [Ball(2.0), Box(1.0), Box(1.0, intercept=True)], ids=repr)

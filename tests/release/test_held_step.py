@@ -10,7 +10,8 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.whitened import At, Held, Whitened, _sum_held
+from dpfast.curator.release.held_step import _sum_held, mean_along
+from dpfast.curator.whitened import At, Held, Whitened
 from dpfast.data import as_records
 from dpfast.data.bought.maps import CHUNK, View, projections
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
@@ -102,11 +103,11 @@ def test_a_held_step_is_charged_before_the_records_are_read():
     gdp, pure = dpfast.Ledger(1.0), dpfast.Ledger(dpfast.PureDP(1.0))
     rows = Whitened(Curator(as_records(X, y), objective, gdp, dpfast.SeededNoise(0)))
     at = At(np.zeros(3), LeastSquares())
-    rows.mean_along(DIRECTION, BOUND, 0.7, pure, at)
+    mean_along(rows, DIRECTION, BOUND, 0.7, pure, at)
     assert pure.spent == dpfast.PureDP(0.7) and gdp.spent.mu == 0.0
     rows._records = None  # which would raise
     with pytest.raises(BudgetExceeded):
-        rows.mean_along(DIRECTION, BOUND, 0.7, pure, at)
+        mean_along(rows, DIRECTION, BOUND, 0.7, pure, at)
 
 
 def test_the_noise_of_a_held_step_is_that_of_its_bound():
@@ -116,7 +117,7 @@ def test_the_noise_of_a_held_step_is_that_of_its_bound():
     curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
     at = At(np.zeros(3), LeastSquares())
     found = [
-        Whitened(curator).mean_along(DIRECTION, BOUND, 1.0, pure, at) for _ in range(4000)
+        mean_along(Whitened(curator), DIRECTION, BOUND, 1.0, pure, at) for _ in range(4000)
     ]  # fmt: skip
     assert np.std(found) == pytest.approx(math.sqrt(2.0) * 2.0 * BOUND / 50, rel=0.08)
 

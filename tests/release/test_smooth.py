@@ -31,7 +31,7 @@ from dpfast.models import (
     smooth_constants,
 )
 from dpfast.privacy.release import smooth_minimiser as constants
-from dpfast.privacy.release.sensitivity import COUNT
+from dpfast.privacy.release.calibration import COUNT
 from dpfast.release import NotCertified, ParameterRelease
 from tests.flat import flat
 from tests.release.hostile import curator_of, exact_gradient, hostile

@@ -16,7 +16,7 @@ def test_the_forecast_is_what_fits_deliver():
     a mean width varies by about 3%/sqrt(40).  The median of the widest, to 5%.  Seeded, so the
     outcome is fixed."""
     rng = np.random.default_rng(5)
-    expected = dpfast.plan(n=2000, p=4, mu=1.0, loss=dpfast.Objective("log-cosh", scale=2.0))
+    expected = dpfast.plan(n=2000, p=4, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=2.0))
     widths = []
     for seed in range(40):
         X, y = rng.normal(size=(2000, 3)), 2.0 * rng.normal(size=2000)
@@ -33,7 +33,7 @@ def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
     noisy histograms are an eighth longer than the forecast's.  The median of 60 fits varies by
     1.5%; seeded."""
     rng = np.random.default_rng(6)
-    expected = dpfast.plan(n=500, p=10, mu=1.85, loss=dpfast.Objective("log-cosh", scale=1.0))
+    expected = dpfast.plan(n=500, p=10, privacy=1.85, loss=dpfast.Objective("log-cosh", scale=1.0))
     widest = []
     for seed in range(60):
         X, y = rng.normal(size=(500, 9)), rng.normal(size=500)
@@ -60,7 +60,7 @@ def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
 )  # fmt: skip
 def test_nothing_declared_is_forecast_for_every_loss(loss, n, p, mu):
     """The median of 15 fits, which varies by about 2%, to 10%; seeded."""
-    expected, widest = dpfast.plan(n, p, loss, mu=mu), []
+    expected, widest = dpfast.plan(n, p, loss, privacy=mu), []
     for seed in range(15):
         rng = np.random.default_rng(seed)
         X = 5.0 + 3.0 * rng.normal(size=(n, p - 1))
@@ -88,30 +88,30 @@ def test_sampling_weights_are_forecast_by_their_design_effect():
     expected = dpfast.plan(
         int(n / effect),
         4,
-        mu=0.3 * effect * mean / largest,
+        privacy=0.3 * effect * mean / largest,
         loss=dpfast.Objective("log-cosh", scale=1.0),
     )
     assert np.median(widest) == pytest.approx(expected.width, rel=0.1)
 
 
 def test_of_one_slope_the_widest_is_its_own_width():
-    found = dpfast.plan(n=2000, p=2, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    found = dpfast.plan(n=2000, p=2, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     assert found.width == found.widths[1]
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic", "huber"])
 def test_the_three_questions_agree(loss):
     scale = {} if loss == "logistic" else {"scale": 1.0}
-    first = flat(dpfast.plan)(n=3000, p=3, loss=loss, mu=0.7, **scale)
+    first = flat(dpfast.plan)(n=3000, p=3, loss=loss, privacy=0.7, **scale)
     budget = flat(dpfast.plan)(n=3000, p=3, loss=loss, width=first.width, **scale)
-    records = flat(dpfast.plan)(p=3, loss=loss, mu=0.7, width=first.width, **scale)
+    records = flat(dpfast.plan)(p=3, loss=loss, privacy=0.7, width=first.width, **scale)
     assert budget.mu == pytest.approx(0.7, rel=1e-4)
     assert records.n == pytest.approx(3000, rel=2e-3)
     assert budget.width <= first.width * (1 + 1e-12) and records.width <= first.width * (1 + 1e-12)
 
 
 def test_more_budget_and_more_records_are_never_worse():
-    found = dpfast.plan(n=2000, p=5, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    found = dpfast.plan(n=2000, p=5, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     assert (np.diff(found.curve(mu=np.array([0.3, 0.5, 1.0, 2.0, 10.0]))) <= 0).all()
     assert (np.diff(found.curve(n=[500, 1000, 5000, 10**6])) <= 0).all()
     assert (found.widths > found.sampling_widths).all()
@@ -123,7 +123,7 @@ def test_a_public_pilot_takes_the_place_of_the_synthetic_one():
     X, y = 3.0 * rng.normal(size=(500, 2)), rng.normal(size=500)
     found = dpfast.plan(
         n=1000,
-        mu=1.0,
+        privacy=1.0,
         pilot=(X, y),
         loss=dpfast.Objective("log-cosh", weights=dpfast.Mallows(8.0), scale=1.0),
     )
@@ -133,37 +133,45 @@ def test_a_public_pilot_takes_the_place_of_the_synthetic_one():
 
 def test_a_plan_says_when_it_is_optimistic():
     assert (
-        dpfast.plan(n=20_000, p=4, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0)).remarks
+        dpfast.plan(
+            n=20_000, p=4, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0)
+        ).remarks
         == ()
     )
-    text = str(dpfast.plan(n=500, p=10, mu=0.2, loss=dpfast.Objective("log-cosh", scale=1.0)))
+    text = str(dpfast.plan(n=500, p=10, privacy=0.2, loss=dpfast.Objective("log-cosh", scale=1.0)))
     assert "beware" in text and "mostly noise" in text
 
 
 def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
-    found = dpfast.plan(n=500, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    found = dpfast.plan(n=500, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     for text in (str(found), found._repr_html_()):
         assert "mu = 1 (epsilon = 4.89 at delta = 1e-6)" in text
     assert "epsilon" not in str(
-        dpfast.plan(n=500, p=3, mu=1e5, loss=dpfast.Objective("log-cosh", scale=1.0))
+        dpfast.plan(n=500, p=3, privacy=1e5, loss=dpfast.Objective("log-cosh", scale=1.0))
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"n": 100, "p": 3}, "two of n, mu and width"),
-        ({"n": 100, "p": 3, "mu": 1.0, "width": 1.0}, "two of n, mu and width"),
-        ({"n": 100, "mu": 1.0, "scale": 1.0}, "p must be"),
-        ({"n": 100, "p": 3, "mu": 1.0}, "too little to estimate 2 slopes"),
-        ({"n": 100, "p": 3, "mu": 1.0, "scale": dpfast.FreeScale(0.1, 10.0)}, "known or bought"),
+        ({"n": 100, "p": 3}, "two of n, privacy and width"),
+        ({"n": 100, "p": 3, "privacy": 1.0, "width": 1.0}, "two of n, privacy and width"),
+        ({"n": 100, "privacy": 1.0, "scale": 1.0}, "p must be"),
+        ({"n": 100, "p": 3, "privacy": 1.0}, "too little to estimate 2 slopes"),
+        (
+            {"n": 100, "p": 3, "privacy": 1.0, "scale": dpfast.FreeScale(0.1, 10.0)},
+            "known or bought",
+        ),
         ({"n": 100, "p": 3, "width": 1e-3, "scale": 1.0}, "sampling error alone"),
-        ({"p": 3, "mu": 1.0, "width": 1e-9, "scale": 1.0}, "out of reach"),
-        ({"n": -1, "p": 3, "mu": 1.0, "scale": 1.0}, "n must be"),
+        ({"p": 3, "privacy": 1.0, "width": 1e-9, "scale": 1.0}, "out of reach"),
+        ({"n": -1, "p": 3, "privacy": 1.0, "scale": 1.0}, "n must be"),
         ({"n": 9, "p": 3, "width": -1.0, "scale": 1.0}, "width must be"),
-        ({"n": 9, "p": 3, "mu": 1.0, "loss": "logistic", "rate": 1.0}, "rate"),
-        ({"n": 9, "p": 3, "mu": 1.0, "scale": 1.0, "level": 95}, "level"),
-        ({"n": 9, "p": 3, "mu": 1.0, "scale": 1.0, "weights": dpfast.models.Clip(1.0)}, "Hessian"),
+        ({"n": 9, "p": 3, "privacy": 1.0, "loss": "logistic", "rate": 1.0}, "rate"),
+        ({"n": 9, "p": 3, "privacy": 1.0, "scale": 1.0, "level": 95}, "level"),
+        (
+            {"n": 9, "p": 3, "privacy": 1.0, "scale": 1.0, "weights": dpfast.models.Clip(1.0)},
+            "Hessian",
+        ),
     ],
 )
 def test_refusals_name_the_argument(arguments, named):

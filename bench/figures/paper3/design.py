@@ -15,7 +15,7 @@ import numpy as np
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.leverage import Leverage
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.recursion import RecursiveCertificate
@@ -28,9 +28,9 @@ from dpfast.curator.release.terms import (
 from dpfast.data import as_records
 from dpfast.models import Bounded, Box, Domain, LogCosh, Loss, Objective, release_constants
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
+from dpfast.privacy.release.calibration import COUNT
 from dpfast.privacy.release.scaled import law_scale
 from dpfast.privacy.release.sensitivity import (
-    COUNT,
     lower_bound_from_release,
     scaled_count,
 )
@@ -85,7 +85,7 @@ def solve(
     ledger, source = dpfast.Ledger(terms.budget), dpfast.SeededNoise(0)
     records = ProjectedRecords(as_records(X, y), bound)
     curator = Curator(records, objective, ledger, source)
-    query = CertifiedRelease(curator, terms, GlobalKind(curator, bound))
+    query = CertifiedRelease(curator, terms, Kind(curator, bound))
     found = query._found()
     leverage = Leverage(query.kind.plan, bound)
     return Exact(

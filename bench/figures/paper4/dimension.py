@@ -15,6 +15,7 @@ from bench.figures.paper4.problems import (
     seeded,
     settled,
 )
+from bench.figures.paper4.rivals import global_search
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast import baselines
 
@@ -95,7 +96,8 @@ def _searches(
         "random search": baselines.random_search(
             problem.losses, bounds, loss_range=RANGE, mean_trials=evaluations, **common
         ).theta,
-        "GP-UCB": baselines.global_search(
-            problem.losses, bounds, loss_range=RANGE, evaluations=evaluations, start=start, **common
-        ).theta,
+        "GP-UCB": global_search(
+            problem.losses, bounds, loss_range=RANGE, evaluations=evaluations, start=start, mu=1.0,
+            n_records=n, noise=seeded(seed),
+        ),
     }  # fmt: skip

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.figures.paper4.problems import COLORS, band, mean_and_error, seeded
+from bench.figures.paper4.rivals import noisy_descent
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast.baselines import noisy_descent
 from dpfast.bayesopt import (
     RBF,
     Covariance,
@@ -173,14 +173,14 @@ def figure_4(run: Run) -> Outcome:
             noise=seeded(seed),
         )  # fmt: skip
         descent = noisy_descent(
-            gradients, box, privacy=1.0, n_records=n, clip=1.0, steps=steps, update=Plain(step),
-            start=np.zeros(d), noise=seeded(seed + 1),
+            gradients, np.zeros(d), mu=1.0, n_records=n, clip=1.0, steps=steps, step_size=step,
+            bounds=box, noise=seeded(seed + 1),
         )  # fmt: skip
         exact = [np.zeros(d)]
         for _ in range(steps):
             exact.append(exact[-1] - step * gradients(exact[-1]).mean(axis=0))
         ways = {
-            "DP-GIBO": local.iterates, "noisy gradient descent": descent.path,
+            "DP-GIBO": local.iterates, "noisy gradient descent": descent,
             "exact": np.array(exact),
         }  # fmt: skip
         for name, path in ways.items():

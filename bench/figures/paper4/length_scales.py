@@ -19,8 +19,8 @@ from bench.figures.paper4.problems import (
     settled,
     values_along,
 )
+from bench.figures.paper4.rivals import nonprivate_gibo
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast.baselines import nonprivate_gibo
 from dpfast.bayesopt import Tuning
 
 
@@ -130,8 +130,8 @@ def figure_2_bias(run: Run) -> Outcome:
 def figure_2_privacy(run: Run) -> Outcome:
     levels = (0.1, 1.0, np.inf)
 
-    def search(mu: float) -> Callable[[Any, Any, int], Tuning]:
-        def one(problem: Any, start: Any, seed: int) -> Tuning:
+    def search(mu: float) -> Callable[[Any, Any, int], Any]:
+        def one(problem: Any, start: Any, seed: int) -> Any:
             if mu < np.inf:
                 return printed(problem, start, seed, privacy=mu)
             own = PRINTED | {"threshold": 0.5 / problem.d, "max_batch": problem.d + 1}

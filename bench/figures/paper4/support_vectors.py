@@ -18,8 +18,9 @@ from bench.figures.paper4.problems import (
     settled,
     values_along,
 )
+from bench.figures.paper4.rivals import nonprivate_gibo
 from bench.figures.runner import Figure, Outcome, Run, data_folder
-from dpfast.baselines import nonprivate_gibo, random_search
+from dpfast.baselines import random_search
 from dpfast.bayesopt import RBF, AdaGrad
 
 STATEMENT = (

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array, whole_number
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["RBF", "Covariance", "Matern52", "Matern72", "Polynomial2", "checked_covariance"]
-
 Array = NDArray[np.float64]
 
 #: Range of the public hyperparameters; inside it no product of them overflows.
@@ -26,8 +24,10 @@ SCALE_RANGE = (1e-30, 1e30)
 FAR = 1000.0
 
 
-def _hyperparameter(value: ArrayLike, name: str) -> Array:
+def _hyperparameter(value: ArrayLike, name: str, single: bool = False) -> Array:
     array = real_array(value, name)
+    if single and array.ndim:
+        raise InvalidInput(f"{name} must be one number; received {described(value)}.")
     low, high = SCALE_RANGE
     if array.ndim > 1 or array.size == 0 or not ((array >= low) & (array <= high)).all():
         raise InvalidInput(
@@ -62,6 +62,11 @@ class Covariance:
         Prior standard deviation s of a loss, in units of the loss; the covariance is
         proportional to its square.
 
+    Notes
+    -----
+    theta : array_like of shape (d,)
+        In each method where the gradient is wanted.
+
     Examples
     --------
     >>> dpfast.bayesopt.RBF(0.5).values([[0.0]], [[0.0], [0.5]]).round(3)
@@ -73,12 +78,7 @@ class Covariance:
 
     def __init__(self, length_scales: ArrayLike = 1.0, output_scale: float = 1.0) -> None:
         self._length_scales = _hyperparameter(length_scales, "length_scales")
-        scale = _hyperparameter(output_scale, "output_scale")
-        if scale.ndim:
-            raise InvalidInput(
-                f"output_scale must be one number; received {described(output_scale)}."
-            )
-        self._output_scale = float(scale)
+        self._output_scale = float(_hyperparameter(output_scale, "output_scale", True))
 
     @property
     def output_scale(self) -> float:
@@ -136,7 +136,6 @@ class Covariance:
 
         Parameters
         ----------
-        theta : array_like of shape (d,)
         points : array_like of shape (m, d)
 
         Returns
@@ -147,10 +146,6 @@ class Covariance:
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
         """Prior covariance of the gradient at `theta`: the mixed second derivative there.
-
-        Parameters
-        ----------
-        theta : array_like of shape (d,)
 
         Returns
         -------
@@ -163,11 +158,6 @@ class Covariance:
 
         Parameters
         ----------
-        theta : array_like of shape (d,)
-
-        Returns
-        -------
-        float
         """
         return float(np.trace(self.prior_gradient_covariance(theta)))
 
@@ -187,7 +177,7 @@ def checked_covariance(covariance: Any, dimension: int) -> Covariance:
     return covariance
 
 
-def _one_point(theta: ArrayLike) -> Array:
+def one_point(theta: ArrayLike) -> Array:
     array = real_array(theta, "theta")
     if array.ndim != 1:
         raise InvalidInput(f"theta must have shape (d,); received {array.shape}.")
@@ -218,7 +208,7 @@ class Stationary(Covariance):
         return self._output_scale**2 * self._phi(squared)
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
-        at = _one_point(theta)
+        at = one_point(theta)
         scales = self.length_scales(len(at))
         with np.errstate(over="ignore"):
             steps = ((as_points(points, "points", len(at)) - at) / scales).clip(-1e150, 1e150)
@@ -226,21 +216,17 @@ class Stationary(Covariance):
         return np.ascontiguousarray((slopes[:, None] * steps / scales).T)
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
-        scales = self.length_scales(len(_one_point(theta)))
+        scales = self.length_scales(len(one_point(theta)))
         return np.diag(self.slope_variance * (self._output_scale / scales) ** 2)
 
 
 class RBF(Stationary):
     """Squared exponential, ``s^2 exp(-q/2)``: infinitely smooth losses.
 
-    See :class:`Covariance` for the parameters.
-
     Parameters
     ----------
-    length_scales : float or array_like of shape (d,)
-        Public; one per coordinate, or one for all.
-    output_scale : float
-        Standard deviation of the losses around their mean; public.
+    length_scales, output_scale
+        As for :class:`Covariance`.
 
     Examples
     --------
@@ -261,15 +247,12 @@ class RBF(Stationary):
 class Matern52(Stationary):
     """Matern with smoothness 5/2: twice differentiable losses.
 
-    ``s^2 (1 + r + r^2/3) exp(-r)`` with ``r = sqrt(5 q)``.  See :class:`Covariance` for the
-    parameters.
+    ``s^2 (1 + r + r^2/3) exp(-r)`` with ``r = sqrt(5 q)``.
 
     Parameters
     ----------
-    length_scales : float or array_like of shape (d,)
-        Public; one per coordinate, or one for all.
-    output_scale : float
-        Standard deviation of the losses around their mean; public.
+    length_scales, output_scale
+        As for :class:`Covariance`.
 
     Examples
     --------
@@ -293,14 +276,12 @@ class Matern72(Stationary):
     """Matern with smoothness 7/2: three times differentiable losses.
 
     ``s^2 (1 + r + 2 r^2/5 + r^3/15) exp(-r)`` with ``r = sqrt(7 q)``; the prior variance of a
-    derivative is 7/5 (s/l)^2.  See :class:`Covariance` for the parameters.
+    derivative is 7/5 (s/l)^2.
 
     Parameters
     ----------
-    length_scales : float or array_like of shape (d,)
-        Public; one per coordinate, or one for all.
-    output_scale : float
-        Standard deviation of the losses around their mean; public.
+    length_scales, output_scale
+        As for :class:`Covariance`.
 
     Examples
     --------
@@ -346,10 +327,7 @@ class Polynomial2(Covariance):
         self, length_scales: ArrayLike = 1.0, output_scale: float = 1.0, offset: float = 1.0
     ) -> None:
         super().__init__(length_scales, output_scale)
-        constant = _hyperparameter(offset, "offset")
-        if constant.ndim:
-            raise InvalidInput(f"offset must be one number; received {described(offset)}.")
-        self._offset = float(constant)
+        self._offset = float(_hyperparameter(offset, "offset", True))
 
     @property
     def offset(self) -> float:
@@ -367,14 +345,14 @@ class Polynomial2(Covariance):
         return self._output_scale**2 * inner * inner
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
-        at = _one_point(theta)
+        at = one_point(theta)
         u, v = self._scaled(at), self._scaled(as_points(points, "points", len(at)))
         slopes = 2.0 * self._output_scale**2 * (v @ u + self._offset)
         scales = self.length_scales(len(at))
         return np.ascontiguousarray((slopes[:, None] * v / scales).T)
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
-        at = _one_point(theta)
+        at = one_point(theta)
         u, scales = self._scaled(at), self.length_scales(len(at))
         mixed = 2.0 * self._output_scale**2 * (np.eye(len(u)) * (u @ u + self._offset))
         mixed += 2.0 * self._output_scale**2 * np.outer(u, u)

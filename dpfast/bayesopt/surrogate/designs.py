@@ -12,8 +12,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["hashed_normals", "starting_design"]
-
 Array = NDArray[np.float64]
 
 #: Radii of successive starts in length-scales.  A small one is best alone (over simulated paths it
@@ -23,11 +21,8 @@ RADII = (0.2, 0.7, 0.4, 0.1)
 
 
 def hashed_normals(count: int, stream: int) -> Array:
-    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller.
-
-    Deterministic, the same on every machine up to rounding of the logarithm; not noise, and of no
-    use for privacy.
-    """
+    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller. Deterministic, the
+    same on every machine up to rounding of the logarithm; not noise, and of no use for privacy."""
     pairs = (count + 1) // 2
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         counter = np.arange(1, 2 * pairs + 1, dtype=np.uint64) + np.uint64(stream) * np.uint64(

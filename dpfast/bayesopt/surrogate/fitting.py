@@ -12,8 +12,6 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, as_points
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["fit_covariance"]
-
 Array = NDArray[np.float64]
 
 #: Noise variance relative to the prior variance, as a logarithm.

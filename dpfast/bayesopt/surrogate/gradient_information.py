@@ -11,13 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import number_in, one_of, real_array, real_number, whole_number
-from dpfast.bayesopt.surrogate.covariance import Covariance, as_points, checked_covariance
+from dpfast.arguments import number_in, one_of, real_number, whole_number
+from dpfast.bayesopt.surrogate.covariance import (
+    Covariance,
+    as_points,
+    checked_covariance,
+    one_point,
+)
 from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.acquisition import AcquisitionKernel
-
-__all__ = ["MEANS", "GradientInformation"]
 
 Array = NDArray[np.float64]
 
@@ -26,6 +29,9 @@ MEANS = ("constant", "zero")
 
 #: Of the prior trace: a step that gains less ends a search.
 RELATIVE_TOLERANCE = 1e-6
+
+#: Of the trace and its gradient, from each start.
+MOST_EVALUATIONS = 200
 
 
 class GradientInformation:
@@ -44,6 +50,9 @@ class GradientInformation:
 
     Notes
     -----
+    theta : array_like of shape (d,)
+        In each method where the gradient is wanted.
+
     Jitter: the noise variance of a point is ``noise_variance + 1e-10 k(point, point)``, always.
     Duplicated or nearly duplicated points are therefore harmless, and nothing here raises because
     a matrix is singular.
@@ -124,20 +133,11 @@ class GradientInformation:
 
         Parameters
         ----------
-        theta : array_like of shape (d,)
-
-        Returns
-        -------
-        float
         """
         return self._covariance.prior_trace(theta)
 
     def gradient_covariance(self, theta: ArrayLike) -> Array:
         """Posterior covariance of the gradient at theta given D.
-
-        Parameters
-        ----------
-        theta : array_like of shape (d,)
 
         Returns
         -------
@@ -155,7 +155,6 @@ class GradientInformation:
 
         Parameters
         ----------
-        theta : array_like of shape (d,)
         mean : {"zero", "constant"}
             Prior mean of the loss: zero, as in the paper, or an unknown constant (universal
             kriging).  With the latter every column of W adds up to zero: adding a constant to a
@@ -179,7 +178,6 @@ class GradientInformation:
         Parameters
         ----------
         Z : array_like of shape (b, d)
-        theta : array_like of shape (d,)
 
         Returns
         -------
@@ -195,7 +193,6 @@ class GradientInformation:
         Parameters
         ----------
         Z : array_like of shape (b, d)
-        theta : array_like of shape (d,)
 
         Returns
         -------
@@ -212,7 +209,6 @@ class GradientInformation:
         *,
         starts: int = 2,
         initial: Sequence[ArrayLike] = (),
-        max_evaluations: int = 200,
         tolerance: float = RELATIVE_TOLERANCE,
         target: float = -np.inf,
     ) -> tuple[Array, float]:
@@ -223,14 +219,11 @@ class GradientInformation:
 
         Parameters
         ----------
-        theta : array_like of shape (d,)
         b : int
         starts : int
             Number of starting designs, see :func:`.designs.starting_design`.
         initial : sequence of array_like of shape (b, d)
             Further starts, tried first.
-        max_evaluations : int
-            Most evaluations of the trace and its gradient per start.
         tolerance : float
             Of the prior trace: a step that gains less ends the search from a start.
         target : float
@@ -242,7 +235,6 @@ class GradientInformation:
         trace : float
         """
         at = self._at(theta)
-        max_evaluations = whole_number(max_evaluations, "max_evaluations")
         target = real_number(target, "target")
         if b < 0 or starts + len(initial) < 1:
             raise InvalidInput(
@@ -258,7 +250,7 @@ class GradientInformation:
             fresh = index - len(designs)
             start = designs[index] if fresh < 0 else self._start(at, b, fresh)
             points, value, _ = self._kernel.minimise(
-                start, at, max_evaluations, tolerance, tolerance, target
+                start, at, MOST_EVALUATIONS, tolerance, tolerance, target
             )
             if value < least or index == 0:
                 best, least = points, value
@@ -266,16 +258,7 @@ class GradientInformation:
                 break
         return best, least
 
-    def choose_batch(
-        self,
-        theta: ArrayLike,
-        threshold: float,
-        b_max: int,
-        *,
-        b_min: int = 1,
-        starts: int = 2,
-        max_evaluations: int = 200,
-    ) -> Array:
+    def choose_batch(self, theta: ArrayLike, threshold: float, b_max: int) -> Array:
         """The smallest batch found that brings the trace to the threshold (line 4), capped.
 
         The paper's condition ``alpha <= threshold`` lacks the prior trace and always holds; the
@@ -285,15 +268,10 @@ class GradientInformation:
 
         Parameters
         ----------
-        theta : array_like of shape (d,)
         threshold : float
             Largest acceptable trace.
         b_max : int
             Most points; returned when no batch reaches the threshold.
-        b_min : int
-            Least points.
-        starts, max_evaluations : int
-            As for :meth:`acquire`, for each size tried.
 
         Returns
         -------
@@ -302,25 +280,15 @@ class GradientInformation:
         at = self._at(theta)
         if not threshold >= 0.0:
             raise InvalidInput(f"threshold must not be negative; received {described(threshold)}.")
-        if not 0 <= b_min <= b_max:
-            raise InvalidInput(
-                f"0 <= b_min <= b_max is needed; received b_min={described(b_min)} and "
-                f"b_max={described(b_max)}."
-            )
-        fewest = max(b_min, self.fewest_points(at, threshold))
+        b_max = whole_number(b_max, "b_max", 1)
+        fewest = max(1, self.fewest_points(at, threshold))
         if fewest >= b_max:
-            return self.acquire(at, b_max, starts=starts, max_evaluations=max_evaluations)[0]
+            return self.acquire(at, b_max)[0]
 
         def search(b: int, known: list[Array]) -> tuple[Array, float]:
-            initial = [self._resized(design, at, b) for design in known]
-            return self.acquire(
-                at,
-                b,
-                starts=starts,
-                initial=initial,
-                max_evaluations=max_evaluations,
-                target=threshold,
-            )
+            # the first points of a design, continued by those of the plain start
+            initial = [np.vstack((old[:b], self._start(at, b, 0)[len(old) :])) for old in known]
+            return self.acquire(at, b, initial=initial, target=threshold)
 
         too_few, b, growth = fewest - 1, fewest, 1
         points, value = search(b, [])
@@ -334,10 +302,8 @@ class GradientInformation:
                 b, points, value = middle, fewer, fewer_value
             else:
                 too_few = middle
-        if not b:
-            return points
         # The searches above ended at the threshold; the batch itself is as good as it gets.
-        return self.acquire(at, b, starts=0, initial=[points], max_evaluations=max_evaluations)[0]
+        return self.acquire(at, b, starts=0, initial=[points])[0]
 
     def fewest_points(self, theta: ArrayLike, threshold: float) -> int:
         """A number of new points without which the trace cannot reach the threshold.
@@ -347,7 +313,6 @@ class GradientInformation:
 
         Parameters
         ----------
-        theta : array_like of shape (d,)
         threshold : float
             Largest acceptable trace.
 
@@ -363,19 +328,15 @@ class GradientInformation:
         return self.dimension - int(np.searchsorted(left, threshold + slack, "right") - 1)
 
     def _at(self, theta: ArrayLike) -> Array:
-        array = real_array(theta, "theta")
-        if array.shape != (self.dimension,):
+        array = one_point(theta)
+        if len(array) != self.dimension:
             raise InvalidInput(
                 f"theta must have shape ({self.dimension},); received {array.shape}."
             )
-        return as_points(array[None, :], "theta")[0]
+        return array
 
     def _start(self, at: Array, b: int, index: int) -> Array:
         return starting_design(at, b, self._length_scales, self._lower, self._upper, index)
-
-    def _resized(self, design: Array, at: Array, b: int) -> Array:
-        """The first b points of a design, continued by those of the plain start."""
-        return np.concatenate([design[:b], self._start(at, b, 0)[len(design) :]])
 
     def __repr__(self) -> str:
         return (

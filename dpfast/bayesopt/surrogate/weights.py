@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["signal_projection"]
-
 Array = NDArray[np.float64]
 
 #: Singular values below this part of the largest one count as directions without information.
@@ -18,12 +16,10 @@ SURELY_FULL = 1e-10
 
 
 def signal_projection(weights: Array) -> Array:
-    """Orthogonal projection on the directions surrogate gradients can have, shape (d, d).
-
-    Every record's gradient is a combination of the rows of W, so noise in other directions carries
-    no signal; with fewer points than parameters, projecting removes it.  Free: W is public
-    (formulas page, section 12, item 9).
-    """
+    """Orthogonal projection on the directions surrogate gradients can have, shape (d, d). Every
+    record's gradient is a combination of the rows of W, so noise in other directions carries no
+    signal; with fewer points than parameters, projecting removes it. Free: W is public (formulas
+    page, section 12, item 9)."""
     d = weights.shape[1]
     if len(weights) >= d:
         squares = np.linalg.eigvalsh(weights.T @ weights)  # far cheaper than singular values

@@ -17,8 +17,6 @@ from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.rounding import MARGIN_6
 
-__all__ = ["noise_multiplier", "sampled_epsilon"]
-
 #: Smallest delta for which the floating-point convolutions are trusted, and what they may lose.
 SMALLEST_DELTA = 1e-10
 CONVOLUTION_ERROR = 1e-13

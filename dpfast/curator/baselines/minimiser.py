@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["NewtonSearch", "minimiser_receipt", "minimiser_search", "ridge_minimiser"]
-
 #: Tolerance of the minimiser relative to its sensitivity, where rounding allows it.
 RELATIVE_TOLERANCE = 1e-6
 
@@ -103,12 +101,10 @@ def minimiser_receipt(curator: Curator, mu: float) -> Receipt:
 
 
 def ridge_minimiser(curator: Curator, mu: float) -> Answer:
-    """Release the minimiser of the curator's objective.
-
-    Charges ``mu`` (claims B4 and B5 of PROOFS-baselines.md): the minimiser moves by at most
-    ``2 B / (n ridge)``, and what is released is within the tolerance of it.  How long the search
-    takes depends on the records and is not protected.
-    """
+    """Release the minimiser of the curator's objective. Charges ``mu`` (claims B4 and B5 of
+    PROOFS-baselines.md): the minimiser moves by at most ``2 B / (n ridge)``, and what is released
+    is within the tolerance of it. How long the search takes depends on the records and is not
+    protected."""
     receipt = minimiser_receipt(curator, mu)
     curator.ledger.charge(GDP(mu), receipt.query)
     value = _minimise(curator, minimiser_search(curator))

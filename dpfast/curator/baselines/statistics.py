@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = [
-    "StatisticsAnswer",
-    "smallest_eigenvalue",
-    "smallest_eigenvalue_receipt",
-    "statistics_receipts",
-    "sufficient_statistics",
-]
-
 
 class StatisticsAnswer(NamedTuple):
     """``mean xx'`` (p, p) and ``mean xy`` (p,), released together at the cost ``mu``."""
@@ -90,10 +82,8 @@ def smallest_eigenvalue_receipt(curator: Curator, mu: float) -> Receipt:
 
 
 def smallest_eigenvalue(curator: Curator, mu: float) -> Answer:
-    """Release the smallest eigenvalue of ``mean xx'``, shape (1,) (claim C20).
-
-    A scalar costs ``x_bound^2 / n``, by Weyl's inequality, less than the whole matrix.
-    """
+    """Release the smallest eigenvalue of ``mean xx'``, shape (1,) (claim C20). A scalar costs
+    ``x_bound^2 / n``, by Weyl's inequality, less than the whole matrix."""
     receipt = smallest_eigenvalue_receipt(curator, mu)
     curator.ledger.charge(GDP(mu), receipt.query)
     values, _ = eigh(_gram(curator))
@@ -101,12 +91,9 @@ def smallest_eigenvalue(curator: Curator, mu: float) -> Answer:
 
 
 def _gram(curator: Curator) -> Array:
-    """Exact ``mean xx'``.
-
-    The responses are replaced by zeros, so that every residual is at the centre of the loss: a
-    record whose xy counts must not be able to hide its xx' (claim B1).  A response that is not
-    finite stays so, and its record contributes zero.
-    """
+    """Exact ``mean xx'``. The responses are replaced by zeros, so that every residual is at the
+    centre of the loss: a record whose xy counts must not be able to hide its xx' (claim B1). A
+    response that is not finite stays so, and its record contributes zero."""
     theta, n = np.zeros(curator.objective.dimension), float(curator.n)
     gram: Array = curator._records.total(_block_gram, curator._kernel, theta, n, curator._threads)
     return gram

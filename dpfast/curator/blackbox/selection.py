@@ -16,18 +16,13 @@ from dpfast.curator.answers import Receipt
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import hand_out_best, source_of_noise
 from dpfast.privacy.blackbox.selection import number_of_trials, trial_point
-from dpfast.privacy.blackbox.sensitivity import loss_steps, selection_cost, trial_epsilon
+from dpfast.privacy.blackbox.sensitivity import selection_cost, trial_epsilon
 from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Selected", "Selection", "best_of_random_trials", "plan_selection"]
-
 Array = NDArray[np.float64]
-
-#: Grid steps in the sensitivity of a mean loss: rounding to the grid costs one of them.
-STEPS_PER_RECORD = 1024
 
 
 class Selection(NamedTuple):
@@ -57,8 +52,7 @@ class Selected(NamedTuple):
 def plan_selection(values: RecordValues, lower: float, upper: float, epsilon: float) -> Selection:
     """Calibrate the noise of the trials; touches nothing, costs nothing."""
     trial = trial_epsilon(epsilon)
-    grid = (upper - lower) / (values.n * float(STEPS_PER_RECORD))
-    steps = loss_steps(lower, upper, values.n, grid, depth=values.depth())
+    grid, steps = values.loss_grid(lower, upper)
     rate = laplace_rate(steps, trial)
     noise_scale = grid * 2.0**0.5 * rate[1] / rate[0]
     cost = PureDP(selection_cost(trial))
@@ -79,11 +73,9 @@ def best_of_random_trials(
     noise: NoiseSource,
 ) -> Selected:
     """Draw points from the box, score each by its noisy mean loss, publish the lowest score.
-
-    ``epsilon``-DP (claims G5 to G7).  The number of trials is secret; the running time, and the
-    number of calls of ``losses``, tell it to whoever can observe them, and with it about as much
-    as ``mean_trials`` more releases would.
-    """
+    ``epsilon``-DP (claims G5 to G7). The number of trials is secret; the running time, and the
+    number of calls of ``losses``, tell it to whoever can observe them, and with it about as much as
+    ``mean_trials`` more releases would."""
     values = RecordValues(n, ledger, noise)
     plan = plan_selection(values, *loss_range, epsilon)
     ledger.charge(plan.cost, plan.receipt.query)

@@ -15,25 +15,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_number, whole_number
-from dpfast.curator.answers import Answer, Receipt
-from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
+from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
 from dpfast.data.files.private_folder import for_owner_alone
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.blackbox.sensitivity import clipped_mean, mean_loss
+from dpfast.privacy.blackbox.sensitivity import (
+    choice_exponent,
+    clipped_mean,
+    loss_steps,
+    mean_loss,
+)
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
-
-__all__ = ["RecordValues", "checked_values", "refuse_open_to_others"]
 
 Array = NDArray[np.float64]
 
 #: Records whose vectors are formed at a time: what they need stays in the cache, which makes
 #: the pass as fast as the bare matrix product.
 BLOCK = 4096
+
+#: Grid steps in the sensitivity of a mean loss: rounding to the grid costs one of them.
+STEPS_PER_RECORD = 1024
 
 #: Range a clipping norm must lie in, so that squares neither overflow nor underflow.
 BOUND_RANGE = (1e-100, 1e100)
@@ -108,12 +114,10 @@ def _scalar(cell: Any) -> float:
 
 
 class RecordValues:
-    """Values that a caller computed for every record, at points of its own choosing.
-
-    A value may depend on its own record and on public or released numbers only: a validation
-    set that was standardised by its own mean, a rank-based metric, or early stopping on these
-    records break the guarantee and cannot be detected here (condition 1 of PROOFS-bayesopt.md).
-    """
+    """Values that a caller computed for every record, at points of its own choosing. A value may
+    depend on its own record and on public or released numbers only: a validation set that was
+    standardised by its own mean, a rank-based metric, or early stopping on these records break the
+    guarantee and cannot be detected here (condition 1 of PROOFS-bayesopt.md)."""
 
     def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
         self.n = whole_number(n, "the number of records", 1)
@@ -147,11 +151,9 @@ class RecordValues:
         return np.where(np.isfinite(told), told, self._largest[block])
 
     def keep(self, path: str, points: int) -> int:
-        """Keep values in a file from now on, and take those of the first points from it.
-
-        The file holds the sensitive values as they are, readable by its owner only; call this
-        only if the caller asked for it.
-        """
+        """Keep values in a file from now on, and take those of the first points from it. The file
+        holds the sensitive values as they are, readable by its owner only; call this only if the
+        caller asked for it."""
         size = 8 * self.n
         with _kept(path) as file:
             found = min(os.fstat(file.fileno()).st_size // size, points)
@@ -175,18 +177,13 @@ class RecordValues:
                 f"[{BOUND_RANGE[0]:g}, {BOUND_RANGE[1]:g}]; received {described(bound)}."
             )
         sensitivity = clipped_mean(bound, self.n, dimension, depth=self.depth())
-        scale = gaussian_scale(sensitivity, mu, dimension)
-        check_grid_range(bound, scale, dimension)
-        return Receipt("clipped mean", "G1", mu, sensitivity, scale)
+        return gaussian_receipt("clipped mean", "G1", mu, sensitivity, bound, dimension)
 
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
-        """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
-
-        A value that is not finite counts as the largest of its record's that are; a record without
-        one contributes zero.
-
-        Costs ``mu``: one record moves the mean by at most ``2 bound / n`` (claims G1 and G2).
-        """
+        """Release the mean over records of ``clip(weights' y_i)``, shape (d,). A value that is not
+        finite counts as the largest of its record's that are; a record without one contributes
+        zero. Costs ``mu``: one record moves the mean by at most ``2 bound / n`` (claims G1 and
+        G2)."""
         if weights.ndim != 2 or len(weights) != self.n_points:
             raise InvalidInput(
                 f"weights must have shape (n_points, d) with n_points = {self.n_points}; "
@@ -199,12 +196,9 @@ class RecordValues:
         return hand_out(self._noise, (label, mu, weights, bound), receipt, value)
 
     def lengths(self, weights: Array) -> Shares:
-        """Of every record the norm of ``weights' y_i``, for noisy shares of those below a number.
-
-        A norm that is not finite is NaN: its record is in no share, and still counted in n.
-
-        Costs nothing until a share is asked for; each costs its ``mu`` (claim C46).
-        """
+        """Of every record the norm of ``weights' y_i``, for noisy shares of those below a number. A
+        norm that is not finite is NaN: its record is in no share, and still counted in n. Costs
+        nothing until a share is asked for; each costs its ``mu`` (claim C46)."""
         values = np.concatenate(self._chunks)
         with np.errstate(all="ignore"):
             vectors = [weights.T @ self._filled(values, block) for block in _blocks(self.n)]
@@ -214,17 +208,12 @@ class RecordValues:
     def loss_receipt(self, lower: float, upper: float, mu: float) -> Receipt:
         """What :meth:`mean_loss` would release; touches nothing, costs nothing."""
         sensitivity = mean_loss(lower, upper, self.n, depth=self.depth())
-        scale = gaussian_scale(sensitivity, mu, 1)
-        check_grid_range(upper - lower, scale, 1)
-        return Receipt("mean loss", "G4", mu, sensitivity, scale)
+        return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
     def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
-        """Release the mean of the values at one point, clipped to a public range, shape (1,).
-
-        A value that is not finite counts as the middle of the range.
-
-        Costs ``mu``: one record moves it by at most ``(upper - lower) / n`` (claim G4).
-        """
+        """Release the mean of the values at one point, clipped to a public range, shape (1,). A
+        value that is not finite counts as the middle of the range. Costs ``mu``: one record moves
+        it by at most ``(upper - lower) / n`` (claim G4)."""
         receipt = self.loss_receipt(lower, upper, mu)
         self.ledger.charge(GDP(mu), receipt.query)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
@@ -234,22 +223,51 @@ class RecordValues:
         )
         return answer._replace(value=answer.value + middle)
 
-    def nonprivate_mean(self, weights: Array) -> Array:
-        """Exact mean of ``weights' y_i``, unclipped: not private, for comparison only."""
-        return self._mean(weights, lambda vectors: np.ones(vectors.shape[1]))
+    def loss_grid(self, lower: float, upper: float) -> tuple[float, int]:
+        """Of mean losses as whole numbers, the unit and how many one record moves them (G6)."""
+        grid = (upper - lower) / (self.n * float(STEPS_PER_RECORD))
+        return grid, loss_steps(lower, upper, self.n, grid, depth=self.depth())
 
-    def nonprivate_losses(self) -> Array:
-        """Exact mean value at every point, shape (n_points,): not private, for comparison only."""
-        return np.concatenate([chunk.mean(axis=1) for chunk in self._chunks])
+    def choice_receipt(
+        self, lower: float, upper: float, mu: float
+    ) -> tuple[Receipt, tuple[int, int]]:
+        """What :meth:`choice` would release, and its rate; touches nothing, costs nothing."""
+        steps = self.loss_grid(lower, upper)[1]
+        rate = laplace_rate(steps, choice_exponent(mu))
+        return Receipt("choice of a point", "G9", mu, float(steps), steps / mu), rate
 
-    def _mean_loss(self, point: int, middle: float, half: float) -> float:
-        """Exact mean deviation from the middle of the range, block by block."""
+    def choice(self, first: int, lower: float, upper: float, mu: float, *, label: str = "") -> int:
+        """Choose among the points from ``first`` on one whose clipped mean value is small.
+
+        A value that is not finite counts as the upper end of the range.
+
+        Costs ``mu``, however many points there are (claim G9).
+        """
+        receipt, rate = self.choice_receipt(lower, upper, mu)
+        label = label or receipt.query
+        self.ledger.charge(GDP(mu), label)
+        middle, half, grid = (
+            0.5 * (lower + upper),
+            0.5 * (upper - lower),
+            self.loss_grid(lower, upper)[0],
+        )
+        means = [self._mean_loss(k, middle, half, half) for k in range(first, self.n_points)]
+        question = (label, mu, first, lower, upper)
+        return hand_out_choice(
+            self._noise, question, receipt, [round(m / grid) for m in means], rate
+        )
+
+    def _mean_loss(self, point: int, middle: float, half: float, failed: float = 0.0) -> float:
+        """Exact mean deviation from the middle of the range, block by block.
+
+        What is not finite counts as ``failed``.
+        """
         row = [row for chunk in self._chunks for row in chunk][point]
         total = 0.0
         with np.errstate(all="ignore"):
             for block in _blocks(self.n):
                 deviation = np.clip(row[block] - middle, -half, half)
-                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, 0.0)))
+                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, failed)))
         return total / self.n
 
     def _clipped_mean(self, weights: Array, bound: float) -> Array:
@@ -257,10 +275,8 @@ class RecordValues:
         return self._mean(weights, lambda vectors: _clipping(vectors, bound))
 
     def _mean(self, weights: Array, factors: Callable[[Array], Array]) -> Array:
-        """Mean of vectors times one factor per record, one block of records at a time.
-
-        The block's product, norms and sum stay in the cache; the values are read once.
-        """
+        """Mean of vectors times one factor per record, one block of records at a time. The block's
+        product, norms and sum stay in the cache; the values are read once."""
         parts = []
         start = 0
         for chunk in self._chunks:
@@ -307,11 +323,9 @@ def _blocks(n: int) -> Iterator[slice]:
 
 
 def _clipping(vectors: Array, bound: float) -> Array:
-    """Factor that clips each column to the bound; works in place on the columns' directions.
-
-    Every column is first divided by its largest entry, so that no finite vector, however long or
-    short, is mistaken for another (claim G1); one that is not finite becomes zero.
-    """
+    """Factor that clips each column to the bound; works in place on the columns' directions. Every
+    column is first divided by its largest entry, so that no finite vector, however long or short,
+    is mistaken for another (claim G1); one that is not finite becomes zero."""
     largest = np.abs(vectors).max(axis=0)
     usable = (largest > 0.0) & (largest < np.inf)  # False for NaN
     scale = np.where(usable, largest, 1.0)

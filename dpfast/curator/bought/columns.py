@@ -74,6 +74,8 @@ class Columns:
         self._records = records
         self._noise = source_of_noise(noise)
         self._windows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+        self._measured: tuple[Any, Any] = (None, None)  # what was asked last, and its sums
+        self._expected: list[tuple[int, list[Asked]]] = []
 
     def counts_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`below` would release; touches nothing."""
@@ -91,6 +93,10 @@ class Columns:
         scale = gaussian_scale(sensitivity, mu, 2 * m)
         check_grid_range(2.0, scale, 2 * m)
         return Receipt("clipped moments", "D3", mu, sensitivity, scale)
+
+    def expect(self, asked: Sequence[Asked]) -> None:
+        """Have the next pass, for what is paid by then, count what will be asked about, too."""
+        self._expected = [(column, _chain_of(key)) for column, key in asked]
 
     def below(self, asked: Sequence[Asked], mu: float) -> Answer:
         """Release in how many complete records a column's key is below a threshold, m of these.
@@ -115,7 +121,7 @@ class Columns:
         chains = [(column, _chain_of(key)) for column, key in asked]  # refuses other keys
         receipt = self.counts_receipt(len(asked), mu)
         self.ledger.charge(GDP(mu), receipt.query)
-        self._count_windows(chains)
+        self._count_windows([*chains, *self._expected])
         values = [self._below(column, key) for column, key in asked]
         question = (receipt.query, mu, tuple(asked))
         return hand_out(self._noise, question, receipt, self._centred(values))
@@ -152,7 +158,10 @@ class Columns:
         self.ledger.charge(GDP(mu), receipt.query)
         every = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
         every[0][list(columns)], every[1][list(columns)] = centres, nearest
-        sums = self._records.total(_distances, *every)[list(columns)]
+        asked = tuple(columns), *[some.tobytes() for some in every]
+        if self._measured[0] != asked:  # the same again at another price is read once
+            self._measured = asked, self._records.total(_distances, *every)[list(columns)]
+        sums = self._measured[1]
         question = (receipt.query, mu, tuple(columns), centres, nearest)
         value = sums.ravel() / float(kernel.WHOLE)  # exact: whole numbers below 2^51
         answer = hand_out(self._noise, question, receipt, value)
@@ -199,7 +208,7 @@ class Columns:
         shift, start = _window_of(key)
         return int(self._windows[column, shift, start][(key - start) >> shift])
 
-    def _count_windows(self, chains: Iterable[tuple[int, list[tuple[int, int]]]]) -> None:
+    def _count_windows(self, chains: Iterable[tuple[int, list[Asked]]]) -> None:
         """Count in those of these windows that were not asked for before."""
         needed = [(column, *window) for column, chain in chains for window in chain]
         missing = [window for window in dict.fromkeys(needed) if window not in self._windows]

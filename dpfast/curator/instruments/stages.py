@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.curator import Curator
+from dpfast.curator.effects import planned
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import LeastSquares, Mallows, Objective
-from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -26,17 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Stages:
-    """Records whose rows are instruments and regressors together, copied.
-
-    Parameters
-    ----------
-    records : Records
-        In released units; in memory.
-    ledger : Ledger
-        Charged before the records are touched.
-    noise : NoiseSource
-    threads : int
-    """
+    """Records whose rows are instruments and regressors together, copied."""
 
     def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
         blocks = [(np.asarray(X, dtype=np.float64), np.array(y)) for X, y in records.blocks()]
@@ -46,12 +36,10 @@ class Stages:
         self.n, self.dimension = len(self._y), self._X.shape[1] + 1
 
     @staticmethod
-    def planned(n: int, dimension: int, noise: NoiseSource, threads: int) -> Whitened:
+    def planned(n: int, dimension: int, noise: NoiseSource) -> Whitened:
         """As many rows as long, without a record: what refuses budgets, free of charge."""
-        nothing: Any = np.broadcast_to(np.nan, (n, dimension))
-        records = Records(nothing[:, 1:], nothing[:, 0], None)
         objective = Objective(LeastSquares(), Mallows(1.0), dimension - 1)
-        return Whitened(Curator(records, objective, Ledger(GDP(1.0)), noise, threads))
+        return Whitened(planned(n, objective, noise))
 
     def gram(self, matrix: Array, radius: float, mu: float) -> Answer:
         """Mean of outer products of rows under a map, weighted (claim C14); costs ``mu``."""
@@ -73,16 +61,6 @@ class Stages:
         self, matrix: Array, params: Array, bound: float, mu: float, mu_meat: float = 0.0
     ) -> JointAnswer:
         """Mean of scores ``a r``, each held to a norm of ``bound``, and of their outer products.
-
-        Parameters
-        ----------
-        matrix : ndarray of shape (columns, k)
-            Of which rows (an intercept first) the ``a`` are.
-        params : ndarray of shape (columns,)
-            Of the response of which residuals ``r`` are what is left.
-        bound : float
-        mu, mu_meat : float
-            With ``mu_meat <= mu / 2``.
 
         Privacy
         -------

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.nonconvex.recordwise import RecordGradients
@@ -26,7 +26,7 @@ from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
+from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.nonconvex.sensitivity import (
     change_error,
@@ -120,7 +120,7 @@ class GradientCurator:
         else:
             limit = self._checked_clip(clip)
             sensitivity = mean_gradient(limit, self.n, depth=self._depth())
-            receipt = self._receipt("gradient", "K7", mu, sensitivity, limit, self.dimension)
+            receipt = gaussian_receipt("gradient", "K7", mu, sensitivity, limit, self.dimension)
         self.ledger.charge(GDP(mu), receipt.query)
         value = self._gradient(theta, limit)
         return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
@@ -132,7 +132,7 @@ class GradientCurator:
         """
         self._checked_clip(float(edges[0]))
         mu = _mu(rho)
-        receipt = self._receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))
+        receipt = gaussian_receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))
         self.ledger.charge(GDP(mu), receipt.query)
         shares = self._rows.lengths(theta, edges) / self.n
         return hand_out(self._noise, (receipt.query, mu, theta, edges), receipt, shares)
@@ -154,7 +154,9 @@ class GradientCurator:
                 f"low={low:g} and high={high:g}."
             )
         sensitivity = mean_gradient(beyond, self.n, depth=self._depth())
-        receipt = self._receipt("gradient remainder", "K8", mu, sensitivity, beyond, self.dimension)
+        receipt = gaussian_receipt(
+            "gradient remainder", "K8", mu, sensitivity, beyond, self.dimension
+        )
         self.ledger.charge(GDP(mu), receipt.query)
         value = self._rows.remainder(theta, low, high, float(self.n))
         return hand_out(self._noise, (receipt.query, mu, theta, low, high), receipt, value)
@@ -186,7 +188,7 @@ class GradientCurator:
         # a public zero or overflow: any positive limit will do
         limit = min(max(self.smoothness * _difference(new, old), 1e-100 * self.lipschitz), 1e150)
         sensitivity = self._change_sensitivity(new, old, limit)
-        receipt = self._receipt("gradient change", "K2", mu, sensitivity, limit, self.dimension)
+        receipt = gaussian_receipt("gradient change", "K2", mu, sensitivity, limit, self.dimension)
         self.ledger.charge(GDP(mu), receipt.query)
         value = self._change(new, old, limit)
         return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
@@ -209,7 +211,7 @@ class GradientCurator:
         # a record's share in a mean is multiplied and added up along the nodes and the line, too
         depth = self._depth() + self.dimension + len(NODES) + 8
         sensitivity = mean_gradient(bound, self.n, depth=depth)
-        receipt = self._receipt("loss change", "K9", mu, sensitivity, bound, 1)
+        receipt = gaussian_receipt("loss change", "K9", mu, sensitivity, bound, 1)
         self.ledger.charge(GDP(mu), receipt.query)
         mean = np.zeros(self.dimension)
         for node, weight in zip(NODES, WEIGHTS, strict=True):
@@ -224,7 +226,7 @@ class GradientCurator:
         """
         mu = _mu(rho)
         sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
-        receipt = self._receipt("gradient norm", "K3", mu, sensitivity, self.lipschitz, 1)
+        receipt = gaussian_receipt("gradient norm", "K3", mu, sensitivity, self.lipschitz, 1)
         self.ledger.charge(GDP(mu), receipt.query)
         value = np.array([np.linalg.norm(self._gradient(theta))])
         return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
@@ -295,14 +297,7 @@ class GradientCurator:
 
     def _gradient_receipt(self, mu: float) -> Receipt:
         sensitivity = mean_gradient(self.lipschitz, self.n, depth=self._depth())
-        return self._receipt("gradient", "K1", mu, sensitivity, self.lipschitz, self.dimension)
-
-    def _receipt(
-        self, query: str, claim: str, mu: float, sensitivity: float, bound: float, dimension: int
-    ) -> Receipt:
-        scale = gaussian_scale(sensitivity, mu, dimension)
-        check_grid_range(bound, scale, dimension)
-        return Receipt(query, claim, mu, sensitivity, scale)
+        return gaussian_receipt("gradient", "K1", mu, sensitivity, self.lipschitz, self.dimension)
 
 
 def remaining_rho(ledger: Ledger) -> float:

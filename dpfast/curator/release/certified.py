@@ -9,7 +9,7 @@ vanishing ridges does, whatever the records (claim R21).  Nothing here is releas
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
 Array = NDArray[np.float64]
-
-__all__ = [
-    "Minimiser",
-    "PenalisedObjective",
-    "certified_minimiser",
-    "certified_plan",
-    "pilot",
-    "polished_minimiser",
-    "public_problem",
-]
 
 #: Newton or majorise-minimise steps before ridges are tried; five are typical.
 FAST_STEPS = 40
@@ -69,28 +59,13 @@ class Minimiser(NamedTuple):
 def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
     """Public constants of the search; touches nothing, costs nothing."""
     problem = public_problem(curator, radius)
-    constants = release_constants(curator.objective.loss, curator.objective.scale)
-    return minimiser_plan(
-        c=constants.concordance,
-        slope=constants.slope,
-        curvature=constants.curvature,
-        third=constants.third,
-        **problem,
-    )
+    constants = release_constants(curator.objective.loss, curator.objective.scale)._asdict()
+    return minimiser_plan(c=constants.pop("concordance"), **constants, **problem)
 
 
-class PublicProblem(TypedDict):
-    """What every plan of a search needs beside the constants of the loss."""
-
-    radius: float
-    n: int
-    dimension: int
-    ridge: float
-    depth: int
-
-
-def public_problem(curator: Curator, radius: float) -> PublicProblem:
-    """Refuses objectives whose rows are not bounded, or that have more than coefficients."""
+def public_problem(curator: Curator, radius: float) -> dict[str, Any]:
+    """What every plan needs beside the constants of the loss. Refuses objectives whose rows are not
+    bounded, or that have more than coefficients."""
     objective = curator.objective
     refuse_free_scale(objective, "a certified minimiser")
     if not isinstance(objective.weighting, Bounded):
@@ -131,10 +106,7 @@ Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
 
 def pilot(curator: Curator, plan: Plan) -> tuple[Curator, Plan] | None:
     """A few of many records and a rough plan, for where to start; None if there are not many, or
-    none can be had.
-
-    No proof rests on where a search starts.
-    """
+    none can be had. No proof rests on where a search starts."""
     if not curator.n > 4 * PILOT:
         return None
     try:
@@ -259,10 +231,8 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return theta, hessian, length <= self.enough
 
     def path(self) -> tuple[Array, Array]:
-        """One Newton step for each of a public sequence of ridges that falls to zero.
-
-        Slow, but every step stays where Newton's method converges quadratically (claim R21).
-        """
+        """One Newton step for each of a public sequence of ridges that falls to zero. Slow, but
+        every step stays where Newton's method converges quadratically (claim R21)."""
         plan = self.plan
         reach = plan.c * plan.radius * plan.reach
         ridge = self.largest_ridge()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +30,17 @@ from dpfast.curator.release.terms import (
 )
 from dpfast.errors import InvalidInput
 from dpfast.models import Domain, release_constants
-from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.calibration import COUNT
 from dpfast.privacy.release.leverage import LeveragePlan
-from dpfast.privacy.release.sensitivity import COUNT, lower_bound_from_release, scaled_count
-from dpfast.privacy.release.smooth_minimiser import SmoothPlan
+from dpfast.privacy.release.sensitivity import (
+    lower_bound_from_release,
+    scaled_count,
+)
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
 Array = NDArray[np.float64]
-
-__all__ = ["GlobalKind", "Kind", "LeverageKind", "RecursiveKind", "SmoothKind", "kind_of"]
 
 NEEDS_EIGENVALUE = (
     'which="both" and method="paper" need the smallest eigenvalue and a self-concordant loss: '
@@ -49,7 +49,8 @@ NEEDS_EIGENVALUE = (
 
 
 class Kind:
-    """One kind of certificate, by itself that of theorem A for any measure."""
+    """One kind of certificate, by itself the smallest eigenvalue by theorem A. Its step is the same
+    everywhere."""
 
     #: Where the sensitivity of the count is proved.
     claim: ClassVar[str] = "R5"
@@ -59,14 +60,16 @@ class Kind:
     #: what to do instead.
     excludes: ClassVar[Mapping[str, str]] = {}
 
-    domain: Domain
     #: How the minimiser is found and how far it can move.
-    plan: MinimiserPlan | SmoothPlan
+    plan: Any
     #: Step, error and range of what is certified.
-    measure: Measure
+    measure: Any
 
     def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
-        raise NotImplementedError
+        self.domain = domain
+        self.plan = self.measure = certified_plan(curator, domain.radius)
+        rows = () if directions is None else directions
+        self.sizes = [Size(float(np.linalg.norm(w)), domain.support(w)) for w in rows]
 
     @classmethod
     def refuse(cls, *wanted: str) -> None:
@@ -77,11 +80,12 @@ class Kind:
 
     def minimiser(self, curator: Curator) -> Minimiser:
         """Search for the minimiser; secret."""
-        raise NotImplementedError
+        return certified_minimiser(curator, self.plan)
 
     def count(self, found: Minimiser) -> int:
         """Integer that one record changes by ``COUNT`` at most; secret."""
-        raise NotImplementedError
+        plan = self.plan
+        return scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
 
     def covers(self, directions: Array) -> bool:
         """Whether its bound holds for the noise of these functionals."""
@@ -94,56 +98,13 @@ class Kind:
 
     def estimate(self, count: int) -> float:
         """What is certified, by its released count."""
-        kept = self.measure
+        kept: Measure = self.measure
         return kept.step + max(count, 0) * (kept.step + 2.0 * kept.eta) / COUNT
 
     def functionals(
         self, terms: Terms, l0: float, largest: float | None = None
     ) -> tuple[FunctionalTerms, ...] | None:
         """How functionals are released, or None if these bounds do not allow it."""
-        raise InvalidInput(self.excludes["functional"])
-
-    def parameter(self, terms: Terms, l0: float) -> ParameterTerms | None:
-        """How the parameter is released, or None if this bound does not allow it."""
-        raise InvalidInput(self.excludes["parameter"])
-
-    def allows(self, terms: Terms, l0: float, largest: float | None = None) -> bool:
-        """Whether bounds allow what the terms are for."""
-        if terms.what == "parameter":
-            return self.parameter(terms, l0) is not None
-        return self.functionals(terms, l0, largest) is not None
-
-    def records_needed(self, bound: float, estimate: float, tail: int) -> float:
-        """About how many records like these certify ``bound``; infinity if that is not known."""
-        kept = self.measure
-        noise = tail * (kept.step + 2.0 * kept.eta) / COUNT
-        if not estimate > 3.0 * kept.step + noise / 4.0:
-            return math.inf
-        return kept.n * (bound + noise) / estimate
-
-
-class GlobalKind(Kind):
-    """The smallest eigenvalue, whose step is the same everywhere (theorem A)."""
-
-    plan: MinimiserPlan
-    measure: MinimiserPlan | LeveragePlan
-
-    def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
-        self.domain = domain
-        self.plan = self.measure = certified_plan(curator, domain.radius)
-        rows = () if directions is None else directions
-        self.sizes = [Size(float(np.linalg.norm(w)), domain.support(w)) for w in rows]
-
-    def minimiser(self, curator: Curator) -> Minimiser:
-        return certified_minimiser(curator, self.plan)
-
-    def count(self, found: Minimiser) -> int:
-        plan = self.plan
-        return scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
-
-    def functionals(
-        self, terms: Terms, l0: float, largest: float | None = None
-    ) -> tuple[FunctionalTerms, ...] | None:
         if terms.certificates == 1:
             return functional_terms(self.measure, terms, l0, self.sizes)
         if largest is None:
@@ -152,10 +113,19 @@ class GlobalKind(Kind):
         return proportional_terms(self.plan, terms, l0, largest, inner, self.sizes)
 
     def parameter(self, terms: Terms, l0: float) -> ParameterTerms | None:
+        """How the parameter is released, or None if this bound does not allow it."""
         return parameter_terms(self.plan, terms, l0)
 
+    def records_needed(self, bound: float, estimate: float, tail: int) -> float:
+        """About how many records like these certify ``bound``; infinity if that is not known."""
+        kept: Measure = self.measure
+        noise = tail * (kept.step + 2.0 * kept.eta) / COUNT
+        if not estimate > 3.0 * kept.step + noise / 4.0:
+            return math.inf
+        return kept.n * (bound + noise) / estimate
 
-class LeverageKind(GlobalKind):
+
+class LeverageKind(Kind):
     """The inverse of the largest leverage over the declared rows (claims R31 to R33)."""
 
     claim = "R31"
@@ -168,8 +138,6 @@ class LeverageKind(GlobalKind):
         "largest eigenvalue": NEEDS_EIGENVALUE,
     }
 
-    measure: LeveragePlan
-
     def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
         super().__init__(curator, domain)
         self.leverage = Leverage(self.plan, domain, directions)
@@ -180,7 +148,7 @@ class LeverageKind(GlobalKind):
         ]
 
     def count(self, found: Minimiser) -> int:
-        kept = self.measure
+        kept: LeveragePlan = self.measure
         value = self.leverage.value(found.hessian)
         return scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
 
@@ -188,10 +156,17 @@ class LeverageKind(GlobalKind):
         return np.array_equal(directions, self.leverage.directions)
 
 
-class _ByRecursion(Kind):
-    """A count of the paper's steps, which depend on the eigenvalue (claims R12 and R13)."""
+class RecursiveKind(Kind):
+    """The smallest eigenvalue by the paper's recursion for linear models, corrected. A count of
+    steps that depend on the eigenvalue (claims R12 and R13)."""
 
-    recursion: RecursiveCertificate
+    def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
+        super().__init__(curator, domain, directions)
+        plan, objective = self.plan, curator.objective
+        curvature = release_constants(objective.loss, objective.scale).curvature
+        self.recursion = RecursiveCertificate.linear_model(
+            plan.c, plan.slope, curvature, plan.radius, plan.n, plan.ridge, eta=plan.eta
+        )
 
     def count(self, found: Minimiser) -> int:
         return self.recursion.count(found.eigenvalue)
@@ -203,19 +178,7 @@ class _ByRecursion(Kind):
         return self.recursion.lower_bound(count, 0)
 
 
-class RecursiveKind(_ByRecursion, GlobalKind):
-    """The smallest eigenvalue by the paper's recursion for linear models, corrected."""
-
-    def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
-        super().__init__(curator, domain, directions)
-        plan, objective = self.plan, curator.objective
-        curvature = release_constants(objective.loss, objective.scale).curvature
-        self.recursion = RecursiveCertificate.linear_model(
-            plan.c, plan.slope, curvature, plan.radius, plan.n, plan.ridge, eta=plan.eta
-        )
-
-
-class SmoothKind(_ByRecursion):
+class SmoothKind(RecursiveKind):
     """The smallest eigenvalue for losses that are convex and smooth only (claims R25 to R27)."""
 
     excludes: ClassVar[Mapping[str, str]] = {
@@ -227,8 +190,6 @@ class SmoothKind(_ByRecursion):
         "largest eigenvalue": NEEDS_EIGENVALUE,
     }
 
-    plan: SmoothPlan
-
     def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
         self.domain = domain
         self.plan = self.measure = smooth_plan(curator, domain.radius)
@@ -236,9 +197,6 @@ class SmoothKind(_ByRecursion):
 
     def minimiser(self, curator: Curator) -> Minimiser:
         return smooth_minimiser(curator, self.plan)
-
-    def parameter(self, terms: Terms, l0: float) -> ParameterTerms | None:
-        return parameter_terms(self.plan, terms, l0)
 
     def records_needed(self, bound: float, estimate: float, tail: int) -> float:
         if self.recursion.count(estimate) <= tail / 4.0:
@@ -263,7 +221,7 @@ class SmoothKind(_ByRecursion):
 
 
 KINDS: dict[str, type[Kind]] = {
-    "global": GlobalKind,
+    "global": Kind,
     "leverage": LeverageKind,
     "recursive": RecursiveKind,
     "smooth": SmoothKind,

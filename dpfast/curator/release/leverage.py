@@ -10,8 +10,6 @@ from dpfast.models import Domain
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.leverage import leverage_plan, row_length
 
-__all__ = ["Leverage"]
-
 Array = NDArray[np.float64]
 
 

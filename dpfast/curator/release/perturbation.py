@@ -16,16 +16,14 @@ from dpfast.errors import InvalidBudget, MissingBound
 from dpfast.models import release_constants
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.mechanisms import CLAMP, gaussian_scale, grid_bits
+from dpfast.privacy.release.calibration import objective_perturbation_scale
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.polished import compressed, edge, expanded, knee, worst
 from dpfast.privacy.release.scaled import normal_error, normal_vector
-from dpfast.privacy.release.sensitivity import objective_perturbation_scale
 from dpfast.privacy.rounding import MARGIN_8000
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
-
-__all__ = ["PerturbationTerms", "paid_minimiser", "perturbation_terms", "perturbed_minimiser"]
 
 #: Parts of epsilon and delta that the noise which covers the tolerance of the search may have.
 OUTPUT_SHARES = tuple(2.0**-k for k in range(2, 13))
@@ -84,11 +82,9 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
 
 
 def _share(budget: ApproxDP, plan: MinimiserPlan, depth: int, curvature: float) -> float:
-    """The part of the budget for the output's noise with which both noises are least together.
-
-    Of rows that fill their domain evenly: a guess from public numbers, which decides about the
-    division of the budget and about nothing else.
-    """
+    """The part of the budget for the output's noise with which both noises are least together. Of
+    rows that fill their domain evenly: a guess from public numbers, which decides about the
+    division of the budget and about nothing else."""
     least = OUTPUT_SHARES[-1]
     scale = _tilt(budget, plan, least, curvature)
     if not scale < math.inf:
@@ -129,11 +125,9 @@ def _output(
 
 
 def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
-    """Release the minimiser of the tilted objective.
-
-    Charges ``terms.budget`` (claims R10, R23, R37, R38): the tilt makes the minimiser private, the
-    noise on the output covers the tolerance of the search.
-    """
+    """Release the minimiser of the tilted objective. Charges ``terms.budget`` (claims R10, R23,
+    R37, R38): the tilt makes the minimiser private, the noise on the output covers the tolerance of
+    the search."""
     curator.ledger.charge(terms.budget, terms.receipt.query)
     return paid_minimiser(curator, terms)
 

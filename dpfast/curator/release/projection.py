@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,12 @@ from numpy.typing import NDArray
 from dpfast.data import Records
 from dpfast.models import Domain
 
-__all__ = ["ProjectedRecords", "thinned"]
-
 Array = NDArray[np.float64]
 
 
 class ProjectedRecords(Records):
-    """The same records, projected onto a domain block by block when they are first read.
-
-    Records in memory are projected once and kept; others on every pass.
-    """
+    """The same records, projected onto a domain block by block when they are first read. Records in
+    memory are projected once and kept; others on every pass."""
 
     __slots__ = ("_domain", "_kept", "_source")
 
@@ -39,8 +35,7 @@ class ProjectedRecords(Records):
     ) -> Any:
         if hasattr(self._source, "X"):
             return super().total(function, *arguments, own=own)
-        projected = _projected if own is None else _projected_with_own
-        return self._source.total(projected, self._domain, function, *arguments, own=own)
+        return self._source.total(_Projecting(self._domain, function), *arguments, own=own)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         if len(self.block_sizes) > 1:
@@ -53,16 +48,14 @@ class ProjectedRecords(Records):
         yield self._kept, y
 
 
-def _projected(
-    X: Array, y: Array, domain: Domain, function: Callable[..., Any], *arguments: Any
-) -> Any:
-    return function(domain.project(X), y, *arguments)
+class _Projecting(NamedTuple):
+    """A function of records, which sees their rows projected."""
 
+    domain: Domain
+    function: Callable[..., Any]
 
-def _projected_with_own(
-    X: Array, y: Array, own: Any, domain: Domain, function: Callable[..., Any], *arguments: Any
-) -> Any:
-    return function(domain.project(X), y, own, *arguments)
+    def __call__(self, X: Array, y: Array, *rest: Any) -> Any:
+        return self.function(self.domain.project(X), y, *rest)
 
 
 def thinned(records: Records, size: int) -> Records:

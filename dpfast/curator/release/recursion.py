@@ -12,20 +12,21 @@ import math
 
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTable
-from dpfast.privacy.release.sensitivity import COUNT, ROWS, lower_bound_from_release, scaled_count
+from dpfast.privacy.release.calibration import COUNT
+from dpfast.privacy.release.sensitivity import (
+    ROWS,
+    lower_bound_from_release,
+    scaled_count,
+)
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_500
-
-__all__ = ["RecursiveCertificate", "linear_slope"]
 
 _UP = 1.0 + MARGIN_500
 
 
 def linear_slope(c: float, rho: float) -> float:
-    """``alpha`` with ``exp(c t) - 1 <= alpha t`` for ``t <= (1 - rho)/alpha``, rounded up.
-
-    Equation (8) of paper 3: ``c (1 - rho)/log(2 - rho)``, 1.2332 for c = 1 and rho = 1/2.
-    """
+    """``alpha`` with ``exp(c t) - 1 <= alpha t`` for ``t <= (1 - rho)/alpha``, rounded up. Equation
+    (8) of paper 3: ``c (1 - rho)/log(2 - rho)``, 1.2332 for c = 1 and rho = 1/2."""
     if not (0.0 < rho < 1.0 and 0.0 < c < math.inf):
         raise InvalidInput(
             f"rho must lie in (0, 1) and c be positive and finite; received {described(rho)} and "
@@ -35,10 +36,8 @@ def linear_slope(c: float, rho: float) -> float:
 
 
 class RecursiveCertificate:
-    """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds.
-
-    Made by :meth:`linear_model` or :meth:`smooth_loss`.
-    """
+    """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds. Made
+    by :meth:`linear_model` or :meth:`smooth_loss`."""
 
     def __init__(self, table: RecursionTable, ridge: float, lreg: float, eta: float) -> None:
         self.table = table

@@ -26,17 +26,16 @@ from dpfast.curator.release.one_step import exact_product
 from dpfast.curator.release.perturbation import PerturbationTerms, paid_minimiser
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger.paid import PaidAnswers
 from dpfast.privacy.mechanisms import laplace_rate
+from dpfast.privacy.release.calibration import COUNT
 from dpfast.privacy.release.condition import LogScale, largest_count
-from dpfast.privacy.release.sensitivity import COUNT
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
 Array = NDArray[np.float64]
-
-__all__ = ["CertifiedRelease", "CountAnswer"]
 
 
 class CountAnswer(NamedTuple):
@@ -47,14 +46,11 @@ class CountAnswer(NamedTuple):
 
 
 class CertifiedRelease(PaidAnswers):
-    """A certificate and one release.
-
-    Opening charges ``terms.opening`` before any record is touched, functionals and their fallback
-    charge ``terms.rest`` before they are drawn (claims R5 to R8, R20 to R27, R35 and R36 of
-    ``PROOFS-release.md``).  Every part is released once, by this object alone: a
-    copy or a forked process cannot (claim C48).  How long the search for the minimiser takes
-    depends on the records and is not protected.
-    """
+    """A certificate and one release. Opening charges ``terms.opening`` before any record is
+    touched, functionals and their fallback charge ``terms.rest`` before they are drawn (claims R5
+    to R8, R20 to R27, R35 and R36 of ``PROOFS-release.md``). Every part is released once, by this
+    object alone: a copy or a forked process cannot (claim C48). How long the search for the
+    minimiser takes depends on the records and is not protected."""
 
     def __init__(self, curator: Curator, terms: Terms, kind: Kind) -> None:
         second = ["largest eigenvalue"] * (terms.certificates - 1)
@@ -91,7 +87,9 @@ class CertifiedRelease(PaidAnswers):
     ) -> CountAnswer:
         """An integer of sensitivity ``COUNT``, released."""
         noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
-        mu = self.terms.certificate_mu(COUNT / noise_scale)
+        terms, mu = self.terms, COUNT / noise_scale  # a Gaussian-DP reading, for audits
+        if terms.delta == 0.0:
+            mu = PureDP(terms.epsilon1).as_gdp().mu
         receipt = Receipt(query, claim, mu, float(COUNT), noise_scale)
         question = (query, mu, *parameters)
         noise = self._curator._noise

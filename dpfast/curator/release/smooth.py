@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["smooth_minimiser", "smooth_plan"]
-
 #: Steps from the pilot's point before the search starts again at zero, where it is proved.
 PILOT_STEPS = 60
 
@@ -36,15 +34,8 @@ LOWER, RAISE, LEAST = 1.0 / 16.0, 64.0, 2.0**-40
 
 def smooth_plan(curator: Curator, radius: float) -> SmoothPlan:
     """Public constants of the search; touches nothing, costs nothing."""
-    problem = public_problem(curator, radius)
     constants = smooth_constants(curator.objective.loss, curator.objective.scale)
-    return smooth_minimiser_plan(
-        slope=constants.slope,
-        curvature=constants.curvature,
-        third=constants.third,
-        stretch=constants.stretch,
-        **problem,
-    )
+    return smooth_minimiser_plan(**constants._asdict(), **public_problem(curator, radius))
 
 
 def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
@@ -94,9 +85,7 @@ class _Search(PenalisedObjective[SmoothPlan]):
 
     def accepts(self, back: Array, following: tuple[Array, Array, float], ridge: float) -> bool:
         """Whether the search has ended, or convexity proves the descent that the claim counts on.
-
-        ``back`` leads from the new point to the old one.
-        """
+        ``back`` leads from the new point to the old one."""
         gradient, _, length = following
         if length <= self.enough:
             return True

@@ -16,11 +16,11 @@ from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import ApproxDP, PureDP, amount
 from dpfast.privacy.conversions import ratio_to_float, written
 from dpfast.privacy.mechanisms import gaussian_scale
+from dpfast.privacy.release.calibration import calibrate_functionals, calibrate_parameter
 from dpfast.privacy.release.capped import capped_tail
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.condition import (
     LogScale,
-    largest_bound,
     log_scale,
     proportional_factors,
     proportional_tolerances,
@@ -32,8 +32,6 @@ from dpfast.privacy.release.sensitivity import (
     EVALUATION,
     MOST_EVALUATION,
     FunctionalFactors,
-    calibrate_functionals,
-    calibrate_parameter,
     evaluation_error,
     functional_factors,
     hessian_ratio,
@@ -43,20 +41,6 @@ from dpfast.privacy.release.sensitivity import (
 )
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.privacy.rounding import MARGIN_8000
-
-__all__ = [
-    "FunctionalTerms",
-    "Measure",
-    "ParameterTerms",
-    "Size",
-    "Terms",
-    "difference",
-    "functional_terms",
-    "in_units",
-    "largest_scale",
-    "parameter_terms",
-    "proportional_terms",
-]
 
 #: Tolerances of the ratio of scales to choose from, after the certificate is seen: from what needs
 #: the least noise to what certifies the earliest.
@@ -68,10 +52,8 @@ RESERVE_SHARE = 0.1
 
 
 def in_units(part: float, whole: float) -> float:
-    """A part in units of the last place of a whole, rounded down.
-
-    Sums and differences of such parts, up to the whole, have no rounding.
-    """
+    """A part in units of the last place of a whole, rounded down. Sums and differences of such
+    parts, up to the whole, have no rounding."""
     return math.floor(part / math.ulp(whole)) * math.ulp(whole)
 
 
@@ -163,10 +145,6 @@ class Terms(NamedTuple):
             parts += ["parameter"] + ["perturbed minimiser"] * self.fallback
         return " + ".join(parts)
 
-    def certificate_mu(self, ratio: float) -> float:
-        """Gaussian-DP reading of the certificate for an audit."""
-        return PureDP(self.epsilon1).as_gdp().mu if self.delta == 0.0 else ratio
-
     @property
     def count_epsilon(self) -> float:
         """What each integer of the certificate costs."""
@@ -196,10 +174,6 @@ class Terms(NamedTuple):
         if (cap := self.cap) is not None:
             return cap
         return tail_count(self.count_epsilon, self.delta1 / self.certificates)
-
-    def upper_bound(self, count: int, scale: LogScale) -> float:
-        """Upper bound of the largest eigenvalue, wrong as often as the lower bound (claim R28)."""
-        return largest_bound(count, self.tail(), scale)
 
 
 def largest_scale(plan: MinimiserPlan, l0: float) -> LogScale | None:
@@ -243,10 +217,8 @@ class ParameterTerms(NamedTuple):
 def functional_terms(
     plan: MinimiserPlan | LeveragePlan, terms: Terms, l0: float, sizes: Sequence[Size]
 ) -> tuple[FunctionalTerms, ...] | None:
-    """The law and the tolerance with the least noise, or None if nothing can be certified.
-
-    One law and one tolerance for all of the functionals, which claims R30 and R35 calibrate.
-    """
+    """The law and the tolerance with the least noise, or None if nothing can be certified. One law
+    and one tolerance for all of the functionals, which claims R30 and R35 calibrate."""
     # of the neighbours of the data, too, whose curvature may be half of it
     error = evaluation_error(plan.dimension, plan.largest, 0.5 * l0 / plan.spread)
     if error > MOST_EVALUATION:
@@ -340,10 +312,8 @@ class Noise(NamedTuple):
 
 @lru_cache(maxsize=64)
 def functional_noises(terms: Terms) -> tuple[Noise, ...]:
-    """The law with the least noise for each tolerance that noise allows.
-
-    The one that is used is chosen by the released counts (claims R24, R30 and R35).
-    """
+    """The law with the least noise for each tolerance that noise allows. The one that is used is
+    chosen by the released counts (claims R24, R30 and R35)."""
     rest = terms.rest
     grid = grid_delta(rest.epsilon, terms.n_functionals)
     if not rest.delta > 2.0 * grid:

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.tables.sensitivity import (
     SQUARE_AT,
@@ -43,21 +42,8 @@ MOST_RECORDS = 1 << 32
 class Cells:
     """Answers what is in each cell.
 
-    Parameters
-    ----------
-    records : Records
-        Of each record the values, coded so that they lie in [-1, 1], and for a response the number
-        of its cell; NaN for none.
-    n_cells : int
-    squared : sequence of bool
-        Of which columns squares are summed, too: not of those that are -1 or 1.
-    ledger : Ledger
-        Charged before the records are touched.
-    noise : NoiseSource
-
-    Attributes
-    ----------
-    n, n_cells : int
+    Of each record the values lie in [-1, 1], coded, and the response is the number of its cell, NaN
+    for none.  Of columns that are not ``squared``, which are -1 or 1, no squares are summed.
     """
 
     def __init__(
@@ -78,20 +64,20 @@ class Cells:
 
     def counts_receipt(self, mu: float) -> Receipt:
         """What :meth:`counts` would release; touches nothing."""
-        return self._receipt("counts by cell", "T1", mu, cell_counts(), 1.0, self.n_cells)
+        return gaussian_receipt("counts by cell", "T1", mu, cell_counts(), self.n, self.n_cells)
 
     def moments_receipt(self, mu: float) -> Receipt:
         """What :meth:`moments` would release; touches nothing."""
         q, a = self._records.n_covariates, len(self._squared)
         sensitivity = cell_moments(a, q - a, self.n)
-        bound, size = max(SQUARE_WEIGHT, self.count_weight), self.n_cells * (q + a + 1)
-        return self._receipt("moments by cell", "T3", mu, sensitivity, bound, size)
+        bound, size = self.n * max(SQUARE_WEIGHT, self.count_weight), self.n_cells * (q + a + 1)
+        return gaussian_receipt("moments by cell", "T3", mu, sensitivity, bound, size)
 
     def below_receipt(self, probabilities: Array, mu: float) -> Receipt:
         """What :meth:`below` would release; touches nothing."""
         farthest = np.max(np.maximum(probabilities, 1.0 - probabilities), axis=1).tolist()
         sensitivity = cell_excess(farthest, self.n)
-        return self._receipt("below by cell", "T5", mu, sensitivity, 1.0, probabilities.size)
+        return gaussian_receipt("below by cell", "T5", mu, sensitivity, self.n, probabilities.size)
 
     @property
     def count_weight(self) -> float:
@@ -139,17 +125,6 @@ class Cells:
     def below(self, thresholds: Array, probabilities: Array, mu: float) -> Answer:
         """Release in each cell how many records are not above a threshold, minus a share of all.
 
-        Parameters
-        ----------
-        thresholds, probabilities : ndarray of shape (J, n_cells)
-            Public or released; of the first column, coded.
-        mu : float
-
-        Returns
-        -------
-        Answer
-            Of shape (J, n_cells), in records.
-
         Privacy
         -------
         Costs ``mu`` (claim T5).
@@ -161,13 +136,6 @@ class Cells:
         question = (receipt.query, mu, thresholds, probabilities)
         answer = hand_out(self._noise, question, receipt, value.ravel())
         return answer._replace(value=answer.value.reshape(value.shape))
-
-    def _receipt(
-        self, query: str, claim: str, mu: float, sensitivity: float, bound: float, size: int
-    ) -> Receipt:
-        scale = gaussian_scale(sensitivity, mu, size)
-        check_grid_range(self.n * bound, scale, size)
-        return Receipt(query, claim, mu, sensitivity, scale)
 
 
 # what a cluster's workers are told by name

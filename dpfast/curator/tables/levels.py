@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.curator import Curator
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.curator.tables.cells import MOST_RECORDS, UNIT
@@ -23,7 +23,6 @@ from dpfast.errors import InvalidInput
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_SHARES
 from dpfast.privacy.tables.sensitivity import cell_sums
@@ -39,17 +38,7 @@ SHORTER = 1.0 - MARGIN_SHARES
 class Levels:
     """Records in declared levels, copied, and their columns less what was released of a level.
 
-    Parameters
-    ----------
-    records : Records
-        Regressors and response, in released units; in memory.
-    codes : ndarray of shape (n,)
-        The level of each record, -1 for none.
-    n_levels : int
-    ledger : Ledger
-        Charged before the records are touched.
-    noise : NoiseSource
-    threads : int
+    Regressors and response are in released units; ``codes`` are the levels of records, -1 for none.
     """
 
     def __init__(
@@ -94,12 +83,6 @@ class Levels:
 
     def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
         """Sums by level of what is mapped, each row held to a norm of ``radius``, and counts.
-
-        Returns
-        -------
-        Answer
-            Of length n_levels (k + 1), level by level, the number of records last; noise is in
-            units of the radius and in records.
 
         Privacy
         -------
@@ -149,9 +132,7 @@ def held(rows: Array, radius: float) -> Array:
 def levels_receipt(n: int, n_levels: int, k: int, mu: float) -> Receipt:
     """How sums by level of k columns would be released, in radii; touches nothing."""
     sensitivity = cell_sums(1.0, 1.0)  # counts are free beside them
-    scale, size = gaussian_scale(sensitivity, mu, n_levels * (k + 1)), n_levels * (k + 1)
-    check_grid_range(float(n), scale, size)
-    return Receipt("sums by level", "T8", mu, sensitivity, scale)
+    return gaussian_receipt("sums by level", "T8", mu, sensitivity, n, n_levels * (k + 1))
 
 
 def planned(n: int, n_levels: int, columns: int, noise: NoiseSource, threads: int) -> Any:

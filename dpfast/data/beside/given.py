@@ -46,7 +46,8 @@ class Beside(NamedTuple):
         """What is public of it, for the description of a model."""
         parts = []
         if self.weight is not None:
-            parts.append(f"sample weights held to [0, {self.largest_weight:g}]")
+            bound = self.largest_weight
+            parts.append("sample weights" + (f" held to [0, {bound:g}]" if bound else ""))
         if self.offset is not None:
             parts.append("an offset")
         return f", {' and '.join(parts)}" if parts else ""
@@ -98,19 +99,22 @@ class Beside(NamedTuple):
         return joined(records, how, found.get(WEIGHT), found.get(OFFSET))
 
 
-def beside(weight: Any, largest_weight: Any, offset: Any, of_predictor: bool) -> Beside | None:
-    """What was passed, its public part checked; None if it is nothing."""
+def beside(
+    weight: Any, largest_weight: Any, offset: Any, of_predictor: bool, boundless: bool
+) -> Beside | None:
+    """What was passed, its public part checked, None if it is nothing; ``boundless``: no bound."""
     if weight is None and largest_weight is not None:
         raise InvalidInput(
             "largest_weight is the public bound on sample_weight, which was not given. Pass both "
             "or neither."
         )
-    if weight is not None:
+    if weight is not None and not (boundless and largest_weight is None):
         if largest_weight is None:
             raise InvalidInput(
-                "sample_weight needs largest_weight=..., a public number: weights are held to [0, "
-                "largest_weight], and the noise is that of records which all have the largest. "
-                "Pass a value known from outside these data, such as that of the sampling design."
+                "sample_weight needs largest_weight=... here, a public number: weights are held to "
+                "[0, largest_weight], and the noise is that of records which all have the largest. "
+                "Pass a value known from outside these data, such as that of the sampling design; "
+                "a fit without weights=, ridge, method, persons and standardize=False needs none."
             )
         largest_weight = _largest(largest_weight)
     if weight is None and offset is None:

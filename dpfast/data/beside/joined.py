@@ -18,9 +18,12 @@ from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 from dpfast.data.streams import memmap_records
 
-__all__ = ["Join", "JoinedBlocks", "Packed", "joined"]
+__all__ = ["BOUNDLESS", "Join", "JoinedBlocks", "Packed", "joined"]
 
 Array = NDArray[np.float64]
+
+#: Weights for which no bound was declared are parts of this, as any weights are of the largest.
+BOUNDLESS = 1e100
 
 #: Weights and offsets of a block of records, where there are any.
 Columns = Sequence[Array | None]
@@ -48,8 +51,7 @@ class Join(NamedTuple):
             found = np.zeros((len(y), 3))
             found[:, 0], found[:, 1] = y, 1.0
             if weight is not None:
-                assert self.largest_weight is not None
-                found[:, 1] = weight / self.largest_weight
+                found[:, 1] = weight / (self.largest_weight or BOUNDLESS)
                 found[~(weight > 0.0), 0] = np.nan
             if offset is not None:
                 usable = np.isfinite(offset)

@@ -111,6 +111,8 @@ class View(NamedTuple):
     at : At, optional
     shift : float
     held : Held
+    weigh : float
+        If positive, weights times this are a part of what is seen, which the kernels alone make.
     """
 
     matrix: Array | None
@@ -119,6 +121,7 @@ class View(NamedTuple):
     at: At | None = None
     shift: float = 0.0
     held: Held = FREE
+    weigh: float = 0.0
 
     @property
     def columns(self) -> int:
@@ -245,6 +248,7 @@ def predictors(X: Array, theta: Array, intercept: bool) -> Array:
 
 def _beside(a: Any, y: Array, offset: Array | None, view: View) -> tuple[Array, Array | None]:
     """The number beside a row, and what the row is multiplied by, if anything."""
+    assert not view.weigh
     intercept = view.intercept and view.matrix is None
     if view.at is None:
         return y - view.shift, None

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from dpfast.arguments import file_path
 from dpfast.data.coding import Coding
 from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
+from dpfast.data.formula import Terms, terms_of_table
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-__all__ = ["open_parquet"]
+__all__ = ["open_formula", "open_parquet"]
 
 
 def open_parquet(
@@ -87,6 +88,35 @@ def open_parquet(
     >>> dpfast.fit(records, None, dpfast.Objective("log-cosh", scale=0.5), privacy=1.0).names
     ('intercept', 'education')
     """
+
+    def check(found: Any, file: str) -> None:
+        _check_columns(found, file, covariates, response, schema)
+
+    encode = lambda one: _encoding(one, covariates, response, schema)  # noqa: E731
+    return _opened(path, check, encode, cache)[0]
+
+
+def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Coding, StreamedRecords]:
+    """What a formula means for Parquet data, and the records that its terms make of them."""
+
+    def encoding(found: Any, file: str = "") -> Encoding:
+        empty = found.empty_table()
+        terms = terms_of_table(formula, empty, schema)
+        terms.records(empty)  # refuses wrong types
+        return Encoding(terms.columns, (), schema, terms.coding.design(empty).names, terms)
+
+    records, found = _opened(path, encoding, encoding)
+    assert found.terms is not None
+    records.of_terms = schema is None
+    return found.terms.coding, records
+
+
+def _opened(
+    path: Any,
+    check: Callable[[Any, str], Any],
+    encode: Callable[[Any], Encoding],
+    cache: Any = None,
+) -> tuple[StreamedRecords, Encoding]:
     parquet = _pyarrow_parquet()
     files = _files(path)
     groups: list[Group] = []
@@ -101,15 +131,14 @@ def open_parquet(
         if found is None:
             raise InvalidInput(f"{file!r} cannot be read: it is damaged or is no Parquet file.")
         opened[file] = Footer(stamp, metadata)
-        _check_columns(found, file, covariates, response, schema)
+        check(found, file)
         for k in range(metadata.num_row_groups):
             rows = metadata.row_group(k).num_rows
             if rows:
                 groups.append(Group(file, k, rows, kept_encoded(found)))
     if not groups:
         raise InvalidInput(f"{str(path)!r} has no rows; at least one record is needed.")
-    first = opened[files[0]].metadata.schema.to_arrow_schema()
-    encoding = _encoding(first, covariates, response, schema)
+    encoding = encode(opened[files[0]].metadata.schema.to_arrow_schema())
     decoder = Decoder(groups, opened, encoding)
     sizes = [group.rows for group in groups]
     decode: Callable[[int], Block] = decoder.block
@@ -117,9 +146,10 @@ def open_parquet(
         from dpfast.data.files.cache import cached
 
         decode = cached(cache, decode, sizes, len(encoding.names), decoder.identity())
-    return StreamedRecords(
-        decode, sizes, len(encoding.names), encoding.names, encoding.coding, decoder.columns
-    )
+    terms = encoding.terms
+    coding = terms.coding if terms is not None and terms.left is None else None
+    width, names = len(encoding.names), encoding.names
+    return StreamedRecords(decode, sizes, width, names, coding, decoder.columns), encoding
 
 
 class Footer(NamedTuple):
@@ -142,19 +172,17 @@ class Encoding(NamedTuple):
     """How columns become numbers."""
 
     covariates: tuple[str, ...]
-    response: str
+    response: tuple[str, ...]  # of no name where terms have it
     schema: Schema | None
     names: tuple[str, ...]
-    coding: Coding | None = None
+    terms: Terms | None = None
 
     def block(self, table: Any) -> Block:
-        if self.coding is not None:
-            design = self.coding.design(table)
-            assert design.y is not None
-            return design.X, design.y
+        if self.terms is not None:
+            return self.terms.records(table)
         # covariate by covariate, as the columns are stored: the kernels read any strides
         columns: NDArray[np.float64] = np.empty((len(self.covariates) + 1, table.num_rows))
-        for row, name in zip(columns, (*self.covariates, self.response), strict=True):
+        for row, name in zip(columns, (*self.covariates, *self.response), strict=True):
             row[:] = numbers(table[name], name)
         return columns[:-1].T, columns[-1]
 
@@ -166,7 +194,7 @@ class Decoder:
         self._groups = groups
         self._footers = footers
         self._encoding = encoding
-        self._columns = list(dict.fromkeys([*encoding.covariates, encoding.response]))
+        self._columns = list(dict.fromkeys([*encoding.covariates, *encoding.response]))
 
     def block(self, k: int) -> Block:
         return self._encoding.block(self._table(k, self._columns))
@@ -211,7 +239,7 @@ class Decoder:
         return {
             "files": [[file, *footer.stamp] for file, footer in self._footers.items()],
             "covariates": list(self._encoding.covariates),
-            "response": self._encoding.response,
+            "response": "".join(self._encoding.response),
             "schema": None if schema is None else repr(schema),
         }
 
@@ -294,9 +322,9 @@ def _encoding(
 ) -> Encoding:
     if schema is None:
         assert covariates is not None
-        return Encoding(tuple(covariates), response, None, tuple(covariates))
+        return Encoding(tuple(covariates), (response,), None, tuple(covariates))
     if covariates is None:
         present = arrow_schema.names
         covariates = [name for name in schema.columns if name in present and name != response]
     design = schema.encode(arrow_schema.empty_table(), covariates, response)
-    return Encoding(tuple(covariates), response, schema, design.names, design.coding)
+    return Encoding(tuple(covariates), (response,), schema, design.names, Terms(design.coding))

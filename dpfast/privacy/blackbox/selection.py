@@ -16,8 +16,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["number_of_trials", "trial_point", "trials_rate"]
-
 #: Largest expected number of trials: more would be paid for and never be over.
 MOST_TRIALS = 100_000
 
@@ -26,10 +24,8 @@ _BITS = 44
 
 
 def number_of_trials(mean: float, source: NoiseSource) -> int:
-    """Draw a geometric number of trials, at least one, with about this mean (claim G7).
-
-    A discrete Laplace integer that is not negative is geometric (claim B7), and exactly so.
-    """
+    """Draw a geometric number of trials, at least one, with about this mean (claim G7). A discrete
+    Laplace integer that is not negative is geometric (claim B7), and exactly so."""
     numerator, denominator = trials_rate(mean)
     while True:
         draws = source.discrete_laplace(16, numerator, denominator)

@@ -1,4 +1,4 @@
-"""Constants of private black-box optimisation: claims G1 to G6 of PROOFS-bayesopt.md.
+"""Constants of private black-box optimisation: claims G1 to G6 and G9 of PROOFS-bayesopt.md.
 
 Replacement of one validation record, ``n`` public, everywhere; functions of public constants only.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, UNIT_ROUNDOFF
-from dpfast.privacy.sensitivity import RECORD_ERROR, mean_score
+from scipy.special import log_ndtr
 
-__all__ = ["clipped_mean", "loss_steps", "mean_loss", "selection_cost", "trial_epsilon"]
+from dpfast.errors import InvalidInput, described
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, MARGIN_500, UNIT_ROUNDOFF
+from dpfast.privacy.sensitivity import RECORD_ERROR, mean_score
 
 _UP = 1.0 + MARGIN_30
 
@@ -20,10 +20,8 @@ MAX_DIMENSION = 8000
 
 
 def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
-    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1).
-
-    ``2 * bound / n``: the clipped vectors of two records can be opposite.
-    """
+    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1). ``2 *
+    bound / n``: the clipped vectors of two records can be opposite."""
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InvalidInput(
             f"vectors must have between 1 and {MAX_DIMENSION} coordinates, so that the rounding "
@@ -33,10 +31,8 @@ def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> flo
 
 
 def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
-    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4).
-
-    Computed as the mean of deviations from the middle, each at most half the width.
-    """
+    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4). Computed as the
+    mean of deviations from the middle, each at most half the width."""
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise InvalidInput(
             "the range of the losses must be two finite public numbers, the lower one first; "
@@ -55,6 +51,20 @@ def trial_epsilon(epsilon: float) -> float:
 def selection_cost(trial: float) -> float:
     """Pure-DP cost of releasing the best of a geometric number of trials, rounded up (G5)."""
     return 3.0 * trial * (1.0 + 0.5 * MARGIN_6)  # less than `trial_epsilon` left
+
+
+def choice_exponent(mu: float) -> float:
+    """Weight of one record's move in the exponential mechanism, in mu of Gaussian DP (claim G9).
+
+    ``log(Phi(mu/2) / Phi(-mu/2))``, rounded down; it does not depend on how many are compared.
+    """
+    if not 0.0 < mu < math.inf:
+        raise InvalidInput(f"mu must be positive and finite; received {described(mu)}.")
+    if mu < 1.0:
+        exponent = 2.0 * math.atanh(math.erf(mu / math.sqrt(8.0)))
+    else:
+        exponent = float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
+    return exponent * (1.0 - MARGIN_500)
 
 
 def loss_steps(lower: float, upper: float, n: int, grid: float, *, depth: int = 0) -> int:

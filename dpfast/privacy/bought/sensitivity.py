@@ -45,11 +45,6 @@ def complete_weight(m: int) -> float:
     Parameters
     ----------
     m : int
-
-    Returns
-    -------
-    float
-        At most ``sqrt(3 m / 4)``; a multiple of 1/32.
     """
     _check(m=m)
     return math.floor(_WEIGHT_STEP * math.sqrt(0.75 * m) * _DOWN) / _WEIGHT_STEP

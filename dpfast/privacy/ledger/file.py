@@ -377,11 +377,6 @@ def _locked_at_once(
 
     The file is an object, not a number: dropped before it reaches its ``with``, it closes itself.
     What is undone twice is undone once if an interrupt falls right where it should be undone.
-
-    Raises
-    ------
-    _Busy
-        If another process has the lock, or what was opened is no longer at the path.
     """
     _refuse_inside()
     try:

@@ -9,8 +9,6 @@ from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import COUNT
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
 
-__all__ = ["capped_tail"]
-
 
 def capped_tail(epsilon1: float, delta1: float, M: int = COUNT) -> int:
     """Smallest cap k for which noise redrawn above k is ``(epsilon1, delta1)``-DP (claim R36)."""

@@ -10,15 +10,13 @@ only; proofs in ``PROOFS-release.md``.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidInput
 from dpfast.privacy.baselines.sensitivity import gradient_error
 from dpfast.privacy.release.sensitivity import eigenvalue_step, parameter_shift
 from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR
-
-__all__ = ["MinimiserPlan", "minimiser_plan"]
 
 _UP = 1.0 + MARGIN_500
 
@@ -83,10 +81,8 @@ class MinimiserPlan(NamedTuple):
         return self.box * math.sqrt(self.dimension) * _UP
 
     def distance(self, l0: float) -> float:
-        """Bound on the distance of the point found from the minimiser (claim R21).
-
-        For data whose eigenvalue is at least ``l0``, and for their neighbours.
-        """
+        """Bound on the distance of the point found from the minimiser (claim R21). For data whose
+        eigenvalue is at least ``l0``, and for their neighbours."""
         return 1.2 * self.tolerance / max((l0 - self.step) * (1.0 - 1e-9), self.floor)
 
     def shift(self, l0: float) -> float:
@@ -96,6 +92,26 @@ class MinimiserPlan(NamedTuple):
 
 
 def minimiser_plan(
+    *, c: float, slope: float, radius: float, n: int, **others: Any
+) -> MinimiserPlan:
+    """Tolerances that the search keeps for every data set (claims R20 and R21)."""
+    step = eigenvalue_step(c, slope, radius, n)
+    levels = float(MOST_LEVELS)
+    while levels >= 1.0:
+        plan = _plan(step, levels, c=c, slope=slope, radius=radius, n=n, **others)
+        room = plan.floor / 16.0
+        if c * radius * plan.tolerance <= room and plan.hessian_error <= room:
+            return plan
+        levels *= 0.5
+    raise InvalidInput(
+        f"rounding of sums of n = {n} records in {plan.dimension} dimensions could hide what one "
+        "record does to the minimiser. Pass ridge=..., a larger public penalty, or use dpfast.fit."
+    )
+
+
+def _plan(
+    step: float,
+    levels: float,
     *,
     c: float,
     slope: float,
@@ -106,34 +122,6 @@ def minimiser_plan(
     dimension: int,
     ridge: float,
     depth: int,
-) -> MinimiserPlan:
-    """Tolerances that the search keeps for every data set (claims R20 and R21)."""
-    step = eigenvalue_step(c, slope, radius, n)
-    levels = float(MOST_LEVELS)
-    while levels >= 1.0:
-        plan = _plan(c, slope, curvature, third, radius, n, dimension, ridge, depth, step, levels)
-        room = plan.floor / 16.0
-        if c * radius * plan.tolerance <= room and plan.hessian_error <= room:
-            return plan
-        levels *= 0.5
-    raise InvalidInput(
-        f"rounding of sums of n = {n} records in {dimension} dimensions could hide what one "
-        "record does to the minimiser. Pass ridge=..., a larger public penalty, or use dpfast.fit."
-    )
-
-
-def _plan(
-    c: float,
-    slope: float,
-    curvature: float,
-    third: float,
-    radius: float,
-    n: int,
-    dimension: int,
-    ridge: float,
-    depth: int,
-    step: float,
-    levels: float,
 ) -> MinimiserPlan:
     u = UNIT_ROUNDOFF
     rate = c * radius / levels * (1.0 - MARGIN_8000)  # at most c radius, in particular

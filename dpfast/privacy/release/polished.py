@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.rounding import MARGIN_500, UNIT_ROUNDOFF
 
-__all__ = ["SCORE_ERROR", "compressed", "edge", "expanded", "gradient_error_at", "knee", "worst"]
-
 Array = NDArray[np.float64]
 
 #: A record's computed score is within this part of its bound, its predictor taken as it is.

@@ -16,21 +16,9 @@ from scipy.special import ndtr
 
 from dpfast.errors import InvalidBudget, described
 
-__all__ = [
-    "composed_profile",
-    "gaussian_profile",
-    "laplace_profile",
-    "with_discrete_laplace",
-    "with_laplace",
-    "worst_profile",
-]
-
 Array = NDArray[np.float64]
 Values = float | Array
 Profile = Callable[[Array], Array]
-
-#: Cells of the chord rule in :func:`with_laplace`; its excess falls with their square.
-CELLS = 4096
 
 #: Losses that stand for those of one release in :func:`composed_profile`.
 LOSSES = 1024
@@ -86,11 +74,9 @@ def _rounded_up(value: Array, e: Array) -> Array:
 
 
 def laplace_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
-    """Profile of a Laplace law of scale 1 around 0 against scale ``ratio`` around ``shift``.
-
-    The loss ``log ratio - |x| + |x - shift|/ratio`` is linear on three pieces; cut where it equals
-    epsilon, the event is a union of intervals (claim C27).
-    """
+    """Profile of a Laplace law of scale 1 around 0 against scale ``ratio`` around ``shift``. The
+    loss ``log ratio - |x| + |x - shift|/ratio`` is linear on three pieces; cut where it equals
+    epsilon, the event is a union of intervals (claim C27)."""
     e, shift, ratio = broadcast(epsilon, shift, ratio)
     a = 1.0 / ratio - 1.0
     base = np.log(ratio) + shift / ratio
@@ -134,10 +120,8 @@ def _laplace_mass(low: Array, high: Array, centre: Values, scale: Values) -> Arr
 def worst_profile(
     kind: Callable[[Array, Values, Values], Array], shift: Values, low: Values, high: Values
 ) -> Profile:
-    """Largest profile over shifts up to ``shift`` and scale ratios in ``[low, high]``.
-
-    Attained at the largest shift and one of the two ratios (claims C26 and C27).
-    """
+    """Largest profile over shifts up to ``shift`` and scale ratios in ``[low, high]``. Attained at
+    the largest shift and one of the two ratios (claims C26 and C27)."""
     least, most = np.asarray(low), np.asarray(high)
     if not np.all((least > 0.0) & (least <= 1.0) & (most >= 1.0) & (most < math.inf)):
         raise InvalidBudget(
@@ -151,38 +135,13 @@ def worst_profile(
     return profile
 
 
-def with_laplace(profile: Profile, laplace_epsilon: float, epsilon: float) -> float:
-    """delta at epsilon of a Laplace release next to a release with this profile (claim C28).
-
-    An upper bound that exceeds the exact mixture by a part of order ``CELLS^-2``.
-    """
-    e1 = laplace_epsilon
-    if not 0.0 < e1 < math.inf:
-        raise InvalidBudget(
-            f"laplace_epsilon must be positive and finite; received {described(e1)}."
-        )
-    # over v = exp(-l): H(epsilon - l) is convex in v, so a chord lies above it
-    v = np.exp(np.linspace(e1, -e1, CELLS + 1))[::-1]
-    h = profile(np.asarray(epsilon + np.log(v), dtype=float))
-    slope = np.diff(h) / np.diff(v)
-    level = h[:-1] - slope * v[:-1]
-    weight0 = 2.0 * (v[:-1] ** -0.5 - v[1:] ** -0.5)  # integral of v^(-3/2)
-    weight1 = 2.0 * (v[1:] ** 0.5 - v[:-1] ** 0.5)  # integral of v^(-1/2)
-    inner = 0.25 * math.exp(-0.5 * e1) * float((level * weight0 + slope * weight1).sum())
-    ends = profile(np.array([epsilon - e1, epsilon + e1]))
-    total = 0.5 * float(ends[0]) + 0.5 * math.exp(-e1) * float(ends[1]) + inner
-    return min(1.0, total * (1.0 + 1e-9) + 1e-15)
-
-
 def with_discrete_laplace(
     profile: Profile, laplace_epsilon: float, sensitivity: int, epsilon: float
 ) -> float:
-    """delta at epsilon of an integer release next to a release with this profile (claim C28).
-
-    The integer has this sensitivity and discrete Laplace noise of rate
-    ``laplace_epsilon / sensitivity``; its loss has one of ``sensitivity + 1`` values, so the
-    mixture is a finite sum.
-    """
+    """delta at epsilon of an integer release next to a release with this profile (claim C28). The
+    integer has this sensitivity and discrete Laplace noise of rate ``laplace_epsilon /
+    sensitivity``; its loss has one of ``sensitivity + 1`` values, so the mixture is a finite
+    sum."""
     e1, size = laplace_epsilon, sensitivity
     if not (0.0 < e1 < math.inf and 1 <= size <= 1 << 20):
         raise InvalidBudget(
@@ -212,10 +171,8 @@ def _lower_hull(x: Array, y: Array) -> NDArray[np.intp]:
 
 def composed_profile(profile: Profile, count: int, reach: float) -> Profile:
     """Upper bound of the profile of ``count`` independent releases with this profile (claim R30).
-
     The profile is convex in ``exp(epsilon)``, hence below the convex hull of its bounds at knots,
-    which is that of finitely many losses; their sums follow from a power of a Fourier transform.
-    """
+    which is that of finitely many losses; their sums follow from a power of a Fourier transform."""
     step = 2.0 * reach / LOSSES
     knots: Array = step * np.arange(-LOSSES // 2, LOSSES // 2 + 1, dtype=float)
     heights = np.append(1.0, profile(knots))

@@ -16,38 +16,9 @@ from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import (
     COUNT,
-    calibrate_functionals,
-    calibrate_parameter,
-    objective_perturbation_delta,
-    objective_perturbation_scale,
 )
 from dpfast.privacy.rounding import MARGIN_30
 from dpfast.privacy.sensitivity import check_constants, relative_slack
-
-__all__ = [
-    "COUNT",
-    "HELD_CELLS",
-    "STEP_COUNT",
-    "FunctionalFactors",
-    "calibrate_functionals",
-    "calibrate_parameter",
-    "eigenvalue_step",
-    "evaluation_error",
-    "functional_factors",
-    "hessian_ratio",
-    "lower_bound_from_release",
-    "objective_perturbation_delta",
-    "objective_perturbation_scale",
-    "parameter_shift",
-    "public_scale",
-    "scaled_count",
-    "shift_factors",
-    "small_enough",
-    "solver_tolerance",
-    "step_grid",
-    "step_shift",
-    "tail_count",
-]
 
 _UP = 1.0 + MARGIN_30
 _DOWN = 1.0 - MARGIN_30
@@ -107,10 +78,8 @@ def hessian_ratio(s: float, l0: float) -> float:
 
 
 def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, n: int) -> float:
-    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4).
-
-    The root t of ``(l0 - lreg)(1 - exp(-c radius t))/(c radius) + lreg t = 2 B1 radius/n``.
-    """
+    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4). The
+    root t of ``(l0 - lreg)(1 - exp(-c radius t))/(c radius) + lreg t = 2 B1 radius/n``."""
     check_constants(c=c, B1=B1, radius=radius, n=n)
     _nonnegative(lreg=lreg)
     least = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
@@ -150,28 +119,10 @@ class FunctionalFactors(NamedTuple):
     Bc: float
 
 
-def solver_tolerance(
-    solver_error: float, curvature_bound: float, lreg: float, B1: float, radius: float, n: int
-) -> float:
-    """Error of a minimiser, in the norm of its Hessian, that keeps ``solver_error`` (claim R6).
-
-    ``solver_error * 2 B1 radius / (n sqrt(curvature_bound + lreg))``, at most
-    ``solver_error * 2 B1 radius / (n sqrt(l0))`` whatever the records.
-    """
-    check_constants(
-        solver_error=solver_error, curvature_bound=curvature_bound, B1=B1, radius=radius
-    )
-    _nonnegative(lreg=lreg)
-    top = math.sqrt((curvature_bound * ROWS + lreg) * _UP)
-    return solver_error * 2.0 * B1 * radius / (n * top) * _DOWN
-
-
 def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> FunctionalFactors | None:
     """Factors whose scale omega bounds the shift and changes by at most ``1 -+ tau`` (claim R6).
-
     Covers relative errors up to :data:`EVALUATION` in the computed Delta and Psi
-    (:func:`evaluation_error`).
-    """
+    (:func:`evaluation_error`)."""
     if not 0.0 < tau < 1.0:
         raise InvalidInput(f"tau must lie in (0, 1); received {described(tau)}.")
     if not small_enough(v, solver_error):
@@ -276,10 +227,8 @@ def lower_bound_from_release(
     N_hat: int, k: int, s: float, eta: float, M: int = COUNT, *, lreg: float = 0.0
 ) -> float:
     """Lower bound of the smallest eigenvalue from its noisy count, rounded down (claim R5).
-
     ``max(lreg, (N_hat - k)(s + 2 eta)/M + s - eta)`` if ``N_hat > k``, else lreg: at most the
-    eigenvalue unless the noise exceeds k.
-    """
+    eigenvalue unless the noise exceeds k."""
     _nonnegative(lreg=lreg)
     if N_hat <= k:
         return lreg

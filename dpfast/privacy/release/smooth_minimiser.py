@@ -11,7 +11,7 @@ the exact minimiser is needed.  Functions of public constants only; proofs in
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidInput
 from dpfast.privacy.baselines.sensitivity import gradient_error
@@ -19,8 +19,6 @@ from dpfast.privacy.release.certified_minimiser import MOST_LEVELS, RELATIVE_TOL
 from dpfast.privacy.release.sensitivity import ROWS
 from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR
-
-__all__ = ["SmoothPlan", "smooth_minimiser_plan", "smooth_shift"]
 
 _UP = 1.0 + MARGIN_500
 
@@ -113,17 +111,16 @@ class SmoothPlan(NamedTuple):
 
     def of_size(self, n: int) -> SmoothPlan:
         """The plan for another number of records."""
-        return smooth_minimiser_plan(
-            slope=self.slope, curvature=self.curvature, third=self.third, stretch=self.stretch,
-            radius=self.radius, n=n, dimension=self.dimension, ridge=self.ridge, depth=self.depth,
-        )  # fmt: skip
+        return smooth_minimiser_plan(n=n, **{name: getattr(self, name) for name in GIVEN})
+
+
+#: What a plan is made of beside n.
+GIVEN = ("slope", "curvature", "third", "stretch", "radius", "dimension", "ridge", "depth")
 
 
 def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
-    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up.
-
-    The root t of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``.
-    """
+    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up. The root t
+    of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``."""
     least = l0 * (1.0 - MARGIN_30) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
     rest = least * least * (1.0 - MARGIN_30) - falling
@@ -137,34 +134,19 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
     return (flat + max(missing, 0.0) / lreg) * _UP
 
 
-def smooth_minimiser_plan(
-    *,
-    slope: float,
-    curvature: float,
-    third: float,
-    stretch: float,
-    radius: float,
-    n: int,
-    dimension: int,
-    ridge: float,
-    depth: int,
-) -> SmoothPlan:
-    """Constants for which the search keeps its tolerance for every data set (claim R25).
-
-    Parameters as the attributes of :class:`SmoothPlan`.
-    """
+def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any) -> SmoothPlan:
+    """Constants for which the search keeps its tolerance for every data set (claim R25). Parameters
+    as the attributes of :class:`SmoothPlan`."""
     unit = 2.0 * slope * radius / n
     for largest in LARGEST_TOLERANCES:
         levels = float(MOST_LEVELS)
         while levels >= 1.0:
-            plan = _plan(
-                slope, curvature, third, stretch, radius, n, dimension, ridge, depth, levels
-            )
+            plan = _plan(levels, slope=slope, radius=radius, n=n, **others)
             if plan.tolerance <= largest * unit and _proved(plan):
                 return plan
             levels *= 0.5
     raise InvalidInput(
-        f"rounding of sums of n = {n} records in {dimension} dimensions could hide what one "
+        f"rounding of sums of n = {n} records in {plan.dimension} dimensions could hide what one "
         "record does to the minimiser. Use dpfast.fit, or certificate='global' with a "
         "self-concordant loss."
     )
@@ -180,6 +162,8 @@ def _proved(plan: SmoothPlan) -> bool:
 
 
 def _plan(
+    levels: float,
+    *,
     slope: float,
     curvature: float,
     third: float,
@@ -189,7 +173,6 @@ def _plan(
     dimension: int,
     ridge: float,
     depth: int,
-    levels: float,
 ) -> SmoothPlan:
     u, root = UNIT_ROUNDOFF, math.sqrt(dimension)
     score = slope * radius

@@ -80,9 +80,6 @@ def fit_quantiles(
 
     Raises
     ------
-    InvalidInput, InvalidBudget
-        On a wrong shape, dtype, option or budget, before anything is spent.  Never because of a
-        value in the data.
     BudgetExceeded
         If the shared ledger cannot pay, before the data are touched.
     Exception

@@ -94,8 +94,6 @@ class QuantileFits:
 
         Raises
         ------
-        InvalidInput
-            If the level is out of range, or both are given.
         InferenceUnavailable
             If no covariance was bought.
         """
@@ -147,8 +145,6 @@ class QuantileFits:
 
         Raises
         ------
-        InvalidInput
-            If X has other columns than the fit, or the level is out of range.
         InferenceUnavailable
             If no covariance was bought.
 

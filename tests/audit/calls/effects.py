@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.effects.hazards import cox
 from dpfast.effects.instrumental import two_stage
 from dpfast.effects.treatment import METHODS, treatment_effect
 from dpfast.privacy.budget import GDP, ZCDP
@@ -41,7 +42,18 @@ def _two_stage(data: Any) -> Any:
     return found, found.summary(), found.to_dict(), repr(found)
 
 
+def _cox(data: Any) -> Any:
+    X, y = data
+    with np.errstate(all="ignore"):
+        event = np.where(np.abs(X[:, 1]) < 1e300, X[:, 1] > 0.0, X[:, 1])
+        table = {"x": X[:, 0], "died": event, "weeks": np.abs(y)}
+    asked = {"event": "died", "cuts": [0.5, 1.0], "privacy": GDP(60.0)}
+    found = cox("weeks ~ x", table, **asked)
+    return found, found.summary(), found.to_dict(), repr(found)
+
+
 def effects() -> Iterator[Example]:
+    yield Example("dpfast.effects.hazards.cox", "two intervals", _cox, False, GDP(60.0))
     yield Example(
         "dpfast.effects.instrumental.two_stage", "one control", _two_stage, False, GDP(60.0)
     )

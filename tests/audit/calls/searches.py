@@ -18,7 +18,7 @@ __all__ = ["searches"]
 
 
 def searches() -> Iterator[Example]:
-    from dpfast import baselines, bayesopt
+    from dpfast import bayesopt
 
     n = {"n_records": 12}
     paths: dict[str, dict[str, Any]] = {
@@ -30,6 +30,7 @@ def searches() -> Iterator[Example]:
         "plain, one point at a time": {"batch": 1, "update": bayesopt.Plain(0.1)},
         "Matern, shared ledger": {"covariance": bayesopt.Matern52(0.4), "ledger": GDP(2.0)},
         "training": {"training": GDP(9.0)},
+        "values": {"search": bayesopt.SearchSettings(loss_range=(0.0, 4.0))},
         "parameters with types": {
             "bounds": [bayesopt.Integer(-2, 2), bayesopt.Categorical([-1.0, 0.5, 2])]
         },
@@ -45,16 +46,8 @@ def searches() -> Iterator[Example]:
     tell = "dpfast.bayesopt.tuner.Tuner.tell"
     yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
     room = "dpfast.curator.blackbox.vectors.RecordValues"
-    for method in ("append", "mean", "mean_loss", "lengths"):
-        yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.6))
-    losses = partial(
-        _search, baselines.global_search, _planes, {"loss_range": (0.0, 4.0), "evaluations": 3} | n
-    )
-    name = "dpfast.baselines.global_search.global_search"
-    yield Example(name, "three points", losses, False, GDP(1.0))
-    slopes = partial(_search, baselines.noisy_descent, _slopes, {"clip": 0.5, "steps": 3} | n)
-    name = "dpfast.baselines.noisy_descent.noisy_descent"
-    yield Example(name, "three steps", slopes, False, GDP(1.0))
+    for method in ("append", "mean", "mean_loss", "lengths", "choice"):
+        yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.9))
 
 
 def _planes(data: Any, theta: Any) -> Any:
@@ -118,7 +111,7 @@ def _ask_and_tell(data: Any) -> Any:
 def _told_values(data: Any) -> Any:
     from dpfast.curator.blackbox.vectors import RecordValues
 
-    room = RecordValues(len(data[1]), Ledger(GDP(1.6)), EntropyNoise())
+    room = RecordValues(len(data[1]), Ledger(GDP(1.9)), EntropyNoise())
     room.append(data[0].T, 2)
     room.append(data[1])
     weights = np.array([[1.0, 0.0], [-0.5, 2.0], [0.3, 0.3]])
@@ -127,5 +120,7 @@ def _told_values(data: Any) -> Any:
         room.mean_receipt(0.7, 1.0, 2),
         room.mean(weights, 0.7, 1.0),
         room.mean_loss(2, -1.0, 3.0, 1.0),
+        room.choice_receipt(-1.0, 3.0, 1.0),
+        room.choice(1, -1.0, 3.0, 1.0),
         room.lengths(weights).excess(0.9, 0.5, 0.3),
     )

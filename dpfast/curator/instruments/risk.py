@@ -1,0 +1,105 @@
+"""Scores of proportional hazards: of each person one row, of their own and of released numbers.
+
+The hazard is a constant within declared intervals.  A person's events, time at risk and score are
+made of their own record and of released coefficients, as residuals are in two-stage least squares
+(claim T7), so that answers about them are those about any rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Answer
+from dpfast.curator.curator import Curator
+from dpfast.curator.instruments.stages import Stages
+from dpfast.curator.whitened import Whitened
+from dpfast.data import Records
+from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["AtRisk", "intervals", "scores_of"]
+
+Array = NDArray[np.float64]
+
+#: Logarithms of hazards are held to it, so that every score is a number.
+LARGEST = 100.0
+
+
+class AtRisk(Stages):
+    """Persons at risk until an event or until they are not followed any more, copied.
+
+    Parameters
+    ----------
+    records : Records
+        Covariates in released units, and times; in memory.
+    event : ndarray of shape (n,)
+        1 where the time is that of the event, 0 where it is not; anything else is missing.
+    cuts : ndarray of shape (K + 1,)
+        Public ends of the intervals, of which the last is the end of the study.
+    ledger : Ledger
+        Charged before an answer.
+    noise : NoiseSource
+    threads : int
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        event: Array,
+        cuts: Array,
+        ledger: Ledger,
+        noise: NoiseSource,
+        threads: int,
+    ) -> None:
+        super().__init__(records, ledger, noise, threads)
+        self._events, self._risk = intervals(self._y, event, cuts)
+        self.intervals = len(cuts) - 1
+        self.dimension = self.intervals + self._X.shape[1]
+
+    def exposures(self, mu: float) -> Answer:
+        """Mean parts of the intervals that persons are at risk; costs ``mu`` (claim T7)."""
+        bound = float(np.sqrt(self.intervals))
+        return self._of(self._risk).clipped(self._at(np.eye(self.intervals)), bound, mu).gradient
+
+    def _rows(self, matrix: Array, params: Array | None = None) -> Whitened:
+        """Of persons with an event their interval and covariates; or scores at coefficients."""
+        if params is None:
+            rows = np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]])
+        else:
+            rows = scores_of(self._X, self._events, self._risk, params)
+        return self._of(rows, matrix)
+
+    def _of(self, rows: Array, matrix: Array | None = None) -> Whitened:
+        objective = Objective(LeastSquares(), Mallows(1.0), rows.shape[1], fit_intercept=False)
+        records: Any = Records(rows, np.where(np.isfinite(rows).all(axis=1), 1.0, np.nan), None)
+        return Whitened(
+            Curator(records, objective, self._ledger, self._noise, self._threads), matrix
+        )
+
+
+def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:
+    """In which interval a person's event is, and which part of each they are at risk.
+
+    Both of shape (n, K); NaN for who has no time, or an event that is neither 0 nor 1.
+    """
+    with np.errstate(all="ignore"):
+        told = np.isfinite(time) & ((event == 0.0) | (event == 1.0))
+        times = np.where(told, time, np.nan)[:, None]
+        risk = np.clip((times - cuts[:-1]) / np.diff(cuts), 0.0, 1.0)
+        came = (times > cuts[:-1]) & (times <= cuts[1:]) & (event == 1.0)[:, None]
+        return np.where(told[:, None], came, np.nan), risk
+
+
+def scores_of(X: Array, events: Array, risk: Array, params: Array) -> Array:
+    """Of each person ``(d_k - h_k)_k`` and ``x sum_k (d_k - h_k)``, h_k their expected events."""
+    K = events.shape[1]
+    with np.errstate(all="ignore"):
+        predictor = np.zeros(len(X))
+        for column, slope in zip(X.T, params[K:], strict=True):  # one after the other: of no other
+            predictor = predictor + slope * column
+        left = events - risk * np.exp(np.clip(predictor[:, None] + params[:K], None, LARGEST))
+        return np.hstack([left, X * left.sum(axis=1)[:, None]])

@@ -1,0 +1,282 @@
+"""``cox``: proportional hazards, of one record a person."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import positive
+from dpfast.curator.instruments.risk import AtRisk
+from dpfast.data.columns import number_columns
+from dpfast.data.formula import codings_of_table
+from dpfast.data.source import records
+from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import Request, charge_shared
+from dpfast.front.rows import NewRows
+from dpfast.inference.degrees import Covariance
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.results import Fit
+from dpfast.optimize.road.histogram import Lengths, best_bound, tops_of_cells
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
+
+__all__ = ["cox"]
+
+Array = NDArray[np.float64]
+
+#: Shares of mu^2, of what units leave: of times at risk, of two Grams of events with the lengths
+#: that the first whitens, and of the lengths of scores.  The steps have the rest.
+SHARES = {"risk": 0.02, "gram": 0.06, "lengths": 0.01, "second": 0.14, "scores": 0.03}
+
+#: Of the steps, of which the last two are averaged.
+STEPS = (0.1, 0.15, 0.25, 0.5)
+
+#: In a coefficient of released units, or in the logarithm of a hazard: from further away curvatures
+#: would be others.
+LONGEST_STEP = 1.0
+
+#: Intervals at most.
+MOST_INTERVALS = 50
+
+COPIES = 8
+
+#: Mean of what is cut off scores, in standard errors, from which on it is told.
+CUT = 2.0
+
+HIDDEN = (
+    "{} of {} directions of intervals and covariates are hidden by the privacy noise: intervals "
+    "with hardly an event, or covariates that hardly vary among persons with one. Use fewer cuts, "
+    "leave such covariates out, or use a larger budget."
+)
+
+CUT_OFF = (
+    "what is cut off the longest scores may move the ratios by more than a standard error. Use "
+    "logarithms of covariates that span orders of magnitude, or a larger budget."
+)
+
+
+def cox(
+    formula: str,
+    table: Any,
+    *,
+    event: str,
+    cuts: Any,
+    privacy: Budget | float | tuple[float, float],
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> Fit:
+    """Proportional hazards: log hazard ratios of persons who are followed until an event.
+
+    The hazard at covariates of zero is a constant within each of some declared intervals, which
+    with a dozen of them is Cox's regression (Friedman 1982).  These constants and the ratios are
+    found together, so that what is not known of the former is in the intervals of the latter.
+
+    Parameters
+    ----------
+    formula : str
+        ``"weeks ~ drug + age + C(stage, levels=[1, 2, 3])"``: how long a person was followed, from
+        0 on, and terms as in :func:`dpfast.fit` without a schema.
+    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+        One row for each person.  One that is incomplete contributes zero and counts in n.
+    event : str
+        The column that is 1 where the event came at that time, and 0 where the person was followed
+        no longer.
+    cuts : sequence of float
+        Public, increasing, and above 0: where intervals end, the study with the last one.  Who is
+        followed for longer is so until then.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The **total** to spend, units and intervals included.
+    ledger : Ledger, optional
+        A budget shared by several analyses.
+    noise : NoiseSource, optional
+        ``SeededNoise`` is for simulation and voids the guarantee.
+
+    Returns
+    -------
+    Fit
+        Of the log hazard ratios, in the columns' own units.  Standard errors take the model for
+        true, as is usual of this regression.
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        For a term that is not evaluated record by record, cuts that do not increase, or a budget
+        that is too small, before anything is spent.  Never because of a value in the table.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+    Exception
+        Ctrl-C and whatever else ends a run has the guarantee so far in its attribute
+        ``partial_result``.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claim T7: a person's score is a
+    function of their own record and of what was released); units are claims D1 to D6.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> drug, ends = rng.integers(0, 2, 10_000), rng.uniform(0.0, 3.0, 10_000)
+    >>> weeks = rng.exponential(np.exp(0.7 * drug))
+    >>> table = {"weeks": np.minimum(weeks, ends), "died": 1.0 * (weeks <= ends), "drug": drug}
+    >>> found = dpfast.effects.cox(
+    ...     "weeks ~ drug", table, event="died", cuts=[0.5, 1.0, 2.0, 3.0], privacy=1.0
+    ... )
+    >>> found.names, bool(abs(found.params["drug"] + 0.7) < 0.2)
+    (('drug',), True)
+    """
+    plan = _Plan(formula, table, event, cuts, GDP.within(privacy), noise)
+    with KeepingPaid(privacy=plan.guarantee), np.errstate(all="ignore"):
+        label = plan.request.label("cox", f"intervals={plan.intervals}")
+        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))
+        return plan.run()
+
+
+def checked_cuts(cuts: Any) -> Array:
+    """Where intervals begin and end, with zero."""
+    given = list(cuts) if isinstance(cuts, list | tuple | np.ndarray) else []
+    if not 0 < len(given) <= MOST_INTERVALS:
+        raise InvalidInput(
+            f"cuts must be 1 to {MOST_INTERVALS} increasing numbers above 0, at which intervals "
+            f"end; received {described(cuts)}."
+        )
+    found = np.array([0.0, *[positive(one, f"cuts[{i}]") for i, one in enumerate(given)]])
+    with np.errstate(all="ignore"):
+        if not np.all(np.diff(found) > 1e-9 * found[1:]):
+            raise InvalidInput(f"cuts must increase; received {described(cuts)}.")
+    return found
+
+
+class _Plan:
+    """Everything that is decided before the charge, and the run after it."""
+
+    def __init__(
+        self,
+        formula: Any,
+        table: Any,
+        event: Any,
+        cuts: Any,
+        total: GDP,
+        noise: NoiseSource | None,
+    ) -> None:
+        if type(formula) is not str or type(event) is not str:
+            wrong = formula if type(formula) is not str else event
+            raise InvalidInput(
+                "formula must be text, 'weeks ~ drug + age', and event the name of the column that "
+                f"is 1 where the event came; received {described(wrong)}."
+            )
+        self._cuts, self.total = checked_cuts(cuts), total
+        self.intervals = len(self._cuts) - 1
+        coding, response = codings_of_table(formula, table)
+        if not coding.fit_intercept:
+            raise InvalidInput("hazards of intervals hold the intercept: leave '- 1' out.")
+        design, times = coding.design(table), response.covariates(table)[:, 0]
+        self._event = number_columns(table, [event])[:, 0]
+        source = records(design.X, times, names=tuple(design.names))
+        self.request = request = Request(source, None, fit_intercept=True, noise=noise)
+        refuse_no_columns(request)
+        if len(self._event) != request.n:
+            raise InvalidInput(
+                "columns must be of one length; received "
+                f"{sorted({len(self._event), request.n})}."
+            )
+        refuse_boundless(total.mu)
+        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
+        self.ledger, p = Ledger(total), q + self.intervals
+        share = units_share(n, q, mu)
+        self._purchase = Purchase(
+            request, math.sqrt(share) * mu, self.ledger, response=False, whole=mu
+        )
+        if n * mu < (needed := SCARCE * p**1.5):
+            raise InvalidBudget(
+                f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for {q} covariates and "
+                f"{self.intervals} intervals: ratios would be noise. Use more records, a larger "
+                "budget, or fewer of either."
+            )
+        rest = mu * math.sqrt(1.0 - share)
+        self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
+        steps = rest * math.sqrt(1.0 - sum(SHARES.values()))
+        self._steps = [steps * math.sqrt(part) for part in STEPS]
+        grams, lengths = [self._mu[k] for k in ("gram", "second")], ("lengths", "scores")
+        AtRisk.planned(n, p, request.noise, request.threads).refuse(
+            grams, 0.0, [self._mu[k] for k in lengths], (self._mu["risk"], *self._steps),
+            cells=len(tops_of_cells(PER_OCTAVE)),
+        )  # fmt: skip
+
+    def guarantee(self) -> Guarantee:
+        """What was spent, and on what."""
+        return self.request.guarantee(self.total, self.ledger)
+
+    def run(self) -> Fit:
+        """Buy units, times at risk and events, and step from what these say."""
+        self._purchase.in_place(self.guarantee)
+        request, K, mu = self.request, self.intervals, self._mu
+        stages = AtRisk(
+            request.records, self._event, self._cuts, self.ledger, request.noise, request.threads
+        )
+        n, p = stages.n, stages.dimension
+        risk = stages.exposures(mu["risk"])
+        # of events: what the curvature of the likelihood is at the truth
+        first = whitening_and_gram(stages, mu)
+        gram, self._hidden = first.gram, first.hidden
+        came = gram.diagonal()[:K]
+        params = np.zeros(p)
+        params[:K] = np.log(
+            np.maximum(came, 1.0 / n) / np.maximum(risk.value, risk.noise_scale)
+        )
+        matrix = inverse_root(gram, 1e-12)
+        edges = tops_of_cells(PER_OCTAVE)
+        asked = stages.score_lengths(matrix, params, edges[:-1], mu["scores"])
+        lengths = Lengths.visible(asked.value, asked.noise_scale, PER_OCTAVE)
+        effective = math.hypot(*self._steps[-2:])
+        bound, cut = best_bound(lengths, 2.0 / (n * effective), p, leaves=1.0)
+        points, noises = [], []
+        for part in self._steps:
+            score = stages.scores(matrix, params, bound, part).gradient
+            step = matrix @ score.value
+            params = params + step * min(1.0, LONGEST_STEP / float(np.abs(step).max()))
+            points.append(params)
+            noises.append(score.noise_scale)
+        precise = np.array(noises[-2:]) ** -2.0
+        params = precise @ np.array(points[-2:]) / precise.sum()
+        return self._natural(params, matrix, float(precise.sum()) ** -0.5, cut)
+
+    def _natural(self, params: Array, matrix: Array, noise: float, cut: float) -> Fit:
+        """The ratios in the columns' own units: those of intervals are used and left out.
+
+        Of whitened scores the covariance is the identity, where the model is true.
+        """
+        request, K = self.request, self.intervals
+        assert request.coding is not None
+        scales = np.array([request.coding.columns[k].spread for k in request.column_names])
+        own = matrix[K:] / scales[:, None]
+        covariance = (1.0 / request.n + noise**2) * own @ own.T
+        told = []
+        if self._hidden:
+            told.append(HIDDEN.format(self._hidden, len(matrix)))
+        if cut > CUT * math.sqrt(1.0 / request.n + noise**2):
+            told.append(CUT_OFF)
+        slopes = params[K:] / scales
+        return Fit(
+            params=slopes,
+            names=request.column_names,
+            n_records=request.n,
+            model=f"proportional hazards with {K} intervals until {self._cuts[-1]:g}, target: log "
+            "hazard ratios",
+            method=f"{len(STEPS)} Newton steps on held scores of persons",
+            privacy=self.guarantee(),
+            covariance=Covariance(covariance, 0, np.zeros(len(slopes)), tuple(told)),
+            iterates=np.array([np.zeros(len(slopes)), slopes]),
+            fit_intercept=False,
+            rows=NewRows(),
+            remarks=request.remarks,
+        )

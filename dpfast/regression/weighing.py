@@ -1,0 +1,73 @@
+"""The unit of weights of records' own: about their mean, which a histogram tells."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpfast.errors import InvalidBudget
+from dpfast.front.request import Request
+from dpfast.optimize.road.histogram import ALONE
+from dpfast.optimize.road.run import SHARES
+
+if TYPE_CHECKING:
+    from dpfast.curator.whitened import Whitened
+
+__all__ = ["Weighing"]
+
+#: Largest weights of the cells, over the largest of all: weights of 1e-100 have one as well.
+EDGES = np.exp2(np.arange(-664.0, 1.0))
+
+HIDDEN = (
+    "n mu = {strength:.3g} is too little for more than the mean of the response, and that needs "
+    "largest_weight=..., a public number to which weights are held. Use more records, a larger "
+    "budget or fewer columns, or pass it."
+)
+
+
+class Weighing:
+    """A purchase of the unit in which rows that are seen have their weights.
+
+    Whatever is asked of the road is asked of rows that are weighted, and held after that: so noise
+    is in proportion to the norm to which weighted scores are held, and no bound on weights is
+    needed.  A unit that is wrong costs accuracy, and nothing else.
+
+    Parameters
+    ----------
+    request : Request
+    mu : float
+        Of the fit.
+
+    Attributes
+    ----------
+    unit : float or None
+        Once it was bought: of weights over the largest, or over 1e100 where none was declared.
+    """
+
+    def __init__(self, request: Request, mu: float) -> None:
+        assert request.beside is not None
+        self._mu, self._n = mu * SHARES["histogram"] ** 0.5, request.n
+        self._declared = request.beside.largest_weight is not None
+        self.unit: float | None = None
+
+    def refuse(self, rows: Whitened, least: float, only_mean: bool) -> float:
+        """Of ``least``, which is left for the fit, what is left after this purchase."""
+        if only_mean and not self._declared:
+            raise InvalidBudget(HIDDEN.format(strength=self._n * self._mu))
+        rows.few().refuse_lengths(len(EDGES) + 1, self._mu)
+        return math.sqrt(least**2 - self._mu**2)
+
+    def buy(self, rows: Whitened) -> None:
+        """Pay for the histogram; the mean of the weights in cells that stand out is the unit."""
+        found = rows.few().lengths(EDGES, self._mu, what="weight")
+        shares = found.value[:-1]
+        shares = np.where(shares > ALONE * found.noise_scale, shares, 0.0)
+        if not shares.any():  # nothing is seen: that of the fullest cell
+            shares[int(np.argmax(found.value[:-1]))] = 1.0
+        self.unit = float(shares @ EDGES / shares.sum()) * 0.75
+
+    def seen(self, rows: Whitened) -> Whitened:
+        """Rows with their weights, once the unit is known."""
+        return rows if self.unit is None else rows.weighed(1.0 / self.unit)

@@ -1,0 +1,178 @@
+"""T7: hazards ask what their ledger says, and estimate what Cox's regression does."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator.instruments.risk import AtRisk, intervals, scores_of
+from dpfast.data.records import Records
+from dpfast.effects import cox
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.inference.composition import composition_of, cost
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from tests.watching import watched
+
+HOSTILE = [-np.inf, -1e308, -3.0, 0.0, 0.4, 1e160, np.nan]
+CUTS = [2.0, 4.0, 6.0, 9.0, 13.0, 18.0, 28.0, 50.0]
+
+
+def seeded(seed=0):
+    return dpfast.SeededNoise(seed)
+
+
+def population(n, rng, skewed=True):
+    """Weibull times, covariates far from zero and from unit size, some two thirds with an event."""
+    z = np.column_stack([rng.normal(size=(n, 2)), rng.random(n) < 0.3])
+    z[:, 1] = np.exp(0.7 * z[:, 1]) if skewed else 0.8 * z[:, 0] + 0.6 * z[:, 1]
+    units, slopes = np.array([1e4, 1e-3, 1.0]), np.array([0.5, -0.4, 0.6])
+    time = 15.0 * (rng.exponential(size=n) / np.exp(z @ slopes)) ** (1.0 / 1.3)
+    left = rng.uniform(0.0, 50.0, n)
+    table = dict(zip("abc", (z * units + [3e4, 0.0, 0.0]).T, strict=True))
+    table |= {"time": np.minimum(time, left), "event": 1.0 * (time <= left)}
+    return table, slopes / units
+
+
+def by_hand(table, cuts):
+    """Log hazard ratios and standard errors with a constant hazard in each interval."""
+    X = np.column_stack([table[name] for name in "abc"])
+    centre, unit = X.mean(axis=0), X.std(axis=0)
+    events, risk = intervals(table["time"], table["event"], np.array([0.0, *cuts]))
+    X, K = (X - centre) / unit, len(cuts)
+    params = np.concatenate([np.log(events.mean(axis=0) / risk.mean(axis=0)), np.zeros(3)])
+    for _ in range(12):
+        expected = risk * np.exp(X @ params[K:])[:, None] * np.exp(params[:K])
+        one = expected.sum(axis=1)
+        curvature = np.block(
+            [[np.diag(expected.sum(axis=0)), expected.T @ X], [X.T @ expected, X.T * one @ X]]
+        )
+        params += np.linalg.solve(curvature, scores_of(X, events, risk, params).sum(axis=0))
+    errors = np.sqrt(np.diag(np.linalg.inv(curvature)))
+    return params[K:] / unit, errors[K:] / unit
+
+
+def test_t7_no_person_moves_an_answer_by_more_and_scores_attain_it():
+    rng = np.random.default_rng(1)
+    X, time = rng.normal(size=(40, 2)), rng.exponential(size=40)
+    event, cuts = 1.0 * (rng.random(40) < 0.5), np.array([0.0, 0.5, 2.0])
+    matrix, params = rng.normal(size=(4, 3)), np.array([0.1, -0.5, 0.4, -0.8])
+
+    def asked():
+        found = AtRisk(Records(X, time, None), event, cuts, Ledger(GDP(99.0)), seeded(), 1)
+        found.exposures(1.0)
+        found.gram(np.eye(4), 2.0, 1.0)
+        found.lengths(np.eye(4), np.array([1.0, 2.0]), 1.0)
+        found.score_lengths(matrix, params, np.array([0.5, 1.0]), 1.0)
+        found.scores(matrix, params, 0.7, 1.0)
+
+    answers = []
+    for X[0, 0], time[0], event[0] in itertools.product(HOSTILE, HOSTILE, (0.0, 1.0, np.nan)):
+        with np.errstate(all="ignore"):
+            seen = watched(asked)
+        answers.append([one.value.ravel() / one.l2_sensitivity for one in seen])
+    together = {}
+    for k, one in enumerate(seen):
+        values = np.array([found[k] for found in answers])
+        together[k] = np.linalg.norm(values[:, None] - values[None], axis=2).max()
+        assert together[k] <= 1.0, one.query
+    assert len(seen) == 5 and together[4] >= 0.99
+
+
+def test_t7_a_score_is_of_its_own_person():
+    rng = np.random.default_rng(2)
+    X, time, cuts = rng.normal(size=(200, 3)), rng.exponential(size=200), np.array([0, 0.5, 1.0])
+    event, params = 1.0 * (rng.random(200) < 0.5), np.array([0.1, -0.3, 2.0, -3.0, 0.7])
+
+    def scores():
+        return scores_of(X, *intervals(time, event, cuts), params)
+
+    before = scores()
+    risk = np.stack([np.minimum(time, 0.5), np.clip(time - 0.5, 0.0, 0.5)], axis=1) / 0.5
+    came = np.stack([time <= 0.5, (time > 0.5) & (time <= 1.0)], axis=1) * event[:, None]
+    left = came - risk * np.exp(params[:2] + (X @ params[2:])[:, None])
+    np.testing.assert_allclose(before[:, :2], left, atol=1e-12)
+    np.testing.assert_allclose(before[:, 2:], X * left.sum(axis=1)[:, None], atol=1e-12)
+    X[7], time[9], event[11] = [np.nan, 1e308, 0.0], np.inf, 0.5
+    after = scores()
+    others = np.delete(np.arange(200), [7, 9, 11])
+    assert before[others].tobytes() == after[others].tobytes()
+    assert np.isnan(after[[7, 9, 11]]).any(axis=1).all()
+
+
+def test_t7_receipts_add_up_to_the_total():
+    ledger = dpfast.Ledger(3.0)
+    table, _ = population(4000, np.random.default_rng(3))
+    found = cox(
+        "time ~ a + b + c", table, event="event", cuts=CUTS[3:], privacy=1.0, ledger=ledger,
+        noise=seeded(),
+    )  # fmt: skip
+    assert [entry.spend for entry in ledger.entries] == [GDP(1.0)]
+    spent = sum(mu**2 for _, mu in found.privacy.entries)
+    assert 1.0 - 1e-6 <= spent <= 1.0
+    assert float(cost(composition_of(ledger), GDP)[0]) <= 1.0
+
+
+@pytest.mark.parametrize(("skewed", "mu"), [(True, 1.0), (False, 1.0), (False, 0.5)])
+def test_it_is_cox_regression_with_little_more_width(skewed, mu):
+    """Coverage of 3 times 40 slopes below .88 has a chance of 1e-3 at .95."""
+    rng, held, widths = np.random.default_rng(5), [], []
+    for run in range(40):
+        table, slopes = population(5000, rng, skewed)
+        found = cox(
+            "time ~ a + b + c", table, event="event", cuts=CUTS, privacy=mu, noise=seeded(run)
+        )
+        ends = np.asarray(found.conf_int())
+        held.append((ends[:, 0] <= slopes) & (slopes <= ends[:, 1]))
+        widths.append(np.asarray(found.bse) / by_hand(table, CUTS)[1])
+    assert np.mean(held) >= 0.88
+    assert (np.median(widths, axis=0) < (1.2 if mu == 1.0 else 1.5)).all()
+
+
+def test_without_noise_it_is_the_estimate_by_hand():
+    table, _ = population(20_000, np.random.default_rng(6), skewed=False)
+    found = cox(
+        "time ~ a + b + c", table, event="event", cuts=CUTS, privacy=1000.0, noise=seeded()
+    )
+    exact, errors = by_hand(table, CUTS)
+    assert (np.abs(np.asarray(found.params) - exact) < 0.2 * errors).all()
+    np.testing.assert_allclose(found.bse, errors, rtol=0.05)
+
+
+def test_few_events_are_told_and_their_intervals_are_wide():
+    table, slopes = population(5000, np.random.default_rng(7))
+    rare = 1.0 * (np.random.default_rng(8).random(5000) < 0.02)
+    found = cox(
+        "time ~ a + b + c", table | {"event": table["event"] * rare}, event="event", cuts=CUTS,
+        privacy=1.0, noise=seeded(),
+    )  # fmt: skip
+    assert any("hidden" in one for one in found.warnings)
+    ends = np.asarray(found.conf_int())
+    assert ((ends[:, 0] <= slopes) & (slopes <= ends[:, 1])).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"cuts": []}, "cuts must be"),
+        ({"cuts": 3.0}, "cuts must be"),
+        ({"cuts": [2.0, 2.0]}, "increase"),
+        ({"cuts": [-1.0, 2.0]}, r"cuts\[0\]"),
+        ({"cuts": [1.0] * 51}, "cuts must be"),
+        ({"event": 3}, "event"),
+        ({"event": "nobody"}, "nobody"),
+        ({"formula": "time ~ a - 1"}, "intercept"),
+        ({"formula": "time"}, "response"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_the_charge(wrong, told):
+    ledger, (table, _) = dpfast.Ledger(3.0), population(2000, np.random.default_rng(0))
+    asked = {"formula": "time ~ a", "table": table, "event": "event", "cuts": [9.0, 50.0]}
+    with pytest.raises(InvalidInput, match=told):
+        cox(**asked | wrong, privacy=1.0, ledger=ledger)
+    with pytest.raises(InvalidBudget, match="records"):
+        cox(**asked, privacy=0.02, ledger=ledger)
+    assert not ledger.entries
