@@ -118,8 +118,6 @@ class Sample(Block):
     Answers cost what they cost about so many records (claim C85): nothing but time is gained.
     """
 
-    __slots__ = ("_drawn", "_records", "_source", "_width", "elsewhere")
-
     def __init__(self, records: Records, source: NoiseSource, width: int) -> None:
         n = records.n * width // number_of_slots(records.n)
         self._lay_out(records, n, records.n)

@@ -230,7 +230,12 @@ def hand_out_best(
             best = found
         if observer is not None:
             scores.append(float(exact))
-    return _watched(question, receipt, np.array(scores), lambda: best, tuple, Choice)
+    return _watched(question, receipt, np.array(scores), lambda: best, _pair, Choice)
+
+
+def _pair(found: Any) -> tuple[int, tuple[float, ...]]:
+    score, place = found
+    return score, place
 
 
 def _watched(
@@ -238,9 +243,9 @@ def _watched(
     receipt: Receipt,
     exact: NDArray[Any],
     draw: Callable[[], Any],
-    read: Callable[[Any], Any],
+    read: Callable[[Any], Handed],
     kind: type[Release] = Release,
-) -> Any:
+) -> Handed:
     """What is drawn, or what an observer has in its place; taken down for a run that ends early."""
     observer = OBSERVER.get()
     if observer is None:

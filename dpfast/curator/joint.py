@@ -99,15 +99,14 @@ def make_plan(
         if query in wanted:
             bound, diameter = record_bounds(objective, query, theta)
             if query == "gradient":
-                shape, coordinates = (p,), p
-                sensitivity = mean_score(diameter, n, depth=depth)
+                coordinates, sensitivity = p, mean_score(diameter, n, depth=depth)
             else:
-                shape, coordinates = (p, p), p * (p + 1) // 2
+                coordinates = p * (p + 1) // 2
                 sensitivity = mean_rank_one(bound, n, p, depth=depth)
             scale = gaussian_scale(sensitivity, mu, coordinates)
             check_grid_range(bound * excess, scale, coordinates)
             receipts.append(Receipt(query, claims[query], mu, sensitivity, scale))
-            shapes.append(shape)
+            shapes.append((p,) if query == "gradient" else (p, p))
         else:
             receipts.append(NOTHING.receipt)
             shapes.append(None)

@@ -341,8 +341,6 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
 class Seen(Records):
     """What a query sees of records: the kernels make it, wherever the records are kept."""
 
-    __slots__ = ("_all", "_view", "excess")
-
     seen = True
 
     def __init__(self, records: Records, view: View) -> None:
@@ -366,8 +364,6 @@ class Seen(Records):
 
 class SeenRows(Records):
     """What a query sees of rows of persons, made block by block in every pass."""
-
-    __slots__ = ("_all", "_view")
 
     def __init__(self, records: Records, view: View) -> None:
         self.n, self.n_covariates, self.names = records.n, view.columns, None

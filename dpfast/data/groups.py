@@ -19,22 +19,6 @@ from dpfast.errors import InvalidInput, described
 EACH = ("row", "person")
 
 
-class Persons(Records):
-    """Records of which as many as a person has slots are one person's."""
-
-    __slots__ = ("together",)
-
-    def __init__(
-        self,
-        X: NDArray[np.float64],
-        y: NDArray[np.float64],
-        names: tuple[str, ...] | None,
-        together: int,
-    ) -> None:
-        super().__init__(X, y, names)
-        self.together = together
-
-
 def checked_group_size(group: Any, group_size: Any, each: str = "row") -> int:
     """Public bound m on rows per person; 1 without groups, or where each person counts once."""
     if one_of(each, EACH, "each") == "person":
@@ -84,7 +68,9 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     y = np.full((n, *records.y.shape[1:]), np.nan)
     X[slots[kept]] = records.X[kept]
     y[slots[kept]] = records.y[kept]
-    return Persons(X, y, records.names, group_size)
+    found = Records(X, y, records.names)
+    found.together = group_size
+    return found
 
 
 def _slots(labels: list[int], group_size: int) -> tuple[NDArray[np.int64], int]:

@@ -61,8 +61,6 @@ class Block(Records):
     numbers of blocks allow for all records of the table.
     """
 
-    __slots__ = ("_rows", "_step", "_table", "excess")
-
     can_be_dealt = False
 
     def __init__(self, table: Records, rows: NDArray[np.intp], n: int, n_all: int) -> None:
@@ -93,8 +91,6 @@ class Block(Records):
 
 class Gathered(Records):
     """The records of a part, copied from where they are."""
-
-    __slots__ = ()
 
     can_be_dealt = False
 
@@ -171,8 +167,6 @@ class WithoutCovariates(Records):
     All covariates are read once, however many questions there are: of arrays, and of records that
     would be decoded again, if their responses are within the bound on what is kept.
     """
-
-    __slots__ = ("_all", "_found", "excess")
 
     can_be_dealt = False
 

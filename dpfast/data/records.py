@@ -51,8 +51,6 @@ class Records:
     Blocks and their sums are private, sizes and names are public.
     """
 
-    __slots__ = ("X", "block_sizes", "n", "n_covariates", "names", "y")
-
     #: How a schema coded them, where one did.
     coding: Coding | None = None
 

@@ -48,8 +48,6 @@ class StreamedRecords(Records):
     Records: blocks and their sums are private, sizes and names are public.
     """
 
-    __slots__ = ("_decode", "coding", "columns", "of_terms", "reads")
-
     read_again = True
 
     def __init__(

@@ -15,12 +15,11 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
-from dpfast.inference.shown.methods import Shown
 from dpfast.models.losses import Array
 from dpfast.models.names import kind_of
 
 
-class Fit(Shown, AfterFit):
+class Fit(AfterFit):
     """A fitted model.  Holds no records and nothing about them that was not paid for.
 
     Attributes
@@ -382,8 +381,6 @@ class Fit(Shown, AfterFit):
             As for :meth:`predict`.
         level : float in [0.5, 1)
             Nominal coverage, one row at a time unless they are simultaneous.
-        alpha : float, optional
-            ``1 - level``, in its place.
         simultaneous : {"max-t", "bonferroni", "scheffe"}, optional
             Intervals that cover at all the rows together; "scheffe": at all combinations of them.
 

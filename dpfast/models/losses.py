@@ -563,7 +563,23 @@ class PseudoHuber(Loss):
         return np.asarray((1.0 / np.hypot(1.0, real_array(r, "r") / self.c)) ** 3)
 
 
-class Logistic(Loss):
+class Labels(Loss):
+    """Those of a response in {0, 1} as a function of the linear predictor."""
+
+    needs_scale = False
+    binary_response = True
+    on_road = True
+    largest_response = 1.0
+    noun = "share of ones"
+
+    def _response(self, y: Array) -> Array:
+        return np.where((y == 0.0) | (y == 1.0), y, np.nan)
+
+    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
+        return (uniform < rate).astype(float)
+
+
+class Logistic(Labels):
     """Cross-entropy of a response in {0, 1} as a function of the linear predictor.
 
     ``psi(t)`` here is the mean ``1 / (1 + exp(-t))``; the score of a record is
@@ -580,14 +596,9 @@ class Logistic(Loss):
     also_called = "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
     code = 3
     lowest_slope = 0.0
-    needs_scale = False
     coupling = "logistic"
     majorizer_coupling = "logistic-majorizer"
-    binary_response = True
     link = "logit"
-    on_road = True
-    largest_response = 1.0
-    noun = "share of ones"
     estimates = "log odds ratios: the coefficients that minimise the expected logistic loss"
     psi_bound = 1.0
     psi_prime_bound = 0.25
@@ -616,9 +627,6 @@ class Logistic(Loss):
             ratio = 0.5 * np.tanh(0.5 * t) / t
         return np.where(np.abs(t) < NEAR, 0.25, ratio)
 
-    def _response(self, y: Array) -> Array:
-        return np.where((y == 0.0) | (y == 1.0), y, np.nan)
-
     def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
         return self._response(y) - self.psi(eta)
 
@@ -636,9 +644,6 @@ class Logistic(Loss):
         e = np.exp(-np.abs(eta))
         mean, slope = np.where(eta >= 0.0, 1.0, e) / (1.0 + e), e / (1.0 + e) ** 2
         return mean, slope, slope * (1.0 - 2.0 * mean)
-
-    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
-        return (uniform < rate).astype(float)
 
     def _foreseen_score(self, eta: Array) -> Array:
         return self.psi(np.abs(eta))  # that of the rarer response

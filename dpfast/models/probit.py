@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array
-from dpfast.models.losses import Array, Loss
+from dpfast.models.losses import Array, Labels
 
 #: Margins below minus this have the score they have there.
 UNBOUNDED = 1e60
@@ -17,7 +17,7 @@ UNBOUNDED = 1e60
 FAR = 1e30
 
 
-class Probit(Loss):
+class Probit(Labels):
     """A response in {0, 1}, 1 with probability ``Phi(x'theta)``, the normal distribution function.
 
     The score of a record is ``(2y - 1) h(m) x`` with the margin ``m = (2y - 1) x'theta`` and
@@ -42,13 +42,8 @@ class Probit(Loss):
     name = "probit"
     also_called = "normit normal-link cumulative-normal"
     code = 17
-    needs_scale = False
-    binary_response = True
     link = "probit"
-    largest_response = 1.0
-    noun = "share of ones"
     estimates = "changes of normal quantiles: the coefficients that minimise the probit loss"
-    on_road = True
     has_bound = False
     has_asymptote = False
     psi_prime_bound = 1.0
@@ -115,9 +110,6 @@ class Probit(Loss):
         """
         return np.ones(np.broadcast(real_array(r, "r"), _signs(response)).shape)
 
-    def _response(self, y: Array) -> Array:
-        return np.where((y == 0.0) | (y == 1.0), y, np.nan)
-
     def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
         return -self.psi(eta, self._response(y))
 
@@ -138,9 +130,6 @@ class Probit(Loss):
 
         slope = np.exp(-0.5 * np.minimum(np.abs(eta), 50.0) ** 2) / math.sqrt(2.0 * math.pi)
         return np.asarray(ndtr(eta)), slope, -eta * slope
-
-    def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
-        return (uniform < rate).astype(float)
 
     def _foreseen_score(self, eta: Array) -> Array:
         return hazard(-np.abs(eta))  # that of the rarer response

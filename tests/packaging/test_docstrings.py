@@ -1,8 +1,8 @@
 """Docstrings of the public surface: complete, and their examples run.
 
 Each public function, class and method has parameters, returns, privacy where it spends or reads
-records, and an example; InvalidInput stands once, on the page of all names.  CONTRIBUTING.md has
-the rules for methods and properties.
+records, and an example; InvalidInput and what intervals take stand once, on the page of all names.
+CONTRIBUTING.md has the rules for methods and properties.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ RESULTS = {
 
 #: Parameters that hold records or a budget: what uses them says what that costs.
 SENSITIVE = {"ledger", "privacy", "X", "y", "data", "table", "losses"}
+
+#: Arguments that many methods share, which the page of all names describes once.
+SHARED = {"level", "alpha"}
 
 #: Arguments that only the library makes: methods that take them are of a protocol, which a class of
 #: one's own overrides; the example may be the class's.
@@ -127,7 +130,8 @@ def test_a_method_or_property_is_described(name):
     if "Array" in returned and not names:
         assert SHAPE.search(text), "give the shape"
     if names:  # what all methods of a class take may stand in the class's own text
-        assert [p for p in names if not (described(p, text) or described(p, classes_text))] == []
+        untold = [p for p in names if not (described(p, text) or described(p, classes_text))]
+        assert {*untold} <= SHARED
         assert "Returns" in found or returned in PLAIN
     if key in PAYS or key.startswith("nonprivate_") or not PRIVATE.isdisjoint(names):
         assert "Privacy" in found
@@ -148,6 +152,11 @@ def examples_of(text):
 def test_a_result_says_once_that_it_costs_nothing(name):
     kind = (public() | handed())[name]
     assert any("Privacy" in sections(base) for base in kind.__mro__)
+
+
+def test_what_methods_share_is_said_on_the_page_of_all_names():
+    page = (PACKAGE.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    assert [name for name in SHARED if f"`{name}`" not in page] == []
 
 
 def test_what_is_handed_out_is_in_the_reference():

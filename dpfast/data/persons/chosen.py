@@ -20,8 +20,6 @@ class OneRowEach(Records):
     person without a usable row is a record without a response.
     """
 
-    __slots__ = ("_draw", "_found", "_persons", "coding")
-
     can_be_dealt = False
 
     def __init__(self, persons: PersonMeans, draw: Callable[[int], Array]) -> None:

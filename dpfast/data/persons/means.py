@@ -36,8 +36,6 @@ class PersonMeans(Records):
     part of the largest one, multiplies that.
     """
 
-    __slots__ = ("_most", "_rows", "_weights", "_whose", "coding", "counts", "read_again")
-
     can_be_dealt, means = False, True
 
     def __init__(

@@ -31,8 +31,6 @@ class PersonScores(Records):
     A person of whom no row is usable is a record without a response.
     """
 
-    __slots__ = ("_longest", "_persons", "_view")
-
     can_be_dealt = False
 
     def __init__(self, persons: PersonMeans, view: View, longest: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues, variances
 from dpfast.inference.named import Named
+from dpfast.inference.shown.methods import Shown
 
 if TYPE_CHECKING:
     from dpfast.inference.contrasts import Combination
@@ -77,33 +78,15 @@ class MarginalEffects(NamedTuple):
     interval: Array
 
 
-class AfterFit:
+class AfterFit(Shown):
     """Tests, ratios, effects and joint intervals of released coefficients and their covariance."""
 
-    names: tuple[str, ...]
     _fit_intercept: bool
     _free_scale: bool
-
-    @property
-    def params(self) -> Named:
-        """Estimated coefficients."""
-        raise NotImplementedError
-
-    def cov_params(self) -> Named:
-        """Covariance of the coefficients."""
-        raise NotImplementedError
-
-    def _degrees(self, rows: Array) -> Array:
-        """Degrees of freedom of the variances of linear combinations, shape (k,)."""
-        raise NotImplementedError
-
-    def _rows(self, X: Any) -> Array:
-        """Design rows, the intercept's ones included."""
-        raise NotImplementedError
-
-    def _mean_slopes(self, t: Array) -> tuple[Array, Array]:
-        """First and second derivative of the mean response in the linear predictor."""
-        raise NotImplementedError
+    cov_params: Callable[[], Named]
+    _degrees: Callable[[Array], Array]
+    _rows: Callable[[Any], Array]
+    _mean_slopes: Callable[[Array], tuple[Array, Array]]
 
     def t_test(
         self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
@@ -200,8 +183,6 @@ class AfterFit:
             Joint confidence level.
         n_points : int
             Points on the boundary.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------
@@ -241,10 +222,6 @@ class AfterFit:
         ----------
         contrast : str, mapping of str to float, list of these, or array-like, optional
             As for :meth:`t_test`, without equations; by default every coefficient.
-        level : float in [0.5, 1)
-            Nominal coverage of each interval.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------
@@ -292,8 +269,6 @@ class AfterFit:
         method : {"max-t", "bonferroni", "scheffe"}
             "max-t" uses the correlations and is the narrowest; "scheffe" covers every combination
             of the given ones, too.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------
@@ -334,10 +309,6 @@ class AfterFit:
         X : table, or array-like of shape (m, q)
             Public rows, as for :meth:`dpfast.Fit.predict`.  Not "overall" or "mean": averages over
             the records, or at their means, are queries about them.
-        level : float in [0.5, 1)
-            Nominal coverage of each interval.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------

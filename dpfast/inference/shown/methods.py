@@ -75,13 +75,6 @@ class Shown:
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Coefficient table with a privacy block: text, and for notebooks and papers other forms.
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
         Returns
         -------
         Summary
@@ -113,13 +106,6 @@ class Shown:
 
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
         """Estimates, errors and intervals as a data frame of pandas, a row for each name.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------
@@ -188,8 +174,6 @@ class Shown:
         ----------
         path : path
             Of a file of HTML; what is there is replaced.
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
 
         Returns
         -------
