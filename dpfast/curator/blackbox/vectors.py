@@ -233,10 +233,6 @@ class RecordValues:
         """Exact mean of ``weights' y_i``, unclipped: not private, for comparison only."""
         return self._mean(weights, lambda vectors: np.ones(vectors.shape[1]))
 
-    def nonprivate_losses(self) -> Array:
-        """Exact mean value at every point, shape (n_points,): not private, for comparison only."""
-        return np.concatenate([chunk.mean(axis=1) for chunk in self._chunks])
-
     def _mean_loss(self, point: int, middle: float, half: float) -> float:
         """Exact mean deviation from the middle of the range, block by block."""
         row = [row for chunk in self._chunks for row in chunk][point]
