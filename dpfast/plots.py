@@ -157,7 +157,6 @@ def coefficient_plot(
     >>> fit = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
     >>> figure = dpfast.plots.coefficient_plot({"huber": fit}, names=["x1"])
     """
-    _matplotlib()
     labelled = _labelled(fits)
     every = list(next(iter(labelled.values())).names)
     for label, fit in labelled.items():
@@ -232,7 +231,6 @@ def ellipse_plot(
     >>> fit = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
     >>> figure = dpfast.plots.ellipse_plot(fit, "intercept", "x1")
     """
-    _matplotlib()
     labelled = _labelled(fits)
     figure, axes = _canvas(ax, (5.0, 4.6))
     words = []
@@ -331,10 +329,9 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     ...     dpfast.plan(n=10_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     ... )
     """
-    _matplotlib()
+    figure, (left, right) = _canvas(ax, (9.0, 3.8), columns=2)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    figure, (left, right) = _canvas(ax, (9.0, 3.8), columns=2)
     budgets = plan.mu * np.logspace(-1, 1, 25)
     sizes = np.unique(np.rint(plan.n * np.logspace(-1, 1, 25)).astype(int))
     sizes = sizes[sizes >= 10]
@@ -446,7 +443,6 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     """
     from dpfast.privacy.ledger import Ledger
 
-    _matplotlib()
     privacy = getattr(privacy, "privacy", privacy)
     if isinstance(privacy, Ledger):
         power = 2.0 if hasattr(privacy.total, "mu") else 1.0

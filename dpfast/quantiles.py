@@ -70,12 +70,6 @@ def private_quantiles(
     ndarray of shape (k,)
         Nondecreasing in the probabilities.
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget, BudgetExceeded
-        For a senseless public argument, the shape or dtype of x, or a budget that cannot pay,
-        before anything is spent.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: ``k * steps`` adaptive shares
@@ -198,11 +192,6 @@ def with_private_scaling(
     Schema
         ``centre`` is the median, ``unit`` the interquartile range over 1.349 (a standard
         deviation, for normal data), at least a thousandth of the declared range.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

@@ -233,8 +233,7 @@ def test_mechanisms_are_told_from_secret_randomness():
     found = mechanisms()
     assert found >= SECRET_RANDOMNESS
     assert found - SECRET_RANDOMNESS == {
-        "choose_smallest", "release_integer", "release_scaled", "release_symmetric",
-        "release_together", "release_vector",
+        "choose_smallest", "release_integer", "release_scaled", "release_together",
     }  # fmt: skip
 
 

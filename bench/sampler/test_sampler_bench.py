@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpfast.privacy import GDP, EntropyNoise, Ledger, SeededNoise
-from dpfast.privacy.mechanisms import gaussian_scale, release_symmetric, release_vector
+from dpfast.privacy.mechanisms import gaussian_scale, joint_grids, release_together
 
 SOURCES = {"entropy": EntropyNoise, "seeded": lambda: SeededNoise(0)}
 
@@ -57,7 +57,7 @@ def test_discrete_laplace(benchmark, source):
 def test_release_vector(benchmark, source, p):
     noise, value = SOURCES[source](), np.linspace(-1, 1, p)
     scale = gaussian_scale(2e-3, 0.3, p)
-    benchmark(release_vector, value, scale, noise)
+    benchmark(release_together, (value,), joint_grids((value.shape,), (scale,)), noise)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -66,7 +66,7 @@ def test_release_symmetric(benchmark, source, p):
     noise, value = SOURCES[source](), np.linspace(-1, 1, p)
     matrix = np.outer(value, value)
     scale = gaussian_scale(2e-3, 0.3, p * (p + 1) // 2)
-    benchmark(release_symmetric, matrix, scale, noise)
+    benchmark(release_together, (matrix,), joint_grids((matrix.shape,), (scale,)), noise)
 
 
 def test_ledger_charge(benchmark):

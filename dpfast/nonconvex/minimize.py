@@ -281,7 +281,9 @@ def minimize(
             # a child pays for the descent, so that it cannot spend what the choice needs
             rest = own_ledger.child(ZCDP(kept.remaining * (1.0 - SELECTION_SHARE)), "descent")
             walker = curator.with_ledger(rest)
-        path = _run(algorithm, walker, theta, condition, report)
+        run: Any = algorithm.run
+        steer = () if isinstance(algorithm, Adaptive) else (condition,)
+        path: Path = run(walker, theta, *steer, report)
         params = path.theta
         if select == "shortest gradient":
             params = _shortest(path)
@@ -400,21 +402,6 @@ def _choose(
         )
     chosen.check(target)
     return chosen, reason
-
-
-def _run(
-    algorithm: Method,
-    curator: GradientCurator,
-    theta: NDArray[np.float64],
-    kl: KL | None,
-    progress: Callable[[int, int], None] | None,
-) -> Path:
-    if isinstance(algorithm, Spider):
-        assert kl is not None
-        return algorithm.run(curator, theta, kl, progress)
-    if isinstance(algorithm, Proximal):
-        return algorithm.run(curator, theta, kl, progress)
-    return algorithm.run(curator, theta, progress)
 
 
 def _shortest(path: Path) -> NDArray[np.float64]:

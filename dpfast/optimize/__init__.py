@@ -15,20 +15,11 @@ if TYPE_CHECKING:
     from dpfast.optimize.joint_newton import JointNewton
     from dpfast.optimize.newton import Newton
     from dpfast.optimize.nonconvex.adaptive import Adaptive
-    from dpfast.optimize.nonconvex.proximal import (
-        InnerOptimiser as InnerOptimiser,
-        NoisyDescent,
-        Proximal,
-    )
+    from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
     from dpfast.optimize.nonconvex.spider import Spider
     from dpfast.optimize.propagation import Curvature, PrivacyNoise
     from dpfast.optimize.protocol import Answers, Method
-    from dpfast.optimize.schedules import (
-        Geometric,
-        Schedule,
-        Uniform,
-        resolve_schedule as resolve_schedule,
-    )
+    from dpfast.optimize.schedules import Geometric, Schedule, Uniform
     from dpfast.optimize.trajectory import Trajectory
 
 #: Where each name lives; a test holds it against the imports above.
@@ -40,11 +31,11 @@ _HOMES = {
     ".joint_newton": "JointNewton",
     ".newton": "Newton",
     ".nonconvex.adaptive": "Adaptive",
-    ".nonconvex.proximal": "InnerOptimiser NoisyDescent Proximal",
+    ".nonconvex.proximal": "NoisyDescent Proximal",
     ".nonconvex.spider": "Spider",
     ".propagation": "Curvature PrivacyNoise",
     ".protocol": "Answers Method",
-    ".schedules": "Geometric Schedule Uniform resolve_schedule",
+    ".schedules": "Geometric Schedule Uniform",
     ".trajectory": "Trajectory",
 }
 

@@ -33,9 +33,7 @@ __all__ = [
     "joint_grids",
     "laplace_rate",
     "release_integer",
-    "release_symmetric",
     "release_together",
-    "release_vector",
     "symmetric_grid",
     "vector_grid",
 ]
@@ -183,47 +181,6 @@ def release_together(
     """
     size, bits, steps = grids
     return release(values, source.normals(size, bits), bits, steps)
-
-
-def release_vector(
-    value: NDArray[np.float64], noise_scale: float, source: NoiseSource
-) -> NDArray[np.float64]:
-    """Release a vector with independent normal noise (claim C16).
-
-    Parameters
-    ----------
-    value : ndarray of shape (p,)
-    noise_scale : float
-        From :func:`gaussian_scale` with ``dimension = p``.
-    source : NoiseSource
-    """
-    if value.ndim != 1:
-        raise InvalidInput(f"a vector has one dimension; received shape {value.shape}.")
-    released: NDArray[np.float64]
-    (released,) = release_together((value,), joint_grids((value.shape,), (noise_scale,)), source)
-    return released
-
-
-def release_symmetric(
-    matrix: NDArray[np.float64], noise_scale: float, source: NoiseSource
-) -> NDArray[np.float64]:
-    """Release a symmetric matrix with normal noise in the orthonormal basis (claim C16).
-
-    The noise on the diagonal has standard deviation ``noise_scale``, off it ``noise_scale/sqrt 2``.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (p, p)
-        Its upper triangle is read.
-    noise_scale : float
-        From :func:`gaussian_scale` with ``dimension = p (p + 1) / 2``.
-    source : NoiseSource
-    """
-    if matrix.ndim != 2:
-        raise InvalidInput(f"a matrix has two dimensions; received shape {matrix.shape}.")
-    released: NDArray[np.float64]
-    (released,) = release_together((matrix,), joint_grids((matrix.shape,), (noise_scale,)), source)
-    return released
 
 
 def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:

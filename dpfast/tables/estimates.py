@@ -69,11 +69,6 @@ def counts(
     CellTable
         With ``shares`` of the whole and within a grouping.
 
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claim T1): noise of
@@ -137,11 +132,6 @@ def means(
     Returns
     -------
     CellTable
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

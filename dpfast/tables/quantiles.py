@@ -82,11 +82,6 @@ def quantiles(
     -------
     QuantileTable
 
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims T1 and T5).

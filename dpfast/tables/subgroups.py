@@ -95,8 +95,6 @@ def fits(
 
     Raises
     ------
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
     Exception
         Ctrl-C and whatever else ends a run has the fits so far in its attribute
         ``partial_result``.

@@ -332,11 +332,11 @@ def test_state_kept_between_calls():
 
 
 def test_an_answer_that_escapes_the_seam():
-    from dpfast.privacy.mechanisms import release_vector
     from dpfast.privacy.noise import EntropyNoise
+    from tests.released import released_alone
 
     def call(data):
-        return release_vector(np.clip(data[0].mean(axis=0), -1, 1), 1.0, EntropyNoise())
+        return released_alone(np.clip(data[0].mean(axis=0), -1, 1), 1.0, EntropyNoise())
 
     assert "noise drawn outside a Curator" in leaks(call)
 

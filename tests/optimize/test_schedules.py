@@ -9,15 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 import dpfast
 from dpfast.models import Bounded, Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
-from dpfast.optimize import (
-    AdaptiveNewton,
-    Geometric,
-    GradientDescent,
-    Newton,
-    Uniform,
-    resolve_schedule,
-)
+from dpfast.optimize import AdaptiveNewton, Geometric, GradientDescent, Newton, Uniform
 from dpfast.optimize.planning import choose_method
+from dpfast.optimize.schedules import resolve_schedule
 from dpfast.privacy.sensitivity import joint_mu
 from tests.loops import each
 

@@ -21,10 +21,9 @@ from dpfast.privacy.mechanisms import (
     joint_grids,
     laplace_rate,
     release_integer,
-    release_symmetric,
     release_together,
-    release_vector,
 )
+from tests.released import released_alone
 
 FALSE_FAILURE = 1e-6
 CLAMP = 2**51
@@ -91,13 +90,13 @@ def test_a_division_that_rounds_is_corrected():
 )  # fmt: skip
 def test_values_never_raise(value, expected):
     assert sampler.nearest(value, 1e-9) == expected
-    released = release_vector(np.array([value, 1.0]), 1e-3, KnownNoise([0, 0]))
+    released = released_alone(np.array([value, 1.0]), 1e-3, KnownNoise([0, 0]))
     assert released[0] == 1e-3 * 2.0 ** -grid_bits(2) * (expected if value == value else 0) or (
         abs(value) == math.inf or abs(value) > 1e200
     )
     assert np.all(np.isfinite(released))
     matrix = np.array([[value, value], [value, 1.0]])
-    assert np.all(np.isfinite(release_symmetric(matrix, 1e-3, KnownNoise([0, 0, 0]))))
+    assert np.all(np.isfinite(released_alone(matrix, 1e-3, KnownNoise([0, 0, 0]))))
 
 
 def test_overflowing_quotients_and_subnormal_values():
@@ -160,7 +159,7 @@ def test_a_release_is_grid_times_rounded_value_plus_noise():
     rng = np.random.default_rng(1)
     value, noise = rng.normal(size=7), rng.integers(-(2**24), 2**24, 7)
     source = KnownNoise(noise)
-    released = release_vector(value, 0.01, source)
+    released = released_alone(value, 0.01, source)
     k = grid_bits(7)
     assert source.asked == [(7, k)]
     grid = 0.01 * 2.0**-k
@@ -176,7 +175,7 @@ def test_a_symmetric_release_rounds_in_the_orthonormal_basis():
     matrix = matrix + matrix.T
     noise = rng.integers(-(2**24), 2**24, p * (p + 1) // 2)
     source = KnownNoise(noise)
-    released = release_symmetric(matrix, 0.01, source)
+    released = released_alone(matrix, 0.01, source)
     k = grid_bits(p * (p + 1) // 2)
     assert source.asked == [(10, k)]
     assert np.array_equal(released, released.T)
@@ -190,7 +189,7 @@ def test_a_symmetric_release_rounds_in_the_orthonormal_basis():
     assert off_diagonal <= grid / math.sqrt(2) * (1 + 1e-14)
     lower = matrix.copy()
     lower[np.tril_indices(p, -1)] = 77.0  # only the upper triangle is read
-    again = release_symmetric(lower, 0.01, KnownNoise(noise))
+    again = released_alone(lower, 0.01, KnownNoise(noise))
     assert np.array_equal(again, released)
 
 
@@ -205,7 +204,7 @@ def test_several_are_released_as_each_is_on_its_own():
     source = SeededNoise(11)  # the same normals, one after the other
     assert grid_bits(p) < grid_bits(p * (p + 1) // 2)
     for value, scale, released in zip(values, scales, together, strict=True):
-        alone = (release_vector if value.ndim == 1 else release_symmetric)(value, scale, source)
+        alone = released_alone(value, scale, source)
         assert np.array_equal(released, alone)
     noise = KnownNoise([-1, 3, -4, 4, -5, 5, *[0] * (p * (p + 1) // 2)])
     grids = joint_grids(((p,), (p, p)), (1.0, 1.0))
@@ -233,11 +232,11 @@ def test_every_released_number_lies_on_its_grid(source):
     for scale in (1e-6, 0.1, 3.7, 1e9):
         value = rng.normal(size=12) * scale * 10
         grid = scale * 2.0 ** -grid_bits(12)
-        released = release_vector(value, scale, source)
+        released = released_alone(value, scale, source)
         assert np.array_equal(grid * np.rint(released / grid), released)
         matrix = np.outer(value[:5], value[:5])
         grid = scale * 2.0 ** -grid_bits(15)
-        released = release_symmetric(matrix, scale, source)
+        released = released_alone(matrix, scale, source)
         steps = np.where(np.eye(5) > 0, grid, grid * math.sqrt(0.5) * (1 + 2.0**-50))
         assert np.array_equal(steps * np.rint(released / steps), released)
 
@@ -254,19 +253,15 @@ def test_layouts_and_dtypes_give_the_same_release(order):
         "int": base.astype(int),
     }[order]
     matrix.flags.writeable = order != "readonly"
-    expected = release_symmetric(base, 0.1, SeededNoise(1))
-    assert np.array_equal(release_symmetric(matrix, 0.1, SeededNoise(1)), expected)
-    vector = release_vector(matrix[0], 0.1, SeededNoise(1))
-    assert np.array_equal(vector, release_vector(base[0], 0.1, SeededNoise(1)))
+    expected = released_alone(base, 0.1, SeededNoise(1))
+    assert np.array_equal(released_alone(matrix, 0.1, SeededNoise(1)), expected)
+    vector = released_alone(matrix[0], 0.1, SeededNoise(1))
+    assert np.array_equal(vector, released_alone(base[0], 0.1, SeededNoise(1)))
 
 
 def test_wrong_shapes_are_refused():
     with pytest.raises(InvalidInput):
-        release_vector(np.zeros((2, 2)), 0.1, SeededNoise(0))
-    with pytest.raises(InvalidInput):
-        release_symmetric(np.zeros((2, 3)), 0.1, SeededNoise(0))
-    with pytest.raises(InvalidInput):
-        release_symmetric(np.zeros(3), 0.1, SeededNoise(0))
+        released_alone(np.zeros((2, 3)), 0.1, SeededNoise(0))
     whole, vector, grids = np.zeros(3, dtype=np.int64), [np.zeros(3)], [(20, 1.0, 0.0)]
     sampler.release(vector, whole, 20, grids)
     for arguments in (
@@ -285,7 +280,7 @@ def test_wrong_shapes_are_refused():
             sampler.release(*arguments)
     for scale in (0.0, math.nan, math.inf, 1e-300):
         with pytest.raises(InvalidInput):
-            release_vector(np.zeros(3), scale, SeededNoise(0))
+            released_alone(np.zeros(3), scale, SeededNoise(0))
 
 
 # ---- the law of what is released ----------------------------------------------------------------
@@ -300,7 +295,7 @@ def test_released_noise_has_the_exact_law():
     scale = 0.25
     grid = scale * 2.0 ** -grid_bits(5)
     source = EntropyNoise()
-    released = np.array([release_vector(value, scale, source) for _ in range(40_000)])
+    released = np.array([released_alone(value, scale, source) for _ in range(40_000)])
     start = np.array([sampler.nearest(v, grid) for v in value.tolist()])
     steps = np.rint(released / grid).astype(np.int64) - start  # floor(2^k Z), nothing else
     z = (steps + 0.5) * 2.0 ** -grid_bits(5)
@@ -312,7 +307,7 @@ def test_released_noise_has_the_exact_law():
 
 def test_released_symmetric_noise_is_the_gaussian_orthogonal_ensemble():
     p, scale, source = 5, 2.0, EntropyNoise()
-    released = np.array([release_symmetric(np.zeros((p, p)), scale, source) for _ in range(20_000)])
+    released = np.array([released_alone(np.zeros((p, p)), scale, source) for _ in range(20_000)])
     upper = np.triu_indices(p)
     weights = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0)) / scale
     z = released[:, upper[0], upper[1]] * weights  # basis coordinates: standard normal
@@ -339,8 +334,8 @@ def test_the_worst_pair_cannot_be_told_apart_better_than_the_gaussian_ceiling():
         scale = factor * gaussian_scale(sensitivity, mu, 3)
         first = np.array([1.0 / n, 0.0, 0.0])
         draws = 60_000
-        null = np.array([release_vector(-first, scale, source)[0] for _ in range(draws)])
-        alternative = np.array([release_vector(first, scale, source)[0] for _ in range(draws)])
+        null = np.array([released_alone(-first, scale, source)[0] for _ in range(draws)])
+        alternative = np.array([released_alone(first, scale, source)[0] for _ in range(draws)])
         cut = special.ndtri(0.95) * scale - first[0]
         level = special.ndtr(-(cut + first[0]) / scale)
         power = np.mean(alternative > cut)

@@ -6,7 +6,6 @@ and all rows without a label are one person.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -19,8 +18,6 @@ from dpfast.data.columns import column, frame, labels, library
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-#: Labels of block k of records that are read again, as :func:`dpfast.data.columns.labels` has them.
-LabelsOf = Callable[[int], list[Any]]
 
 #: NumPy's types of which equal entries are equal labels; floats have NaN.
 PLAIN = "biuS"
@@ -62,7 +59,7 @@ class Numbering:
 def taken_from(X: Any, group: Any) -> tuple[Any, Any]:
     """The covariates alone and the labels, where ``group`` is the name of a column of X.
 
-    Of opened records the labels are a :data:`LabelsOf`.
+    Of opened records ``labels(k)`` are those of block k.
     """
     if not isinstance(group, str):
         return X, group

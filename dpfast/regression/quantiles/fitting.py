@@ -80,8 +80,6 @@ def fit_quantiles(
 
     Raises
     ------
-    BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.
     Exception
         What an optimiser of your own raises comes out as it is, and so does Ctrl-C, with the levels
         that were finished and the one that was begun, which has no standard errors, in its
