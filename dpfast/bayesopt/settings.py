@@ -185,9 +185,11 @@ def resolve_settings(
             f"received {described(threshold)}."
         )
     average = number_in(average, "average", "[0, 1)")
-    steps, schedule = checked_steps(steps), Geometric(ratio=1.1, uniform_share=0.3)
+    schedule: Schedule = Geometric(ratio=1.1, uniform_share=0.3)
+    steps = checked_steps(steps)
+    choices: tuple[int, ...] = ()
     most = d + 1 if search.max_batch is None else checked_count(search.max_batch, "max_batch")
-    loss_range, choices = search.loss_range, ()
+    loss_range = search.loss_range
     if loss_range is not None:
         loss_range = checked_range(loss_range)
         evaluations = steps * (batch or most)

@@ -261,7 +261,7 @@ class Outcomes:
 
     def __init__(self, records: Arms, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
         self.dimension = records.n_covariates
-        self._about = records, ledger, noise, threads
+        self._about = (records, ledger, noise, threads)
 
     def gram(self, radius: float, mu: float) -> Answer:
         """Mean of ``min(1, radius^2/|v|^2) v v'`` of either arm; costs ``mu`` (claim C14)."""
@@ -279,9 +279,10 @@ class Outcomes:
         return gradient._replace(value=-gradient.value)
 
     def _curator(self, loss: Loss, radius: float) -> Curator:
-        both, (records, *settings) = linear(self.dimension, loss, radius), self._about
+        both = linear(self.dimension, loss, radius)
         kernel, _ = prepare(linear(self.dimension // 2 - 1, loss, radius, intercept=True))
-        return Curator(records, both, *settings, (kernel, both.constants()))
+        records, ledger, noise, threads = self._about
+        return Curator(records, both, ledger, noise, threads, (kernel, both.constants()))
 
 
 def planned(n: int, objective: Objective, noise: NoiseSource) -> Curator:

@@ -80,7 +80,7 @@ class Terms(NamedTuple):
     @property
     def columns(self) -> tuple[str, ...]:
         """All that are read."""
-        return tuple(self.coding.columns | ({} if self.left is None else self.left.columns))
+        return tuple({**self.coding.columns, **({} if self.left is None else self.left.columns)})
 
     def records(self, table: Any) -> tuple[Array, Array]:
         """Covariates and responses of a table, record by record."""
@@ -278,7 +278,9 @@ def _of_full_rank(
     empty: dict[str, list[Any]] = {name: [] for name in schema.columns}
     for product in products:
         labels = [factor for factor in product if _spans_one(factor, schema)]
-        cells = math.prod([_all_of(factor).encode(empty, schema)[0].shape[1] for factor in labels])
+        cells = math.prod(
+            [_all_of(factor).encode(empty, schema.columns)[0].shape[1] for factor in labels]
+        )
         if cells > MOST_CELLS:
             raise InvalidInput(
                 f"a product of levels has {cells:,} cells, of at most {MOST_CELLS:,}. Leave a "
@@ -447,7 +449,7 @@ def _spline(tree: ast.Call, text: str, schema: Schema) -> Spline:
     whole = what == "cr" or given.get("include_intercept", False) is True
     spline = Spline(what, name, tuple(map(float, knots)), degree, whole)
     try:
-        told_apart = np.isfinite(spline.encode({name: []}, schema)[2]).all()
+        told_apart = bool(np.isfinite(spline.encode({name: []}, schema)[2]).all())
     except (ValueError, np.linalg.LinAlgError):
         told_apart = False
     if not told_apart:

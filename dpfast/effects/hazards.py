@@ -207,7 +207,7 @@ class _Plan:
         steps = rest * math.sqrt(1.0 - sum(SHARES.values()))
         self._steps = [steps * math.sqrt(part) for part in STEPS]
         grams, lengths = [self._mu[k] for k in ("gram", "second")], ("lengths", "scores")
-        AtRisk.planned(n, p, request.noise, request.threads).refuse(
+        AtRisk.planned(n, p, request.noise).refuse(
             grams, 0.0, [self._mu[k] for k in lengths], (self._mu["risk"], *self._steps),
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip

@@ -126,6 +126,7 @@ def fit_formula(
         "ledger": ledger, "noise": noise, "progress": progress,
     }  # fmt: skip
     coding: Coding
+    opened: Records
     if on_disk:
         from dpfast.data.files.parquet import open_formula
 

@@ -403,19 +403,18 @@ def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Re
         weights = () if asked["weights"] is None else (asked["weights"],)
         if bool(weights) != (asked["largest_weight"] is not None):
             raise InvalidInput('give "weights" and "largest_weight" together, or neither.')
-        names = asked["covariates"], asked["response"], asked["treatment"]
-        listed = [*names[0], *names[1:]]
+        listed = [*asked["covariates"], asked["response"], asked["treatment"]]
         if len({*listed, *weights}) < len(listed) + len(weights):
             raise InvalidInput(
                 "covariates, response, treatment and weights must be different columns."
             )
         if schema is None or asked["response"] not in schema.columns:
-            return Reads(plain=(*listed, *weights), coefficients=tuple(names[0]))
+            return Reads(plain=(*listed, *weights), coefficients=tuple(asked["covariates"]))
         used = schema.declared(listed[:-1], "covariates")
         treatment = listed[-1:]
         if treatment[0] in schema.columns and isinstance(schema[treatment[0]], Binary):
             used, treatment = [*used, *treatment], []
-        return Reads(tuple(used), (*treatment, *weights), tuple(names[0]))
+        return Reads(tuple(used), (*treatment, *weights), tuple(asked["covariates"]))
     if "formula" in asked:
         found = _of_formula(asked["formula"], schema)
         if analysis == "fits":
