@@ -148,9 +148,10 @@ class Desk(NamedTuple):
         self.events.clear()  # it looked whether there are blocks to read
         return room
 
-    def told(self) -> RecordValues:
+    def told(self, points: int = 1) -> RecordValues:
         room = RecordValues(N, self.ledger, self.noise)
-        room.append(Y)
+        for _ in range(points):
+            room.append(Y)
         return room
 
     def columns(self) -> Columns:
@@ -232,6 +233,7 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "users' clipped gradient": (ZCDP, lambda desk: desk.users().gradient(THETA, 0.5, 0.1)),
     "selection": (ZCDP, lambda desk: desk.gradients().select_stationary([THETA, -THETA], 0.5)),
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
+    "choice of a point": (GDP, lambda desk: desk.told(2).choice(0, 0.0, 1.0, 1.0)),
     "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),
     "random search": (PureDP, search),
     "distances": (GDP, lambda desk: desk.columns().distances([1], np.zeros(1), np.ones(1), 1.0)),

@@ -194,7 +194,7 @@ class Replayed(Sentinels):
     """An observer that hands out numbers of its own, as a replay does, and lets nothing draw."""
 
     def release(self, question: Any, release: Any, draw: Any) -> Any:
-        if release.query == "selection":
+        if release.query in ("selection", "choice of a point"):
             return self._note(self._index)
         if isinstance(release, door.Choice):
             return self._note(1_000_003), (0.25,)
