@@ -34,7 +34,7 @@ from dpfast.privacy.release.profiles import (
 )
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.scaled import TOTAL_VARIATION
-from dpfast.release import certify, release_functional, release_parameter
+from dpfast.release import certify, release_functional, release_parameter, session
 from dpfast.release.pilot import divided
 from dpfast.release.session import make_terms
 from tests.flat import flat
@@ -64,7 +64,7 @@ class Record:
         self._spy(monkeypatch, door, "release_integer", lambda *_: self.rates, 1)
         self._spy(monkeypatch, door, "release_integer", lambda *_: self.caps, 3)
         self._spy(monkeypatch, kinds, "lower_bound_from_release", lambda *_, **__: self.tails, 1)
-        self._spy(monkeypatch, terms, "largest_bound", lambda *_: self.tails, 1)
+        self._spy(monkeypatch, session, "largest_bound", lambda *_: self.tails, 1)
         self._spy(monkeypatch, perturbation, "normal_vector", lambda *_: self.tilts, 0)
 
     @staticmethod
