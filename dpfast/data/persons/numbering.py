@@ -18,7 +18,6 @@ from dpfast.data.columns import column, frame, labels, library
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-
 #: NumPy's types of which equal entries are equal labels; floats have NaN.
 PLAIN = "biuS"
 
