@@ -6,8 +6,6 @@ import argparse
 
 from dpfast.cli.parser import make_parser
 
-__all__ = ["completion"]
-
 SCRIPT = """_dpfast() {{
   local words="{commands}"
   if [ "$COMP_CWORD" -gt 1 ]; then

@@ -15,8 +15,6 @@ from types import TracebackType
 
 from dpfast.errors import InvalidInput
 
-__all__ = ["PaidResult", "save_unfinished", "silence", "tell"]
-
 #: Bytes taken on the disk before the charge: the report of about 180 coefficients with their
 #: covariances.  A larger one may still meet a full disk, and is printed then.
 RESERVED = 1 << 20

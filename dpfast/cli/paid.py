@@ -22,20 +22,6 @@ from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
-__all__ = [
-    "absorbed",
-    "effect",
-    "fit",
-    "hazards",
-    "instruments",
-    "minimize",
-    "quantiles",
-    "release",
-    "run",
-    "table",
-    "typed_delimiter",
-]
-
 
 def fit(arguments: argparse.Namespace) -> int:
 

@@ -11,8 +11,6 @@ from dpfast.models.losses import Loss
 from dpfast.models.names import every_kind
 from dpfast.privacy.budget import Budget
 
-__all__ = ["budget_of", "budget_values", "loss_of"]
-
 #: Losses with settings, which are options of the same names.
 LOSS_SETTINGS: dict[type[Loss], tuple[str, ...]] = {
     kind: kind.settings for kind in every_kind().values() if kind.settings

@@ -26,8 +26,6 @@ from dpfast.data.reduction import FAN_IN, additions, fold
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-__all__ = ["ClusterRecords", "coded_frame", "dask_records"]
-
 CONTIGUOUS: Any = ("C", "A")
 
 #: Records of random blocks that a worker keeps as one piece, to be expected.

@@ -24,11 +24,6 @@ from dpfast.data.columns import column, column_names, numbers, public_levels
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = [
-    "Terms", "coding_from_formula", "codings_of_table", "columns_of_formula",
-    "design_from_formula", "terms_of_table",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 
 #: Cells of a product of levels: no table has records for more; knots of a spline, and their size.

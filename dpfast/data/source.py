@@ -10,8 +10,6 @@ from dpfast.errors import InvalidInput, described
 if TYPE_CHECKING:
     from dpfast.data.beside.given import Beside
 
-__all__ = ["EVERYTHING", "Source", "records", "source_of"]
-
 #: What a function may have a use for, beside names and threads.
 EVERYTHING = ("group", "each", "effects", "sample_weight", "offset")
 

@@ -29,8 +29,6 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
 
-__all__ = ["cox"]
-
 Array = NDArray[np.float64]
 
 #: Shares of mu^2, of what units leave: of times at risk, of two Grams of events with the lengths

@@ -27,8 +27,6 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.standardise import Purchase, refuse_boundless
 
-__all__ = ["two_stage"]
-
 Array = NDArray[np.float64]
 
 #: Shares of mu^2, of what units leave: of the first Gram and the lengths it whitens, of the second,

@@ -16,8 +16,6 @@ from dpfast.inference.shown.digits import short_number
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import cells_of, headings, shown
 
-__all__ = ["TwoStage"]
-
 Array = NDArray[np.float64]
 
 

@@ -24,17 +24,6 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_SHARES
 from dpfast.regression.decisions import Recipe, recipe_of
 
-__all__ = [
-    "Budgets",
-    "Fold",
-    "Weighed",
-    "budgets",
-    "fold_nuisance",
-    "fold_recipe",
-    "level",
-    "refuse",
-]
-
 Array = NDArray[np.float64]
 
 #: Shares of mu^2: of the nuisances, of the histograms of propensities and of deviations, and of how

@@ -12,8 +12,6 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import headings, row_of, shown
 
-__all__ = ["TreatmentEffect"]
-
 
 class TreatmentEffect(NamedTuple):
     """An average effect of a treatment.  Holds no records, and released numbers only.

@@ -50,8 +50,6 @@ from dpfast.regression.standardise import (
     refuse_no_columns,
 )
 
-__all__ = ["treatment_effect"]
-
 Array = NDArray[np.float64]
 
 #: Whether the propensity, and the outcomes, are adjusted for covariates.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import TAPE, Released, Tape
 from dpfast.inference.guarantees import Guarantee
 
-__all__ = ["UNFINISHED", "KeepingPaid", "Unfinished"]
-
 NOTE = (
     "What was released before this was raised is in the attribute partial_result of this "
     "exception: it was paid for, and costs nothing more."

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
-
 
 def plain(value: Any) -> Any:
     """Lists, dictionaries, text, numbers; None for what is not finite, which JSON does not know."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from dpfast.errors import InvalidInput
 
-__all__ = ["after", "Progress", "watched"]
-
 Progress = Callable[[int, int], None]
 
 

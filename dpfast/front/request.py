@@ -35,21 +35,6 @@ from dpfast.privacy.rounding import MARGIN_6
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
 
-__all__ = [
-    "Request",
-    "charge_after",
-    "charge_shared",
-    "checked_free_scale",
-    "checked_start",
-    "described_model",
-    "objective_of",
-    "response_of",
-    "refuse_unpayable",
-    "room_for",
-    "rows_unseen",
-    "warn_of_weak",
-]
-
 #: What the description of a model says of them.
 OF_PERSONS = ", each person's rows averaged"
 WITHIN = " less their own means"

@@ -13,8 +13,6 @@ from dpfast.data.columns import is_table
 from dpfast.errors import InvalidInput
 from dpfast.inference.rows import Coded, RowReader
 
-__all__ = ["FormulaRows", "NewRows"]
-
 
 class NewRows(NamedTuple):
     """What a fit keeps of the table it was made from; nothing of its records.

@@ -11,8 +11,6 @@ from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.models.objective import terms_of
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["target_of"]
-
 
 def target_of(
     X: Any,

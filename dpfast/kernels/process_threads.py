@@ -9,8 +9,6 @@ from pathlib import Path
 
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["MOST_THREADS", "VARIABLE", "asked_threads", "quota_threads", "refuse_malformed"]
-
 #: The environment variable that says how many threads a sum takes if its caller does not.
 VARIABLE = "DPFAST_NUM_THREADS"
 

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["vectorisable"]
-
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fefa0000p-1"), float.fromhex("0x1.cf79abc9e3b3ap-40")
 LN2 = math.log(2.0)
 INVERSE_LN2 = 1.0 / LN2

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CompiledGradients", "compiled_gradients"]
-
 Array = NDArray[np.float64]
 
 #: ``(theta, X, y, out, usable)``: fill the rows of ``out`` for the records that are usable.

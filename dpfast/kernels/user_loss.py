@@ -12,8 +12,6 @@ from typing import Any
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.scalar_math import vectorisable
 
-__all__ = ["CompiledLoss"]
-
 Scalar = Callable[[float], float]
 
 

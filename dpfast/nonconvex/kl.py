@@ -21,8 +21,6 @@ from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.nonprivate import nonprivate_curator, nonprivate_descent
 
-__all__ = ["KLEstimate", "estimate_kl"]
-
 Array = NDArray[np.float64]
 
 #: Excess risks below this part of the largest are rounding.

@@ -32,8 +32,6 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Minimum", "minimize"]
-
 Method = Adaptive | Proximal | Spider
 
 METHODS: dict[str, Callable[[], Method]] = {

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer, JointAnswer, StepBudget
 from dpfast.models import FreeScale, Objective
 
-__all__ = ["Answers", "Blocks"]
-
 Array = NDArray[np.float64]
 
 

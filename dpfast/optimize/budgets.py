@@ -14,8 +14,6 @@ from dpfast.models import Constants, Objective
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["CURVATURE_RATIO", "Budgets", "divided", "hessian_costs", "step_budgets"]
-
 #: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
 MEAT_SHARE = 0.08
 

@@ -16,18 +16,6 @@ from dpfast.models import Bounded, Objective, Schweppe
 from dpfast.optimize.protocol import Answers
 from dpfast.privacy.rounding import MARGIN_8000
 
-__all__ = [
-    "AveragingTail",
-    "Backtracking",
-    "Damped",
-    "DecrementSwitch",
-    "FullSteps",
-    "GradientSwitch",
-    "SelfConcordant",
-    "Situation",
-    "StepRule",
-]
-
 
 class Situation(NamedTuple):
     """What a rule may look at: all of it released or public.

@@ -34,8 +34,6 @@ from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory, walked
 from dpfast.privacy.rounding import MARGIN_8000
 
-__all__ = ["DoubleNoise"]
-
 Array = NDArray[np.float64]
 
 

@@ -26,8 +26,6 @@ from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory, walked
 
-__all__ = ["ESTIMATE_SHARE", "GradientDescent"]
-
 #: Part of the total ``mu^2`` that an estimated step size costs.
 ESTIMATE_SHARE = 0.02
 

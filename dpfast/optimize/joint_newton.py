@@ -27,8 +27,6 @@ from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory, walked
 
-__all__ = ["JointNewton"]
-
 Array = NDArray[np.float64]
 
 #: Most a step may multiply the scale by, and most a majorising step may divide it by: a scale that

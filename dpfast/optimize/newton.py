@@ -28,8 +28,6 @@ from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory, walked, with_ridge
 
-__all__ = ["Newton", "curvature_noise"]
-
 Array = NDArray[np.float64]
 
 #: Length of a last step, in log odds or scales, above which curvatures change within it.  Measured:

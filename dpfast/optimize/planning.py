@@ -13,8 +13,6 @@ from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton, curvature_noise
 from dpfast.optimize.protocol import Method, refuse_unmet_needs
 
-__all__ = ["choose_method"]
-
 #: Optimisers by name.
 NAMED: dict[str, Callable[[Objective], Method]] = {
     "newton": lambda objective: JointNewton() if objective.free_scale is not None else Newton(),

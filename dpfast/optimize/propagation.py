@@ -13,13 +13,6 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 
-__all__ = [
-    "Curvature",
-    "PrivacyNoise",
-    "double_noise_variance",
-    "gradient_descent_noise",
-]
-
 Matrix = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from dpfast.arguments import number_in, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["Geometric", "Schedule", "Uniform", "checked_steps", "resolve_schedule"]
-
 
 class Schedule:
     """Base of the budget schedules.

@@ -13,8 +13,6 @@ from dpfast.curator import Answer, JointAnswer, StepBudget
 if TYPE_CHECKING:
     from dpfast.optimize.answers import Answers
 
-__all__ = ["Trajectory", "walked", "with_ridge"]
-
 
 def with_ridge(matrix: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
     """A curvature and that of the public penalty."""

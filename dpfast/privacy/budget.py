@@ -24,8 +24,6 @@ from dpfast.privacy.conversions import (
 )
 from dpfast.privacy.rounding import MARGIN_500
 
-__all__ = ["GDP", "ZCDP", "ApproxDP", "Budget", "PureDP", "amount", "as_budget", "checked_numbers"]
-
 #: Relative rounding of results that are a handful of elementary functions away from the input.
 ROUND_UP = 1.0 + MARGIN_500
 

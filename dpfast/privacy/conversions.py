@@ -16,21 +16,6 @@ from numbers import Real
 
 from dpfast.errors import InvalidBudget, described
 
-__all__ = [
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
-    "half_square",
-    "nonnegative",
-    "positive",
-    "pure_mu",
-    "ratio_to_float",
-    "root_to_float",
-    "written",
-    "zcdp_delta",
-    "zcdp_epsilon",
-]
-
 #: Relative amount by which a computed delta is rounded up; enough for every pair of doubles, as
 #: boxes of ball arithmetic show (claim C2).
 DELTA_MARGIN = 2e-11

@@ -18,18 +18,6 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = [
-    "SLOTS",
-    "secret_choices",
-    "chunk_keys",
-    "cross_validation_cost",
-    "deal",
-    "number_of_slots",
-    "part_sizes",
-    "scatter",
-    "scatter_chunk",
-]
-
 #: Slots that records are scattered into, by one random byte each.
 SLOTS = 256
 

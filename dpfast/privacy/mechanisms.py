@@ -24,20 +24,6 @@ from dpfast.kernels.sampler import release
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, MARGIN_8000
 
-__all__ = [
-    "GRID_COST",
-    "Grids",
-    "check_grid_range",
-    "gaussian_scale",
-    "grid_bits",
-    "joint_grids",
-    "laplace_rate",
-    "release_integer",
-    "release_together",
-    "symmetric_grid",
-    "vector_grid",
-]
-
 MIN_GRID_BITS = 20
 
 #: What rounding to the grid can add to mu: each release is rounded by at most

@@ -17,15 +17,6 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.sampler import ExactSampler
 
-__all__ = [
-    "SIMULATION",
-    "EntropyNoise",
-    "NoiseSource",
-    "SeededNoise",
-    "checked_noise",
-    "is_genuine",
-]
-
 #: What a result says whose noise was not genuine.
 SIMULATION = "none (simulation)"
 

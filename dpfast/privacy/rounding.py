@@ -8,8 +8,6 @@ proved to cost at most ``x`` is charged as ``x * (1 + margin)``, and what may be
 
 from __future__ import annotations
 
-__all__ = ["MARGIN_30", "MARGIN_500", "MARGIN_6", "MARGIN_8000", "MARGIN_SHARES", "UNIT_ROUNDOFF"]
-
 #: Largest relative error of one addition, product, quotient or root in float64.
 UNIT_ROUNDOFF = 2.0**-53
 

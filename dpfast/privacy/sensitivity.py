@@ -17,23 +17,6 @@ import numpy as np
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
 
-__all__ = [
-    "COUPLINGS",
-    "SQUARE_MU",
-    "centred_share",
-    "check_constants",
-    "damped_direction",
-    "extreme_eigenvalue",
-    "histogram",
-    "joint_mu",
-    "loss_difference",
-    "mean_rank_one",
-    "mean_score",
-    "mean_square",
-    "relative",
-    "relative_slack",
-]
-
 #: A record's computed contribution differs from an ideal one by at most this part of the bound.
 RECORD_ERROR = 1e-12
 

@@ -20,16 +20,6 @@ import numpy as np
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.sensitivity import _UP, relative
 
-__all__ = [
-    "ScaleCoupling",
-    "ScaleFamily",
-    "curvature_factor",
-    "joint_scale_mu",
-    "majorizer_factor",
-    "meat_factor",
-    "score_diameter",
-]
-
 
 class ScaleFamily(Protocol):
     """What the claims prove of a loss in units of its corner: ``Loss.scale_part`` of its class.

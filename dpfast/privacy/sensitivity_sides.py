@@ -17,8 +17,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.privacy.sensitivity import joint_mu, relative
 
-__all__ = ["Geometry", "joint_sides_mu"]
-
 #: Cells of the grids of positions on a loss, whose curvature is ``4 s (1 - s)``, and of arguments
 #: of ``tanh(u)/u``, up to the last of which ``1/u`` is the bound.
 CELLS, STEP, REACH = 512, 1.0 / 64.0, 32.0

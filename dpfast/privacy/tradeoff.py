@@ -13,8 +13,6 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.conversions import zcdp_delta
 from dpfast.privacy.rounding import MARGIN_500
 
-__all__ = ["attack_advantage", "attack_power", "explain"]
-
 #: Relative error of ``Phi(Phi^-1(a) + mu)`` as computed: a relative error of the quantile moves
 #: it by up to the square of the quantile, 1400 at the smallest normal rate, times as much.
 QUANTILE_MARGIN = 1e-11

@@ -27,8 +27,6 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.fit import fit
 from dpfast.regression.standardise import Standardized
 
-__all__ = ["fit_formula"]
-
 
 @understood
 def fit_formula(

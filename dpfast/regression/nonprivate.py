@@ -27,13 +27,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.exact import nonprivate_minimum, split_singular
 
-__all__ = [
-    "nonprivate_curator",
-    "nonprivate_descent",
-    "nonprivate_fit",
-    "nonprivate_minimize",
-]
-
 #: What a mean score may be where rounding forbids less: far below a standard error.
 ROUNDING_SCORE = 1e-6
 

@@ -13,8 +13,6 @@ from dpfast.optimize.road.run import SHARES
 if TYPE_CHECKING:
     from dpfast.curator.whitened import Whitened
 
-__all__ = ["Weighing"]
-
 #: Largest weights of the cells, over the largest of all: weights of 1e-100 have one as well.
 EDGES = np.exp2(np.arange(-664.0, 1.0))
 

@@ -18,8 +18,6 @@ from dpfast.regression.formula import fit_formula
 from dpfast.studies.requests import Request, loss_of
 from dpfast.tables import absorbed, counts, fits, means, quantiles
 
-__all__ = ["answered", "ends_of", "objective_of", "summary_of"]
-
 Options = dict[str, Any]
 
 

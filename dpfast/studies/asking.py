@@ -7,8 +7,6 @@ from typing import Any
 
 from dpfast.models import Loss
 
-__all__ = ["Asking"]
-
 
 class Asking:
     """What :class:`dpfast.Study` is asked by name; ``run`` answers."""

@@ -18,8 +18,6 @@ from dpfast.regression.forecast import NoForecast
 from dpfast.studies.quotes import expected_widths, forecast_of, share_of
 from dpfast.studies.requests import Request, read_request
 
-__all__ = ["Planned", "StudyPlan", "plan_of"]
-
 #: Requests of a plan at most.
 MOST = 1000
 

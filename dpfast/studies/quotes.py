@@ -20,8 +20,6 @@ from dpfast.studies.requests import Request
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.planning import plan as plan_cells
 
-__all__ = ["Quote", "expected_widths", "forecast_of", "share_of"]
-
 #: Simulations, and rows of one at most.
 REHEARSALS, MOST_REHEARSED = 5, 1_000_000
 

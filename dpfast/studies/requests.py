@@ -30,8 +30,6 @@ from dpfast.tables.absorbed import parts_of
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.subgroups import LOSSES
 
-__all__ = ["Reads", "Request", "part_of", "read_file", "read_request"]
-
 #: Bytes of a document, signs of a formula or a name, names in a list: more is refused unread.
 LONGEST, LONGEST_FORMULA, LONGEST_NAME, MOST_NAMES = 1 << 16, 1000, 200, 100
 

@@ -24,8 +24,6 @@ from dpfast.studies.plans import StudyPlan, plan_of
 from dpfast.studies.quotes import Quote, expected_widths, share_of
 from dpfast.studies.requests import Reads, Request, read_request
 
-__all__ = ["Study"]
-
 
 class Study(Asking):
     """A table or file, its schema, a ledger, and what was asked: several analyses, one total.

@@ -30,8 +30,6 @@ from dpfast.regression.road import OnRoad
 from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of
 
-__all__ = ["absorbed", "parts_of"]
-
 Array = NDArray[np.float64]
 
 #: Shares of mu^2, of what units leave: of each round of sums by level, and of the Gram before each

@@ -25,8 +25,6 @@ from dpfast.privacy.tables.sensitivity import SQUARE_AT, SQUARE_WEIGHT
 from dpfast.tables.grouping import Grouping, grouping_of
 from dpfast.tables.results import SEEN, CellTable
 
-__all__ = ["Asked", "counts", "means", "moments_of"]
-
 Array = NDArray[np.float64]
 Made = TypeVar("Made")
 

@@ -16,8 +16,6 @@ from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import cells_of, headings, shown
 from dpfast.tables.results import TOO_SMALL, plain_of
 
-__all__ = ["SubgroupFits"]
-
 Array = NDArray[np.float64]
 
 #: Degrees of freedom that stand for infinitely many.

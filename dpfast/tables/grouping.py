@@ -13,8 +13,6 @@ from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Grouping", "declared_levels", "grouping_of"]
-
 Array = NDArray[np.float64]
 
 #: Cells of a table at most; more are no table that anybody reads.

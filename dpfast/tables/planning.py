@@ -21,8 +21,6 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.results import SEEN, normal_half_width
 
-__all__ = ["CellPlan", "plan"]
-
 
 class CellPlan(NamedTuple):
     """What noise a table by cell will have.

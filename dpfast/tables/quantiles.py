@@ -20,8 +20,6 @@ from dpfast.tables.estimates import Asked
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.results import QuantileTable, normal_half_width
 
-__all__ = ["quantiles"]
-
 Array = NDArray[np.float64]
 
 #: Halvings of the declared range: the answer is a point of a grid of ``2^-STEPS`` of it.

@@ -17,8 +17,6 @@ from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import shown
 
-__all__ = ["SEEN", "CellTable", "QuantileTable"]
-
 Array = NDArray[np.float64]
 
 #: A count is told if it is so many standard deviations of its noise, and means are made of it.

@@ -34,8 +34,6 @@ from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import declared_levels, grouping_of
 
-__all__ = ["fits"]
-
 Array = NDArray[np.float64]
 
 #: Losses whose fits ask what claim T6 is about, and nothing else.

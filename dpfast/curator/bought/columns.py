@@ -30,8 +30,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["WINDOW_SHIFTS", "Columns"]
-
 Array = NDArray[np.float64]
 Asked = tuple[int, int]
 

@@ -21,8 +21,6 @@ from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["AtRisk", "intervals", "scores_of"]
-
 Array = NDArray[np.float64]
 
 #: Logarithms of hazards are held to it, so that every score is a number.

@@ -20,8 +20,6 @@ from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Stages"]
-
 Array = NDArray[np.float64]
 
 

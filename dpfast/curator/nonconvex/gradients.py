@@ -39,8 +39,6 @@ from dpfast.privacy.nonconvex.sensitivity import (
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_8000
 from dpfast.privacy.sensitivity import histogram
 
-__all__ = ["GradientCurator", "public_length", "remaining_rho"]
-
 Array = NDArray[np.float64]
 
 #: Points of a line between 0 and 1, and the weights of gradients there in a change of the loss.

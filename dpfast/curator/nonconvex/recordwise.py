@@ -17,8 +17,6 @@ from dpfast.data import Records
 from dpfast.kernels.user_gradients import CompiledGradients
 from dpfast.models.nonconvex import PerRecordObjective
 
-__all__ = ["RecordGradients"]
-
 Array = NDArray[np.float64]
 
 #: Records from which compiling the function is worth its seconds; public.

@@ -17,8 +17,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.sensitivity import HELD_CELLS
 
-__all__ = ["mean_along"]
-
 Array = NDArray[np.float64]
 
 

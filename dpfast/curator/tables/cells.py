@@ -28,8 +28,6 @@ from dpfast.privacy.tables.sensitivity import (
     count_weight,
 )
 
-__all__ = ["MOST_RECORDS", "UNIT", "Cells"]
-
 Array = NDArray[np.float64]
 
 #: Values are rounded to multiples of 1 over this, so that their sums are whole numbers (claim T4).

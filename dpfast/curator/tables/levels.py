@@ -27,8 +27,6 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_SHARES
 from dpfast.privacy.tables.sensitivity import cell_sums
 
-__all__ = ["Levels", "levels_receipt", "planned"]
-
 Array = NDArray[np.float64]
 
 #: Held rows are so much shorter than 1: no rounding makes them longer.

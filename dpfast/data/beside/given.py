@@ -14,8 +14,6 @@ from dpfast.data.columns import column, column_names, frame, library, numbers, r
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Beside", "beside", "own_largest", "without"]
-
 Array = NDArray[np.float64]
 
 DASK = ("dask", "dask_expr")

@@ -18,8 +18,6 @@ from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 from dpfast.data.streams import memmap_records
 
-__all__ = ["BOUNDLESS", "Join", "JoinedBlocks", "Packed", "joined"]
-
 Array = NDArray[np.float64]
 
 #: Weights for which no bound was declared are parts of this, as any weights are of the largest.

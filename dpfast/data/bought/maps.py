@@ -13,20 +13,6 @@ from numpy.typing import NDArray
 
 from dpfast.data.records import Covariates
 
-__all__ = [
-    "BLOCK",
-    "FREE",
-    "At",
-    "Discount",
-    "Held",
-    "View",
-    "alone",
-    "lengths",
-    "norms",
-    "projections",
-    "seen",
-]
-
 Array = NDArray[np.float64]
 
 #: Rows that are mapped, or whose lengths are computed, at a time: they stay in the cache.

@@ -20,8 +20,6 @@ from dpfast.data.columns import numbers
 from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 
-__all__ = ["Released", "Units", "in_units", "released_coding", "uncoded"]
-
 Array = NDArray[np.float64]
 
 

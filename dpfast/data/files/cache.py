@@ -21,8 +21,6 @@ from dpfast.data.files.private_folder import make_private, opened, private_folde
 from dpfast.data.streams import Block
 from dpfast.errors import InvalidInput, RecordsUnavailable
 
-__all__ = ["cached"]
-
 HEADER, BLOCKS = "dpfast-blocks.json", "dpfast-blocks-*.f8"
 FORMAT = 1
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from dpfast.data.parts import KEPT_BYTES, Block, Dealt, Slots, SlotsOf, gather, rows_in, slots_kept
 from dpfast.data.records import Covariates, Records
 
-__all__ = ["DealtStream", "Near", "can_be_near", "dealt_by_keys"]
-
 Array = NDArray[np.float64]
 
 #: Rows that are looked at a time where some are picked out.

@@ -18,8 +18,6 @@ from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-__all__ = ["open_formula", "open_parquet"]
-
 
 def open_parquet(
     path: Any,

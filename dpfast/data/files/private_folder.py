@@ -16,15 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = [
-    "any_folder",
-    "for_owner_alone",
-    "make_private",
-    "opened",
-    "private_folder",
-    "replacing",
-]
-
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC

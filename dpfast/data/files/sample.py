@@ -16,8 +16,6 @@ from dpfast.data.files.tables import csv_cells, unreadable
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
 
-__all__ = ["drafted", "read_sample"]
-
 #: Rows of the sample that must share a label before the draft names it as a level, how many levels
 #: a column may have, and how long they may be.  What fewer rows share may stand for one of them.
 SHARED, MOST_LEVELS, LONGEST_LEVEL = 5, 50, 40

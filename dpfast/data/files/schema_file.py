@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from dpfast.data.coding import Column
     from dpfast.data.schema import Schema
 
-__all__ = ["read", "write"]
-
 #: Keys of each kind of column; the first ones are required.
 KEYS = {
     "numeric": (("low", "high"), ("centre", "unit", "units", "source")),

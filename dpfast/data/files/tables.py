@@ -22,8 +22,6 @@ from dpfast.data.columns import kept_encoded
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["csv_cells", "read_labels", "read_numbers", "read_table", "unreadable"]
-
 #: What may stand between the cells of a CSV file, if nobody says.
 DELIMITERS = ",;\t|"
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.linalg import eigh
 
-__all__ = ["Hidden", "FloorOfStep", "hidden_directions"]
-
 Array = NDArray[np.float64]
 
 #: A curvature, which is never negative, released as zero is above so many noise scales: 19 of 20.

@@ -15,8 +15,6 @@ from dpfast.optimize.adaptive.scale import MOST_ANSWERS, released_location, scal
 from dpfast.optimize.adaptive.steps import Step
 from dpfast.optimize.protocol import Answers
 
-__all__ = ["JointRun"]
-
 Array = NDArray[np.float64]
 
 #: Part by which a Newton step may lower the scale, and multiple by which it may raise it.

@@ -19,8 +19,6 @@ from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.trajectory import Trajectory
 from dpfast.privacy.dealing import SLOTS
 
-__all__ = ["AdaptiveNewton"]
-
 #: Blocks pay from these numbers of records and budgets on; below, all records are read as fast.
 FEWEST_RECORDS, LEAST_BUDGET = 50_000, 2_500.0
 

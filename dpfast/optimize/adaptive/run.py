@@ -43,8 +43,6 @@ from dpfast.optimize.protocol import Answers, Blocks
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["MOST_STEPS", "Run", "arrive"]
-
 Array = NDArray[np.float64]
 
 #: Part of the way that majorising steps may leave along the direction that noise hides most.

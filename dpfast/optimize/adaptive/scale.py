@@ -13,8 +13,6 @@ from dpfast.optimize.adaptive.start import LARGEST_SCALE
 from dpfast.optimize.budgets import divided
 from dpfast.optimize.protocol import Answers
 
-__all__ = ["MOST_ANSWERS", "released_location", "scale_ratio"]
-
 #: Answers about constant and scale, at most.
 MOST_ANSWERS = 8
 

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dpfast.models import Objective
 
-__all__ = [
-    "BLOCKS", "EARLY", "FEWEST_EARLY", "FULL", "FULL_ANSWERS", "MOST_EARLY", "MOST_FULL_ANSWERS",
-    "START", "meat_share",
-]  # fmt: skip
-
 #: Shares of the total ``mu^2``: start of the intercept, one early step, all blocks side by side,
 #: one full answer.
 START, EARLY, BLOCKS, FULL = 0.02, 0.02, 0.2, 0.12

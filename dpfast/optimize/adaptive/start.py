@@ -14,8 +14,6 @@ import numpy as np
 from dpfast.optimize.budgets import divided
 from dpfast.optimize.protocol import Answers
 
-__all__ = ["released_intercept", "share_of_location"]
-
 #: Answers about the constant of a loss with a scale, or of counts, at most.
 MOST_ANSWERS = 4
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.optimize.adaptive.hidden import Hidden
 
-__all__ = ["FullAnswer", "Arrival", "Step", "step_of"]
-
 Array = NDArray[np.float64]
 
 

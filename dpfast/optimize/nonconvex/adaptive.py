@@ -27,8 +27,6 @@ from dpfast.optimize.nonconvex.clip import PrivateClip
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
 from dpfast.optimize.nonconvex.tail import Tail
 
-__all__ = ["Adaptive"]
-
 Array = NDArray[np.float64]
 
 #: A step size may wander this far from the first one.

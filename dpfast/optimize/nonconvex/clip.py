@@ -35,8 +35,6 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, noise_for, price_of
 from dpfast.optimize.nonconvex.tail import Tail
 
-__all__ = ["FAR_TOO_LARGE", "PrivateClip"]
-
 Array = NDArray[np.float64]
 
 #: Parts of the budget after which lengths are released again.

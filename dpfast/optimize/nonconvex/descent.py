@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import whole_number
 
-__all__ = ["LEAST_RHO", "Path", "checked_count", "noise_for", "price_of"]
-
 Array = NDArray[np.float64]
 
 #: Below this cost a release would be finer than its grid pays for; nothing is worth so little.

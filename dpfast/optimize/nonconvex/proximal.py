@@ -26,8 +26,6 @@ from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for
 
-__all__ = ["InnerOptimiser", "NoisyDescent", "Proximal"]
-
 Array = NDArray[np.float64]
 
 

@@ -30,8 +30,6 @@ from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
 
-__all__ = ["Round", "Spider"]
-
 Array = NDArray[np.float64]
 
 #: Rounds end when less than this part of the budget is left.

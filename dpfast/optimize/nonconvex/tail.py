@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from dpfast.curator.nonconvex.gradients import public_length
 
-__all__ = ["Tail"]
-
 Array = NDArray[np.float64]
 
 #: An average of gradients says something when its square exceeds its noise's by this factor.

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-__all__ = ["ALONE", "BESIDE", "CANCELS", "Lengths", "best_bound", "least_exponent", "tops_of_cells"]
-
 Array = NDArray[np.float64]
 
 #: Powers of 2 of the shortest and the longest edge.

@@ -18,29 +18,6 @@ from dpfast.curator.whitened import At, Held
 from dpfast.kernels.linalg import eigh
 from dpfast.models.losses import MASSES, NODES
 
-__all__ = [
-    "EARLY",
-    "HEARD",
-    "STEEP",
-    "STEPS",
-    "Asked",
-    "Bends",
-    "Rough",
-    "Rows",
-    "Walked",
-    "as_scores_vary",
-    "bent",
-    "by_precision",
-    "expected_curvature",
-    "inside",
-    "joint_noise",
-    "mean_answer",
-    "mean_point",
-    "typical_of",
-    "walk",
-    "within",
-]
-
 Array = NDArray[np.float64]
 
 #: Steps at most; those after the first few count in the result.  Once one of them has arrived, the

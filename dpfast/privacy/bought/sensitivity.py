@@ -11,15 +11,6 @@ from functools import lru_cache
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
 
-__all__ = [
-    "SQUARE_WEIGHT",
-    "clipped_moments",
-    "complete_weight",
-    "counts",
-    "distances",
-    "query_mu",
-]
-
 _UP = 1.0 + MARGIN_30
 _DOWN = 1.0 - MARGIN_30
 

@@ -39,8 +39,6 @@ from dpfast.privacy.conversions import DELTA_FLOOR, MAX_MU, gdp_mu, ratio_to_flo
 from dpfast.privacy.ledger.process import HERE, this_process
 from dpfast.privacy.rounding import MARGIN_6
 
-__all__ = ["Entry", "Ledger", "Part"]
-
 #: ``2^-1074`` is the smallest double, so its square is ``2^-2148``; as they are written, doubles
 #: are whole numbers of ``10^-324``, their squares of ``10^-648``.
 _ROOT = 5**324 << 1075

@@ -35,8 +35,6 @@ from dpfast.privacy.ledger.book import Entry, Ledger, Reading, _Charge, _refuse_
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import random_name
 
-__all__ = ["FileLedger"]
-
 _T = TypeVar("_T")
 
 #: Every ledger begins like this, with what its numbers stand for: in version 1 for themselves, in

@@ -14,8 +14,6 @@ from typing import Any, NoReturn
 from dpfast.errors import BudgetExceeded, LedgerClosed
 from dpfast.privacy.ledger.process import this_process
 
-__all__ = ["PaidAnswers"]
-
 
 class PaidAnswers:
     """Base of objects that answer what was paid for when they were opened.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["HERE", "this_process"]
-
 
 class _Here:
     """The token of this process, and the number it had when the token was made."""

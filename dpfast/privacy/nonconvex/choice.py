@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dpfast.errors import InvalidInput
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["choose_smallest"]
-
 
 def choose_smallest(scores: Sequence[int], rate: tuple[int, int], source: NoiseSource) -> int:
     """Draw an index with probability proportional to ``exp(-score * rate)``.

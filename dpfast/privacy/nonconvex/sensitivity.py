@@ -11,15 +11,6 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import mean_score
 
-__all__ = [
-    "change_error",
-    "exponential_cost",
-    "gradient_change",
-    "gradient_norm",
-    "mean_gradient",
-    "norm_steps",
-]
-
 _UP = 1.0 + MARGIN_30
 
 

@@ -12,16 +12,6 @@ from collections.abc import Sequence
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
 
-__all__ = [
-    "SQUARE_AT",
-    "SQUARE_WEIGHT",
-    "cell_counts",
-    "cell_excess",
-    "cell_moments",
-    "cell_sums",
-    "count_weight",
-]
-
 _UP = 1.0 + MARGIN_30
 _DOWN = 1.0 - MARGIN_30
 

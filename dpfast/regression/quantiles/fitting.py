@@ -31,8 +31,6 @@ from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.regression.road import OnRoad, on_road, room_of
 from dpfast.regression.standardise import Standardized, checked_standardize
 
-__all__ = ["fit_quantiles"]
-
 #: Levels that one call takes.
 MOST_LEVELS = 99
 

@@ -15,8 +15,6 @@ from dpfast.inference.shown.digits import by_error, short_number
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import headings, shown
 
-__all__ = ["QuantileFits"]
-
 Array = NDArray[np.float64]
 
 
