@@ -249,10 +249,6 @@ class Whitened:
             excess, layouts = rows._curator._records.excess, (rows._layout, rows._scores_layout)
             _refuse(*layouts, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
 
-    def refuse_gram(self, mu: float) -> None:
-        """Refuse a budget at which :meth:`gram` would be; costs nothing."""
-        self.refuse((mu,), 0.0, (), (), cells=1)
-
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
         self._lengths_receipt(cells, mu)
