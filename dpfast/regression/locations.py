@@ -14,7 +14,7 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +68,7 @@ class ColumnAnswers(Protocol):
     @property
     def n(self) -> int: ...
 
-    def expect(self, asked: Sequence[tuple[int, int]]) -> None: ...
-
-    def below(self, asked: Sequence[tuple[int, int]], mu: float) -> Answer: ...
+    def below(self, asked: Sequence[Any], mu: float, later: Sequence[Any]) -> Answer: ...
 
     def distances(
         self, columns: Sequence[int], centres: Array, nearest: Array, mu: float
@@ -231,7 +229,8 @@ class Search:
     ) -> None:
         self._answers, self._every = answers, every or answers
         self.columns = list(columns)
-        self._labels, self._labelled = labels, (0.0, 0.0)
+        self._of_labels = [] if labels is None else [(labels, key) for key in _OF_LABELS]
+        self._labelled = 0.0, 0.0
         self._total = mu
         self.noise = math.sqrt(COUNTS * len(self.columns) / COUNT_SHARE) / mu
         self._spent = 0.0  # squares of mu
@@ -244,7 +243,7 @@ class Search:
         q = len(self.columns)
         planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
         found = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
-        if self._labels is not None:
+        if self._of_labels:
             found.append((len(_OF_LABELS), self._price_of_labels()))
         return found
 
@@ -254,7 +253,7 @@ class Search:
 
         Once it was run.  Released beside the counts, at no cost (claim D2).
         """
-        if self._labels is not None:
+        if self._of_labels:
             return self._labelled
         return self._complete, max(self._precision, 1e-300) ** -0.5
 
@@ -269,8 +268,6 @@ class Search:
         What is kept for columns that are not seen is spent on all of them, if all are seen, unless
         the caller has a use for it.
         """
-        if self._labels is not None:
-            self._answers.expect([(self._labels, key) for key in _OF_LABELS])
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
         found = self._measure(self.columns, self._left(LOOK_SHARE))
@@ -312,17 +309,17 @@ class Search:
             left -= len(asked)
             mu = query_mu(total, planned, len(asked))
             self._spent += mu * mu
-            counts = self._counts(self._answers.below(asked, mu))
+            counts = self._counts(self._answers.below(asked, mu, self._of_labels))
             for (column, key), count in zip(asked, counts, strict=True):
                 self._quantiles[column].answer(key, float(count))
 
     def _count_labels(self) -> None:
         """In how many complete records the response is 0 or 1."""
-        if self._labels is None:
+        if not self._of_labels:
             return
         mu = self._price_of_labels()
         self._spent += mu * mu
-        answer = self._answers.below([(self._labels, key) for key in _OF_LABELS], mu)
+        answer = self._answers.below(self._of_labels, mu, ())
         below_0, to_0, below_1, to_1 = self._counts(answer)
         self._labelled = float(to_0 - below_0 + to_1 - below_1), 2.0 * answer.noise_scale
 

@@ -202,8 +202,8 @@ def test_every_source_of_records_gives_the_same_counts(tmp_path):
             assert np.array_equal(exact(records, ask), expected), name
 
 
-def test_what_is_expected_or_asked_again_is_read_once(monkeypatch):
-    """What is expected is not read before something is paid; another question is read again."""
+def test_what_is_asked_again_or_later_is_read_once(monkeypatch):
+    """And another question is read again."""
     records, reads, total = of_records(REST * 3), [], Records.total
 
     def counted(self, function, *arguments):
@@ -215,9 +215,7 @@ def test_what_is_expected_or_asked_again_is_read_once(monkeypatch):
     columns = Columns(records, dpfast.Ledger(5.0), dpfast.SeededNoise(0))
     places, nearest = np.zeros(2), np.full(2, 0.01)
     with observed(Exact()):
-        columns.expect([(2, ONE)])
-        assert not reads
-        columns.below([(0, 0)], 0.5)
+        columns.below([(0, 0)], 0.5, later=[(2, ONE)])
         assert (columns.below([(2, ONE)], 0.5).value == alone).all()
         assert reads == ["_cells"]
         first = columns.distances([0, 1], places, nearest, 0.5).value

@@ -135,7 +135,7 @@ class Fake:
         noisy = value + scale * self._noise.normal(size=m + 1)
         return Answer(noisy, scale, Receipt("counts", "D2", mu, np.sqrt(m), scale))
 
-    def below(self, asked, mu):
+    def below(self, asked, mu, later=()):
         if asked[0][0] == 2:  # responses: half of the labels are 0, and the others are beyond 1
             labels = self._complete - self._others
             values = [0.0, 0.5 * labels, 0.5 * labels, labels]

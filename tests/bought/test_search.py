@@ -151,7 +151,7 @@ class Scripted:
         value = np.append(counts, complete_weight(m) * self.n)
         return Answer(value, 1.0, Receipt("counts", "D2", mu, 1.0, 1.0))
 
-    def below(self, asked, mu):
+    def below(self, asked, mu, later=()):
         assert all(key % (1 << 16) == 0 for _, key in asked)
         return self._answer(len(asked), mu)
 

@@ -5955,8 +5955,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "counts below thresholds are not charged",
         BOUGHT_COLUMNS,
         BOUGHT_TESTS,
-        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows([",
-        "        self._count_windows([",
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows(chains)",
+        "        self._count_windows(chains)",
     ),
     plant(
         "counts-charged-after-reading",
@@ -5965,8 +5965,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/privacy/test_paid_before.py::test_a_query_that_cannot_pay_reads_and_draws_nothing",
         ),
-        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows([*chains, *self._expected])",
-        "        self._count_windows([*chains, *self._expected])\n        self.ledger.charge(GDP(mu), receipt.query)",
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        self._count_windows(chains)",
+        "        self._count_windows(chains)\n        self.ledger.charge(GDP(mu), receipt.query)",
     ),
     plant(
         "distances-charged-after-drawing",

@@ -73,7 +73,6 @@ class Columns:
         self._noise = source_of_noise(noise)
         self._windows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
         self._measured: tuple[Any, Any] = (None, None)  # what was asked last, and its sums
-        self._expected: list[tuple[int, list[Asked]]] = []
 
     def counts_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`below` would release; touches nothing."""
@@ -92,11 +91,7 @@ class Columns:
         check_grid_range(2.0, scale, 2 * m)
         return Receipt("clipped moments", "D3", mu, sensitivity, scale)
 
-    def expect(self, asked: Sequence[Asked]) -> None:
-        """Have the next pass, for what is paid by then, count what will be asked about, too."""
-        self._expected = [(column, _chain_of(key)) for column, key in asked]
-
-    def below(self, asked: Sequence[Asked], mu: float) -> Answer:
+    def below(self, asked: Sequence[Asked], mu: float, later: Sequence[Asked] = ()) -> Answer:
         """Release in how many complete records a column's key is below a threshold, m of these.
 
         Parameters
@@ -105,6 +100,8 @@ class Columns:
             Columns and keys: a key is a multiple of ``2^16``, and each is public or a function of
             released numbers.
         mu : float
+        later : sequence of (int, int)
+            What may be asked about later, which a pass that is needed now counts, too.
 
         Returns
         -------
@@ -116,10 +113,10 @@ class Columns:
         -------
         Costs ``mu`` (claim D2).
         """
-        chains = [(column, _chain_of(key)) for column, key in asked]  # refuses other keys
+        chains = [(column, _chain_of(key)) for column, key in [*asked, *later]]  # refuses others
         receipt = self.counts_receipt(len(asked), mu)
         self.ledger.charge(GDP(mu), receipt.query)
-        self._count_windows([*chains, *self._expected])
+        self._count_windows(chains)
         values = [self._below(column, key) for column, key in asked]
         question = (receipt.query, mu, tuple(asked))
         return hand_out(self._noise, question, receipt, self._centred(values))
@@ -159,11 +156,10 @@ class Columns:
         asked = tuple(columns), *[some.tobytes() for some in every]
         if self._measured[0] != asked:  # the same again at another price is read once
             self._measured = asked, self._records.total(_distances, *every)[list(columns)]
-        sums = self._measured[1]
         question = (receipt.query, mu, tuple(columns), centres, nearest)
-        value = sums.ravel() / float(kernel.WHOLE)  # exact: whole numbers below 2^51
+        value = self._measured[1].ravel() / float(kernel.WHOLE)  # exact: whole numbers below 2^51
         answer = hand_out(self._noise, question, receipt, value)
-        return answer._replace(value=answer.value.reshape(sums.shape))
+        return answer._replace(value=answer.value.reshape(-1, 2, kernel.OCTAVES))
 
     def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
         """Release means and mean squares of ``clip((x - middle)/half, -1, 1)``, shape (2 m,).
@@ -216,8 +212,7 @@ class Columns:
             cells = self._records.total(_cells, columns, starts, shifts)
             for (column, shift, start), inside in zip(windows, cells, strict=True):
                 base = 0 if start == _FIRST_KEY else self._below(column, start)
-                counted = base + np.concatenate([[0], np.cumsum(inside)])
-                self._windows[column, shift, start] = counted
+                self._windows[column, shift, start] = base + np.append(0, np.cumsum(inside))
 
 
 @lru_cache(maxsize=256)

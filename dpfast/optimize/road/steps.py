@@ -116,12 +116,8 @@ def expected_curvature(at: At, one: Array | None) -> Array:
 
 def typical_of(curvature: Array) -> float:
     """Of the directions' curvatures the median."""
-    return within(median_of(eigh(curvature)[0]))
-
-
-def median_of(increasing: Array) -> float:
-    half = len(increasing) // 2
-    return 0.5 * float(increasing[len(increasing) - 1 - half] + increasing[half])
+    values = eigh(curvature)[0]  # increasing
+    return within(0.5 * float(values[(len(values) - 1) // 2] + values[len(values) // 2]))
 
 
 def within(curvature: float) -> float:
@@ -290,7 +286,7 @@ def as_scores_vary(
     back = (vectors / np.sqrt(values)) @ vectors.T
     values, turned = eigh(back @ meat @ back)
     values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
-    unit = max(factor, median_of(values), LEAST)
+    unit = max(factor, float(np.median(values)), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
     least = unit * np.where(told < 1.0, told, 0.0)
