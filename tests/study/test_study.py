@@ -342,7 +342,8 @@ HOSTILE = [
     *[{"analysis": "effect", "treatment": "t", "response": "pay", "covariates": "age",
        "share": 0.1} | wrong
       for wrong in ({"propensity": 1.0}, {"propensity": [0.5]}, {"average": "nobody"},
-                    {"weights": "x"}, {"largest_weight": 2.0}, {"weights": "t", "largest_weight": 2},
+                    {"weights": "x"}, {"largest_weight": 2.0},
+                    {"weights": "t", "largest_weight": 2},
                     {"weights": "x", "largest_weight": -1}, {"weights": "nobody",
                                                              "largest_weight": 2.0})],
     *[{"analysis": "absorbed", "formula": text, "share": 0.1}
