@@ -6,7 +6,7 @@ import ast
 import re
 
 __all__ = [
-    "ARGUMENTS", "NAMES", "TERMS", "instead_of_term", "power_of_a_name", "without_parts"
+    "ARGUMENTS", "CALLED", "NAMES", "TERMS", "instead_of_term", "power_of_a_name", "without_parts"
 ]  # fmt: skip
 
 _FIT = 'dpfast.fit("y ~ x1 + x2", table, "{}", privacy=1.0)'
@@ -27,6 +27,26 @@ NAMES = {
     **dict.fromkeys(("quantreg", "QuantReg", "QuantileRegressor"), _QUANTILES),
     **dict.fromkeys(("Ridge", "ridge"), 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1)'),
     **dict.fromkeys(("wls", "WLS"), "dpfast.records(X, y, sample_weight=..., largest_weight=...)"),
+    **dict.fromkeys(
+        ("feols", "felm", "PanelOLS", "reghdfe", "MixedLM", "lmer", "mixedlm"),
+        'dpfast.tables.absorbed("y ~ x | state", table, ...)',
+    ),
+    **dict.fromkeys(("Lasso", "ElasticNet"), 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1)'),
+    **dict.fromkeys(("smf", "sm", "api"), _OLS),
+    "MNLogit": f"a regression for each level, {_LOGIT}",
+    **dict.fromkeys(
+        ("crosstab", "value_counts", "groupby", "histogram", "count"), "dpfast.tables.counts(...)"
+    ),
+    **dict.fromkeys(("quantile", "percentile", "median"), "dpfast.private_quantiles(...)"),
+    **dict.fromkeys(
+        ("ttest_ind", "ttest", "t_test", "anova_lm"),
+        'a regression on the groups, and its fit.wald_test("x1 = 0")',
+    ),
+    **dict.fromkeys(("BudgetAccountant", "Accountant", "accountant"), "dpfast.Ledger(1.0)"),
+    "load": 'dpfast.saved.load("fit.json")',
+    "save": 'dpfast.saved.save(fit, "fit.json")',
+    "predict": "fit.predict(rows), of a fit",
+    "summary": "fit.summary(), of a fit",
     "IV2SLS": 'dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)',
     **dict.fromkeys(("PHReg", "CoxPHFitter"), "dpfast.effects.cox"),
     "add_constant": "nothing for it: a fit has an intercept, and X no column of ones",
@@ -95,6 +115,29 @@ ARGUMENTS = {
     **dict.fromkeys(("callbacks", "callback"), "progress=print: it is called with the steps paid "
                     "for and the steps planned"),
     "width": _OPEN, "level": "fit.conf_int(level=0.9), after the fit",
+}  # fmt: skip
+
+#: What is called otherwise here.
+CALLED = {
+    "get_prediction": "fit.predict(rows) and fit.predict_interval(rows)",
+    "f_test": "fit.wald_test(rows)",
+    "get_robustcov_results": "nothing for it: standard errors are those of a sandwich already",
+    "df_resid": "fit.degrees_of_freedom, how well each standard error is known",
+    "df_model": "len(fit.params) - 1", "pvalue": "fit.pvalues", "coef_": "fit.params[1:]",
+    "intercept_": "fit.params[0]", "std_errors": "fit.bse", "summary2": "fit.summary()",
+    "plot": "dpfast.plots.coefficient_plot(fit)",
+    "save": "dpfast.saved.save(fit, 'fit.json'), which dpfast.saved.load reads",
+    "confint": "fit.conf_int()", "fit": "the fit itself: it is one",
+    "margins": "fit.marginal_effects(rows)", "get_margeff": "fit.marginal_effects(rows)",
+    "summary_frame": "fit.to_frame()", "to_csv": "fit.to_frame().to_csv(...)",
+    **dict.fromkeys(("html", "as_html", "to_html"), "fit.report('fit.html'), a page, or "
+                    "fit.summary().as_html()"),
+    **dict.fromkeys(("latex", "as_latex", "to_latex"), "fit.summary().as_latex()"),
+    "vcov": "fit.cov_params()", "predict_proba": "fit.predict(rows)",
+    "feature_names_in_": "fit.names", "anova": "fit.wald_test(rows)",
+    "compare_lr_test": "fit.wald_test(rows)", "score": "fit.predict(rows) of public rows",
+    "bootstrap": "nothing for it: fit.conf_int() has the noise of privacy in it already",
+    "epsilon": "fit.privacy.epsilon(1e-6)", "coefficients": "fit.params", "coef": "fit.params",
 }  # fmt: skip
 
 _MADE = "it as a column of the table: table.assign(older=table.age > 30), and then older"

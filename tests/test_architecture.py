@@ -33,12 +33,12 @@ ALLOWED = {
     "habits": set(),
     "kernels": {"errors"},
     "models": {"errors", "arguments", "kernels"},
-    "data": {"errors", "arguments", "kernels"},
+    "data": {"errors", "arguments", "habits", "kernels"},
     "datasets": {"errors"},
     "privacy": {"errors", "kernels"},
     "curator": BASE - {"curator"},
     "optimize": BASE,
-    "inference": (BASE | {"optimize"}) - {"data"},  # statistics of what was released
+    "inference": (BASE | {"habits", "optimize"}) - {"data"},  # statistics of what was released
     "front": BASE | {"inference"},
 } | {room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"front"}) - {room} for room in ANALYSES}
 

@@ -9,8 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.habits import ARGUMENTS, NAMES, TERMS
-from dpfast.inference.shown.methods import CALLED
+from dpfast.habits import ARGUMENTS, CALLED, NAMES, TERMS
 from tests.loops import each
 from tests.test_messages import resolved
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import dpfast
 from dpfast.cli.paid import (
@@ -63,7 +64,7 @@ def plan(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         from dpfast.plots import plan_plot
 
-        plan_plot(found).savefig(arguments.plot, dpi=120)
+        _drawn(plan_plot(found), arguments.plot)
     if arguments.json:
         numbers = {"n": found.n, "mu": found.mu, "width": found.width, "level": found.level}
         lists = {"widths": found.widths.tolist(), "remarks": list(found.remarks)}
@@ -73,13 +74,21 @@ def plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _drawn(figure: Any, path: str) -> None:
+    """Save a figure; what it cannot be saved as is refused."""
+    try:
+        figure.savefig(path, dpi=120)
+    except ValueError as error:
+        raise InvalidInput(f"--plot {path!r}: name a .png, .pdf or .svg file.") from error
+
+
 def explain(arguments: argparse.Namespace) -> int:
     budget = budget_of(arguments)
     print(budget.explain())
     if arguments.plot is not None:
         from dpfast.plots import tradeoff_plot
 
-        tradeoff_plot(budget).savefig(arguments.plot, dpi=120)
+        _drawn(tradeoff_plot(budget), arguments.plot)
     return 0
 
 

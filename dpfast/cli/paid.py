@@ -357,17 +357,22 @@ class _Raw(NamedTuple):
 
 def _raw(arguments: argparse.Namespace) -> _Raw:
     """Read what the options name, as numbers."""
-    from dpfast.data.formula import columns_of_formula
-
     if getattr(arguments, "formula", None) is not None:
-        response, covariates, _ = columns_of_formula(arguments.formula)
-    elif arguments.covariates is None:
+        from dpfast.data.files import read_labels
+        from dpfast.data.formula import columns_read
+
+        names, levels = columns_read(arguments.formula)
+        table = _numbers(arguments, [name for name in names if name not in levels])
+        how = typed_delimiter(arguments.delimiter), _bar(arguments)
+        for name, listed in levels.items():
+            table[name] = read_labels(arguments.data, name, *how, listed)
+        return _Raw("", [], table)
+    if arguments.covariates is None:
         raise InvalidInput(
             "without a schema the columns are named one by one: give --covariates age,education "
             "and so on."
         )
-    else:
-        response, covariates = arguments.response, _listed(arguments.covariates)
+    response, covariates = arguments.response, _listed(arguments.covariates)
     return _Raw(response, covariates, _numbers(arguments, [response, *covariates]))
 
 

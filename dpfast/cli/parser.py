@@ -71,11 +71,12 @@ COMMANDS = {
 --no-plot flag: do not write demo-census2000.png"""),
     "fit": ("fit a private regression to a file",
             "Prints the released coefficients with intervals. Without --schema the named columns "
-            "are read as numbers, and where they lie and how much they vary is bought inside the "
-            "total; with one, its public facts are used (dpfast schema draft helps to write one).",
+            "are read as numbers, C(region, levels=['a', 'b']) as levels, and where they lie and "
+            "how much they vary is bought inside the total; with one, its public facts are used "
+            "(dpfast schema draft helps to write one).",
             f"""
 @source
---formula: such as 'log_wage ~ education + I(experience**2)'
+--formula: such as 'log(wage) ~ education + I(experience**2)'
 --response: instead of a formula: the response column ...
 --covariates: ... and a comma-separated list of the others
 --loss =log-cosh: loss, least-squares, quantile or poisson (default: log-cosh)

@@ -257,7 +257,8 @@ def _remedy(values: Any, name: str) -> str:
     """What to do about a column whose type is none of numbers."""
     declared = (
         f"declare labels: schema=dpfast.Schema({{{described(name, text=True)}: "
-        "dpfast.Categorical([...])}), of which a formula may say C(...)."
+        "dpfast.Categorical([...])}), of which a formula may say C(...); of a response with two "
+        f"labels make 0 and 1: table[{described(name, text=True)}] == 'yes'."
     )
     if is_untyped(values):
         return (

@@ -128,14 +128,12 @@ def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
 
 def _undeclared(texts: Sequence[str], table: Any) -> Schema:
     """The columns that terms read: numbers in their own units, or public levels."""
-    present, found, levels = column_names(table), dict[str, Column](), dict[str, Any]()
+    found, levels = dict[str, Column](), dict[str, Any]()
+    present = column_names(table)
     for text in texts:
-        tree = None if text in present else _parsed(text)
-        for node in () if tree is None else ast.walk(tree):
-            if isinstance(node, ast.Call) and _is_factor(node):
-                levels[node.args[0].id] = _listed(node, text)  # type: ignore[attr-defined]
-        names = [text] if tree is None else Arithmetic(text).names
-        for name in names[:1] if _is_spline(tree) else names:
+        names, listed = _read_by(text, present)
+        levels |= listed
+        for name in names:
             given = levels.get(name) or public_levels(column(table, name))
             if given is None and name in levels:
                 raise InvalidInput(
@@ -144,6 +142,41 @@ def _undeclared(texts: Sequence[str], table: Any) -> Schema:
                 )
             found[name] = Released(0.0, 1.0) if given is None else Categorical(tuple(given))
     return Schema(found)
+
+
+def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[str, Any]]:
+    """Columns that a term reads, and the levels that it lists of those that have some."""
+    if text in present:
+        return [text], {}
+    tree, levels = _parsed(text), dict[str, Any]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _is_factor(node):
+            levels[node.args[0].id] = _listed(node, text)  # type: ignore[attr-defined]
+    names = Arithmetic(text).names
+    return names[:1] if _is_spline(tree) else names, levels
+
+
+def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
+    """Columns that a formula reads, of a table that is not there yet, and their levels.
+
+    Raises
+    ------
+    InvalidInput
+        For levels that it does not list.
+    """
+    responses, written, _ = _sides(formula)
+    names, levels = dict[str, None](), dict[str, Any]()
+    for text in [*(responses or ()), *(text for factors in written for text in factors)]:
+        found, listed = _read_by(text)
+        names |= dict.fromkeys(found)
+        levels |= listed
+    for name, given in levels.items():
+        if given is None:
+            raise InvalidInput(
+                f"C({name}): which levels there are is a private fact of the data. List them: "
+                f"C({name}, levels=[...]), or declare {name!r} in the file of --schema."
+            )
+    return list(names), levels
 
 
 def _is_factor(node: ast.Call) -> bool:

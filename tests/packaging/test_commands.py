@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,6 +57,34 @@ def test_fit_prints_a_table_and_writes_json(folder, capsys):
     low, high = np.transpose(report["conf_int"])
     assert (low < report["params"]).all() and (high > report["params"]).all()
     assert dpfast.Schema.from_toml(report["source"]["schema"]).columns.keys() >= {"wage", "age"}
+
+
+def test_a_formula_has_every_term_without_a_schema(folder, capsys):
+    """Labels of listed levels and splines of public knots, as dpfast.fit has them of a table."""
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(0)
+    table = {"wage": np.exp(rng.normal(size=3000)), "age": rng.uniform(20, 60, 3000)}
+    table["region"] = rng.choice(["n", "s"], 3000)
+    rows = zip(*table.values(), strict=True)
+    text = "".join(f"{float(wage)!r},{float(age)!r},{region}\n" for wage, age, region in rows)
+    Path("wages.csv").write_text(f"wage,age,region\n{text}")
+    formula = (
+        "log(wage) ~ bs(age, knots=[40], lower_bound=20, upper_bound=60)"
+        " + C(region, levels=['n', 's'])"
+    )
+    fixed = ["--mu", "2", "--seed", "1", "--json"]
+    assert main(["fit", "wages.csv", "--formula", formula, *fixed]) == 0
+    found = json.loads(capsys.readouterr().out)
+    fit = dpfast.fit(formula, table, privacy=2.0, noise=dpfast.SeededNoise(1))
+    np.testing.assert_allclose(found["params"], fit.params, rtol=1e-9)
+    for wrong, told in (
+        ("wage ~ C(region)", "--schema"), ("wage ~ poly(age, 2)", r"I\(x\*\*2\)"),
+        ("wage ~ bs(age, df=3)", r"knots=\["), ("wage ~ absent", "no column 'absent'"),
+    ):  # fmt: skip
+        assert main(["fit", "wages.csv", "--formula", wrong, "--mu", "1"]) == 1
+        assert re.search(told, capsys.readouterr().err)
+    assert main(["explain", "--mu", "1", "--plot", "a.xyz"]) == 1
+    assert "name a .png" in capsys.readouterr().err
 
 
 def test_fit_with_a_formula_for_machines(folder, capsys):

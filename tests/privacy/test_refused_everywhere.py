@@ -53,7 +53,7 @@ FREE = {
     "audit.to_dp_accounting": "reads a ledger",
     "plots.budget_plot": "draws a ledger",
     "estimators.CrossValidation": "a result", "QuantileFits": "a result",
-    "tables.plan": "reads a schema and a budget",
+    "plan": "reads a budget and public rows", "tables.plan": "reads a schema and a budget",
     "Study": "its requests spend; tests/study/test_study.py is the sweep of hostile ones",
     "plan_release": "reads a budget and public rows", "compare": "reads a ledger",
     "Fit": "a result", "Minimum": "a result", "bayesopt.Tuning": "a result",

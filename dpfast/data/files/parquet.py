@@ -264,7 +264,10 @@ def _files(path: Any) -> list[str]:
         found = [path] if path.is_file() else []
     if not found:
         shown = str(given) if isinstance(given, Path) else given
-        raise InvalidInput(f"there is no Parquet file at {described(shown, text=True)}.")
+        raise InvalidInput(
+            f"there is no Parquet file at {described(shown, text=True)}. Files of another kind are "
+            "read first, as by pandas.read_csv."
+        )
     return [str(file.resolve()) for file in found]
 
 

@@ -118,7 +118,11 @@ def read_numbers(
 
 
 def read_labels(
-    path: Any, name: str, delimiter: str | None = None, progress: Progress | None = None
+    path: Any,
+    name: str,
+    delimiter: str | None = None,
+    progress: Progress | None = None,
+    levels: Sequence[Any] = ("", "-"),  # nothing is compared with these
 ) -> Any:
     """Read a column of labels, such as the person of each row, with nothing declared about them.
 
@@ -127,6 +131,8 @@ def read_labels(
     path, delimiter, progress
         As for :func:`read_table`.
     name : str
+    levels : sequence, optional
+        Public levels, where there are some.
 
     Returns
     -------
@@ -142,8 +148,7 @@ def read_labels(
     -------
     As for :func:`read_table`.
     """
-    # levels that nothing is compared with
-    found = _read_named(path, [name], Categorical(("", "-")), delimiter, progress)[name]
+    found = _read_named(path, [name], Categorical(tuple(levels)), delimiter, progress)[name]
     if isinstance(found, np.ndarray) and found.dtype == object:
         found[:] = [cell.strip() if isinstance(cell, str) else cell for cell in found]
     return found

@@ -22,22 +22,6 @@ RECORDS = (
     "has a value for each record, which no budget could pay for at a useful accuracy. For public "
     "rows there is fit.predict(rows)"
 )
-#: What is called otherwise here.
-CALLED = {
-    "get_prediction": "fit.predict(rows) and fit.predict_interval(rows)",
-    "f_test": "fit.wald_test(rows)",
-    "get_robustcov_results": "nothing for it: standard errors are those of a sandwich already",
-    "df_resid": "fit.degrees_of_freedom, how well each standard error is known",
-    "df_model": "len(fit.params) - 1", "pvalue": "fit.pvalues", "coef_": "fit.params[1:]",
-    "intercept_": "fit.params[0]", "std_errors": "fit.bse", "summary2": "fit.summary()",
-    "plot": "dpfast.plots.coefficient_plot(fit)",
-    "save": "dpfast.saved.save(fit, 'fit.json'), which dpfast.saved.load reads",
-    "confint": "fit.conf_int()", "fit": "the fit itself: it is one",
-    "margins": "fit.marginal_effects(rows)", "get_margeff": "fit.marginal_effects(rows)",
-    "summary_frame": "fit.to_frame()",
-    "epsilon": "fit.privacy.epsilon(1e-6)", "coefficients": "fit.params", "coef": "fit.params",
-}  # fmt: skip
-
 QUERY = (
     "is a query about the records that this fit did not pay for. Compare fits by their intervals, "
     "test coefficients together with fit.wald_test, or choose between losses with dpfast.tune"
@@ -61,6 +45,12 @@ class Shown:
     names: tuple[str, ...]
     n_records: int
     _covariance: Any
+
+    def __getattr__(self, name: str) -> Any:
+        from dpfast.habits import CALLED  # only who asks for what there is not
+
+        hint = f"; write {CALLED[name]}." if name in CALLED else ""
+        raise AttributeError(f"'Fit' object has no attribute {name!r}" + hint)
 
     @property
     def params(self) -> Named:
@@ -217,7 +207,3 @@ def _refusal(name: str, reason: str, kind: type[Exception] = InferenceUnavailabl
 
 for _name, _reason in REFUSED.items():
     setattr(Shown, _name, _refusal(_name, _reason))
-for _name, _instead in CALLED.items():
-    setattr(
-        Shown, _name, _refusal(_name, f"is called otherwise here: write {_instead}", AttributeError)
-    )
