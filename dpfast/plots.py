@@ -157,6 +157,7 @@ def coefficient_plot(
     >>> fit = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
     >>> figure = dpfast.plots.coefficient_plot({"huber": fit}, names=["x1"])
     """
+    _matplotlib()
     labelled = _labelled(fits)
     every = list(next(iter(labelled.values())).names)
     for label, fit in labelled.items():

@@ -70,7 +70,11 @@ def public_arguments() -> set[str]:
     # importing the estimators would import scikit-learn
     estimators = [sources.tree(path) for path in (PACKAGE / "estimators").glob("*.py")]
     theirs = {
-        node.arg for tree in estimators for node in ast.walk(tree) if isinstance(node, ast.arg)
+        node.target.id if isinstance(node, ast.AnnAssign) else node.arg  # fields are arguments
+        for tree in estimators
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg)
+        or (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
     }
     return theirs.union(*map(parameters_of, things))
 

@@ -61,7 +61,6 @@ class Search:
         settings, theta = self.settings, self.theta
         self._information.condition(self._evaluated())
         if settings.threshold is None:
-            assert settings.batch is not None
             size = settings.batch
             if settings.mean == "constant" and not self.points:
                 size = max(size, 2)  # one value alone says nothing about a slope
@@ -69,7 +68,7 @@ class Search:
             found, _ = self._information.acquire(theta, size, **effort)
         else:
             allowed = settings.threshold * settings.covariance.prior_trace(theta)
-            found = self._information.choose_batch(theta, allowed, settings.max_batch)
+            found = self._information.choose_batch(theta, allowed, settings.batch)
         # exactly what the caller will be given, to the last bit
         points = settings.space.settled_batch(
             np.asarray(found), theta, lambda batch: self._information.trace(batch, theta)

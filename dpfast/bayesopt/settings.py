@@ -49,10 +49,9 @@ class SearchSettings:
         Points asked for at each step; default a third of d + 2, or up to four if that is more.
         Points of earlier steps keep informing the gradient, so fewer than d + 1 suffice.
     threshold : float, optional
-        Instead: ask for the fewest points that bring the variance of the surrogate's gradient down
-        to this part of the prior's (line 4 of Algorithm 1 of the paper, corrected).
-    max_batch : int, optional
-        Most points of one step with a threshold, reached or not; default ``d + 1``.
+        Ask for the fewest points that bring the variance of the surrogate's gradient down to this
+        part of the prior's (line 4 of Algorithm 1 of the paper, corrected), of at most ``batch``,
+        by default then ``d + 1``.
     update : Update, optional
         Default :class:`dpfast.bayesopt.Smoothed`.
     schedule : {"geometric", "uniform"} or Schedule, optional
@@ -90,7 +89,6 @@ class SearchSettings:
     mean: str = "constant"
     batch: int | None = None
     threshold: float | None = None
-    max_batch: int | None = None
     update: str | Update | None = None
     schedule: str | Schedule | None = None
     average: float = 0.3
@@ -110,9 +108,8 @@ class Settings(NamedTuple):
     mean: str
     clip: float
     steps: int
-    batch: int | None
+    batch: int
     threshold: float | None
-    max_batch: int
     update: Update
     schedule: Schedule
     average: float
@@ -135,7 +132,7 @@ class Settings(NamedTuple):
             )
         size = f"batch={self.batch}"
         if self.threshold is not None:
-            size = f"threshold={self.threshold:g}, max_batch={self.max_batch}"
+            size = f"threshold={self.threshold:g}, {size}"
         return (
             f"{self.covariance!r}, mean={self.mean}, noise_variance={self.noise_variance:g}, "
             f"clip={self.clip:g}, {size}, {self.update!r}, {self.schedule!r}, "
@@ -175,24 +172,23 @@ def resolve_settings(
         noise_variance = DEFAULT_NOISE * covariance.output_scale**2
     noise_variance = positive(noise_variance, "noise_variance", or_zero=True)
     mean = one_of(mean, MEANS, "mean")
-    if threshold is None:
-        batch = checked_count(default_batch(d) if batch is None else batch, "batch")
-    elif batch is not None:
-        raise InvalidInput("pass a batch or a threshold, not both.")
-    elif not 0.0 < (threshold := real_number(threshold, "threshold")) <= 1.0:
+    if batch is None:
+        batch = default_batch(d) if threshold is None else d + 1
+    batch = checked_count(batch, "batch")
+    threshold = None if threshold is None else real_number(threshold, "threshold")
+    if threshold is not None and not 0.0 < threshold <= 1.0:
         raise InvalidInput(
             "threshold is the part of the prior gradient variance that may remain, in (0, 1]; "
-            f"received {described(threshold)}."
+            f"received {threshold:g}."
         )
     average = number_in(average, "average", "[0, 1)")
     schedule: Schedule = Geometric(ratio=1.1, uniform_share=0.3)
     steps = checked_steps(steps)
     choices: tuple[int, ...] = ()
-    most = d + 1 if search.max_batch is None else checked_count(search.max_batch, "max_batch")
     loss_range = search.loss_range
     if loss_range is not None:
         loss_range = checked_range(loss_range)
-        evaluations = steps * (batch or most)
+        evaluations = steps * batch
         narrow = int(NARROW * evaluations)
         choices = (evaluations - narrow, narrow) if narrow else (evaluations,)
         steps, schedule = len(choices), Uniform()
@@ -206,7 +202,6 @@ def resolve_settings(
         steps,
         batch,
         threshold,
-        most,
         resolve_update(search.update, Smoothed(DEFAULT_STEP * _narrowest(box))),
         resolve_schedule(search.schedule, schedule),
         average,

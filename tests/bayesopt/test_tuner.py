@@ -193,7 +193,7 @@ def test_shapes_raise_before_anything_is_spent():
     "options",
     [
         {"clip": 0.0}, {"clip": np.nan}, {"steps": 0}, {"steps": 2.5}, {"batch": 0},
-        {"batch": 2, "threshold": 0.1}, {"threshold": 0.0}, {"threshold": 2.0}, {"mean": "linear"},
+        {"batch": 0, "threshold": 0.1}, {"threshold": 0.0}, {"threshold": 2.0}, {"mean": "linear"},
         {"covariance": "rbf"}, {"units": "theta"}, {"units": "mm"}, {"start": [9.0] * D},
         {"start": [0.0]}, {"average": 1.0}, {"noise_variance": -1.0}, {"update": "sgd"},
         {"schedule": "late"}, {"noise": 3}, {"n_records": 0}, {"training": 0.5},

@@ -221,6 +221,7 @@ def test_every_function_with_a_guarantee_is_swept():
         "release_functional": "a ReleaseGuarantee states one pair, in one place",
         "release_parameter": "a ReleaseGuarantee states one pair, in one place",
         "certify": "a ReleaseGuarantee states one pair, in one place",
+        "plan": "a forecast from public numbers",
         "plan_release": "a forecast from public rows",
     }
     for module in (dpfast, baselines, bayesopt):

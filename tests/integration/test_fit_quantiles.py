@@ -148,7 +148,7 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
 def test_weights_without_their_bound_cost_nothing():
     ledger = dpfast.Ledger(4.0)
     for wrong, told in (
-        ({"sample_weight": np.ones(4000)}, "needs largest_weight"),
+        ({"sample_weight": np.ones(4000), "standardize": False}, "needs largest_weight"),
         ({"largest_weight": 1.0}, "not given"),
         ({"sample_weight": np.ones(3999), "largest_weight": 1.0}, "sample_weight"),
         ({"offset": "absent"}, "offset"),

@@ -6025,8 +6025,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "histograms are scaled up to how many records are complete",
         BOUGHT_COLUMNS,
         DISTANCE_TESTS,
-        "value = sums.ravel() / float(kernel.WHOLE)",
-        "value = sums.ravel() * (self.n / max(1, np.count_nonzero(np.isfinite(self._records.X).all(axis=1)))) / float(kernel.WHOLE)",
+        "value = self._measured[1].ravel() / float(kernel.WHOLE)",
+        "value = self._measured[1].ravel() * (self.n / max(1, np.count_nonzero(np.isfinite(self._records.X).all(axis=1)))) / float(kernel.WHOLE)",
     ),
     plant(
         "thresholds-from-exact-counts",

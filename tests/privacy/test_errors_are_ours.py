@@ -87,7 +87,7 @@ OTHERS = (
     "Minimum",
     "bayesopt.Tuning",
 )
-LONG = {"steps", "evaluations", "simulations", "max_batch", "batch", "n_starts"}
+LONG = {"steps", "evaluations", "simulations", "batch", "n_starts"}
 
 PUBLIC = {
     name: thing

@@ -218,7 +218,7 @@ if find_spec("polars"):
 OWN_FUNCTIONS = {"losses", "gradients", "objective", "progress"}
 
 #: Numbers that are right, and make a call long.
-LONG = {"steps", "evaluations", "batch", "max_batch"}
+LONG = {"steps", "evaluations", "batch"}
 
 BUDGETS = [
     *map(dpfast.GDP, (1e-300, 1e-7, 3e-6, 1e-4, 1e3, 1e6, 1e9, 1e13, 1e300)),

@@ -46,7 +46,7 @@ def printed(problem: Any, start: Any, seed: int, **options: Any) -> Tuning:
     """The paper's recipe."""
     chosen: dict[str, Any] = {"privacy": 1.0, "clip": 3.0, "steps": 25, "noise_variance": 0.05**2}
     if "batch" not in options:
-        chosen |= {"threshold": 0.5 / problem.d, "max_batch": problem.d + 1}
+        chosen |= {"threshold": 0.5 / problem.d, "batch": problem.d + 1}
     return dpfast.tune(
         problem.losses, problem.bounds, n_records=problem.n, noise=seeded(seed),
         **settled(PRINTED | chosen | options | {"start": start}),
@@ -134,7 +134,7 @@ def figure_2_privacy(run: Run) -> Outcome:
         def one(problem: Any, start: Any, seed: int) -> Any:
             if mu < np.inf:
                 return printed(problem, start, seed, privacy=mu)
-            own = PRINTED | {"threshold": 0.5 / problem.d, "max_batch": problem.d + 1}
+            own = PRINTED | {"threshold": 0.5 / problem.d, "batch": problem.d + 1}
             return nonprivate_gibo(
                 problem.losses, problem.bounds, n_records=problem.n, steps=25,
                 **settled(own | {"start": start, "noise_variance": 0.05**2}),

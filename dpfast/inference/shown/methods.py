@@ -49,6 +49,8 @@ class Shown:
     def __getattr__(self, name: str) -> Any:
         from dpfast.habits import CALLED  # only who asks for what there is not
 
+        if hasattr(type(self), name):  # a property that refuses, in its own words
+            return object.__getattribute__(self, name)
         hint = f"; write {CALLED[name]}." if name in CALLED else ""
         raise AttributeError(f"'Fit' object has no attribute {name!r}" + hint)
 
@@ -197,9 +199,9 @@ class Shown:
         return digest(told)
 
 
-def _refusal(name: str, reason: str, kind: type[Exception] = InferenceUnavailable) -> property:
+def _refusal(name: str, reason: str) -> property:
     def read(self: Any) -> Any:
-        raise kind(f"{name} {reason}.")
+        raise InferenceUnavailable(f"{name} {reason}.")
 
     read.__name__, read.__doc__ = name, f"Refused: {name} {reason}."
     return property(read)
