@@ -113,6 +113,7 @@ ACTIONS = {
 }
 
 
+@pytest.mark.serial("last")
 @pytest.mark.parametrize("name", ACTIONS)
 def test_an_interrupt_at_any_moment_undercounts_nothing_and_holds_nothing(
     tmp_path, monkeypatch, name
@@ -166,6 +167,7 @@ def interrupt_everywhere(folder, action, moments):
     raise AssertionError("no end")
 
 
+@pytest.mark.serial("last")
 def test_an_interrupt_while_a_ledger_is_created_leaves_it_creatable(tmp_path, monkeypatch):
     """Nothing, an empty file or the whole header."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
