@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer, Receipt, StepBudget
 from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.door import hand_out_together, source_of_noise
+from dpfast.curator.joint import Layout, shared_planner
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, MEAT
@@ -282,7 +283,15 @@ class Outcomes:
         both = linear(self.dimension, loss, radius)
         kernel, _ = prepare(linear(self.dimension // 2 - 1, loss, radius, intercept=True))
         records, ledger, noise, threads = self._about
-        return Curator(records, both, ledger, noise, threads, (kernel, both.constants()))
+        found = Curator(records, both, ledger, noise, threads, (kernel, both.constants()))
+        return summed_by_arm(found)
+
+
+def summed_by_arm(curator: Curator) -> Curator:
+    """With the depth of sums of half as many columns, as the kernel of either arm has it (C11)."""
+    curator._layout = Layout.of(curator._records, curator.objective.n_coefficients // 2)
+    curator._shared_plan = shared_planner(curator.objective.constants(), curator._layout)
+    return curator
 
 
 def planned(n: int, objective: Objective, noise: NoiseSource) -> Curator:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import compress, product
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -261,13 +262,15 @@ class Coding:
         return self.covariates(dict(zip(names, X.T, strict=True)))
 
     def natural_units(self) -> tuple[Array, Array]:
-        """Location and spread of each column of the design in the units of the table.
+        """The design's columns by those of the same terms in the units of the table.
 
-        A column's own value is ``location + spread * coded``; indicators have 0 and 1.
+        ``coded = constant + matrix @ natural``, column by column; of a product, the constants of
+        its factors belong to products of fewer.
 
         Returns
         -------
-        locations, spreads : ndarray of shape (q,)
+        constant : ndarray of shape (q,)
+        matrix : ndarray of shape (q, q)
 
         Privacy
         -------
@@ -276,26 +279,58 @@ class Coding:
         Examples
         --------
         >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
-        >>> schema.encode({"age": [50, 80]}).coding.natural_units()
-        (array([50.]), array([30.]))
+        >>> constant, matrix = schema.encode({"age": [50, 80]}).coding.natural_units()
+        >>> (constant + matrix @ [80.0]).tolist()
+        [1.0]
         """
-        units: list[tuple[float, float]] = []
-        for term in self.terms:
-            factor: Any = term[0]
-            if len(term) == 1 and getattr(factor, "own_units", False):
-                units += [(0.0, 1.0)] * factor.encode({factor.name: []}, self.columns)[0].shape[1]
-                continue
-            if len(term) != 1 or not isinstance(factor, Main):
+        terms, first = [self._parts(term) for term in self.terms], 0
+        where: dict[Any, int] = {}
+        for names, others, width in terms:
+            where[names, others] = first
+            first += width
+        constant, matrix, first = np.zeros(first), np.zeros((first, first)), 0
+        for names, others, width in terms:
+            units = [(self.columns[name].location, self.columns[name].spread) for name in names]
+            for taken in product((True, False), repeat=len(names)):
+                found = [
+                    (1.0 if own else -centre) / unit
+                    for own, (centre, unit) in zip(taken, units, strict=True)
+                ]
+                left = tuple(compress(names, taken))
+                if not (share := math.prod(found)):
+                    continue
+                if not left and not others:
+                    constant[first] += share
+                elif (left, others) in where:
+                    at = where[left, others]
+                    matrix[range(first, first + width), range(at, at + width)] += share
+                else:
+                    raise InvalidInput(
+                        "coefficients of a product or power in the table's own units need the "
+                        f"terms of fewer factors, {':'.join(left) or 'levels'} here: add them. "
+                        "predict takes and returns the table's own units."
+                    )
+            first += width
+        return constant, matrix
+
+    def _parts(self, term: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
+        """Numbers that a term multiplies, its other factors, and its width."""
+        names: list[str] = []
+        others: list[Any] = []
+        for factor in term:
+            if (power := getattr(factor, "power", None)) is not None:
+                names += power
+            elif not isinstance(factor, Main) and not getattr(factor, "own_units", False):
                 raise InvalidInput(
-                    "coefficients of interactions, powers or functions of columns are given in "
-                    "coded units only. predict takes and returns the table's own units."
+                    "coefficients of functions of columns are given in coded units only. predict "
+                    "takes and returns the table's own units."
                 )
-            declared, width = self.columns[factor.name], 1
-            if declared.kind != "released":
-                width = declared.encode([], factor.name, factor.every_level)[0].shape[1]
-            units += [(declared.location, declared.spread)] * width
-        locations, spreads = np.array(units).reshape(-1, 2).T
-        return locations, spreads
+            elif isinstance(factor, Main) and self.columns[factor.name].kind != "categorical":
+                names.append(factor.name)
+            else:
+                others.append(factor)
+        widths = [factor.encode({factor.name: []}, self.columns)[0].shape[1] for factor in others]
+        return tuple(sorted(names)), tuple(others), math.prod(widths)
 
     def _encode(self, table: Any, needed: list[str]) -> Encoded:
         absent = [name for name in needed if name not in column_names(table)]

@@ -536,6 +536,18 @@ class Arithmetic:
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
         return list(dict.fromkeys(node.id for node in found if id(node) not in called))
 
+    @property
+    def power(self) -> list[str] | None:
+        """The column as often as it is multiplied, of a whole power of one."""
+        tree = self._tree()
+        if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.Pow):
+            return None
+        base, times = tree.left, tree.right
+        if not isinstance(base, ast.Name) or not isinstance(times, ast.Constant):
+            return None
+        often = times.value
+        return [base.id] * often if isinstance(often, int) and 1 < often < 9 else None
+
     def _tree(self) -> ast.expr:
         tree = ast.parse(self.text, mode="eval").body
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "I":

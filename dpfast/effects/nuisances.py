@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtr, chdtrc, ndtr
 
 from dpfast.curator.answers import StepBudget
-from dpfast.curator.effects import Aim, Nuisance, Trial, linear, planned
+from dpfast.curator.effects import Aim, Nuisance, Trial, linear, planned, summed_by_arm
 from dpfast.models import Huber, LeastSquares
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.protocol import answers_only
@@ -137,9 +137,11 @@ def refuse(n: int, p: int, recipe: Recipe | None, budget: Budgets, noise: NoiseS
             curator.plan(asked)
         recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
     # noise is in proportion to radius and cap, so those of 1 decide
-    planned(n, linear(2 * p, LeastSquares()), noise).plan(StepBudget(0.0, budget.gram))
+    summed_by_arm(planned(n, linear(2 * p, LeastSquares()), noise)).plan(
+        StepBudget(0.0, budget.gram)
+    )
     for moment in budget.moments:
-        planned(n, linear(2 * p, Huber(1.0)), noise).plan(StepBudget(moment))
+        summed_by_arm(planned(n, linear(2 * p, Huber(1.0)), noise)).plan(StepBudget(moment))
 
 
 def level(effect: float, unsure: float, aim: Aim) -> Fold:

@@ -19,8 +19,8 @@ class NaturalRows(NamedTuple):
     """Reads new rows as the coded fit does, clipping where it did, and returns their own units."""
 
     coded: RowReader
-    locations: Array
-    spreads: Array
+    constant: Array
+    matrix: Array
 
     @property
     def coding(self) -> None:
@@ -28,7 +28,9 @@ class NaturalRows(NamedTuple):
 
     def covariates(self, X: Any) -> Array:
         """Numbers of shape (m, q), without the intercept's ones."""
-        return self.locations + self.spreads * self.coded.covariates(X)
+        return np.asarray(
+            np.linalg.solve(self.matrix, (self.coded.covariates(X) - self.constant).T).T
+        )
 
 
 class NaturalMap(NamedTuple):
@@ -63,21 +65,20 @@ class NaturalMap(NamedTuple):
 def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> NaturalMap:
     """The map from coded coefficients to those of the table's own units.
 
-    ``v = t_0 + sum t_j (x_j - c_j)/s_j`` for the coded response ``v = (y - c_y)/s_y``.
+    ``v = t_0 + t'(c + M x)`` for the coded response ``v = (y - c_y)/s_y`` and natural columns x.
     """
-    locations, spreads = coding.natural_units()
+    shift, columns = coding.natural_units()
     centre, unit = coding.response_units()
-    q, first = len(spreads), int(fit_intercept)
+    q, first = len(shift), int(fit_intercept)
     size = first + q + int(free_scale)
     matrix, constant = np.eye(size), np.zeros(size)
     with np.errstate(all="ignore"):
-        slopes = unit / spreads
-        through_zero = -slopes * locations
-    matrix[range(first, first + q), range(first, first + q)] = slopes
+        slopes, through_zero = unit * columns.T, unit * shift
+    matrix[first : first + q, first : first + q] = slopes
     if fit_intercept:
         matrix[0, 0], constant[0] = unit, centre
         matrix[0, 1 : 1 + q] = through_zero
-    elif centre != 0.0 or locations.any():
+    elif centre != 0.0 or shift.any():
         raise InferenceUnavailable(
             "the columns were centred and the model has no intercept, which would be part of the "
             "coefficients in their own units. Fit with an intercept, or do not centre: "

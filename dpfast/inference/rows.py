@@ -36,7 +36,7 @@ class Coded(Protocol):
         """Name, centre and unit of each column whose numbers were bought."""
 
     def natural_units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Location and spread of each column of the design in the units of the table."""
+        """Constant and matrix by which coded columns are those of the same terms as they came."""
 
     def response_units(self) -> tuple[float, float]:
         """``(location, spread)``: the response is ``location + spread * coded``."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpfast.errors import InvalidInput
 from dpfast.inference.degrees import DEFAULT_LEVEL
 from dpfast.inference.shown.digits import by_error, printable, short_number, span_of
@@ -112,10 +114,10 @@ def _degrees(fit: Fit) -> str:
 def _scaled(coding: Coded) -> bool:
     """Whether covariates are in other units than those of the table."""
     try:
-        locations, spreads = coding.natural_units()
+        constant, matrix = coding.natural_units()
     except InvalidInput:  # products and functions of scaled columns
         return True
-    return bool(locations.any() or (spreads != 1.0).any())
+    return bool(constant.any() or (matrix != np.eye(len(matrix))).any())
 
 
 def _coded(fit: Fit) -> list[tuple[str, str]]:

@@ -97,6 +97,16 @@ def test_g9_scores_of_hostile_values_move_by_their_steps(n):
     assert 1023 <= np.ptp(seen, axis=0).max() <= allowed == 1025
 
 
+@pytest.mark.parametrize("ends", [(-8e307, 8e307), (0.0, 9.0190577e-317), (1.0, 1.0)])
+def test_g9_ranges_whose_steps_would_not_be_numbers_are_refused_for_free(ends):
+    ledger = dpfast.Ledger(1.0)
+    values = RecordValues(1529, ledger, dpfast.SeededNoise(0))
+    values.append(np.zeros(1529))
+    with pytest.raises(dpfast.InvalidInput, match="range of the losses"):
+        values.choice(0, *ends, 0.5)
+    assert not ledger.entries
+
+
 def test_losses_of_right_and_wrong_are_compared_by_value():
     """Depth 4 is .03 better than its neighbours: the odds of a choice are exp(69) to 1."""
     calls = []

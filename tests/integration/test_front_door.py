@@ -82,6 +82,33 @@ def test_coefficients_are_in_natural_units(formula, columns):
     np.testing.assert_allclose(few, X[:5] @ fit.params, rtol=1e-9)
 
 
+def test_products_and_powers_of_declared_columns_have_natural_units():
+    """A triangular change of basis; what lacks a term of fewer factors is refused by its name."""
+    levels = ["south", "north", "east"]
+    schema = dpfast.Schema({
+        "educ": dpfast.Numeric(0.0, 30.0), "exper": dpfast.Numeric(-10.0, 60.0),
+        "region": dpfast.Categorical(levels), "wage": dpfast.Numeric(-50.0, 200.0),
+    })  # fmt: skip
+    noise, exactly = dpfast.SeededNoise(1), {"method": "auto", "privacy": 1e4}
+    text = "wage ~ educ*exper + I(exper**2) + educ*C(region)"
+    fit = dpfast.fit_formula(text, TABLE, "least-squares", schema=schema, noise=noise, **exactly)
+    labels = [np.asarray(TABLE.region == level) for level in levels[1:]]
+    columns = {
+        "educ": TABLE.educ, "exper": TABLE.exper, "I(exper ** 2)": TABLE.exper**2,
+        "region[north]": labels[0], "region[east]": labels[1],
+        "educ:exper": TABLE.educ * TABLE.exper,
+        "educ:region[north]": TABLE.educ * labels[0], "educ:region[east]": TABLE.educ * labels[1],
+    }  # fmt: skip
+    assert sorted(fit.names[1:]) == sorted(columns)
+    X = np.column_stack([np.ones(N), *[columns[name] for name in fit.names[1:]]]).astype(float)
+    exact = np.linalg.lstsq(X, np.asarray(TABLE.wage), rcond=None)[0]
+    assert np.abs((fit.natural.params - exact) / fit.natural.bse).max() < 0.3  # skewed
+    np.testing.assert_allclose(fit.natural.predict(TABLE[:50]), fit.predict(TABLE[:50]), rtol=1e-9)
+    alone = dpfast.fit_formula("wage ~ educ:exper", TABLE, schema=schema, privacy=1.0)
+    with pytest.raises(dpfast.InvalidInput, match="need the terms of fewer factors, educ here"):
+        _ = alone.natural
+
+
 def test_a_formula_first_is_fit_formula():
     formula = "log(wage) ~ educ + I(exper**2)"
     one, two = (

@@ -33,9 +33,10 @@ def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> flo
 def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
     """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4). Computed as the
     mean of deviations from the middle, each at most half the width."""
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+    if not (1e-200 <= upper - lower < math.inf and max(abs(lower), abs(upper)) <= 1e200):
         raise InvalidInput(
-            "the range of the losses must be two finite public numbers, the lower one first; "
+            "the range of the losses must be two public numbers within 1e200 of zero and at least "
+            "1e-200 apart, the lower one first; "
             f"received {described(lower)} and {described(upper)}."
         )
     return mean_score((upper - lower) * _UP, n, depth=depth)
