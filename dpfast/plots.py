@@ -444,6 +444,7 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     """
     from dpfast.privacy.ledger import Ledger
 
+    _matplotlib()
     privacy = getattr(privacy, "privacy", privacy)
     if isinstance(privacy, Ledger):
         power = 2.0 if hasattr(privacy.total, "mu") else 1.0
