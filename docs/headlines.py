@@ -63,8 +63,8 @@ def speed(root: Path) -> Headline:
     ratio = found["scikit-learn"] / found["dpfast, private"]
     return Headline(
         f"{ratio:.1f} times as fast",
-        "as scikit-learn's logistic regression, intervals included, where columns come in units and "
-        "with a bound: a million records, 20 columns, one thread",
+        "as scikit-learn's logistic regression, intervals included, where columns come in units: "
+        "a million records, 20 columns, one thread",
         "gallery/passes",
         _drawing("Times: " + ", ".join(f"{n} {v:,.0f} ms" for n, v in found.items()), parts),
     )
