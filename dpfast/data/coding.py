@@ -280,7 +280,7 @@ class Coding:
         --------
         >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
         >>> constant, matrix = schema.encode({"age": [50, 80]}).coding.natural_units()
-        >>> (constant + matrix @ [80.0]).tolist()
+        >>> np.round(constant + matrix @ [80.0], 6).tolist()
         [1.0]
         """
         terms, first = [self._parts(term) for term in self.terms], 0
