@@ -55,8 +55,10 @@ Event = Charged | Answered | Chosen
 
 
 class Diverged(BaseException):
-    """The run cannot go on: there is no recorded answer to hand out. Not an ``Exception``, so that
-    no handler in the audited code can hide it."""
+    """The run cannot go on: there is no recorded answer to hand out.
+
+    Not an ``Exception``, so that no handler in the audited code can hide it.
+    """
 
 
 class Recorded(NamedTuple):
@@ -220,9 +222,11 @@ _PATCHING = threading.RLock()
 
 @contextmanager
 def _charges_observed(notify: Callable[[Ledger, Any, str, str], None]) -> Iterator[None]:
-    """Report every charge to every ledger made in this context. Replaces ``Ledger.charge`` for the
-    duration, which no seam of the Curator can do for ledgers that a caller charges directly.
-    Charges of other threads pass through unreported."""
+    """Report every charge to every ledger made in this context.
+
+    Replaces ``Ledger.charge`` for the duration, which no seam of the Curator can do for ledgers
+    that a caller charges directly.  Charges of other threads pass through unreported.
+    """
     with _PATCHING:
         original = Ledger.charge
         mine = OBSERVER.get()

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer, Receipt, StepBudget
 from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.door import hand_out_together, source_of_noise
-from dpfast.curator.joint import Layout, shared_planner
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, MEAT
@@ -222,7 +221,7 @@ class Arms(Records):
     Records of neither contribute zero and count in n.
     """
 
-    __slots__ = ("_arms",)
+    parts = 2
 
     def __init__(self, n: int, arms: Sequence[tuple[Array, Array]]) -> None:
         self.n, self.n_covariates, self.names = n, 2 * (1 + arms[0][0].shape[1]), None
@@ -283,22 +282,21 @@ class Outcomes:
         both = linear(self.dimension, loss, radius)
         kernel, _ = prepare(linear(self.dimension // 2 - 1, loss, radius, intercept=True))
         records, ledger, noise, threads = self._about
-        found = Curator(records, both, ledger, noise, threads, (kernel, both.constants()))
-        return summed_by_arm(found)
+        return Curator(records, both, ledger, noise, threads, (kernel, both.constants()))
 
 
-def summed_by_arm(curator: Curator) -> Curator:
-    """With the depth of sums of half as many columns, as the kernel of either arm has it (C11)."""
-    curator._layout = Layout.of(curator._records, curator.objective.n_coefficients // 2)
-    curator._shared_plan = shared_planner(curator.objective.constants(), curator._layout)
-    return curator
-
-
-def planned(n: int, objective: Objective, noise: NoiseSource) -> Curator:
+def planned(n: int, objective: Objective, noise: NoiseSource, parts: int = 1) -> Curator:
     """Of as many records without a value: what refuses budgets, free of charge."""
     nothing: Any = np.broadcast_to(np.nan, (n, objective.n_covariates + 1))
     records = Records(nothing[:, 1:], nothing[:, 0], None)
+    records.parts = parts
     return Curator(records, objective, Ledger(GDP(1.0)), noise, 1)
+
+
+def planned_rows(n: int, columns: int, noise: NoiseSource) -> Whitened:
+    """As many rows of so many numbers without a record, for the same."""
+    objective = Objective(LeastSquares(), Mallows(1.0), columns, fit_intercept=False)
+    return Whitened(planned(n, objective, noise))
 
 
 def refuse_pooled(

@@ -53,7 +53,8 @@ class Layout(NamedTuple):
     def of(records: Records, row: int) -> Layout:
         largest = max(records.block_sizes)
         additions, seen = records.additions, records.seen
-        return Layout(records.n, row, largest, additions, records.excess, records.means, seen)
+        summed = row // records.parts  # at once: more columns are not always more roundings
+        return Layout(records.n, summed, largest, additions, records.excess, records.means, seen)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).

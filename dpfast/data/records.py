@@ -71,6 +71,9 @@ class Records:
     #: Whether their sums are of what the kernels see of other records.
     seen = False
 
+    #: In how many parts of equal length their rows are summed, each on its own.
+    parts = 1
+
     #: Whether there can be random blocks of them; whether every query reads and decodes them
     #: again; whether they are summed on other machines, which they never leave.
     can_be_dealt, read_again, elsewhere = True, False, False

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import positive
+from dpfast.curator.effects import planned_rows
 from dpfast.curator.instruments.risk import AtRisk
 from dpfast.data.columns import number_columns
 from dpfast.data.formula import codings_of_table
@@ -205,7 +206,7 @@ class _Plan:
         steps = rest * math.sqrt(1.0 - sum(SHARES.values()))
         self._steps = [steps * math.sqrt(part) for part in STEPS]
         grams, lengths = [self._mu[k] for k in ("gram", "second")], ("lengths", "scores")
-        AtRisk.planned(n, p, request.noise).refuse(
+        planned_rows(n, p, request.noise).refuse(
             grams, 0.0, [self._mu[k] for k in lengths], (self._mu["risk"], *self._steps),
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.effects import planned_rows
 from dpfast.curator.instruments.stages import Stages
 from dpfast.data.columns import number_columns
 from dpfast.data.formula import columns_of_formula
@@ -229,7 +230,7 @@ class _Analysis:
         }  # fmt: skip
         self._steps = [rest * math.sqrt((1.0 - used) * part) for part in STEPS]
         of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
-        Stages.planned(request.n, columns.size, request.noise).refuse(
+        planned_rows(request.n, columns.size, request.noise).refuse(
             (self._mu["gram"], self._mu["second"]), self._mu["pilot"], of_lengths, of_steps,
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip

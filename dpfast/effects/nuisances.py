@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtr, chdtrc, ndtr
 
 from dpfast.curator.answers import StepBudget
-from dpfast.curator.effects import Aim, Nuisance, Trial, linear, planned, summed_by_arm
+from dpfast.curator.effects import Aim, Arms, Nuisance, Trial, linear, planned
 from dpfast.models import Huber, LeastSquares
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.protocol import answers_only
@@ -137,11 +137,9 @@ def refuse(n: int, p: int, recipe: Recipe | None, budget: Budgets, noise: NoiseS
             curator.plan(asked)
         recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
     # noise is in proportion to radius and cap, so those of 1 decide
-    summed_by_arm(planned(n, linear(2 * p, LeastSquares()), noise)).plan(
-        StepBudget(0.0, budget.gram)
-    )
+    planned(n, linear(2 * p, LeastSquares()), noise, Arms.parts).plan(StepBudget(0.0, budget.gram))
     for moment in budget.moments:
-        summed_by_arm(planned(n, linear(2 * p, Huber(1.0)), noise)).plan(StepBudget(moment))
+        planned(n, linear(2 * p, Huber(1.0)), noise, Arms.parts).plan(StepBudget(moment))
 
 
 def level(effect: float, unsure: float, aim: Aim) -> Fold:

@@ -260,8 +260,10 @@ def _relative_error(errors: Array) -> float:
 def _synthetic(
     n: int, p: int, asked: Terms, domain: Domain, rate: float
 ) -> tuple[Array, Array, Array]:
-    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes. And
-    uniform numbers in no relation to them."""
+    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes.
+
+    And uniform numbers in no relation to them.
+    """
     points = evenly(n, p + 2)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)

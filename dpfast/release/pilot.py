@@ -47,8 +47,10 @@ def plan_run(
     method: str | Method = "auto",
     inference: bool | None = None,
 ) -> PlannedRun:
-    """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing. The
-    last answer has a Hessian: without ``inference`` it is bought where steps have none."""
+    """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing.
+
+    The last answer has a Hessian: without ``inference`` it is bought where steps have none.
+    """
     assert isinstance(ledger.total, GDP)
     curator, mu = request.curator(ledger), ledger.total.mu
     objective = curator.objective
@@ -86,10 +88,12 @@ class Pilot(NamedTuple):
         return np.asarray(np.linalg.solve(self.curvature, directions.T).T)
 
     def errors_left(self, steps: Array, mean: float, bend: float) -> Array:
-        """About how far one Newton step from here ends from the minimiser, for each direction. The
-        noise of the curvature times that of the estimate, and what the third derivative, at most
-        ``bend`` times the second, can make of the distance: of second order both. It is far too
-        large where noise hides directions of the pilot."""
+        """About how far one Newton step from here ends from the minimiser, for each direction.
+
+        The noise of the curvature times that of the estimate, and what the third derivative, at
+        most ``bend`` times the second, can make of the distance: of second order both.  It is far
+        too large where noise hides directions of the pilot.
+        """
         noise, left, curvature = self.noise, self.unfinished, self.curvature
         spread = float(np.trace(noise) + left @ left)
         along = np.einsum("ij,jk,ik->i", steps, noise, steps) + (steps @ left) ** 2
@@ -105,8 +109,10 @@ class Pilot(NamedTuple):
 
 
 def pilot_of(planned_run: PlannedRun) -> Pilot:
-    """Run it, and ask the optimiser about its own error. Spends the plan's budgets, as a private
-    fit of :func:`dpfast.fit` does (claims C9 to C19)."""
+    """Run it, and ask the optimiser about its own error.
+
+    Spends the plan's budgets, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
+    """
     found = planned_run.run()
     hessian, scale = pooled(found.hessians or (found.final.hessian,))
     ridge = planned_run.curator.objective.ridge
@@ -119,8 +125,10 @@ def pilot_of(planned_run: PlannedRun) -> Pilot:
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
     """What is left of a budget, and the share of it that is set aside: exactly the total at most.
+
     ``total * (1 - share)``, rounded, and ``total * share``, rounded, are more than the total for
-    one pair of numbers in three, by a last bit."""
+    one pair of numbers in three, by a last bit.
+    """
     aside = ApproxDP(*[in_units(whole * share, whole) for whole in total.values()])
     return difference(total, aside), aside
 
@@ -132,7 +140,9 @@ def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> PlannedRun:
 
 def sampling_errors(sandwich: PlannedRun, directions: Array) -> Array:
     """Standard errors of ``directions @ theta``, from noisy Newton steps and a noisy sandwich.
-    Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19)."""
+
+    Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
+    """
     curator, p = sandwich.curator, sandwich.curator.objective.dimension
     trajectory = sandwich.run()
     hessian, meat = trajectory.final.hessian, trajectory.final.meat

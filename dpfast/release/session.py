@@ -62,9 +62,11 @@ def make_terms(
 
 
 def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
-    """Public ridge of the fallback: four times what objective perturbation needs at least. Not
-    smaller for more records than a million, where the noise that covers rounding, divided by the
-    ridge, would grow beyond what the tilt does."""
+    """Public ridge of the fallback: four times what objective perturbation needs at least.
+
+    Not smaller for more records than a million, where the noise that covers rounding, divided by
+    the ridge, would grow beyond what the tilt does.
+    """
     constants = release_constants(request.loss, request.objective().scale)
     curvature = constants.curvature * request.domain.radius**2
     return max(request.ridge, 4.0 * curvature / (min(request.n, MOST_RECORDS) * epsilon))
@@ -76,9 +78,11 @@ class _Fallback(NamedTuple):
 
 
 class Session:
-    """A certified release whose certificate was charged, and what a refusal returns. A shared
-    ledger is refused at once if it cannot pay for all; the certificate is charged at once, and
-    before functionals or their fallback are drawn the rest (claim R35)."""
+    """A certified release whose certificate was charged, and what a refusal returns.
+
+    A shared ledger is refused at once if it cannot pay for all; the certificate is charged at once,
+    and before functionals or their fallback are drawn the rest (claim R35).
+    """
 
     _count: int | None = None
     _largest: float | None = None
@@ -189,7 +193,9 @@ class Session:
         self, l0: float, largest: float | None
     ) -> tuple[tuple[FunctionalTerms, ...] | None, tuple[float, float] | None]:
         """How functionals are released, or None, and the noise that is most above what is wanted.
-        Of that the deviation, and what it would have to be."""
+
+        Of that the deviation, and what it would have to be.
+        """
         choices = self.kind.functionals(self.terms, l0, largest)
         if choices is None:
             return None, None
@@ -198,9 +204,11 @@ class Session:
         return (choices, None) if not above else (None, max(above)[1:])
 
     def _wanted(self, l0: float) -> list[float]:
-        """Largest announced noise of each functional that is wanted; from released numbers. By
-        default some times that of a fit with this budget, by the same bound of the curvature, for
-        each of the functionals, which share the budget."""
+        """Largest announced noise of each functional that is wanted; from released numbers.
+
+        By default some times that of a fit with this budget, by the same bound of the curvature,
+        for each of the functionals, which share the budget.
+        """
         assert self.directions is not None
         if self._fit_noise is None:
             return [self.max_noise] * len(self.directions)

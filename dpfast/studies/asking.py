@@ -9,7 +9,17 @@ from dpfast.models import Loss
 
 
 class Asking:
-    """What :class:`dpfast.Study` is asked by name; ``run`` answers."""
+    """What :class:`dpfast.Study` is asked by name; ``run`` answers, or refuses before the charge.
+
+    Parameters
+    ----------
+    level : float in [0.5, 1)
+        Of the intervals that a report shows.
+    share, mu : float
+        What an analysis costs: a share of the total, or mu of Gaussian DP.  Give one.
+    name : str, optional
+        Makes it another request than the same one without it.
+    """
 
     def run(self, request: Any) -> Any:
         """Answer a request."""
@@ -33,21 +43,10 @@ class Asking:
             Of declared columns; or of numbers, where its response is not declared.
         loss : str, Loss or dict
             By its name, or by name and settings: ``{"name": "quantile", "tau": 0.9}``.
-        level : float in [0.5, 1)
-            Of the intervals that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         Fit
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -93,21 +92,10 @@ class Asking:
         weights : str, optional
             A column of sampling weights, held to the public ``largest_weight``.
         largest_weight : float, optional
-        level : float in [0.5, 1)
-            Of the interval that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         TreatmentEffect
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -146,21 +134,10 @@ class Asking:
         ----------
         formula : str
             ``"y ~ x + w | z + w"``, of numeric columns.
-        level : float in [0.5, 1)
-            Of the intervals that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         TwoStage
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -192,21 +169,10 @@ class Asking:
         ----------
         formula : str
             ``"y ~ x + w | state"``, of numeric columns and a declared one after the bar.
-        level : float in [0.5, 1)
-            Of the intervals that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         Fit
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -243,21 +209,10 @@ class Asking:
             ``"weeks ~ drug + age"``, of numeric columns.
         event : str
         cuts : sequence of float
-        level : float in [0.5, 1)
-            Of the intervals that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         Fit
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -293,21 +248,10 @@ class Asking:
             One or two declared groupings.
         least : float
             Cells with fewer records are not told.
-        level : float in [0.5, 1)
-            Of the intervals that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         CellTable
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -342,21 +286,10 @@ class Asking:
             One or two declared groupings.
         least : float
             Cells with fewer records are not told.
-        level : float in [0.5, 1)
-            Of the intervals that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         CellTable
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -397,19 +330,10 @@ class Asking:
             Cells with fewer records are not told.
         level : float in [0.5, 1)
             Of the intervals.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         QuantileTable
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------
@@ -448,21 +372,10 @@ class Asking:
         loss : str
         least : float
             Levels with fewer records are not fitted.
-        level : float in [0.5, 1)
-            Of the intervals that a report shows.
-        share, mu : float
-            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
-        name : str, optional
-            Makes it another request than the same one without it.
 
         Returns
         -------
         SubgroupFits
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
 
         Privacy
         -------

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.tables.levels import Levels, levels_receipt, planned
+from dpfast.curator.effects import planned_rows
+from dpfast.curator.tables.levels import Levels, levels_receipt
 from dpfast.data.formula import codings_of_table
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
@@ -219,7 +220,7 @@ class _Plan:
             )
         for part in self._sums:
             levels_receipt(n, self.n_levels, q + 1, part)
-        rows = planned(n, self.n_levels, q + 1, request.noise, request.threads)
+        rows = planned_rows(n, q + 1, request.noise)
         rows.refuse((self._gram,), 0.0, (), (), cells=0)
         OnRoad(  # refuses what an answer would be refused for
             request, self._fit, [LeastSquares()], scale=None, standardize=False, inference=True

@@ -21,8 +21,11 @@ RADII = (0.2, 0.7, 0.4, 0.1)
 
 
 def hashed_normals(count: int, stream: int) -> Array:
-    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller. Deterministic, the
-    same on every machine up to rounding of the logarithm; not noise, and of no use for privacy."""
+    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller.
+
+    Deterministic, the same on every machine up to rounding of the logarithm; not noise, and of no
+    use for privacy.
+    """
     pairs = (count + 1) // 2
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         counter = np.arange(1, 2 * pairs + 1, dtype=np.uint64) + np.uint64(stream) * np.uint64(

@@ -100,10 +100,12 @@ def minimiser_receipt(curator: Curator, mu: float) -> Receipt:
 
 
 def ridge_minimiser(curator: Curator, mu: float) -> Answer:
-    """Release the minimiser of the curator's objective. Charges ``mu`` (claims B4 and B5 of
-    PROOFS-baselines.md): the minimiser moves by at most ``2 B / (n ridge)``, and what is released
-    is within the tolerance of it. How long the search takes depends on the records and is not
-    protected."""
+    """Release the minimiser of the curator's objective.
+
+    Charges ``mu`` (claims B4 and B5 of PROOFS-baselines.md): the minimiser moves by at most
+    ``2 B / (n ridge)``, and what is released is within the tolerance of it.  How long the search
+    takes depends on the records and is not protected.
+    """
     receipt = minimiser_receipt(curator, mu)
     curator.ledger.charge(GDP(mu), receipt.query)
     value = _minimise(curator, minimiser_search(curator))

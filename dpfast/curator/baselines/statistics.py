@@ -80,8 +80,10 @@ def smallest_eigenvalue_receipt(curator: Curator, mu: float) -> Receipt:
 
 
 def smallest_eigenvalue(curator: Curator, mu: float) -> Answer:
-    """Release the smallest eigenvalue of ``mean xx'``, shape (1,) (claim C20). A scalar costs
-    ``x_bound^2 / n``, by Weyl's inequality, less than the whole matrix."""
+    """Release the smallest eigenvalue of ``mean xx'``, shape (1,) (claim C20).
+
+    A scalar costs ``x_bound^2 / n``, by Weyl's inequality, less than the whole matrix.
+    """
     receipt = smallest_eigenvalue_receipt(curator, mu)
     curator.ledger.charge(GDP(mu), receipt.query)
     values, _ = eigh(_gram(curator))
@@ -89,9 +91,12 @@ def smallest_eigenvalue(curator: Curator, mu: float) -> Answer:
 
 
 def _gram(curator: Curator) -> Array:
-    """Exact ``mean xx'``. The responses are replaced by zeros, so that every residual is at the
-    centre of the loss: a record whose xy counts must not be able to hide its xx' (claim B1). A
-    response that is not finite stays so, and its record contributes zero."""
+    """Exact ``mean xx'``.
+
+    The responses are replaced by zeros, so that every residual is at the centre of the loss: a
+    record whose xy counts must not be able to hide its xx' (claim B1).  A response that is not
+    finite stays so, and its record contributes zero.
+    """
     theta, n = np.zeros(curator.objective.dimension), float(curator.n)
     gram: Array = curator._records.total(_block_gram, curator._kernel, theta, n, curator._threads)
     return gram

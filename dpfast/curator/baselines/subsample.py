@@ -69,10 +69,12 @@ def plan_sampling(
 
 
 class SampledGradients(PaidAnswers):
-    """A fixed number of noisy gradients, each over a fresh Poisson sample of the records. Opening
-    charges ``plan.budget``: the whole sequence, with parameters chosen adaptively, is (epsilon,
-    delta)-DP (claims B6 to B8 of PROOFS-baselines.md). A further question is refused, and so is any
-    question to a copy or in a forked process (claim C48)."""
+    """A fixed number of noisy gradients, each over a fresh Poisson sample of the records.
+
+    Opening charges ``plan.budget``: the whole sequence, with parameters chosen adaptively, is
+    (epsilon, delta)-DP (claims B6 to B8 of PROOFS-baselines.md).  A further question is refused,
+    and so is any question to a copy or in a forked process (claim C48).
+    """
 
     def __init__(self, curator: Curator, plan: SamplingPlan) -> None:
         if plan_sampling(curator, plan.budget, plan.sampling_rate, plan.n_steps) != plan:
@@ -94,9 +96,11 @@ class SampledGradients(PaidAnswers):
         return self._curator._release((receipt.query, receipt.mu, theta), receipt, value)
 
     def _sampled_sum(self, theta: Array) -> Array:
-        """Records outside the sample get a response that is not finite: they contribute zero. The
-        kernel still sees n records, so that the order of its additions, and with it the bound on
-        their rounding, is that of a whole pass, and time tells nothing of the sample."""
+        """Records outside the sample get a response that is not finite: they contribute zero.
+
+        The kernel still sees n records, so that the order of its additions, and with it the
+        bound on their rounding, is that of a whole pass, and time tells nothing of the sample.
+        """
         curator, plan = self._curator, self._plan
         rate, n = plan.sampling_rate, curator.n
         sample = slice(0, n) if rate == 1.0 else poisson_sample(n, rate, curator._noise)
@@ -126,10 +130,12 @@ def gap_rate(sampling_rate: float) -> tuple[int, int]:
 
 
 def poisson_sample(n: int, sampling_rate: float, source: NoiseSource) -> NDArray[np.int64]:
-    """Indices below ``n``, each present independently with probability ``1 - exp(-gap_rate)``. The
-    gaps between members of a Poisson sample are geometric, and a discrete Laplace variable that is
-    not negative is geometric (claim B7), so no other randomness is needed and the cost is that of
-    the sample, not of n."""
+    """Indices below ``n``, each present independently with probability ``1 - exp(-gap_rate)``.
+
+    The gaps between members of a Poisson sample are geometric, and a discrete Laplace variable
+    that is not negative is geometric (claim B7), so no other randomness is needed and the cost is
+    that of the sample, not of n.
+    """
     numerator, denominator = gap_rate(sampling_rate)
     size = min(int(2.2 * sampling_rate * n) + 64, 1 << 20)
     position = -1

@@ -72,9 +72,11 @@ def best_of_random_trials(
     noise: NoiseSource,
 ) -> Selected:
     """Draw points from the box, score each by its noisy mean loss, publish the lowest score.
-    ``epsilon``-DP (claims G5 to G7). The number of trials is secret; the running time, and the
-    number of calls of ``losses``, tell it to whoever can observe them, and with it about as much as
-    ``mean_trials`` more releases would."""
+
+    ``epsilon``-DP (claims G5 to G7).  The number of trials is secret; the running time, and the
+    number of calls of ``losses``, tell it to whoever can observe them, and with it about as much
+    as ``mean_trials`` more releases would.
+    """
     values = RecordValues(n, ledger, noise)
     plan = plan_selection(values, *loss_range, epsilon)
     ledger.charge(plan.cost, plan.receipt.query)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.curator import Curator
-from dpfast.curator.effects import planned
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import LeastSquares, Mallows, Objective
@@ -32,12 +31,6 @@ class Stages:
         self._y = np.concatenate([some for _, some in blocks])
         self._ledger, self._noise, self._threads = ledger, noise, threads
         self.n, self.dimension = len(self._y), self._X.shape[1] + 1
-
-    @staticmethod
-    def planned(n: int, dimension: int, noise: NoiseSource) -> Whitened:
-        """As many rows as long, without a record: what refuses budgets, free of charge."""
-        objective = Objective(LeastSquares(), Mallows(1.0), dimension - 1)
-        return Whitened(planned(n, objective, noise))
 
     def gram(self, matrix: Array, radius: float, mu: float) -> Answer:
         """Mean of outer products of rows under a map, weighted (claim C14); costs ``mu``."""

@@ -48,8 +48,10 @@ NEEDS_EIGENVALUE = (
 
 
 class Kind:
-    """One kind of certificate, by itself the smallest eigenvalue by theorem A. Its step is the same
-    everywhere."""
+    """One kind of certificate, by itself the smallest eigenvalue by theorem A.
+
+    Its step is the same everywhere.
+    """
 
     #: Where the sensitivity of the count is proved.
     claim: ClassVar[str] = "R5"
@@ -156,8 +158,10 @@ class LeverageKind(Kind):
 
 
 class RecursiveKind(Kind):
-    """The smallest eigenvalue by the paper's recursion for linear models, corrected. A count of
-    steps that depend on the eigenvalue (claims R12 and R13)."""
+    """The smallest eigenvalue by the paper's recursion for linear models, corrected.
+
+    A count of steps that depend on the eigenvalue (claims R12 and R13).
+    """
 
     def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
         super().__init__(curator, domain, directions)

@@ -63,8 +63,10 @@ def step_rate(epsilon: float, count: int) -> tuple[int, int]:
 def step_terms(
     curator: Curator, domain: Domain, directions: Array, epsilon: float
 ) -> StepTerms | None:
-    """How steps along these directions are released; touches nothing, costs nothing. None where a
-    grid leaves the range of floating point."""
+    """How steps along these directions are released; touches nothing, costs nothing.
+
+    None where a grid leaves the range of floating point.
+    """
     objective, n, depth = curator.objective, curator.n, curator.depth(GRADIENT)
     slope, grids = objective.loss.psi_bound, []
     with np.errstate(all="ignore"):
@@ -81,8 +83,10 @@ def step_terms(
 
 
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
-    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,). Charges
-    ``terms.each`` of pure DP for each, the first before the records are read (claim R39)."""
+    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,).
+
+    Charges ``terms.each`` of pure DP for each, the first before the records are read (claim R39).
+    """
     cost, gradient, found = PureDP(terms.each), None, []
     noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
     mu = STEP_COUNT / noise_scale  # for audits, as that of a certificate

@@ -14,8 +14,10 @@ from dpfast.models import Domain
 
 
 class ProjectedRecords(Records):
-    """The same records, projected onto a domain block by block when they are first read. Records in
-    memory are projected once and kept; others on every pass."""
+    """The same records, projected onto a domain block by block when they are first read.
+
+    Records in memory are projected once and kept; others on every pass.
+    """
 
     __slots__ = ("_domain", "_kept", "_source")
 

@@ -25,8 +25,10 @@ _UP = 1.0 + MARGIN_500
 
 
 def linear_slope(c: float, rho: float) -> float:
-    """``alpha`` with ``exp(c t) - 1 <= alpha t`` for ``t <= (1 - rho)/alpha``, rounded up. Equation
-    (8) of paper 3: ``c (1 - rho)/log(2 - rho)``, 1.2332 for c = 1 and rho = 1/2."""
+    """``alpha`` with ``exp(c t) - 1 <= alpha t`` for ``t <= (1 - rho)/alpha``, rounded up.
+
+    Equation (8) of paper 3: ``c (1 - rho)/log(2 - rho)``, 1.2332 for c = 1 and rho = 1/2.
+    """
     if not (0.0 < rho < 1.0 and 0.0 < c < math.inf):
         raise InvalidInput(
             f"rho must lie in (0, 1) and c be positive and finite; received {described(rho)} and "
@@ -36,8 +38,10 @@ def linear_slope(c: float, rho: float) -> float:
 
 
 class RecursiveCertificate:
-    """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds. Made
-    by :meth:`linear_model` or :meth:`smooth_loss`."""
+    """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds.
+
+    Made by :meth:`linear_model` or :meth:`smooth_loss`.
+    """
 
     def __init__(self, table: RecursionTable, ridge: float, lreg: float, eta: float) -> None:
         self.table = table

@@ -44,11 +44,14 @@ class CountAnswer(NamedTuple):
 
 
 class CertifiedRelease(PaidAnswers):
-    """A certificate and one release. Opening charges ``terms.opening`` before any record is
-    touched, functionals and their fallback charge ``terms.rest`` before they are drawn (claims R5
-    to R8, R20 to R27, R35 and R36 of ``PROOFS-release.md``). Every part is released once, by this
-    object alone: a copy or a forked process cannot (claim C48). How long the search for the
-    minimiser takes depends on the records and is not protected."""
+    """A certificate and one release.
+
+    Opening charges ``terms.opening`` before any record is touched, functionals and their fallback
+    charge ``terms.rest`` before they are drawn (claims R5 to R8, R20 to R27, R35 and R36 of
+    ``PROOFS-release.md``).  Every part is released once, by this object alone: a
+    copy or a forked process cannot (claim C48).  How long the search for the minimiser takes
+    depends on the records and is not protected.
+    """
 
     def __init__(self, curator: Curator, terms: Terms, kind: Kind) -> None:
         second = ["largest eigenvalue"] * (terms.certificates - 1)

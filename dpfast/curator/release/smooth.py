@@ -84,7 +84,9 @@ class _Search(PenalisedObjective[SmoothPlan]):
 
     def accepts(self, back: Array, following: tuple[Array, Array, float], ridge: float) -> bool:
         """Whether the search has ended, or convexity proves the descent that the claim counts on.
-        ``back`` leads from the new point to the old one."""
+
+        ``back`` leads from the new point to the old one.
+        """
         gradient, _, length = following
         if length <= self.enough:
             return True

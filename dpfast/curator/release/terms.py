@@ -52,8 +52,10 @@ RESERVE_SHARE = 0.1
 
 
 def in_units(part: float, whole: float) -> float:
-    """A part in units of the last place of a whole, rounded down. Sums and differences of such
-    parts, up to the whole, have no rounding."""
+    """A part in units of the last place of a whole, rounded down.
+
+    Sums and differences of such parts, up to the whole, have no rounding.
+    """
     return math.floor(part / math.ulp(whole)) * math.ulp(whole)
 
 
@@ -217,8 +219,10 @@ class ParameterTerms(NamedTuple):
 def functional_terms(
     plan: MinimiserPlan | LeveragePlan, terms: Terms, l0: float, sizes: Sequence[Size]
 ) -> tuple[FunctionalTerms, ...] | None:
-    """The law and the tolerance with the least noise, or None if nothing can be certified. One law
-    and one tolerance for all of the functionals, which claims R30 and R35 calibrate."""
+    """The law and the tolerance with the least noise, or None if nothing can be certified.
+
+    One law and one tolerance for all of the functionals, which claims R30 and R35 calibrate.
+    """
     # of the neighbours of the data, too, whose curvature may be half of it
     error = evaluation_error(plan.dimension, plan.largest, 0.5 * l0 / plan.spread)
     if error > MOST_EVALUATION:
@@ -305,8 +309,10 @@ class Noise(NamedTuple):
 
 @lru_cache(maxsize=64)
 def functional_noises(terms: Terms) -> tuple[Noise, ...]:
-    """The law with the least noise for each tolerance that noise allows. The one that is used is
-    chosen by the released counts (claims R24, R30 and R35)."""
+    """The law with the least noise for each tolerance that noise allows.
+
+    The one that is used is chosen by the released counts (claims R24, R30 and R35).
+    """
     rest = terms.rest
     grid = grid_delta(rest.epsilon, terms.n_functionals)
     if not rest.delta > 2.0 * grid:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,11 +130,3 @@ def levels_receipt(n: int, n_levels: int, k: int, mu: float) -> Receipt:
     """How sums by level of k columns would be released, in radii; touches nothing."""
     sensitivity = cell_sums(1.0, 1.0)  # counts are free beside them
     return gaussian_receipt("sums by level", "T8", mu, sensitivity, n, n_levels * (k + 1))
-
-
-def planned(n: int, n_levels: int, columns: int, noise: NoiseSource, threads: int) -> Any:
-    """As many rows as long, without a record: what refuses budgets, free of charge."""
-    nothing = np.broadcast_to(np.nan, (n, columns))
-    objective = Objective(LeastSquares(), Mallows(1.0), columns, fit_intercept=False)
-    records: Any = Records(nothing, nothing[:, 0], None)
-    return Whitened(Curator(records, objective, Ledger(GDP(1.0)), noise, threads))

@@ -25,8 +25,10 @@ def statistics_mu(mu_gram: float, mu_moment: float) -> float:
 
 def symmetric_noise_bound(noise_scale: float, dimension: int, failure: float) -> float:
     """Level the spectral norm of one side of symmetric noise stays below (claim B3).
+
     ``P(lambda_max(W) > noise_scale * (sqrt(2 p) + sqrt(2 log(1/failure)))) <= failure`` for ``W``
-    with independent normal coordinates in the orthonormal basis; ``-W`` has the same law."""
+    with independent normal coordinates in the orthonormal basis; ``-W`` has the same law.
+    """
     check_constants(noise_scale=noise_scale, dimension=dimension)
     if not 0.0 < failure < 1.0:
         raise InvalidInput(f"failure must lie in (0, 1); received {described(failure)}.")
@@ -34,9 +36,11 @@ def symmetric_noise_bound(noise_scale: float, dimension: int, failure: float) ->
 
 
 def ridge_minimiser(diameter: float, ridge: float, n: int, *, tolerance: float) -> float:
-    """l2 sensitivity of an approximate minimiser of a ridge-penalised mean (claim B4). ``diameter /
-    (n ridge)`` for the minimiser itself, plus ``2 * tolerance`` if what is released is within
-    ``tolerance`` of it, whatever the data."""
+    """l2 sensitivity of an approximate minimiser of a ridge-penalised mean (claim B4).
+
+    ``diameter / (n ridge)`` for the minimiser itself, plus ``2 * tolerance`` if what is released
+    is within ``tolerance`` of it, whatever the data.
+    """
     check_constants(diameter=diameter, ridge=ridge, n=n, tolerance=tolerance)
     return (diameter * (1.0 + RECORD_ERROR) / (n * ridge) + 2.0 * tolerance) * _UP
 
@@ -55,8 +59,10 @@ def gradient_error(
 
 def descent_steps(smoothness: float, ridge: float, distance: float, tolerance: float) -> int:
     """Gradient steps of size ``2/(smoothness + ridge)`` that bring ``distance`` to ``tolerance``.
-    Each step multiplies the distance from the minimiser by at most ``(smoothness -
-    ridge)/(smoothness + ridge)`` (claim B5), whatever the data."""
+
+    Each step multiplies the distance from the minimiser by at most
+    ``(smoothness - ridge)/(smoothness + ridge)`` (claim B5), whatever the data.
+    """
     check_constants(smoothness=smoothness, ridge=ridge, distance=distance, tolerance=tolerance)
     if tolerance >= distance:
         return 0

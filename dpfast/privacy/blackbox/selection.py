@@ -24,8 +24,10 @@ _BITS = 44
 
 
 def number_of_trials(mean: float, source: NoiseSource) -> int:
-    """Draw a geometric number of trials, at least one, with about this mean (claim G7). A discrete
-    Laplace integer that is not negative is geometric (claim B7), and exactly so."""
+    """Draw a geometric number of trials, at least one, with about this mean (claim G7).
+
+    A discrete Laplace integer that is not negative is geometric (claim B7), and exactly so.
+    """
     numerator, denominator = trials_rate(mean)
     while True:
         draws = source.discrete_laplace(16, numerator, denominator)

@@ -20,8 +20,10 @@ MAX_DIMENSION = 8000
 
 
 def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
-    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1). ``2 *
-    bound / n``: the clipped vectors of two records can be opposite."""
+    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1).
+
+    ``2 * bound / n``: the clipped vectors of two records can be opposite.
+    """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InvalidInput(
             f"vectors must have between 1 and {MAX_DIMENSION} coordinates, so that the rounding "
@@ -30,15 +32,22 @@ def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> flo
     return mean_score(2.0 * bound, n, depth=depth)
 
 
-def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
-    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4). Computed as the
-    mean of deviations from the middle, each at most half the width."""
+def refuse_range(lower: float, upper: float) -> None:
+    """Refuse ends between which a step of losses would be no number."""
     if not (1e-200 <= upper - lower < math.inf and max(abs(lower), abs(upper)) <= 1e200):
         raise InvalidInput(
             "the range of the losses must be two public numbers within 1e200 of zero and at least "
             "1e-200 apart, the lower one first; "
             f"received {described(lower)} and {described(upper)}."
         )
+
+
+def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
+    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4).
+
+    Computed as the mean of deviations from the middle, each at most half the width.
+    """
+    refuse_range(lower, upper)
     return mean_score((upper - lower) * _UP, n, depth=depth)
 
 

@@ -62,7 +62,9 @@ def calibrate_functionals(
     other_delta: float = 0.0,
 ) -> tuple[float, ...]:
     """Multipliers b of the scale omega, each of which makes a release ``(epsilon, delta)`` (R35).
-    Each is enough by itself, so whoever chooses among them may have seen the certificate."""
+
+    Each is enough by itself, so whoever chooses among them may have seen the certificate.
+    """
     _check_budget(epsilon, delta)
     for law, tau in choices:
         if law not in _NOISE:
@@ -136,9 +138,11 @@ def _several_functionals(
 def _smallest_near(
     excess: Callable[[float], float], guess: float, slope: float
 ) -> tuple[float, float]:
-    """Smallest value, from above, at which a decreasing function is not positive, and its slope. By
-    secants in the logarithm of the value, started at a guess. Whatever the steps, what is returned
-    was evaluated; infinity where ``MOST_NOISE`` times the guess is not enough."""
+    """Smallest value, from above, at which a decreasing function is not positive, and its slope.
+
+    By secants in the logarithm of the value, started at a guess.  Whatever the steps, what is
+    returned was evaluated; infinity where ``MOST_NOISE`` times the guess is not enough.
+    """
     x = math.log(guess)
     low, high, most = -math.inf, math.inf, x + math.log(MOST_NOISE)
     last: tuple[float, float] | None = None
@@ -192,7 +196,9 @@ def calibrate_parameter(
     other_delta: float = 0.0,
 ) -> float:
     """Gaussian multiplier b of the shift t for which the total is ``(epsilon, delta)`` (claim R8).
-    The parameter plus noise of scale ``gaussian_scale(t, 1/b, dimension)`` per coordinate."""
+
+    The parameter plus noise of scale ``gaussian_scale(t, 1/b, dimension)`` per coordinate.
+    """
     if not (0.0 < epsilon1 < epsilon < math.inf and 0.0 < delta1 < delta < 1.0):
         raise InvalidBudget(
             "the certificate must cost less than the whole: 0 < epsilon1 < epsilon and "
@@ -223,8 +229,10 @@ def objective_perturbation_delta(
     n: float,
     lreg: float,
 ) -> float:
-    """delta at epsilon of objective perturbation of a linear model, rounded up (claim R10). The
-    minimiser of the mean loss plus ``W'theta + lreg/2 ||theta||^2``, W normal of this scale."""
+    """delta at epsilon of objective perturbation of a linear model, rounded up (claim R10).
+
+    The minimiser of the mean loss plus ``W'theta + lreg/2 ||theta||^2``, W normal of this scale.
+    """
     for name, value in (
         ("noise_scale", noise_scale), ("curvature_bound", curvature_bound), ("B1", B1),
         ("radius", radius), ("n", n), ("lreg", lreg),

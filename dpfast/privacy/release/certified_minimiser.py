@@ -81,8 +81,10 @@ class MinimiserPlan(NamedTuple):
         return self.box * math.sqrt(self.dimension) * _UP
 
     def distance(self, l0: float) -> float:
-        """Bound on the distance of the point found from the minimiser (claim R21). For data whose
-        eigenvalue is at least ``l0``, and for their neighbours."""
+        """Bound on the distance of the point found from the minimiser (claim R21).
+
+        For data whose eigenvalue is at least ``l0``, and for their neighbours.
+        """
         return 1.2 * self.tolerance / max((l0 - self.step) * (1.0 - 1e-9), self.floor)
 
     def shift(self, l0: float) -> float:

@@ -62,8 +62,10 @@ def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
 
 
 def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
-    """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28). At least
-    the eigenvalue unless the noise exceeds k; never above the public bound."""
+    """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28).
+
+    At least the eigenvalue unless the noise exceeds k; never above the public bound.
+    """
     level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - MARGIN_6) - scale.error
     if level <= 0.0:
         return scale.high
@@ -74,8 +76,10 @@ def psi_over_delta(
     radius: float, inner_radius: float, l0: float, largest: float, solver_error: float = 0.0
 ) -> float:
     """Bound of ``Psi/Delta`` at every direction, from the condition number (claim R29).
-    ``radius/inner_radius sqrt(largest/l0)``: the square root of the condition number for a ball, of
-    d times it for the box [-1, 1]^d."""
+
+    ``radius/inner_radius sqrt(largest/l0)``: the square root of the condition number for a ball,
+    of d times it for the box [-1, 1]^d.
+    """
     if not inner_radius > 0.0:
         return math.inf
     condition = max(largest / l0, 1.0)

@@ -20,9 +20,11 @@ _UP = 1.0 + MARGIN_8000
 
 
 class LeveragePlan(NamedTuple):
-    """What ``1/L`` is to a release, in place of the smallest eigenvalue (claims R31 and R32). L is
-    the largest ``x'H^-1 x`` over the declared rows, the rows ``unit e_j`` of the public penalty,
-    and one row along each direction that will be released."""
+    """What ``1/L`` is to a release, in place of the smallest eigenvalue (claims R31 and R32).
+
+    L is the largest ``x'H^-1 x`` over the declared rows, the rows ``unit e_j`` of the public
+    penalty, and one row along each direction that will be released.
+    """
 
     #: n, dimension, slope, largest: As in
     #: :class:`~dpfast.privacy.release.certified_minimiser.MinimiserPlan`.
@@ -85,10 +87,13 @@ def leverage_plan(
 def row_length(
     plan: LeveragePlan, radius: float, gauge: float, even: float, direction: Sequence[float]
 ) -> float:
-    """Length t of a direction w for which ``w/t`` is one of the rows of L (claim R33). Any t is
-    private. With the gauge of w nothing is asked of the records beyond what the domain sees, with
-    ``||w||/radius`` as much as the smallest eigenvalue asks; the announced bound of the noise is in
-    proportion to t. Between them, ``even`` asks nothing more of records that are spread evenly."""
+    """Length t of a direction w for which ``w/t`` is one of the rows of L (claim R33).
+
+    Any t is private.  With the gauge of w nothing is asked of the records beyond what the domain
+    sees, with ``||w||/radius`` as much as the smallest eigenvalue asks; the announced bound of the
+    noise is in proportion to t.  Between them, ``even`` asks nothing more of records that are
+    spread evenly.
+    """
     largest = min(gauge, math.fsum(abs(w) for w in direction) / plan.unit)
     least = math.hypot(*direction) / radius
     return max(min(even, largest), least) * _UP

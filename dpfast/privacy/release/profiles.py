@@ -74,9 +74,11 @@ def _rounded_up(value: Array, e: Array) -> Array:
 
 
 def laplace_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
-    """Profile of a Laplace law of scale 1 around 0 against scale ``ratio`` around ``shift``. The
-    loss ``log ratio - |x| + |x - shift|/ratio`` is linear on three pieces; cut where it equals
-    epsilon, the event is a union of intervals (claim C27)."""
+    """Profile of a Laplace law of scale 1 around 0 against scale ``ratio`` around ``shift``.
+
+    The loss ``log ratio - |x| + |x - shift|/ratio`` is linear on three pieces; cut where it equals
+    epsilon, the event is a union of intervals (claim C27).
+    """
     e, shift, ratio = broadcast(epsilon, shift, ratio)
     a = 1.0 / ratio - 1.0
     base = np.log(ratio) + shift / ratio
@@ -120,8 +122,10 @@ def _laplace_mass(low: Array, high: Array, centre: Values, scale: Values) -> Arr
 def worst_profile(
     kind: Callable[[Array, Values, Values], Array], shift: Values, low: Values, high: Values
 ) -> Profile:
-    """Largest profile over shifts up to ``shift`` and scale ratios in ``[low, high]``. Attained at
-    the largest shift and one of the two ratios (claims C26 and C27)."""
+    """Largest profile over shifts up to ``shift`` and scale ratios in ``[low, high]``.
+
+    Attained at the largest shift and one of the two ratios (claims C26 and C27).
+    """
     least, most = np.asarray(low), np.asarray(high)
     if not np.all((least > 0.0) & (least <= 1.0) & (most >= 1.0) & (most < math.inf)):
         raise InvalidBudget(
@@ -138,10 +142,12 @@ def worst_profile(
 def with_discrete_laplace(
     profile: Profile, laplace_epsilon: float, sensitivity: int, epsilon: float
 ) -> float:
-    """delta at epsilon of an integer release next to a release with this profile (claim C28). The
-    integer has this sensitivity and discrete Laplace noise of rate ``laplace_epsilon /
-    sensitivity``; its loss has one of ``sensitivity + 1`` values, so the mixture is a finite
-    sum."""
+    """delta at epsilon of an integer release next to a release with this profile (claim C28).
+
+    The integer has this sensitivity and discrete Laplace noise of rate
+    ``laplace_epsilon / sensitivity``; its loss has one of ``sensitivity + 1`` values, so the
+    mixture is a finite sum.
+    """
     e1, size = laplace_epsilon, sensitivity
     if not (0.0 < e1 < math.inf and 1 <= size <= 1 << 20):
         raise InvalidBudget(
@@ -171,8 +177,10 @@ def _lower_hull(x: Array, y: Array) -> NDArray[np.intp]:
 
 def composed_profile(profile: Profile, count: int, reach: float) -> Profile:
     """Upper bound of the profile of ``count`` independent releases with this profile (claim R30).
+
     The profile is convex in ``exp(epsilon)``, hence below the convex hull of its bounds at knots,
-    which is that of finitely many losses; their sums follow from a power of a Fourier transform."""
+    which is that of finitely many losses; their sums follow from a power of a Fourier transform.
+    """
     step = 2.0 * reach / LOSSES
     knots: Array = step * np.arange(-LOSSES // 2, LOSSES // 2 + 1, dtype=float)
     heights = np.append(1.0, profile(knots))

@@ -15,10 +15,12 @@ STUDENT_DEGREES = 3
 
 
 def student_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
-    """Profile of a t(3) law of scale 1 around 0 against scale ``ratio`` around ``shift``. The loss
-    is a quotient of two quadratics to a power, so the event where it exceeds epsilon is an interval
-    or the complement of one (claim R9). :func:`~.profiles.worst_profile` of it is proved for
-    epsilon of at least ``-1.5 log(1 + shift^2/3)``, in particular from 0 on."""
+    """Profile of a t(3) law of scale 1 around 0 against scale ``ratio`` around ``shift``.
+
+    The loss is a quotient of two quadratics to a power, so the event where it exceeds epsilon is
+    an interval or the complement of one (claim R9).  :func:`~.profiles.worst_profile`
+    of it is proved for epsilon of at least ``-1.5 log(1 + shift^2/3)``, in particular from 0 on.
+    """
     e, shift, ratio = broadcast(epsilon, shift, ratio)
     nu = float(STUDENT_DEGREES)
     with np.errstate(all="ignore"):
@@ -43,8 +45,10 @@ def student_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
 
 def student_worst_profile(shift: float, low: float, high: float) -> Profile:
     """Bound of the profiles over shifts and ratios, for every real epsilon (claim R9).
-    :func:`~.profiles.worst_profile` from 0 on; below, what it says of the reversed pairs, whose
-    shifts are larger by ``1/low`` at most."""
+
+    :func:`~.profiles.worst_profile` from 0 on; below, what it says of the reversed
+    pairs, whose shifts are larger by ``1/low`` at most.
+    """
     ahead = worst_profile(student_profile, shift, low, high)
     reversed_pairs = worst_profile(student_profile, shift / low, 1.0 / high, 1.0 / low)
 

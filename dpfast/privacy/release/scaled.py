@@ -56,8 +56,10 @@ def release_scaled(
     value: tuple[int, int], scale: float, scale_bound: float, law: str, source: NoiseSource
 ) -> float:
     """``grid * floor((value + scale * Z)/grid)`` with the public grid of the bound (claim R22).
+
     Released as a float: integers beyond ``2^53`` grid steps are rounded, which is
-    post-processing."""
+    post-processing.
+    """
     grid = scale_grid(scale_bound)
     secret = scale if 0.0 <= scale <= scale_bound else scale_bound
     size, below = secret.as_integer_ratio()
@@ -71,8 +73,10 @@ def release_scaled(
 
 
 def normal_vector(scale: float, size: int, source: NoiseSource) -> Array:
-    """Independent normal variables, each within :func:`normal_error` of an exact one. Not a
-    release: the tilt of an objective (claim R23)."""
+    """Independent normal variables, each within :func:`normal_error` of an exact one.
+
+    Not a release: the tilt of an objective (claim R23).
+    """
     return np.asarray(scale * 2.0**-_HIGH * (source.normals(size, _HIGH) + 0.5))
 
 

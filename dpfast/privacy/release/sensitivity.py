@@ -78,8 +78,10 @@ def hessian_ratio(s: float, l0: float) -> float:
 
 
 def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, n: int) -> float:
-    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4). The
-    root t of ``(l0 - lreg)(1 - exp(-c radius t))/(c radius) + lreg t = 2 B1 radius/n``."""
+    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4).
+
+    The root t of ``(l0 - lreg)(1 - exp(-c radius t))/(c radius) + lreg t = 2 B1 radius/n``.
+    """
     check_constants(c=c, B1=B1, radius=radius, n=n)
     _nonnegative(lreg=lreg)
     least = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
@@ -121,8 +123,10 @@ class FunctionalFactors(NamedTuple):
 
 def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> FunctionalFactors | None:
     """Factors whose scale omega bounds the shift and changes by at most ``1 -+ tau`` (claim R6).
+
     Covers relative errors up to :data:`EVALUATION` in the computed Delta and Psi
-    (:func:`evaluation_error`)."""
+    (:func:`evaluation_error`).
+    """
     if not 0.0 < tau < 1.0:
         raise InvalidInput(f"tau must lie in (0, 1); received {described(tau)}.")
     if not small_enough(v, solver_error):
@@ -227,8 +231,10 @@ def lower_bound_from_release(
     N_hat: int, k: int, s: float, eta: float, M: int = COUNT, *, lreg: float = 0.0
 ) -> float:
     """Lower bound of the smallest eigenvalue from its noisy count, rounded down (claim R5).
+
     ``max(lreg, (N_hat - k)(s + 2 eta)/M + s - eta)`` if ``N_hat > k``, else lreg: at most the
-    eigenvalue unless the noise exceeds k."""
+    eigenvalue unless the noise exceeds k.
+    """
     _nonnegative(lreg=lreg)
     if N_hat <= k:
         return lreg

@@ -119,8 +119,10 @@ GIVEN = ("slope", "curvature", "third", "stretch", "radius", "dimension", "ridge
 
 
 def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
-    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up. The root t
-    of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``."""
+    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up.
+
+    The root t of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``.
+    """
     least = l0 * (1.0 - MARGIN_30) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
     rest = least * least * (1.0 - MARGIN_30) - falling
@@ -135,8 +137,10 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
 
 
 def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any) -> SmoothPlan:
-    """Constants for which the search keeps its tolerance for every data set (claim R25). Parameters
-    as the attributes of :class:`SmoothPlan`."""
+    """Constants for which the search keeps its tolerance for every data set (claim R25).
+
+    Parameters as the attributes of :class:`SmoothPlan`.
+    """
     unit = 2.0 * slope * radius / n
     for largest in LARGEST_TOLERANCES:
         levels = float(MOST_LEVELS)
