@@ -2104,6 +2104,14 @@ BLACK_BOX = (
         "self._mean_loss(k, middle, half, 2.0 * half)",
     ),
     plant(
+        "losses-between-ends-of-any-size",
+        "steps of losses may overflow, or be smaller than numbers are",
+        "dpfast/privacy/blackbox/sensitivity.py",
+        ("tests/bayesopt/test_choice.py",),
+        "    refuse_range(lower, upper)\n    return mean_score(",
+        "    return mean_score(",
+    ),
+    plant(
         "a-choice-among-values-that-is-not-charged",
         "a choice among told values is free",
         VECTORS,
@@ -5436,6 +5444,14 @@ TREATMENT_EFFECTS = (
         EFFECT_TESTS,
         "arms = [rows[treated == arm] for arm in (0.0, 1.0)]",
         "arms = [rows[treated <= arm] for arm in (0.0, 1.0)]",
+    ),
+    plant(
+        "arms-with-the-depth-of-both",
+        "sums over an arm are announced with the roundings of twice as many columns",
+        EFFECTS,
+        EFFECT_TESTS,
+        "    parts = 2\n",
+        "    parts = 1\n",
     ),
     plant(
         "nuisances-of-every-row-of-a-person",
