@@ -229,5 +229,5 @@ def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
             f"the range of the losses must be two public numbers; received {described(loss_range)}."
         )
     low, high = map(float, ends)
-    refuse_range(low, high)
+    refuse_range(low, high, described(loss_range))
     return low, high

@@ -48,6 +48,11 @@ MOST_INTERVALS = 50
 
 COPIES = 8
 
+#: Times the norm that noise and what is seen of the tail choose: times at risk are exponential, so
+#: scores that too few share to be seen are longer still, and all of one sign.  As far as the
+#: variance of the noise stays below a part of that of the estimate without.
+BEYOND, SPARE = 2.0, 0.2
+
 #: Mean of what is cut off scores, in standard errors, from which on it is told.
 CUT = 2.0
 
@@ -235,7 +240,10 @@ class _Plan:
         asked = stages.score_lengths(matrix, params, edges[:-1], mu["scores"])
         lengths = Lengths.visible(asked.value, asked.noise_scale, PER_OCTAVE)
         effective = math.hypot(*self._steps[-2:])
-        bound, cut = best_bound(lengths, 2.0 / (n * effective), p, leaves=1.0)
+        least, _ = best_bound(lengths, 2.0 / (n * effective), p, leaves=1.0)
+        spare = math.sqrt(SPARE * n) * effective / 2.0
+        bound = max(least, min(BEYOND * least, spare))
+        cut = float(lengths.tail(np.array([bound]), math.inf)[0])
         points, noises = [], []
         for part in self._steps:
             score = stages.scores(matrix, params, bound, part).gradient

@@ -66,8 +66,8 @@ class Study(Asking):
 
     Notes
     -----
-    Each analysis takes its price, a ``share`` of the total or ``mu``, and a ``level`` and a ``name``
-    of its own; what is refused is refused before the charge.
+    Each analysis takes its price, a ``share`` of the total or ``mu``, and a ``level`` and a
+    ``name`` of its own; what is refused is refused before the charge.
 
     A share ``s`` costs ``mu sqrt(s)`` of a total in Gaussian DP, because squares add up, and
     ``s rho`` of one in zCDP.  Shares are the decimal numbers that they are written as, and each

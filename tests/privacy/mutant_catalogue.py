@@ -5832,6 +5832,14 @@ INSTRUMENTS = (
         "            request, math.sqrt(share) * mu, Ledger(total), response=False, whole=mu\n",
     ),
     plant(
+        "hazards-of-seen-scores-alone",
+        "scores of hazards are held to a norm that too few to be seen exceed, all on one side",
+        "dpfast/effects/hazards.py",
+        ("tests/tables/test_cox.py",),
+        "BEYOND, SPARE = 2.0, 0.2",
+        "BEYOND, SPARE = 1.0, 0.2",
+    ),
+    plant(
         "hazards-not-charged",
         "hazards are charged to a ledger of their own alone",
         "dpfast/effects/hazards.py",

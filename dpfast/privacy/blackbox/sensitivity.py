@@ -32,13 +32,13 @@ def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> flo
     return mean_score(2.0 * bound, n, depth=depth)
 
 
-def refuse_range(lower: float, upper: float) -> None:
+def refuse_range(lower: float, upper: float, received: str = "") -> None:
     """Refuse ends between which a step of losses would be no number."""
     if not (1e-200 <= upper - lower < math.inf and max(abs(lower), abs(upper)) <= 1e200):
         raise InvalidInput(
             "the range of the losses must be two public numbers within 1e200 of zero and at least "
             "1e-200 apart, the lower one first; "
-            f"received {described(lower)} and {described(upper)}."
+            f"received {received or f'{described(lower)} and {described(upper)}'}."
         )
 
 
