@@ -35,7 +35,7 @@ class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
     -----
     Privacy of the whole: adaptive composition of the test with the worse of ``release`` and
     ``refuse``, plus the probability that the test wrongly allows.  The caller calibrates these
-    together (claim R8 of ``PROOFS-release.md``).
+    together (claim R35 of ``PROOFS-release.md``).
     """
 
     test: Callable[[], Tested]
