@@ -16,10 +16,10 @@ import numpy as np
 from dpfast.arguments import Array
 from dpfast.curator.answers import Receipt
 from dpfast.curator.door import hand_out_count
+from dpfast.curator.release.terms import shared
 from dpfast.kernels.records import GRADIENT
 from dpfast.models import Domain
 from dpfast.privacy.budget import PureDP
-from dpfast.privacy.conversions import ratio_to_float, written
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 
@@ -47,12 +47,6 @@ class StepTerms(NamedTuple):
     def scales(self) -> Array:
         """Scale of the Laplace noise of each."""
         return np.array(self.grids) * (self.rate[1] / self.rate[0])
-
-
-def shared(epsilon: float, count: int) -> float:
-    """What each of so many steps may cost: together no more, exactly."""
-    numerator, denominator = written(epsilon)
-    return ratio_to_float(numerator, denominator * count, up=False)
 
 
 def step_rate(epsilon: float, count: int) -> tuple[int, int]:

@@ -139,11 +139,6 @@ def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
     noise on the output covers the tolerance of the search.
     """
     curator.ledger.charge(terms.budget, terms.receipt.query)
-    return paid_minimiser(curator, terms)
-
-
-def paid_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
-    """The same where ``terms.budget`` was charged before: the fallback of a certified release."""
     p = terms.plan.dimension
     tilt = normal_vector(terms.tilt_scale, p, curator._noise)
     unit = knee(terms.plan)
