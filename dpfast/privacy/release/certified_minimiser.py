@@ -70,12 +70,6 @@ class MinimiserPlan(NamedTuple):
         return (self.ridge + self.stiffness) * (1.0 - MARGIN_8000)
 
     @property
-    def spread(self) -> float:
-        """As in :class:`~.leverage.LeveragePlan`: what is certified is the smallest
-        eigenvalue itself."""
-        return 1.0
-
-    @property
     def reach(self) -> float:
         """Bound on the norm of every point of the box."""
         return self.box * math.sqrt(self.dimension) * _UP
