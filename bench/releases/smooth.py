@@ -19,13 +19,12 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper3.design import sample
-from dpfast.curator.release.certified import Minimiser
 from dpfast.curator.release.kinds import kind_of
-from dpfast.curator.release.terms import Terms
+from dpfast.curator.release.terms import parameter_terms
 from dpfast.models import Loss
 from dpfast.privacy.ledger import Ledger
+from dpfast.release.certified import make_terms
 from dpfast.release.request import ReleaseRequest
-from dpfast.release.session import make_terms
 
 TOTAL = dpfast.ApproxDP(4.0, 1e-6)
 LARGE = 200_000
@@ -53,15 +52,15 @@ def eigenvalue(loss: Loss, d: int) -> float:
 
 def allows(loss: Loss, certificate: str, n: int, d: int, lam: float, less: int) -> bool:
     """Whether a release of n records follows from a count that noise has lowered by ``less``."""
-    terms: Terms = make_terms("parameter", TOTAL, 0.25, None, noise="gaussian", count=1)
+    terms = make_terms("parameter", TOTAL, 0.25)
     domain = dpfast.models.Ball(math.sqrt(d))
     request = ReleaseRequest(
         np.broadcast_to(0.0, (n, d)), np.broadcast_to(0.0, n),
         dpfast.Objective(loss, scale=1.0), domain=domain, noise=None,
     )  # fmt: skip
     kind = kind_of(certificate)(request.curator(Ledger(terms.budget)), request.domain)
-    count = kind.count(Minimiser(np.zeros(d), np.eye(d), lam, lam, 0))
-    return kind.parameter(terms, kind.lower_bound(count - less, terms.tail())) is not None
+    bound = kind.lower_bound(kind.count(lam) - less, terms.tail())
+    return parameter_terms(kind.plan, terms, bound) is not None
 
 
 def first(loss: Loss, certificate: str, d: int, lam: float, less: int) -> int:

@@ -84,8 +84,7 @@ def release(arguments: argparse.Namespace) -> int:
     half_width(arguments.level)
     privacy, options = _common(arguments)
     loss, schema = _objective(arguments), _schema(arguments)
-    certified = {"certificate": arguments.certificate, "fallback": arguments.fallback}
-    certified = {name: value for name, value in certified.items() if value is not None}
+    certified = {"certificate": arguments.certificate} if arguments.certificate else {}
     design = _design(arguments, schema, _table(arguments, schema))
     options["domain"] = dpfast.models.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
 
@@ -96,13 +95,12 @@ def release(arguments: argparse.Namespace) -> int:
         names = _listed(arguments.directions)
         options["method"] = arguments.method
         if certified:
-            if arguments.method not in ("certified", "paper"):
+            if arguments.method != "paper":
                 raise InvalidInput(
-                    f"--{next(iter(certified))} is an option of --method certified and paper; "
-                    f"received --method {arguments.method}."
+                    "--certificate is an option of --method paper; received --method "
+                    f"{arguments.method}."
                 )
-            paper = arguments.method == "paper"
-            options["method"] = dpfast.release.Certified(**certified, paper=paper)
+            options["method"] = dpfast.release.Certified(**certified)
         return dpfast.release_functional(design, None, loss, names, privacy=privacy, **options)
 
     return _deliver(
@@ -502,16 +500,13 @@ def _source(schema: dpfast.Schema | None, **more: Any) -> dict[str, Any]:
 def _released(result: Any, level: float) -> dict[str, Any]:
     """What a test and release told, certified or not."""
     told = "names params value directions noise_scale noise_scale_bound beyond noise_law method"
-    needed = "lower_bound_needed records_needed ridge_needed"
+    needed = "lower_bound_needed records_needed"
     report: dict[str, Any] = {"certified": result.certified}
     report |= {
         name: getattr(result, name) for name in f"{told} {needed}".split() if hasattr(result, name)
     }
     if result.certificate is not None:
-        report["certificate"] = {
-            "quantity": result.certificate.quantity,
-            "lower_bound": result.certificate.lower_bound,
-        }
+        report["certificate"] = {"lower_bound": result.certificate.lower_bound}
     if hasattr(result, "noise_interval"):
         report |= {"level": level, "noise_interval": result.noise_interval(level)}
     return report | {"privacy": result.privacy.to_dict()}

@@ -108,8 +108,7 @@ COMMANDS = {
 @design log-cosh
 --directions: names of coefficients (default: all, as a vector)
 --method =auto: of --directions (default: auto)
---certificate: what is certified (default: global for all)
---fallback: what to do if nothing can be certified
+--certificate: how it is certified (default: global)
 {LEVEL}
 @spending"""),
     "effect": ("estimate the average effect of a treatment",

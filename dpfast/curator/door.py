@@ -145,10 +145,9 @@ def hand_out_count(
     receipt: Receipt,
     value: int,
     rate: tuple[int, int],
-    cap: int | None = None,
 ) -> int:
-    """Add discrete Laplace noise, up to a cap if there is one, in sight of the observer."""
-    draw = partial(release_integer, value, rate, noise, cap)
+    """Add discrete Laplace noise in sight of the observer."""
+    draw = partial(release_integer, value, rate, noise)
     if OBSERVER.get() is None:
         return _kept(question, receipt, draw())  # an integer of any size
 
@@ -166,14 +165,13 @@ def hand_out_scaled(
     values: Sequence[Fraction],
     scales: Sequence[float],
     bounds: Sequence[float],
-    law: str,
 ) -> NDArray[np.float64]:
-    """Add noise of this law and of secret scales, each below its public bound."""
+    """Add normal noise of secret scales, each below its public bound."""
 
     def draw() -> NDArray[np.float64]:
         return np.array(
             [
-                release_scaled(value.as_integer_ratio(), scale, bound, law, noise)
+                release_scaled(value.as_integer_ratio(), scale, bound, noise)
                 for value, scale, bound in zip(values, scales, bounds, strict=True)
             ]
         )

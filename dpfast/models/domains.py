@@ -1,8 +1,7 @@
 """Covariate domains: declared public sets that every row is projected onto, never rejected.
 
-A domain says how long a row can be (:attr:`Domain.radius`), how far a direction can see
-(:meth:`Domain.support`, exact) and how large ``x'H^-1 x`` can get
-(:meth:`Domain.quadratic_bound`).  All are public functions of the declaration; the intercept, if
+A domain says how long a row can be (:attr:`Domain.radius`) and how far a direction can see
+(:meth:`Domain.support`, exact).  Both are public functions of the declaration; the intercept, if
 there is one, is the fixed first coordinate 1 of a row and is never stored in X.
 """
 
@@ -15,14 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import check_constant, flag, real_array, real_number
 from dpfast.errors import InvalidInput, described
-from dpfast.models.quadratics import (
-    ball_maximum,
-    monotone_ball,
-    monotone_vertices,
-    quadratic_bounds,
-    symmetric,
-    vertex_maximum,
-)
 
 Array = NDArray[np.float64]
 
@@ -165,168 +156,6 @@ class Domain:
             return width * (1.0 - 1e-12)
         return min(1.0 / anchors[0], width / (1.0 + anchors[0] * offset)) * (1.0 - 1e-12)
 
-    def gauge(self, direction: ArrayLike) -> float:
-        """Least t for which p is t times a mean of rows and negated rows, rounded up (claim R14).
-
-        ``p'H^-1 p <= gauge(p)^2 sup x'H^-1 x`` for every positive definite H.
-
-        Parameters
-        ----------
-        direction : ndarray of shape (dimension,)
-            p, as for :meth:`support`.
-
-        Returns
-        -------
-        float
-            Infinity where differences of rows do not reach p.
-
-        Examples
-        --------
-        >>> round(dpfast.models.Box([1.0, 2.0]).gauge([1.0, 1.0]), 9)
-        1.0
-        """
-        p = real_array(direction, "direction")
-        fixed, rest = (float(p[0]), p[1:]) if self.intercept else (None, p)
-        forced = self._excess(rest)
-        if fixed is not None:
-            forced = [*forced, fixed]
-        if forced:
-            if max(forced) > min(forced):
-                return math.inf
-            return self._gauge_at(rest, forced[0]) * (1.0 + 1e-12)
-        # p = a x - b x' with a + b = t: every a - b gives an upper bound, the least is convex in it
-        low = -self._gauge_at(rest, 0.0)
-        high = -low
-        best = high
-        for _ in range(200):
-            if not math.isfinite(high - low):
-                break
-            left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
-            values = self._gauge_at(rest, left), self._gauge_at(rest, right)
-            best = min(best, *values)
-            low, high = (low, right) if values[0] < values[1] else (left, high)
-            if high - low <= 1e-15 * best:
-                break
-        return best * (1.0 + 1e-12)
-
-    def gauge_bound(self) -> float:
-        """At least :meth:`gauge` of every unit vector, of a domain that is bound (claim R32).
-
-        Infinity where some direction is out of reach, or no bound is known.
-
-        Examples
-        --------
-        >>> round(dpfast.models.Ball(2.0).gauge_bound(), 9)
-        0.5
-        """
-        return math.inf
-
-    def even_leverage(self, direction: ArrayLike) -> tuple[float, float]:
-        """What a direction would be to rows that are spread evenly.
-
-        Evenly means over the corners of a polytope or the surface of a ball; H is the second
-        moment of such rows, and the mean leverage ``x'H^-1 x`` is the number of dimensions they
-        span.
-
-        Parameters
-        ----------
-        direction : ndarray of shape (dimension,)
-            What rows do not span of it is left out.
-
-        Returns
-        -------
-        length : float
-            ``p'H^-1 p = length^2 mean(x'H^-1 x)``.
-        alignment : float
-            ``sup |x'H^-1 p|`` relative to ``length mean(x'H^-1 x)``, at most 1.
-
-        Examples
-        --------
-        >>> [round(x, 6) for x in dpfast.models.Box([1.0, 1.0]).even_leverage([1.0, 0.0])]
-        [0.707107, 0.707107]
-        """
-        p = real_array(direction, "direction")
-        mean, covariance = self._moments(len(p) - int(self.intercept))
-        if self.intercept:
-            mean = np.concatenate([[1.0], mean])
-            covariance = np.pad(covariance, ((1, 0), (1, 0)))
-        values, vectors = np.linalg.eigh(covariance + np.outer(mean, mean))
-        seen = values > 1e-10 * values[-1]
-        coordinates = vectors[:, seen].T @ p
-        rank = int(seen.sum())
-        length = math.sqrt(float((coordinates**2 / values[seen]).sum()) / rank)
-        most = self.support(vectors[:, seen] @ (coordinates / values[seen]))
-        return length, min(1.0, most / (rank * length)) if length > 0.0 else 1.0
-
-    def quadratic_bound(self, H_inverse: ArrayLike) -> float:
-        """An upper bound of ``sup x'H^-1 x`` over rows, rounded up; see the class for exactness.
-
-        Parameters
-        ----------
-        H_inverse : ndarray of shape (dimension, dimension)
-            Positive semidefinite.
-
-        Returns
-        -------
-        float
-
-        Notes
-        -----
-        Only values that are exact are monotone in the Loewner order, hence have a sensitivity
-        (claim R3); others serve the certificates of a solver, which need any upper bound.  For
-        one that is always monotone see :meth:`monotone_bound`.
-
-        Examples
-        --------
-        >>> round(dpfast.models.Box([1.0, 2.0]).quadratic_bound(np.eye(2)), 9)
-        5.0
-        """
-        M = symmetric(H_inverse, self.dimension)
-        return min(bound for bound in self._quadratic(M) if bound is not None)
-
-    def quadratic_maximum(self, H_inverse: ArrayLike) -> float | None:
-        """``sup x'H^-1 x`` exactly (up to rounding), or None where that is out of reach.
-
-        Parameters
-        ----------
-        H_inverse : ndarray of shape (dimension, dimension)
-            Positive semidefinite.
-
-        Returns
-        -------
-        float or None
-
-        Examples
-        --------
-        >>> dpfast.models.LpBall(3.0, 1.0).quadratic_maximum(np.eye(2)) is None
-        True
-        """
-        return self._quadratic(symmetric(H_inverse, self.dimension))[0]
-
-    def monotone_bound(self, H_inverse: ArrayLike) -> float:
-        """An upper bound of ``sup x'H^-1 x`` that is monotone in the Loewner order (claim R31).
-
-        ``H^-1 <= K^-1`` implies a value that is no larger, and ``a H^-1`` has a times the value:
-        what a certificate may be made of (claim R3).  Exact where :meth:`quadratic_maximum` is and
-        the domain is a polytope, else the smaller of bounds that are such functions.  Which of
-        them follows from the domain alone.
-
-        Parameters
-        ----------
-        H_inverse : ndarray of shape (dimension, dimension)
-            Positive semidefinite.
-
-        Returns
-        -------
-        float
-
-        Examples
-        --------
-        >>> round(dpfast.models.Ball(2.0).monotone_bound(np.diag([1.0, 3.0])), 9)
-        12.0
-        """
-        return self._monotone(symmetric(H_inverse, self.dimension))
-
     def _project(self, rows: Array) -> Array:
         raise NotImplementedError
 
@@ -341,21 +170,6 @@ class Domain:
         range can vanish (the intercept, a one-hot block) are listed apart, each as a bound on
         ``||p||`` over the largest ``|p'x|``.
         """
-        raise NotImplementedError
-
-    def _excess(self, p: Array) -> list[float]:
-        """Values that a - b must have in ``p = a x - b x'``, if the domain forces any."""
-        return []
-
-    def _gauge_at(self, p: Array, excess: float) -> float:
-        """Least ``a + b`` with ``a - b = excess``."""
-        raise NotImplementedError
-
-    def _quadratic(self, M: Array) -> list[float | None]:
-        """The exact maximum or None, then proved upper bounds."""
-        raise NotImplementedError
-
-    def _monotone(self, M: Array) -> float:
         raise NotImplementedError
 
     def _moments(self, q: int) -> tuple[Array, Array]:
@@ -383,9 +197,6 @@ def _shrink(rows: Array, radius: float, order: float) -> Array:
 
 class Ball(Domain):
     """Rows of Euclidean norm at most ``radius``, intercept included (as :class:`Bounded`).
-
-    ``quadratic_bound`` is exact: ``radius^2`` over the smallest eigenvalue of H without an
-    intercept, a trust-region problem (solved from its dual) with one.
 
     Parameters
     ----------
@@ -431,20 +242,8 @@ class Ball(Domain):
     def _spread(self) -> tuple[float, float, list[float]]:
         return self.covariate_radius, 0.0, [1.0] * self.intercept
 
-    def _gauge_at(self, p: Array, excess: float) -> float:
-        return max(abs(excess), float(np.linalg.norm(p)) / self.covariate_radius)
-
-    def _quadratic(self, M: Array) -> list[float | None]:
-        return [ball_maximum(M, self.covariate_radius, self.intercept)]
-
-    def _monotone(self, M: Array) -> float:
-        return monotone_ball(M, self.covariate_radius, self.intercept)
-
     def _moments(self, q: int) -> tuple[Array, Array]:
         return np.zeros(q), np.eye(q) * (self.covariate_radius**2 / q)
-
-    def gauge_bound(self) -> float:
-        return max(1.0 if self.intercept else 0.0, 1.0 / self.covariate_radius) * _UP
 
     def __repr__(self) -> str:
         return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"
@@ -453,8 +252,7 @@ class Ball(Domain):
 class LpBall(Domain):
     """Covariates with ``(sum |x_j|^p)^(1/p) <= radius``, p in [1, inf].
 
-    Rows outside are scaled towards the origin.  ``quadratic_bound`` is exact for p = 1 without an
-    intercept and for p = 2, otherwise the smallest of proved bounds.
+    Rows outside are scaled towards the origin.
 
     Parameters
     ----------
@@ -510,41 +308,8 @@ class LpBall(Domain):
         width = self.lp_radius * math.pow(count, min(0.0, 0.5 - 1.0 / self.p))
         return width, 0.0, [1.0] * self.intercept
 
-    def _gauge_at(self, p: Array, excess: float) -> float:
-        top = float(np.abs(p).max(initial=0.0))
-        length = top * float(np.linalg.norm(p / top, self.p)) if top > 0.0 else 0.0
-        return max(abs(excess), length / self.lp_radius)
-
-    def _quadratic(self, M: Array) -> list[float | None]:
-        q = len(M) - int(self.intercept)
-        ball = ball_maximum(M, self._free_radius(q), self.intercept)
-        exact: float | None = None
-        box: list[float | None] = []
-        if self.p == 1.0:
-            exact = vertex_maximum(M, [self._corners(q)], self.intercept)
-        elif self.p == 2.0:
-            exact = ball
-        elif self.p > 2.0:  # inside the box of the same radius
-            half = np.array([[-self.lp_radius], [self.lp_radius]])
-            box = quadratic_bounds(M, [half] * q, self.intercept)
-            exact = box[0] if math.isinf(self.p) else None
-        return [exact, ball, *box]
-
-    def _monotone(self, M: Array) -> float:
-        q = len(M) - int(self.intercept)
-        if self.p == 1.0:
-            return monotone_vertices(M, [self._corners(q)], self.intercept)
-        ball = monotone_ball(M, self._free_radius(q), self.intercept)
-        if self.p <= 2.0:
-            return ball
-        half = np.array([[-self.lp_radius], [self.lp_radius]])
-        return min(ball, monotone_vertices(M, [half] * q, self.intercept))
-
     def _moments(self, q: int) -> tuple[Array, Array]:
         return np.zeros(q), np.eye(q) * (self._free_radius(q) ** 2 / q)
-
-    def _corners(self, q: int) -> Array:
-        return np.vstack([np.eye(q), -np.eye(q)]) * self.lp_radius
 
     def __repr__(self) -> str:
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""

@@ -15,7 +15,6 @@ from scipy.linalg import block_diag
 from dpfast.arguments import real_array, real_number, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.domains import Domain
-from dpfast.models.quadratics import monotone_vertices, quadratic_bounds
 
 Array = NDArray[np.float64]
 
@@ -24,8 +23,6 @@ _UP = 1.0 + 2.0**-44
 
 class Box(Domain):
     """Covariates between lows and highs, each on its own.
-
-    ``quadratic_bound`` is exact up to 24 free coordinates, then the smallest of proved bounds.
 
     Parameters
     ----------
@@ -95,30 +92,9 @@ class Box(Domain):
         half = float((0.5 * (self._highs - self._lows)).min())
         return half, float(np.linalg.norm(middle)), [1.0] * self.intercept
 
-    def _gauge_at(self, p: Array, excess: float) -> float:
-        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
-        return max(abs(excess), float((np.abs(p - excess * middle) / half).max()))
-
-    def _quadratic(self, M: Array) -> list[float | None]:
-        return quadratic_bounds(M, self._ends(M), self.intercept)
-
-    def _monotone(self, M: Array) -> float:
-        return monotone_vertices(M, self._ends(M), self.intercept)
-
     def _moments(self, q: int) -> tuple[Array, Array]:
         lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
         return 0.5 * (lows + highs), np.diag(0.25 * (highs - lows) ** 2)
-
-    def gauge_bound(self) -> float:
-        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
-        if not self.intercept:  # a - b = 0 will do
-            return float((1.0 / half).max()) * _UP
-        return max(1.0, float((np.hypot(1.0, middle) / half).max())) * _UP
-
-    def _ends(self, M: Array) -> list[Array]:
-        q = len(M) - int(self.intercept)
-        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
-        return [np.array([[low], [high]]) for low, high in zip(lows, highs, strict=True)]
 
     def __repr__(self) -> str:
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
@@ -159,36 +135,6 @@ class Interval:
     def spread(self) -> tuple[float, float]:
         """Least half-range and largest middle of ``p'x``, per ``||p||``."""
         return 0.5 * (self.high - self.low), 0.5 * abs(self.high + self.low)
-
-    def gauge_at(self, p: Array, excess: float) -> float:
-        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``.
-
-        Parameters
-        ----------
-        p : ndarray of shape (1,)
-        excess : float
-
-        Returns
-        -------
-        float
-        """
-        half = 0.5 * (self.high - self.low)
-        return abs(float(p[0]) - excess * 0.5 * (self.low + self.high)) / half
-
-    def gauge_bound(self, excess: float) -> float:
-        """At least :meth:`gauge_at` for ``p`` and ``a - b = excess t`` with ``p^2 + t^2 = 1``.
-
-        Parameters
-        ----------
-        excess : float
-            1 beside an intercept, 0 without.
-
-        Returns
-        -------
-        float
-        """
-        half = 0.5 * (self.high - self.low)
-        return math.hypot(1.0, excess * 0.5 * (self.low + self.high)) / half
 
     def project(self, block: Array) -> Array:
         """Rows of one column moved to the nearer end.
@@ -242,37 +188,6 @@ class OneHot:
         """With a reference level, as of an interval, from zero to the largest entry at least."""
         return 0.5 / math.sqrt(self.width), 0.5
 
-    def gauge_at(self, p: Array, excess: float) -> float:
-        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``.
-
-        Parameters
-        ----------
-        p : ndarray of shape (levels,)
-        excess : float
-
-        Returns
-        -------
-        float
-        """
-        total = float(np.abs(p).sum())
-        return total + abs(excess - float(p.sum())) if self.reference else total
-
-    def gauge_bound(self, excess: float) -> float:
-        """As :meth:`Interval.gauge_bound`; infinite without a reference level.
-
-        Parameters
-        ----------
-        excess : float
-            1 beside an intercept, 0 without.
-
-        Returns
-        -------
-        float
-        """
-        if not self.reference:
-            return math.inf
-        return math.hypot(2.0 * math.sqrt(self.width), excess)
-
     def project(self, block: Array) -> Array:
         """A 1 at the largest entry of each row; none if it may be the reference.
 
@@ -296,9 +211,6 @@ class OneHot:
 
 class Product(Domain):
     """Independent intervals and one-hot blocks, in the order of the columns of X.
-
-    ``support`` is exact; ``quadratic_bound`` is exact up to 2^24 combinations of extreme points
-    and the smallest of proved bounds beyond.
 
     Parameters
     ----------
@@ -359,32 +271,6 @@ class Product(Domain):
             width = min(width, half)
             middles.append(middle)
         return width, math.hypot(*middles), anchors
-
-    def _split(self, p: Array) -> list[Array]:
-        edges = np.cumsum([part.width for part in self.parts])[:-1]
-        return np.split(p, edges)
-
-    def _excess(self, p: Array) -> list[float]:
-        pairs = zip(self.parts, self._split(p), strict=True)
-        return [
-            math.fsum(block.tolist())  # exact: blocks must agree
-            for part, block in pairs
-            if isinstance(part, OneHot) and not part.reference
-        ]
-
-    def _gauge_at(self, p: Array, excess: float) -> float:
-        pairs = zip(self.parts, self._split(p), strict=True)
-        return max(abs(excess), *(part.gauge_at(block, excess) for part, block in pairs))
-
-    def _quadratic(self, M: Array) -> list[float | None]:
-        return quadratic_bounds(M, [part.points for part in self.parts], self.intercept)
-
-    def _monotone(self, M: Array) -> float:
-        return monotone_vertices(M, [part.points for part in self.parts], self.intercept)
-
-    def gauge_bound(self) -> float:
-        excess = 1.0 if self.intercept else 0.0
-        return max(excess, *(part.gauge_bound(excess) for part in self.parts)) * _UP
 
     def _moments(self, q: int) -> tuple[Array, Array]:
         points = [part.points for part in self.parts]

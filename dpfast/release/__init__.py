@@ -1,10 +1,8 @@
 """Test and release: certify the curvature privately, then publish what the certificate allows."""
 
-from dpfast.release.certificate import certify
-from dpfast.release.combinator import TestAndRelease
+from dpfast.release.certified import TestAndRelease, certify, release_parameter
 from dpfast.release.forecast import ReleasePlan, plan_release
 from dpfast.release.functional import Certified, release_functional
-from dpfast.release.parameter import release_parameter
 from dpfast.release.results import (
     Certificate,
     FunctionalRelease,

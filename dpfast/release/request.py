@@ -8,10 +8,7 @@ import numpy as np
 
 from dpfast.arguments import Array, real_array
 from dpfast.curator import Curator
-from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.projection import ProjectedRecords
-from dpfast.curator.release.releases import CertifiedRelease
-from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.request import Request
 from dpfast.inference.composition import Composition
@@ -167,13 +164,6 @@ class ReleaseRequest(Asking):
         return Curator(
             self._records, self.objective(ridge), ledger, self._request.noise, self._request.threads
         )
-
-    def open(
-        self, terms: Terms, kind: type[Kind], ledger: Ledger, directions: Array | None = None
-    ) -> CertifiedRelease:
-        """A certificate and what follows it, on a ledger of their own."""
-        curator = self.curator(ledger)
-        return CertifiedRelease(curator, terms, kind(curator, self.domain, directions))
 
     @property
     def room(self) -> int:

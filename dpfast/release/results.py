@@ -17,12 +17,9 @@ from dpfast.inference.guarantees import RELATION
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 
-#: A ridge that takes more than this off the coefficients is no advice.
-MOST_SHRINKAGE = 0.1
-
 
 class ReleaseGuarantee(NamedTuple):
-    """What was spent in total, certificate and fallback included.
+    """What was spent in total, certificate included.
 
     Attributes
     ----------
@@ -108,21 +105,18 @@ class Certificate:
 
     Attributes
     ----------
-    quantity : str
-        What is bounded: the smallest eigenvalue of the Hessian H, or ``1/L`` with L the largest
-        ``x'H^-1 x`` over the declared rows (``certificate="leverage"``).
     lower_bound : float
-        At most the quantity, except with probability ``failure``; the public penalty's share
-        (``floor``) where nothing could be certified.
+        At most the smallest eigenvalue of the Hessian, except with probability ``failure``; the
+        public penalty's share (``floor``) where nothing could be certified.
     estimate : float
-        Released quantity: its noise is Laplace of scale ``step/epsilon``, and it is cut at
+        Released eigenvalue: its noise is Laplace of scale ``step/epsilon``, and it is cut at
         ``step``.
     step : float
-        By how much replacing one record can change the quantity.
+        By how much replacing one record can change the eigenvalue.
     floor : float
-        The quantity is at least this for every data set.
+        The eigenvalue is at least this for every data set.
     failure : float
-        Probability with which a bound may be wrong; 0 where its noise is capped (claim R36).
+        Probability with which a bound may be wrong.
     largest_bound : float or None
         At least the largest eigenvalue; None if it was not asked for, or could not be counted
         because nothing was certified about the smallest.
@@ -139,22 +133,7 @@ class Certificate:
     floor: float
     failure: float
     privacy: ReleaseGuarantee
-    quantity: str
     largest_bound: float | None = None
-
-    def with_largest(self, bound: float) -> Certificate:
-        """The same, with an upper bound of the largest eigenvalue.
-
-        Parameters
-        ----------
-        bound : float
-            Released, or public; paid for by the caller.
-
-        Returns
-        -------
-        Certificate
-        """
-        return Certificate(**(vars(self) | {"largest_bound": bound}))
 
     @property
     def certified(self) -> bool:
@@ -175,10 +154,9 @@ class Certificate:
                 f"  largest eigenvalue at most {self.largest_bound:.5g}: condition number at most "
                 f"{self.condition_number:.4g}\n"
             )
-        fails = f" (except with probability {self.failure:.2g})" if self.failure else ""
         return (
-            f"{self.quantity[0].upper()}{self.quantity[1:]}: at least {self.lower_bound:.5g}"
-            f"{fails}\n"
+            f"Smallest eigenvalue of the Hessian: at least {self.lower_bound:.5g} (except with "
+            f"probability {self.failure:.2g})\n"
             f"  released estimate {self.estimate:.5g}; one record moves it by {self.step:.3g} at "
             f"most\n{largest}{self.privacy}"
         )
@@ -200,21 +178,11 @@ class NotCertified:
     records_needed : float
         About how many records like these would be enough; ``inf`` where nothing is known about
         the curvature.  From public and released numbers only.
-    records_range : tuple of float
-        From and to how many, as far as the noise of the certificate leaves it open: holds the
-        number in nine of ten cases.
-    ridge_needed : float
-        A public ridge penalty with which any records could be released.
-    shrinkage : float
-        Share of a coefficient that this ridge would take away, by the released curvature.
-    left : ApproxDP or None
-        What was offered beside the certificate and not charged (claim R35); None where the whole
-        was charged at once.
+    left : ApproxDP
+        What was offered beside the certificate and not charged (claim R35): enough for
+        ``dpfast.fit``, or for ``dpfast.baselines.objective_perturbation``.
     privacy : ReleaseGuarantee
         Of what was charged.
-    unwanted : tuple of float or None
-        Where a release was certified: the standard deviation of its noise, by its public bound, and
-        what it would have to be (``max_noise``).
 
     Privacy
     -------
@@ -226,54 +194,28 @@ class NotCertified:
     certificate: Certificate
     lower_bound_needed: float
     records_needed: float
-    records_range: tuple[float, float]
-    ridge_needed: float
-    shrinkage: float
+    left: ApproxDP
     privacy: ReleaseGuarantee
-    left: ApproxDP | None = None
-    unwanted: tuple[float, float] | None = None
 
     def __str__(self) -> str:
-        low, high = self.records_range
-        span = f"{low:,.0f} to {high:,.0f}" if high < math.inf else f"{low:,.0f} or more"
         if self.lower_bound_needed == math.inf:
-            wanted = "no number of records would be enough with this budget, noise and domain"
+            wanted = "no number of records would be enough with this budget and domain"
         elif self.records_needed < math.inf:
             wanted = (
-                f"about {self.records_needed:,.0f} records like these would be enough, "
-                f"{span} by the noise of the certificate (now {self.privacy.n:,})"
+                f"about {self.records_needed:,.0f} records like these would be enough "
+                f"(now {self.privacy.n:,})"
             )
         else:
             wanted = "too few records to see the curvature at all, or covariates that determine y"
-            if low < math.inf:
-                wanted += f"; at least {low:,.0f} would be needed (now {self.privacy.n:,})"
-        same = "the same budget" if self.left is None else "what is left"
-        advice = [
-            wanted,
-            f"dpfast.fit, or fallback='objective-perturbation', answers with {same} now",
-        ]
-        if self.shrinkage <= MOST_SHRINKAGE:
-            advice.append(
-                f"ridge={self.ridge_needed:.3g} would do for any records; it takes about "
-                f"{self.shrinkage:.0%} off the coefficients"
-            )
-        if self.unwanted is not None:
-            told = "certified with noise of up to {:.3g}, and of use is up to {:.3g}: "
-            advice.insert(0, told.format(*self.unwanted) + "max_noise=math.inf takes any")
-        lines = "\n".join(f"  {line}" for line in advice)
-        unspent = ""
-        if self.left is not None:
-            unspent = (
-                f"\n  not charged: epsilon={self.left.epsilon:.6g}, delta={self.left.delta:.3g} "
-                "of what was offered"
-            )
+        epsilon, delta = self.left.values()
         return (
             f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
             f"{self.lower_bound_needed:.5g}\n"
-            f"{lines}\n"
-            f"  released estimate of the {self.certificate.quantity}: "
-            f"{self.certificate.estimate:.5g}\n"
-            f"{self.privacy}{unspent}"
+            f"  {wanted}\n"
+            "  dpfast.fit, or dpfast.baselines.objective_perturbation, answers with what is left\n"
+            f"  released estimate of the smallest eigenvalue: {self.certificate.estimate:.5g}\n"
+            f"{self.privacy}\n"
+            f"  not charged: epsilon={epsilon:.6g}, delta={delta:.3g} of what was offered"
         )
 
     def __repr__(self) -> str:
@@ -420,7 +362,7 @@ class FunctionalRelease:
             for name, (low, high) in zip(self.names, self.conf_int(), strict=True):
                 lines.append(f"  {name}: 95% with sampling error [{low:.5g}, {high:.5g}]")
         if (found := self.certificate) is not None:
-            lines.append(f"  certified {found.quantity}: {found.lower_bound:.5g}")
+            lines.append(f"  certified smallest eigenvalue: {found.lower_bound:.5g}")
         return "\n".join([*lines, str(self.privacy)])
 
     def __repr__(self) -> str:
@@ -438,8 +380,7 @@ class ParameterRelease:
     names : tuple of str
     noise_scale : float
         Standard deviation of the normal noise of every coordinate; public.
-    certificate : Certificate or None
-        None after a fallback that was chosen without one.
+    certificate : Certificate
     method : str
     privacy : ReleaseGuarantee
 
@@ -453,7 +394,7 @@ class ParameterRelease:
     params: Array
     names: tuple[str, ...]
     noise_scale: float
-    certificate: Certificate | None
+    certificate: Certificate
     method: str
     privacy: ReleaseGuarantee
 

@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.arguments import Array
-from dpfast.curator.release.held_step import mean_along
-from dpfast.curator.release.one_step import newton_steps, shared, step_rate, step_terms
+from dpfast.curator.release.one_step import mean_along, newton_steps, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
     PerturbationTerms,
     perturbation_terms,
     perturbed_minimiser,
 )
-from dpfast.curator.release.terms import difference, in_units
+from dpfast.curator.release.terms import difference, in_units, shared
 from dpfast.curator.whitened import At
 from dpfast.errors import InvalidBudget
 from dpfast.inference.composition import Composition, Prepaid, Sum, composition_of
-from dpfast.models import Loss
+from dpfast.models import Loss, release_constants
 from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
 from dpfast.optimize.road.run import COARSE, MOST_CELLS
 from dpfast.privacy.budget import GDP, ApproxDP, PureDP
@@ -30,12 +29,9 @@ from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import Asking, RawRequest, ReleaseRequest
-from dpfast.release.session import fallback_ridge
 
-#: How functionals are released: with a certificate, and without.
-CERTIFIED = ("certified", "paper")
-PLAIN = ("one-shot", "fit", "objective-perturbation")
-METHODS = ("auto", *PLAIN, *CERTIFIED)
+#: How functionals are released: those of the paper with a certificate.
+METHODS = ("auto", "one-shot", "fit", "objective-perturbation", "paper")
 
 #: Noise of a curvature at the whole budget, ``2 p^1.5/(n mu)``: up to the first one Newton step
 #: from a pilot has the least error, up to the second a fit, and above it objective perturbation,
@@ -59,6 +55,10 @@ FARTHEST = 3.0
 
 #: Doublings of the ridge of objective perturbation until its tilt is held.
 DOUBLINGS = 8
+
+#: Records beyond which that ridge does not fall: the noise that covers rounding, divided by it,
+#: would grow beyond what the tilt does.
+MOST_RECORDS = 1 << 20
 
 #: Functionals from which on a fit, whose noise does not grow with their number, has less.
 MANY = 4
@@ -285,7 +285,11 @@ def _without_domain(
 
 def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
     """All coefficients of a ridge-penalised problem, by objective perturbation."""
-    ridge = fallback_ridge(request, total.epsilon)
+    constants = release_constants(request.loss, request.objective().scale)
+    curvature = constants.curvature * request.domain.radius**2
+    # four times what objective perturbation needs at least
+    ridge = 4.0 * curvature / (min(request.n, MOST_RECORDS) * total.epsilon)
+    ridge = max(request.ridge, ridge)
     for larger in map(
         float, 2.0 ** np.arange(DOUBLINGS + 1)
     ):  # of few records the ridge has to hold the tilt

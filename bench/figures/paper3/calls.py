@@ -73,8 +73,8 @@ def common(scale: float | None, bound: Any) -> dict[str, Any]:
     return {"scale": scale, "fit_intercept": bound.intercept}
 
 
-def release(given: Case, epsilon: float, seed: int, **options: Any) -> Answer:
-    """A functional, or the whole parameter if all coefficients are wanted."""
+def release(given: Case, epsilon: float, seed: int, **options: Any) -> tuple[Answer, Any]:
+    """A functional, or the whole parameter if all coefficients are wanted; and what it is of."""
     options |= {
         "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": given.domain, "scale": given.scale,
         "noise": dpfast.SeededNoise(seed),
@@ -84,14 +84,12 @@ def release(given: Case, epsilon: float, seed: int, **options: Any) -> Answer:
         found: Any = flat(dpfast.release_parameter)(*data, **options)
     else:
         direction = np.eye(len(given.exact))[given.wanted]
-        options = {"method": "certified", "max_noise": math.inf} | options
         found = flat(dpfast.release_functional)(*data, direction, **options)
-    if not found.certified:
-        return Answer(None)
+    if isinstance(found, dpfast.release.NotCertified):
+        return Answer(None), found
     if isinstance(found, dpfast.release.FunctionalRelease):
-        return Answer(found.value, float(found.noise_scale_bound[0]))
-    instead = found.method.startswith("not certified")
-    return Answer(chosen(given, found.params), float(found.noise_scale), instead)
+        return Answer(found.value, float(found.noise_scale_bound[0])), found
+    return Answer(chosen(given, found.params), float(found.noise_scale)), found
 
 
 def chosen(given: Case, params: Array) -> Any:
@@ -99,33 +97,33 @@ def chosen(given: Case, params: Array) -> Any:
 
 
 def ours(given: Case, epsilon: float, seed: int) -> Answer:
-    return release(given, epsilon, seed)
+    """What is called without naming a method."""
+    return release(given, epsilon, seed)[0]
 
 
-def ours_with_fallback(given: Case, epsilon: float, seed: int) -> Answer:
-    return release(given, epsilon, seed, fallback="objective-perturbation")
-
-
-def local(given: Case, epsilon: float, seed: int, **more: Any) -> Answer:
-    """Algorithm 5 (3 for the whole parameter), corrected: recursion and normal noise, as there."""
-    options: dict[str, Any] = {"certificate": "recursive"} | more
-    if given.wanted is not None:
-        options |= {"method": "paper", "noise_law": "gaussian"}
-    return release(given, epsilon, seed, **options)
+def local(given: Case, epsilon: float, seed: int) -> Answer:
+    """Algorithm 5 (3 for the whole parameter), corrected, with its recursion."""
+    paper = {} if given.wanted is None else {"method": "paper"}
+    return release(given, epsilon, seed, certificate="recursive", **paper)[0]
 
 
 def hybrid(given: Case, epsilon: float, seed: int) -> Answer:
     """As the paper on its surveys: half of epsilon certifies, else the rest perturbs."""
-    return local(given, epsilon, seed, certificate_share=0.5, fallback="objective-perturbation")
+    settings = {"certificate": "recursive", "certificate_share": 0.5, "method": "paper"}
+    answer, found = release(given, epsilon, seed, **settings)
+    if answer.value is not None:
+        return answer
+    return perturbed(given, epsilon, seed, found.left)._replace(by_fallback=True)
 
 
-def perturbed(given: Case, epsilon: float, seed: int) -> Answer:
+def perturbed(given: Case, epsilon: float, seed: int, budget: Any = None) -> Answer:
     """Objective perturbation, tightly calibrated, with the paper's ridge."""
+    privacy = budget or dpfast.ApproxDP(epsilon, DELTA)
     radius = given.domain.radius
     curvature = release_constants(given.loss, given.scale or 1.0).curvature * radius**2
     fit = flat(dpfast.baselines.objective_perturbation)(
-        given.X, given.y, given.loss, ridge=4.0 * curvature / (len(given.y) * epsilon),
-        privacy=dpfast.ApproxDP(epsilon, DELTA), radius=radius * (1.0 + 1e-9),
+        given.X, given.y, given.loss, ridge=4.0 * curvature / (len(given.y) * privacy.epsilon),
+        privacy=privacy, radius=radius * (1.0 + 1e-9),
         noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain),
     )  # fmt: skip
     return Answer(chosen(given, fit.params))
@@ -184,18 +182,18 @@ OURS = "release_functional"
 WHOLE, OUR_WHOLE = "algorithm 3, corrected", "release_parameter"
 PERTURBED, NAIVE, SGD = "objective perturbation", "output perturbation", "DP-SGD, tuned for nothing"
 FIT, IDEAL = "fit", "idealised (not private)"
-HYBRID, OURS_HYBRID = "algorithm 5 or perturbation", "release_functional with fallback"
+HYBRID = "algorithm 5 or perturbation"
 
 RIVALS: dict[str, Method] = {PERTURBED: perturbed, NAIVE: naive, SGD: sgd, FIT: fit, IDEAL: ideal}
 ONE: dict[str, Method] = {LOCAL: local, OURS: ours} | RIVALS
 ALL: dict[str, Method] = {WHOLE: local, OUR_WHOLE: ours} | RIVALS
 SURVEY: dict[str, Method] = {
-    HYBRID: hybrid, OURS_HYBRID: ours_with_fallback, PERTURBED: perturbed, FIT: fit, IDEAL: ideal,
+    HYBRID: hybrid, OURS: ours, PERTURBED: perturbed, FIT: fit, IDEAL: ideal,
 }  # fmt: skip
 
 LINES = dict(zip((LOCAL, OURS, PERTURBED, NAIVE, SGD, FIT, IDEAL),
                  ("C2^-", "C0o-", "C3v-", "C4x-", "C5d-", "C1s-", "k--"), strict=True))  # fmt: skip
-LINES |= {WHOLE: "C2^-", OUR_WHOLE: "C0o-", HYBRID: "C2^-", OURS_HYBRID: "C0o-"}
+LINES |= {WHOLE: "C2^-", OUR_WHOLE: "C0o-", HYBRID: "C2^-"}
 
 
 def measured(
@@ -297,7 +295,7 @@ def barely(curves: Mapping[str, dict[str, list[float]]]) -> str:
         (
             (name, noise, off)
             for name, entry in curves.items()
-            if name in (LOCAL, OURS, WHOLE, OUR_WHOLE, HYBRID, OURS_HYBRID)
+            if name in (LOCAL, WHOLE, OUR_WHOLE, HYBRID)
             for noise, off in zip(entry["announced"], entry["error"], strict=True)
             if noise == noise
         ),
@@ -310,7 +308,6 @@ def barely(curves: Mapping[str, dict[str, list[float]]]) -> str:
     measured = f", mean error {error:.2g} in that cell" if error < math.inf else ""
     return (
         f"Certified is not yet useful: the largest announced standard deviation of a certified "
-        f"release here is {largest:.3g} ({name}{measured}); max_noise= refuses such a release, "
-        "fallback= answers it by objective perturbation. "
+        f"release here is {largest:.3g} ({name}{measured}). "
         f"{REPETITIONS} calls each up to n = {LARGE:,}, {FEWER} above"
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.figures.paper3 import calls
-from bench.figures.paper3.calls import FIT, HYBRID, OURS_HYBRID
+from bench.figures.paper3.calls import FIT, HYBRID, OURS
 from bench.figures.paper3.survey import blocks, missing, table
 from bench.figures.runner import Figure, Outcome, Run, data_folder
 from dpfast.models import Logistic, Product
@@ -87,15 +87,13 @@ def judged(
         return float(entry[FIT]["error"][-1] / entry[name]["error"][-1])
 
     text = "; ".join(
-        f"epsilon = {epsilon:g}: algorithm 5 {first(epsilon, HYBRID)}, release_functional from "
-        f"{first(epsilon, OURS_HYBRID)}, where fit has {gain(epsilon, OURS_HYBRID):.3g} times its "
-        f"error at n = {ns[-1]:,}"
+        f"epsilon = {epsilon:g}: algorithm 5 {first(epsilon, HYBRID)}; fit has "
+        f"{gain(epsilon, OURS):.3g} times the error of release_functional at n = {ns[-1]:,}"
         for epsilon in epsilons
     )
     middle = epsilons[len(epsilons) // 2]
     ours, theirs = (
-        first(middle, name) != "never" and gain(middle, name) > 1.2
-        for name in (OURS_HYBRID, HYBRID)
+        first(middle, name) != "never" and gain(middle, name) > 1.2 for name in (OURS, HYBRID)
     )
     return (
         "yes" if ours and theirs else "in part" if ours else "no",
@@ -104,8 +102,7 @@ def judged(
         f"{found['value in all records']:.2f}. Certified in half of the calls or more, {text}. "
         f"At epsilon = {middle:g} the error of release_functional {_drops(ours)}, that of "
         f"algorithm 5 {_drops(theirs)}; what is not certified is objective perturbation with the "
-        f"rest of epsilon. {calls.barely(found[f'epsilon {middle:g}'])}; the "
-        "second line has it.",
+        f"rest of epsilon. {calls.barely(found[f'epsilon {middle:g}'])}.",
     )
 
 

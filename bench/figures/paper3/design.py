@@ -7,7 +7,6 @@ and everything here is invariant to the factor.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,25 +14,14 @@ import numpy as np
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.release.kinds import Kind
-from dpfast.curator.release.leverage import Leverage
+from dpfast.curator.release.kinds import Kind, RecursiveKind
 from dpfast.curator.release.projection import ProjectedRecords
-from dpfast.curator.release.recursion import RecursiveCertificate
 from dpfast.curator.release.releases import CertifiedRelease
-from dpfast.curator.release.terms import (
-    Size,
-    Terms,
-    functional_terms,
-)
+from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
-from dpfast.models import Bounded, Box, Domain, LogCosh, Loss, Objective, release_constants
+from dpfast.models import Bounded, Box, Domain, LogCosh, Loss, Objective
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.release.calibration import COUNT
-from dpfast.privacy.release.scaled import law_scale
-from dpfast.privacy.release.sensitivity import (
-    lower_bound_from_release,
-    scaled_count,
-)
 
 DELTA = 1e-6
 LOSS = LogCosh(2.0)
@@ -53,12 +41,10 @@ class Exact(NamedTuple):
     """What an omniscient observer knows about one data set (not private)."""
 
     query: CertifiedRelease
-    leverage: Leverage
+    kinds: dict[str, Kind]
     theta: np.ndarray
-    hessian: np.ndarray
     smallest: float
     largest: float
-    inverse: float  # of the largest leverage
 
 
 def solve(
@@ -69,7 +55,6 @@ def solve(
     loss: Loss = LOSS,
     scale: float | None = 1.0,
     domain: Domain | None = None,
-    noise: str = "laplace",
     failure: float = DELTA / 2.0,
 ) -> Exact:
     """Certified minimiser of a data set, opened as a release would."""
@@ -81,89 +66,23 @@ def solve(
         fit_intercept=bound.intercept,
         scale=scale,
     )
-    terms = Terms("functional", epsilon, DELTA, epsilon / 4.0, failure, noise)
+    terms = Terms("functional", epsilon, DELTA, epsilon / 4.0, failure)
     ledger, source = dpfast.Ledger(terms.budget), dpfast.SeededNoise(0)
     records = ProjectedRecords(as_records(X, y), bound)
     curator = Curator(records, objective, ledger, source)
-    query = CertifiedRelease(curator, terms, Kind(curator, bound))
+    kinds = {"global": Kind(curator, bound), "recursive": RecursiveKind(curator, bound)}
+    query = CertifiedRelease(curator, terms, kinds["global"])
     found = query._found()
-    leverage = Leverage(query.kind.plan, bound)
-    return Exact(
-        query, leverage, found.theta, found.hessian, found.eigenvalue, found.largest,
-        leverage.value(found.hessian),
-    )  # fmt: skip
-
-
-def steps(exact: Exact, certificate: str) -> float:
-    """What a certificate measures, in units of what one record can do to it."""
-    if certificate == "leverage":
-        return exact.inverse / exact.leverage.plan.step
-    return exact.smallest / exact.query.kind.plan.step
+    return Exact(query, kinds, found.theta, found.eigenvalue, found.largest)
 
 
 def share(exact: Exact, seed: int, certificate: str) -> float:
     """One released lower bound relative to what it bounds; 0 if nothing was certified."""
-    kept = exact.leverage.plan if certificate == "leverage" else exact.query.kind.plan
-    bound = lower_bound(exact, seed, certificate)
-    return bound / (steps(exact, certificate) * kept.step) if bound > kept.floor else 0.0
-
-
-def lower_bound(
-    exact: Exact, seed: int, certificate: str = "global", terms: Terms | None = None
-) -> float:
-    """One released lower bound, through the library's own certificate."""
-    kind, terms, source = exact.query.kind, terms or exact.query.terms, dpfast.SeededNoise(seed)
-    plan = kind.plan
+    kind, terms, source = exact.kinds[certificate], exact.query.terms, dpfast.SeededNoise(seed)
     rate = laplace_rate(COUNT, terms.count_epsilon)
-    if certificate == "leverage":
-        kept = exact.leverage.plan
-        count = scaled_count(exact.inverse, kept.step, kept.eta, largest=kept.ceiling)
-        noisy = release_integer(count, rate, source, terms.cap)
-        return lower_bound_from_release(noisy, terms.tail(), kept.step, kept.eta, lreg=kept.floor)
-    if certificate == "global":
-        count = scaled_count(exact.smallest, plan.step, plan.eta, largest=plan.largest)
-        return kind.lower_bound(release_integer(count, rate, source, terms.cap), terms.tail())
-    recursion = recursive(exact)
-    noisy = release_integer(recursion.count(exact.smallest), rate, source, terms.cap)
-    return max(plan.floor, recursion.lower_bound(noisy, terms.tail()))
-
-
-def recursive(exact: Exact) -> RecursiveCertificate:
-    plan, objective = exact.query.kind.plan, exact.query._curator.objective
-    curvature = release_constants(objective.loss, objective.scale).curvature
-    return RecursiveCertificate.linear_model(
-        plan.c, plan.slope, curvature, plan.radius, plan.n, eta=plan.eta
-    )
-
-
-def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
-    """Standard deviation of the noise of the release (inf: not certified)."""
-    query = exact.query
-    terms = query.terms._replace(noise=law)
-    size = Size(float(np.linalg.norm(w)), query.kind.domain.support(w))
-    choices = functional_terms(query.kind.plan, terms, l0, [size])
-    if choices is None:
-        return math.inf
-    return query._scale(query._found(), w, choices[0]) * law_scale(law)
-
-
-def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[float, float]:
-    """As :func:`functional_noise` with a leverage certificate, and the announced bound."""
-    query = exact.query
-    leverage = Leverage(query.kind.plan, query.kind.domain, w[None])
-    terms = query.terms._replace(noise=law)
-    # the same draw as that of lower_bound with this seed
-    opened = exact._replace(leverage=leverage, inverse=leverage.value(exact.hessian))
-    l0 = lower_bound(opened, seed, "leverage")
-    size = Size(float(leverage.lengths[0]), None, float(leverage.alignments[0]))
-    choices = functional_terms(leverage.plan, terms, l0, [size])
-    if choices is None:
-        return math.inf, math.inf
-    sd, own = law_scale(law), query.measure
-    query.measure = leverage.plan
-    scale = query._scale(query._found(), w, choices[0])
-    query.measure = own
-    return scale * sd, choices[0].scale_bound * sd
+    noisy = release_integer(kind.count(exact.smallest), rate, source)
+    bound = kind.lower_bound(noisy, terms.tail())
+    return bound / exact.smallest if bound > kind.plan.floor else 0.0
 
 
 def medians(

@@ -19,8 +19,7 @@ from dpfast.models.products import Interval, OneHot
 
 EPSILON = 4.0
 
-NAMES = ("leverage", "global")
-ALL_NAMES = (*NAMES, "recursive")
+NAMES = ("global", "recursive")
 
 
 class Survey(NamedTuple):
@@ -178,18 +177,6 @@ def missing() -> Outcome:
     )
 
 
-def noise_ratio(run: Run, survey: Survey, exact: design.Exact) -> float | None:
-    """Median over certificates; None where the smallest eigenvalue does not allow a release."""
-    w = np.eye(survey.X.shape[1] + 1)[survey.coefficient]
-    ratios = []
-    for number in range(9):
-        seed = run.seed(survey.name, number)
-        plain = design.functional_noise(exact, w, design.lower_bound(exact, seed), "laplace")
-        ratios.append(design.leverage_noise(exact, w, seed, "laplace")[0] / plain)
-    found = float(np.median(ratios))
-    return found if 0.0 < found < math.inf else None
-
-
 #: The smaller of the paper's two condition numbers, and n/d from which it certifies simulated data.
 PAPERS_CONDITION, SIMULATED = 300.0, 320
 
@@ -213,10 +200,10 @@ def certificates_of_surveys(run: Run) -> Outcome:
 
         def bounds(at: tuple[int, design.Exact], seed: int, survey: Survey = survey) -> list[float]:
             key = run.seed(survey.name, int(at[0]), seed)
-            return [design.share(at[1], key, name) for name in ALL_NAMES]
+            return [design.share(at[1], key, name) for name in NAMES]
 
         solutions = ((size, solved(survey, order[:size])) for size in grid)
-        shares = design.medians(solutions, 20, ALL_NAMES, bounds)
+        shares = design.medians(solutions, 20, NAMES, bounds)
         found[survey.name] = {
             "n": n,
             "parameters": survey.X.shape[1] + 1,
@@ -224,8 +211,6 @@ def certificates_of_surveys(run: Run) -> Outcome:
             "smallest eigenvalue": full.smallest,
             "condition number": full.largest / full.smallest,
             "sizes": grid.tolist(),
-            "noise of the coefficient, leverage / global": noise_ratio(run, survey, full),
-            "steps of one record": {name: design.steps(full, name) for name in NAMES},
             "lower bound / what it bounds": shares,
             "certified from n": {
                 name: next((int(s) for s, v in zip(grid, values, strict=True) if v > 0.05), None)
@@ -234,7 +219,7 @@ def certificates_of_surveys(run: Run) -> Outcome:
         }
 
     def draw(axes: Any, entry: dict[str, Any]) -> None:
-        for which, style in (("leverage", "C2^-"), ("global", "C0o-"), ("recursive", "C1s--")):
+        for which, style in (("global", "C0o-"), ("recursive", "C1s--")):
             axes.plot(
                 entry["sizes"], entry["lower bound / what it bounds"][which], style,
                 label=f"{which} certificate", markersize=3,
@@ -244,10 +229,8 @@ def certificates_of_surveys(run: Run) -> Outcome:
 
     text = "; ".join(
         f"{name}: condition number {entry['condition number']:.0f}, certified from n = "
-        f"{entry['certified from n']['global'] or 'none of these'} by the smallest eigenvalue and "
-        f"{entry['certified from n']['leverage']} by the largest leverage, which is worth "
-        f"{entry['steps of one record']['leverage'] / entry['steps of one record']['global']:.2f} "
-        "times the records"
+        f"{entry['certified from n']['global'] or 'none of these'} by theorem A and "
+        f"{entry['certified from n']['recursive'] or 'none of these'} by the paper's recursion"
         for name, entry in found.items()
     )
     large = [entry["condition number"] >= PAPERS_CONDITION for entry in found.values()]

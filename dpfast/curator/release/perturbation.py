@@ -17,8 +17,14 @@ from dpfast.models import release_constants
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.mechanisms import CLAMP, gaussian_scale, grid_bits
 from dpfast.privacy.release.calibration import objective_perturbation_scale
-from dpfast.privacy.release.certified_minimiser import MinimiserPlan
-from dpfast.privacy.release.polished import compressed, edge, expanded, knee, worst
+from dpfast.privacy.release.certified_minimiser import (
+    MinimiserPlan,
+    compressed,
+    edge,
+    expanded,
+    knee,
+    worst,
+)
 from dpfast.privacy.release.scaled import normal_error, normal_vector
 from dpfast.privacy.rounding import MARGIN_8000
 
@@ -139,11 +145,6 @@ def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
     noise on the output covers the tolerance of the search.
     """
     curator.ledger.charge(terms.budget, terms.receipt.query)
-    return paid_minimiser(curator, terms)
-
-
-def paid_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
-    """The same where ``terms.budget`` was charged before: the fallback of a certified release."""
     p = terms.plan.dimension
     tilt = normal_vector(terms.tilt_scale, p, curator._noise)
     unit = knee(terms.plan)

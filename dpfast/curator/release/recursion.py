@@ -116,14 +116,6 @@ class RecursiveCertificate:
         level = lower_bound_from_release(N_hat, k, 1.0, error, M)
         return self._eigenvalue(self.table.integral_inverse(level - error))
 
-    def plain_count(self, lam: float) -> int:
-        """``min{N : S^N(lambda) = 0}``, of sensitivity one, by iteration (claim R12)."""
-        return self.table.count(lam - self.ridge)
-
-    def plain_lower_bound(self, N_hat: int, k: int) -> float:
-        """Lower bound from the noisy :meth:`plain_count`; k from ``tail_count(..., M=1)``."""
-        return self._eigenvalue(self.table.inverse(N_hat - k - 1))
-
     def _eigenvalue(self, x: float) -> float:
         below = (x - self.eta) * (1.0 - MARGIN_6) + self.ridge
         return max(self.lreg, below * (1.0 - MARGIN_6)) if x > 0.0 else self.lreg

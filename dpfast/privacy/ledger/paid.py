@@ -28,7 +28,7 @@ class PaidAnswers:
         self._answering = threading.Lock()
         self._process = this_process()
 
-    def _take(self, answer: str, *, count: int = 1, after: str = "", forgo: str = "") -> int:
+    def _take(self, answer: str, *, count: int = 1, after: str = "") -> int:
         """Mark an answer as given; how many of its name are left.
 
         Parameters
@@ -38,8 +38,6 @@ class PaidAnswers:
             How many of its name are given together.
         after : str
             Another that must have been given.
-        forgo : str
-            Another that was offered in place of this one and is lost with it.
         """
         # first: the lock may be held by a thread that a fork left behind
         if self._process is not this_process():
@@ -51,7 +49,6 @@ class PaidAnswers:
                     "record was touched."
                 )
             self._left[answer] -= count
-            self._left[forgo] = 0
             return self._left[answer]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

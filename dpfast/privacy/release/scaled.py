@@ -12,14 +12,15 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.privacy.noise import NoiseSource
 
 Array = NDArray[np.float64]
 
-#: Laws of Z: Laplace of scale 1, standard normal, Student t with three degrees of freedom.
-LAWS = ("laplace", "gaussian", "student")
+#: Laws whose intervals are known: Laplace of scale 1, and standard normal, which Z is.
+LAWS = ("laplace", "gaussian")
 
 #: The grid is the public bound of the scale divided by this, rounded down to a power of two.
 GRID_BITS = 16
@@ -53,9 +54,9 @@ def grid_delta(epsilon: float, count: int = 1) -> float:
 
 
 def release_scaled(
-    value: tuple[int, int], scale: float, scale_bound: float, law: str, source: NoiseSource
+    value: tuple[int, int], scale: float, scale_bound: float, source: NoiseSource
 ) -> float:
-    """``grid * floor((value + scale * Z)/grid)`` with the public grid of the bound (claim R22).
+    """``grid * floor((value + scale * Z)/grid)``, Z normal, with the bound's grid (claim R22).
 
     Released as a float: integers beyond ``2^53`` grid steps are rounded, which is
     post-processing.
@@ -63,8 +64,7 @@ def release_scaled(
     grid = scale_grid(scale_bound)
     secret = scale if 0.0 <= scale <= scale_bound else scale_bound
     size, below = secret.as_integer_ratio()
-    z, z_below = _draw(law, source)
-    z, z_below = z * size, z_below * below
+    z, z_below = _normal(source) * size, below << _BITS
     centre, centre_below = value
     # a power of two, or one over it: no rounding below
     steps, per_step = (1.0 / grid).as_integer_ratio()
@@ -91,19 +91,13 @@ def law_quantile(law: str, tail: float) -> float:
     _check_law(law)
     if not 0.0 < tail < 1.0:
         raise InvalidInput(f"a tail probability must lie in (0, 1); received {described(tail)}.")
-    if law == "laplace":
-        return -math.log(tail)
-    from scipy.special import ndtri, stdtrit
-
-    if law == "gaussian":
-        return -float(ndtri(0.5 * tail))
-    return -float(stdtrit(3.0, 0.5 * tail))
+    return -math.log(tail) if law == "laplace" else -float(ndtri(0.5 * tail))
 
 
 def law_scale(law: str) -> float:
     """Standard deviation of Z."""
     _check_law(law)
-    return {"laplace": math.sqrt(2.0), "gaussian": 1.0, "student": math.sqrt(3.0)}[law]
+    return math.sqrt(2.0) if law == "laplace" else 1.0
 
 
 def _check_law(law: str) -> None:
@@ -111,40 +105,11 @@ def _check_law(law: str) -> None:
         raise InvalidInput(f"noise must be one of {LAWS}; received {described(law, text=True)}.")
 
 
-def _draw(law: str, source: NoiseSource) -> tuple[int, int]:
-    """Z as a ratio of integers."""
-    _check_law(law)
-    if law == "laplace":
-        return _laplace(source), 1 << _BITS
-    if law == "gaussian":
-        return _normal(source), 1 << _BITS
-    number, first, second, third = (_normal(source) for _ in range(4))
-    # Z = N sqrt(3) / sqrt(sum of three squares); the root of an integer, with 80 bits to spare
-    squares = max(first * first + second * second + third * third, 1)
-    return number * math.isqrt(3 << (2 * _BITS)), math.isqrt(squares << (2 * _BITS))
-
-
-def _uniform_bits(source: NoiseSource) -> int:
-    """40 bits, each half from far below the leading digits of a normal variable."""
-    draws = source.normals(2, 44)
-    mask = (1 << 20) - 1
-    return ((int(draws[0]) & mask) << 20) | (int(draws[1]) & mask)
-
-
 def _normal(source: NoiseSource) -> int:
-    """``2^80 Z`` of a standard normal variable, rounded."""
-    high = int(source.normals(1, _HIGH)[0])
-    return (high << _LOW) + _uniform_bits(source)
+    """``2^80 Z`` of a standard normal variable, rounded: exact digits, then uniform ones.
 
-
-def _laplace(source: NoiseSource) -> int:
-    """``2^80 Z`` of a Laplace variable of scale 1, rounded: geometric digits and a sign."""
-    while True:
-        # a discrete Laplace integer that is not negative is geometric
-        draws = source.discrete_laplace(8, 1, 1 << _HIGH)
-        kept = draws[draws >= 0]
-        if kept.size:
-            break
-    size = (int(kept[0]) << _LOW) + _uniform_bits(source)
-    positive = int(source.normals(1, 20)[0]) >= 0
-    return size if positive else -size
+    Each half of these comes from far below the leading digits of a normal variable.
+    """
+    high, draws = int(source.normals(1, _HIGH)[0]), source.normals(2, 44)
+    mask = (1 << 20) - 1
+    return (high << _LOW) + (((int(draws[0]) & mask) << 20) | (int(draws[1]) & mask))

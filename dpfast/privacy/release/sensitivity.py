@@ -1,4 +1,4 @@
-"""How far one record can move a minimiser, its Hessian and a functional: claims R1 to R13.
+"""How far one record can move a minimiser, its Hessian and a functional.
 
 For records ``h(x'theta)`` with ``|h'| <= B1`` and ``|h'''| <= c h''``, ``||x|| <= radius`` and a
 public ridge ``lreg >= 0``, the Hessian at the minimiser moves by public factors only (theorem A,
@@ -14,10 +14,8 @@ from typing import NamedTuple
 
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
-from dpfast.privacy.release.calibration import (
-    COUNT,
-)
-from dpfast.privacy.rounding import MARGIN_30
+from dpfast.privacy.release.calibration import COUNT
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
 from dpfast.privacy.sensitivity import check_constants, relative_slack
 
 _UP = 1.0 + MARGIN_30
@@ -37,18 +35,18 @@ HELD_CELLS = 1 << 24
 #: Largest step relative to the released eigenvalue for which a functional is released.
 MOST_STEP = 0.5
 
-#: Relative error of the computed Delta and Psi that the factors of a functional cover (claim R6).
+#: Relative error of the computed Delta that the scale of a functional covers (claim R6).
 EVALUATION = 1e-8
 
-#: Largest relative error that is covered as an error of the solver, three times over (claim R6).
-MOST_EVALUATION = 1e-4
+#: Four times the largest error relative to Delta that is covered (claim R29).
+MOST_ERROR = 1e-3
 
-#: Bc is at least this part of A, so that errors relative to Psi are small relative to the scale.
-LEAST_PSI = 1e-3
+#: Significant bits of a tolerance, and the least.
+TOLERANCE_BITS = 3
+LEAST_CHANGE = 2.0**-12
 
-#: Relative error of the computed scale omega that follows: EVALUATION (1 + 1/LEAST_PSI), rounded
-#: up.
-SCALE_ERROR = 1.1e-5
+#: Largest change of Delta for which a functional is released in proportion to it.
+MOST_CHANGE = 0.5
 
 
 def _nonnegative(**values: float) -> None:
@@ -114,33 +112,6 @@ def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, 
 # ---- one functional -----------------------------------------------------------------------------
 
 
-class FunctionalFactors(NamedTuple):
-    """Public factors of the scale ``omega = A * Delta + Bc * Psi`` of a functional (claim R6)."""
-
-    A: float
-    Bc: float
-
-
-def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> FunctionalFactors | None:
-    """Factors whose scale omega bounds the shift and changes by at most ``1 -+ tau`` (claim R6).
-
-    Covers relative errors up to :data:`EVALUATION` in the computed Delta and Psi
-    (:func:`evaluation_error`).
-    """
-    if not 0.0 < tau < 1.0:
-        raise InvalidInput(f"tau must lie in (0, 1); received {described(tau)}.")
-    if not small_enough(v, solver_error):
-        return None
-    a, shift, push, whole = shift_factors(v, solver_error)
-    room = tau - 2.0 * SCALE_ERROR * (1.0 + tau)
-    gap = min(1.0 + room - math.exp(0.5 * whole), math.exp(-0.5 * whole) - 1.0 + room) - 2.0**-48
-    if gap <= 0.0 or math.cosh(whole) * _UP > 1.0 + room:
-        return None
-    a *= 1.0 + SCALE_ERROR
-    b = max(shift * (1.0 + SCALE_ERROR), a * math.sinh(whole) * push / gap, LEAST_PSI * a)
-    return FunctionalFactors(a, b * _UP)
-
-
 def small_enough(v: float, solver_error: float) -> bool:
     """Whether a step is small enough beside the eigenvalue for a functional to be released."""
     _nonnegative(solver_error=solver_error)
@@ -174,26 +145,58 @@ def evaluation_error(dimension: int, largest: float, l0: float) -> float:
     return solution + 8.0 * (dimension + 8.0) * 2.0**-53 * math.sqrt(largest / l0)
 
 
-def public_scale(
-    A: float,
-    Bc: float,
-    B1: float,
-    radius: float,
-    n: int,
-    l0: float,
-    norm: float,
-    *,
-    support: float | None = None,
-    solver_error: float = 0.0,
+def psi_over_delta(
+    radius: float, inner_radius: float, l0: float, largest: float, solver_error: float = 0.0
 ) -> float:
-    """Public upper bound of the secret scale ``omega = A Delta + Bc Psi`` (claim R7)."""
-    check_constants(A=A, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
-    _nonnegative(Bc=Bc)
+    """Bound of ``Psi/Delta`` at every direction, from the condition number (claim R29).
+
+    ``radius/inner_radius sqrt(largest/l0)``: the square root of the condition number for a ball,
+    of d times it for the box [-1, 1]^d.
+    """
+    if not inner_radius > 0.0:
+        return math.inf
+    condition = max(largest / l0, 1.0)
+    return radius / inner_radius * math.sqrt(condition) * math.exp(0.5 * solver_error) * ROWS * _UP
+
+
+class ProportionalFactors(NamedTuple):
+    """The scale ``omega = factor * Delta`` of a functional, and how much it may differ (R29)."""
+
+    factor: float
+    tau: float
+
+
+def proportional_factors(
+    v: float, spread: float, solver_error: float = 0.0
+) -> ProportionalFactors | None:
+    """Scale in proportion to Delta, and the tolerance that it keeps (claim R29)."""
+    error = 4.0 * EVALUATION * (1.0 + spread)
+    if not (small_enough(v, solver_error) and error <= MOST_ERROR):
+        return None
+    of_delta, of_psi, push, whole = shift_factors(v, solver_error)
+    change = (math.cosh(whole) - 1.0 + math.sinh(whole) * push * spread) * _UP + 2.0**-48
+    if change > MOST_CHANGE:
+        return None
+    factor = (of_delta + of_psi * spread) * (1.0 + 2.0 * error) * _UP
+    return ProportionalFactors(factor, _few_bits_above(change + 2.1 * error * (1.0 + change)))
+
+
+def _few_bits_above(x: float) -> float:
+    x = max(x, LEAST_CHANGE)
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, TOLERANCE_BITS)), exponent - TOLERANCE_BITS)
+
+
+def public_scale(
+    factor: float, B1: float, radius: float, n: int, l0: float, norm: float, *, support: float,
+    solver_error: float = 0.0,
+) -> float:  # fmt: skip
+    """Public upper bound of the secret scale ``omega = factor * Delta`` (claim R7)."""
+    check_constants(factor=factor, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
     longest = radius * norm
-    reach = longest if support is None else min(longest, support)
-    inner = A * 0.5 * (longest + reach) + Bc * longest
-    slack = math.exp(solver_error) * (1.0 + SCALE_ERROR) * ROWS * _UP
-    return 2.0 * B1 / (n * l0) * inner * slack
+    inner = factor * 0.5 * (longest + min(longest, support))
+    room = (1.0 + 0.25 * MOST_ERROR) * ROWS * _UP
+    return 2.0 * B1 / (n * l0) * inner * math.exp(solver_error) * room
 
 
 # ---- the released eigenvalue --------------------------------------------------------------------
@@ -247,6 +250,53 @@ def _float_below(numerator: int, denominator: int) -> float:
     nearest = numerator / denominator  # correctly rounded
     a, b = nearest.as_integer_ratio()
     return nearest if a * denominator <= numerator * b else math.nextafter(nearest, -math.inf)
+
+
+# ---- the largest eigenvalue ---------------------------------------------------------------------
+
+
+class LogScale(NamedTuple):
+    """Public scale of the logarithm of the largest eigenvalue (claim R28)."""
+
+    #: low, high: The eigenvalue lies between these for every data set.
+    low: float
+    high: float
+    #: Bound on the error of its computed logarithm.
+    error: float
+    #: Computed logarithms of neighbours differ by at most this.
+    step: float
+
+
+def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScale:
+    """How the logarithm of the largest eigenvalue is counted (claim R28)."""
+    if not (0.0 < v < math.inf and 0.0 <= solver_error <= 1.0 and 0.0 < low < high < math.inf):
+        raise InvalidInput(
+            "v must be positive and finite, solver_error in [0, 1] and 0 < low < high; received "
+            f"{described(v)}, {described(solver_error)}, {described(low)} and {described(high)}."
+        )
+    error = (solver_error + 2.0**-50 * (1.0 + math.log(high / low))) * _UP
+    return LogScale(low, high, error, (v + 2.0 * error) * _UP)
+
+
+def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
+    """``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (claim R28)."""
+    cut = min(max(lam, scale.low), scale.high) if lam == lam else scale.high
+    (a, b), (c, d) = (x.as_integer_ratio() for x in (math.log(scale.high / cut), scale.step))
+    return max(0, M * a * d // (b * c))
+
+
+def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
+    """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28).
+
+    At least the eigenvalue unless the noise exceeds k; never above the public bound.
+    """
+    level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - MARGIN_6) - scale.error
+    if level <= 0.0:
+        return scale.high
+    return max(scale.low, scale.high * math.exp(-level) * (1.0 + 1e-12))
+
+
+# ---- a step from a pilot ------------------------------------------------------------------------
 
 
 def step_shift(reach: float, length: float, n: int, *, depth: int) -> float:

@@ -109,14 +109,6 @@ class SmoothPlan(NamedTuple):
         push = 2.0 * self.gradient_bound / self.n * _UP
         return smooth_shift(l0, self.ridge, self.lipschitz, push)
 
-    def of_size(self, n: int) -> SmoothPlan:
-        """The plan for another number of records."""
-        return smooth_minimiser_plan(n=n, **{name: getattr(self, name) for name in GIVEN})
-
-
-#: What a plan is made of beside n.
-GIVEN = ("slope", "curvature", "third", "stretch", "radius", "dimension", "ridge", "depth")
-
 
 def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
     """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up.

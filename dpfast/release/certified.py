@@ -1,0 +1,402 @@
+"""Test and release, as paper 3 prints it: a certificate is charged and released, then what it
+allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dpfast.arguments import Array, number_in, one_of
+from dpfast.curator.release.kinds import Kind, kind_of
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import (
+    FunctionalTerms,
+    Terms,
+    difference,
+    functional_terms,
+    in_units,
+    largest_scale,
+    parameter_terms,
+)
+from dpfast.errors import InvalidBudget, described
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import charge_shared, refuse_unpayable
+from dpfast.inference.composition import composition_of
+from dpfast.models import Domain, Loss, Objective
+from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.sensitivity import LEAST_CHANGE, largest_bound
+from dpfast.release.request import ReleaseRequest, approximate
+from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
+
+Tested = TypeVar("Tested")
+Allowed = TypeVar("Allowed")
+Released = TypeVar("Released")
+Refused = TypeVar("Refused")
+
+WHICH = ("smallest", "both")
+
+#: Part of delta for the certificate's failure.
+FAILURE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
+    """Test, decide from the released test alone, then release or refuse.
+
+    Algorithm 1 of paper 3 (Asi, Duchi and Talwar 2025).
+
+    Parameters
+    ----------
+    test : callable
+        ``test()`` releases what the decision rests on: a private answer.
+    allow : callable
+        ``allow(tested)`` says how the release may be made, or None; a function of the answer and
+        of public constants only.
+    release : callable
+        ``release(allowed)`` is private for every value of ``allowed`` whenever the test holds
+        (lemma 2.2 of the paper).
+    refuse : callable
+        ``refuse(tested)``: what to do instead; private for every ``tested``.
+
+    Notes
+    -----
+    Privacy of the whole: adaptive composition of the test with the worse of ``release`` and
+    ``refuse``, plus the probability that the test wrongly allows.  The caller calibrates these
+    together (claim R35 of ``PROOFS-release.md``).
+    """
+
+    test: Callable[[], Tested]
+    allow: Callable[[Tested], Allowed | None]
+    release: Callable[[Allowed], Released]
+    refuse: Callable[[Tested], Refused]
+    __test__ = False  # not a test case, whatever its name looks like to pytest
+
+    def run(self) -> Released | Refused:
+        """The release, or what was done instead."""
+        tested = self.test()
+        allowed = self.allow(tested)
+        return self.refuse(tested) if allowed is None else self.release(allowed)
+
+
+def make_terms(
+    what: str,
+    total: ApproxDP,
+    certificate_share: float,
+    count: int = 1,
+    certificates: int = 1,
+    whole: ApproxDP | None = None,
+) -> Terms:
+    """Divide the total between certificate and release, in units of the whole."""
+    whole = total if whole is None else whole
+    share = number_in(certificate_share, "certificate_share", "(0, 1)")
+    first = in_units(total.epsilon * share, whole.epsilon)
+    failure = in_units(total.delta * FAILURE_SHARE, whole.delta)
+    return Terms(what, total.epsilon, total.delta, first, failure, count, certificates)
+
+
+class Opened:
+    """A certified release whose certificate was charged, and what a refusal returns.
+
+    A shared ledger is refused at once if it cannot pay for all; the certificate is charged at once,
+    and before anything else is drawn the rest (claim R35).
+    """
+
+    def __init__(
+        self,
+        request: ReleaseRequest,
+        terms: Terms,
+        kind: type[Kind],
+        what: str,
+        privacy: PureDP | ApproxDP,
+        ledger: Ledger | None,
+    ) -> None:
+        self.request, self.terms, self.privacy = request, terms, privacy
+        self.own_ledger = Ledger(terms.budget)
+        curator = request.curator(self.own_ledger)
+        self.query = CertifiedRelease(curator, terms, kind(curator, request.domain))
+        self.kind = self.query.kind
+        self._shared, self._label = ledger, request.label(what)
+        self._count: int | None = None
+        self._largest: float | None = None
+        refuse_unpayable(ledger, privacy, privacy, self._label)
+        # everything that can be refused was
+        if terms.what == "nothing":
+            self._charge(privacy, "", request.room)
+        else:
+            self._charge(terms.opening, ": certificate", request.room)
+
+    def _charge(self, spend: PureDP | ApproxDP, part: str, room: int = 0) -> None:
+        charge_shared(self._shared, spend, spend, self._label + part, room)
+        self.promised = spend
+
+    def pay_rest(self) -> None:
+        """Charge what of the total follows the certificate; refused, nothing of it is drawn."""
+        self._charge(self.left, ": release")
+        self.promised = self.privacy
+
+    @property
+    def left(self) -> ApproxDP:
+        """What of the total follows the certificate."""
+        assert isinstance(self.privacy, ApproxDP) and isinstance(self.terms.opening, ApproxDP)
+        return difference(self.privacy, self.terms.opening)
+
+    def so_far(self, error: str) -> Certificate | None:
+        """The certificate, if it was released: of what follows nothing is handed back."""
+        return None if self._count is None else self._certificate()
+
+    def certificate(self) -> Certificate:
+        """Release the lower bound, and an upper bound of the largest eigenvalue if asked for."""
+        self._count, terms = self.query.certificate().value, self.terms
+        if terms.certificates > 1:
+            scale = largest_scale(self.kind.plan, self._certificate().lower_bound)
+            if scale is not None:  # wrong as often as the lower bound (claim R28)
+                count = self.query.largest(scale).value
+                self._largest = largest_bound(count, terms.tail(), scale)
+        return self._certificate()
+
+    def _certificate(self) -> Certificate:
+        kind, terms, count = self.kind, self.terms, self._count
+        assert count is not None
+        return Certificate(
+            lower_bound=kind.lower_bound(count, terms.tail()),
+            estimate=kind.estimate(count),
+            step=kind.plan.step,
+            floor=kind.plan.floor,
+            failure=terms.delta1,
+            privacy=self.guarantee(),
+            largest_bound=self._largest,
+        )
+
+    def guarantee(self, *entries: str) -> ReleaseGuarantee:
+        """What was spent so far."""
+        total, both = self.promised, self.terms.certificates > 1
+        delta = total.delta if isinstance(total, ApproxDP) else 0.0
+        first = "the certificates of the smallest and the largest eigenvalue"
+        entries = (first if both else "the certificate", *entries)
+        return self.request.guarantee(
+            total.epsilon, delta, entries, composition_of(self.own_ledger)
+        )
+
+    def refusal(self, found: Certificate, allows: Callable[[float], bool]) -> NotCertified:
+        """What would have been enough."""
+        kind, count, needed = self.kind, self._count, math.inf
+        assert count is not None
+        low, high = 0.1 * kind.plan.step, 1e6 * kind.plan.step
+        if allows(high):
+            while high / low > 1.01:
+                middle = math.sqrt(low * high)
+                low, high = (low, middle) if allows(middle) else (middle, high)
+            needed = high
+        records = kind.records_needed(needed, count, self.terms.tail())
+        return NotCertified(
+            certificate=found,
+            lower_bound_needed=needed,
+            records_needed=math.ceil(records) if records < math.inf else records,
+            left=self.left,
+            privacy=self.guarantee(),
+        )
+
+
+def certified_functionals(
+    request: ReleaseRequest,
+    rows: Array,
+    total: ApproxDP,
+    ledger: Ledger | None,
+    certificate: str,
+    share: float,
+) -> tuple[Array, tuple[FunctionalTerms, ...], Certificate, ReleaseGuarantee] | NotCertified:
+    """Algorithm 5: both eigenvalues, then functionals with noise in proportion to Delta."""
+    kind = kind_of(certificate, "functional", "largest eigenvalue")
+    terms = make_terms("functional", total, share, len(rows), 2)
+    terms.multiplier(LEAST_CHANGE)  # refuses an impossible budget while nothing is spent
+    opened = Opened(request, terms, kind, "release_functional", total, ledger)
+
+    plan: MinimiserPlan = opened.kind.plan
+
+    def choices(l0: float, largest: float) -> tuple[FunctionalTerms, ...] | None:
+        return functional_terms(plan, terms, l0, largest, request.domain, rows)
+
+    with KeepingPaid(opened.so_far):
+        found = opened.certificate()
+        top = found.largest_bound
+        chosen = None if top is None else choices(found.lower_bound, top)
+        if chosen is None:
+            # records like these keep the condition number; the public one is not exceeded
+            condition = found.condition_number or plan.largest / max(found.estimate, plan.step)
+            return opened.refusal(found, lambda l0: choices(l0, condition * l0) is not None)
+        opened.pay_rest()
+        values = opened.query.functionals(rows, chosen)
+        return values, chosen, found, opened.guarantee(f"{len(rows)} functional(s)")
+
+
+def certify(
+    X: Any,
+    y: Any,
+    loss: str | Loss | Objective,
+    *,
+    privacy: Budget,
+    domain: Domain,
+    certificate: str = "global",
+    which: str = "smallest",
+    failure: float = 1e-6,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> Certificate:
+    """Release a lower bound of the curvature at the minimiser, by default its smallest eigenvalue.
+
+    Algorithms 2, 4 and 6 of paper 3 (Asi, Duchi and Talwar 2025).
+
+    The eigenvalue moves by at most ``2 c B1 radius^2/n`` when one record is replaced, whatever the
+    data (theorem A of the formulas page, which replaces algorithms 2 and 6 of paper 3), so one
+    Laplace release is enough.  With ``which="both"`` half of the budget goes to an upper bound of
+    the largest eigenvalue (algorithm 4, corrected), which gives one of the condition number.  Its
+    logarithm moves by as much as the lower bound allows, so it is counted where ``lower_bound`` is
+    at least two steps, and is None elsewhere.
+
+    Parameters
+    ----------
+    X, y, domain, ledger, noise
+        As for :func:`dpfast.release_functional`; a certificate needs a domain.
+    loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
+        Self-concordant losses; with ``certificate="smooth"`` any convex one with a bounded third
+        derivative, such as ``dpfast.models.SmoothedHuber``.  All but the logistic need the scale of
+        a :class:`dpfast.Objective`, whose ridge is part of the Hessian.
+    privacy : PureDP, or ApproxDP for both eigenvalues
+        What the certificate costs.  The privacy of the second bound rests on the first, which may
+        fail: that is what delta is for.
+    certificate : {"global", "recursive", "smooth"}
+        One release whose step is the same everywhere (theorem A), or the paper's recursion with
+        its corrected constants, which certifies later; "smooth" is the recursion of algorithm 7,
+        which needs bounds of three derivatives only and certifies later still.
+    which : {"smallest", "both"}
+        Eigenvalues to be bounded; "both" with "global" or "recursive" only.
+    failure : float
+        Probability with which a bound may be wrong; less if twice delta is.
+
+    Returns
+    -------
+    Certificate
+
+    Privacy
+    -------
+    ``privacy`` under replacement of one record, n public (claims R3, R5, R20 and R28 of
+    ``PROOFS-release.md``; with ``certificate="smooth"`` R25 and R26).
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> objective = dpfast.Objective("log-cosh", scale=1.0)
+    >>> budget, box = dpfast.PureDP(1.0), dpfast.models.Box(1.0)
+    >>> answer = dpfast.release.certify(X, y, objective, privacy=budget, domain=box)
+    >>> type(answer).__name__
+    'Certificate'
+    """
+    which = one_of(which, WHICH, "which")
+    spoken, privacy = privacy, as_budget(privacy)
+    both, share = which == "both", number_in(failure, "failure", "(0, 1)")
+    kind = kind_of(certificate, *["largest eigenvalue"] * both)
+    if not both and not isinstance(privacy, PureDP):
+        raise InvalidBudget(
+            "a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received "
+            f"{described(spoken)}."
+        )
+    if both and not isinstance(privacy, ApproxDP):
+        raise InvalidBudget(
+            "the largest eigenvalue is released by way of a bound of the smallest, which may "
+            f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(spoken)}."
+        )
+    assert isinstance(privacy, PureDP | ApproxDP)
+    request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
+    delta = 0.0
+    if isinstance(privacy, ApproxDP):  # each bound fails with half, and the first with delta
+        delta = privacy.delta
+        share = min(share, 2.0 * delta)
+    epsilon = privacy.epsilon
+    terms = Terms("nothing", epsilon, delta, epsilon, share, certificates=1 + both)
+    opened = Opened(request, terms, kind, "certify", privacy, ledger)
+    with KeepingPaid(opened.so_far):
+        return opened.certificate()
+
+
+def release_parameter(
+    X: Any,
+    y: Any,
+    loss: str | Loss | Objective,
+    *,
+    privacy: Budget,
+    domain: Domain,
+    certificate: str = "global",
+    certificate_share: float = 0.25,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> ParameterRelease | NotCertified:
+    """Release all coefficients of a regression with noise that a certificate calibrates.
+
+    Algorithms 3 and 7 of paper 3 (Asi, Duchi and Talwar 2025).
+
+    Algorithm 3 of paper 3, corrected (formulas page, section II.4): a private lower bound of the
+    smallest eigenvalue of the Hessian bounds how far one record can move the minimiser, which is
+    then released with normal noise.  For standard errors use :func:`dpfast.fit`.
+
+    Parameters
+    ----------
+    X, y, loss, domain, ledger, noise
+        As for :func:`dpfast.release_functional`.
+    privacy : ApproxDP
+        The **total** (epsilon, delta).
+    certificate : {"global", "recursive", "smooth"}
+        As for :func:`certify`; "smooth" is algorithm 7 of the paper, corrected:
+        for every convex loss with a bounded third derivative, such as
+        ``dpfast.models.SmoothedHuber``.  It needs more records than theorem A, which
+        self-concordant losses allow.
+    certificate_share : float
+        Part of epsilon for the certificate.
+
+    Returns
+    -------
+    ParameterRelease or NotCertified
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R20, R21
+    and R35 of ``PROOFS-release.md``; with ``certificate="smooth"`` R25 to R27 in place of R2 to R4,
+    R20 and R21).  Where nothing is certified the certificate is all that is charged.  Running time
+    is not protected.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> objective = dpfast.Objective("log-cosh", scale=1.0)
+    >>> budget, box = dpfast.ApproxDP(1.0, 1e-6), dpfast.models.Box(1.0)
+    >>> answer = dpfast.release_parameter(X, y, objective, privacy=budget, domain=box)
+    >>> type(answer).__name__
+    'NotCertified'
+    """
+    total, kind = approximate(privacy), kind_of(certificate)
+    request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
+    terms = make_terms("parameter", total, certificate_share)
+    terms.scale(1.0, request.dimension)  # refuses an impossible budget, free of charge
+    opened = Opened(request, terms, kind, "release_parameter", total, ledger)
+    plan = opened.kind.plan
+
+    with KeepingPaid(opened.so_far):
+        found = opened.certificate()
+        choice = parameter_terms(plan, terms, found.lower_bound)
+        if choice is None:
+            return opened.refusal(found, lambda l0: plan.shift(l0) < math.inf)
+        opened.pay_rest()
+        return ParameterRelease(
+            params=opened.query.parameter(choice),
+            names=request.names,
+            noise_scale=choice.noise_scale,
+            certificate=found,
+            method=f"{certificate} certificate",
+            privacy=opened.guarantee("the parameter"),
+        )
