@@ -330,9 +330,7 @@ def refuse_unmet_needs(method: Method, objective: Objective) -> None:
             )
         raise InvalidInput(
             f"{who} needs a {need}, which {described(objective)} does not have. Use "
-            'method="newton", which picks dpfast.optimize.Newton for a known scale and '
-            "dpfast.optimize.JointNewton for scale=dpfast.FreeScale(...), or "
-            'method="gradient-descent".'
+            'method="newton" or method="gradient-descent".'
         )
 
 

@@ -169,8 +169,6 @@ def test_every_source_is_standardised_and_fitted_alike(tmp_path):
         assert np.array_equal(bought.centres, expected.centres), name
         assert np.array_equal(bought.spreads, expected.spreads), name
         assert found.params == pytest.approx(fit.params, abs=1e-5), name
-        dealt = fitted(bought.encode(A, b), method=dpfast.optimize.AdaptiveNewton(blocks=True))
-        assert dealt.params == pytest.approx(fit.params, abs=0.1), name
 
 
 def test_what_is_on_disk_stays_there(tmp_path):

@@ -139,7 +139,6 @@ def test_nonsense_is_refused_by_name(change):
 
 STEPWISE = [
     dpfast.optimize.Newton,
-    dpfast.optimize.JointNewton,
     GradientDescent,
     dpfast.optimize.DoubleNoise,
 ]
@@ -156,9 +155,6 @@ STEPWISE = [
 def test_a_setting_that_every_optimiser_has_is_checked_where_it_is_made(optimiser, setting):
     with pytest.raises(dpfast.InvalidInput, match=next(iter(setting))):
         optimiser(**setting)
-    if "start" in setting:
-        with pytest.raises(dpfast.InvalidInput, match="start"):
-            dpfast.optimize.AdaptiveNewton(**setting)
 
 
 @pytest.mark.parametrize("optimiser", STEPWISE)
@@ -166,8 +162,7 @@ def test_settings_are_followed_and_are_not_changed_by_a_fit(optimiser):
     start = [0.5, 0.5, 0.5, 0.5]
     method = optimiser(steps=3, schedule="uniform", start=start)
     said, known = repr(method), "steps=3, schedule='uniform', start=<4 numbers>)"
-    free = dpfast.FreeScale(0.5, 2.0) if optimiser is dpfast.optimize.JointNewton else 1.0
-    found = fit(method, scale=free, inference=False)
+    found = fit(method, scale=1.0, inference=False)
     assert found.iterates.shape[0] == 4 and "3 steps, Uniform()" in found.method
     np.testing.assert_array_equal(found.iterates[0, :4], start)
     assert repr(method) == said and said.endswith(known)
@@ -450,7 +445,6 @@ def test_a_parameter_that_is_changed_afterwards_was_copied():
 def test_the_librarys_own_optimisers_are_methods():
     for method in (
         dpfast.optimize.Newton(),
-        dpfast.optimize.JointNewton(),
         dpfast.optimize.DoubleNoise(),
         GradientDescent(),
     ):

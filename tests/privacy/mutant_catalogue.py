@@ -4405,28 +4405,7 @@ PARTS, CLUSTER = "dpfast/data/parts.py", "dpfast/data/cluster.py"
 KEPT = "dpfast/data/files/kept.py"
 SOURCE_TESTS = ("tests/privacy/test_blocks_of_sources.py",)
 
-ADAPTIVE_TESTS = ("tests/optimize/test_adaptive_newton.py",)
-
 RANDOM_BLOCKS = (
-    plant(
-        "arrived-by-the-exact-gradient",
-        "whether the path has arrived is read off a gradient that was not released",
-        "dpfast/optimize/adaptive/run.py",
-        ADAPTIVE_TESTS,
-        "            arrived = step.length <= ARRIVED\n",
-        "            cells = [c.cell_contents for c in self.source.loss_difference.__closure__]\n"
-        "            keeper = next(c for c in cells if hasattr(c, 'nonprivate_sums'))\n"
-        "            exact = np.abs(keeper.nonprivate_sums(self.theta)[0]).max()\n"
-        "            arrived = (step.length if exact > 1e-3 else 0.0) <= ARRIVED\n",
-    ),
-    plant(
-        "start-of-the-scale-counts-once",
-        "of the answers about constant and scale only the last is taken from what is left",
-        "dpfast/optimize/adaptive/scale.py",
-        ADAPTIVE_TESTS,
-        "constant.joint(theta, budget), spent + part",
-        "constant.joint(theta, budget), part",
-    ),
     plant(
         "audit-trusts-dealings",
         "an audit does not look whether a record is in two blocks",
