@@ -111,7 +111,7 @@ def test_the_spends_add_up_and_nothing_else_is_kept():
     assert ledger.spent.mu == 1.0
     assert len(pickle.dumps(fit)) < 20_000
     assert "scale" in fit.summary()
-    assert fit.iterates.shape == (9, 5)
+    assert fit.iterates.shape == (14, 5)
     assert fit.iterates[0, -1] == pytest.approx(FREE.start)
 
 
