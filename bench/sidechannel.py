@@ -96,7 +96,6 @@ def perturbed(table: Table) -> object:
 
 
 PATHS: dict[str, Call] = {
-    "fit, adaptive-newton": fitted("log-cosh", "adaptive-newton", scale=1.0),
     "fit, newton": fitted("log-cosh", "newton", scale=1.0),
     "fit, gradient-descent": fitted("log-cosh", "gradient-descent", scale=1.0),
     "fit, double-noise": fitted("log-cosh", "double-noise", scale=1.0),

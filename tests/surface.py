@@ -37,7 +37,7 @@ HANDED = (
     "inference.shown.compare.Comparison", "inference.shown.table.Summary",
     "inference.shown.table.Table", "inference.shown.transcript.ReportCheck",
     "nonconvex.kl.KLEstimate", "optimize.answers.Answers",
-    "optimize.answers.Blocks", "optimize.budgets.Budgets", "optimize.propagation.Curvature",
+    "optimize.budgets.Budgets", "optimize.propagation.Curvature",
     "optimize.propagation.PrivacyNoise", "optimize.protocol.Method",
     "optimize.schedules.Schedule", "optimize.trajectory.Trajectory",
     "privacy.ledger.Entry", "regression.standardise.Standardized",

@@ -144,7 +144,6 @@ PUBLIC_VALUES = {
 #: Methods with nothing to sweep, and why.
 NOT_SWEPT = {
     "bayesopt.Covariance": "abstract: its methods are swept in its subclasses",
-    "AdaptiveNewton.defaults": "of optimisers whose steps are planned in advance",
     "EntropyNoise": "mechanisms draw from it, with sizes of their own",
     "SeededNoise": "mechanisms draw from it, with sizes of their own",
     "Interval": "a part of Product, which projects and measures by parts",

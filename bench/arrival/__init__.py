@@ -1,1 +1,1 @@
-"""Where fits arrive, where they do not, and whether those say so: ``python -m bench.arrival``."""
+"""Designs of fits with public units, which a test of coverage and ``bench.planned`` take."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -127,80 +126,3 @@ def true_scale(loss: str, heavy: bool) -> float:
         return float(2.0 * np.mean(u * kind.psi(u) - kind.loss(u)) - target.kappa)
 
     return float(brentq(excess, 0.1, 10.0))
-
-
-def cells() -> Iterator[Cell]:
-    """Those that were looked at while the method was made, and others."""
-
-    def cell(
-        name: str, loss: str, n: int, p: int, mu: float = 1.0, scale: float = 1.0, **o: Any
-    ) -> Cell:
-        return Cell(name, loss, n, p, mu, scale, tuple(sorted(o.items())))
-
-    for n, p in ((1_000, 4), (1_000, 10), (5_000, 4), (5_000, 10), (20_000, 4), (60_000, 6)):
-        yield cell("linear", "log-cosh", n, p)
-        yield cell("half are ones", "logistic", n, p)
-        for ones in (0.03, 0.005):
-            yield cell(f"{100 * ones:g}% are ones", "logistic", n, p, ones=ones)
-        for slopes in (2.0, 4.0):
-            yield cell(f"slopes of {slopes:g}", "logistic", n, p, slopes=slopes)
-        yield cell("correlated .95", "log-cosh", n, p, kind="correlated 0.95")
-        yield cell("dummies 1%", "log-cosh", n, p, kind="dummies 0.01")
-        yield cell("dummies 5%", "logistic", n, p, kind="dummies 0.05")
-        yield cell("t3, both", "huber", n, p, kind="t3", heavy=True)
-    for n, p in ((200, 2), (1_000, 2), (1_000, 20), (3_000, 7), (5_000, 20), (10_000, 6)):
-        yield cell("linear", "log-cosh", n, p, 0.5)
-        yield cell("half are ones", "logistic", n, p, 0.5)
-        yield cell("3% are ones", "logistic", n, p, 0.5, ones=0.03)
-        yield cell("slopes of 3", "logistic", n, p, slopes=3.0)
-        yield cell("correlated .8", "huber", n, p, 0.5, kind="correlated 0.8")
-        yield cell("lognormal", "log-cosh", n, p, kind="lognormal")
-        yield cell("uneven", "logistic", n, p, kind="uneven")
-        yield cell("small budget", "logistic", n, p, SMALL)
-        yield cell("30 scales away", "huber", n, p, far=30.0)
-        yield cell("scale / 10", "log-cosh", n, p, scale=0.1)
-        yield cell("scale x 10", "log-cosh", n, p, scale=10.0)
-
-
-def free_cells() -> Iterator[Cell]:
-    """A scale that is estimated; it is 1 and most intervals are 10 times too wide either way."""
-
-    def cell(
-        name: str,
-        n: int,
-        p: int,
-        loss: str = "log-cosh",
-        mu: float = 1.0,
-        interval: tuple[float, float] = (0.1, 10.0),
-        **o: Any,
-    ) -> Cell:
-        return Cell(name, loss, n, p, mu, 1.0, tuple(sorted(o.items())), interval)
-
-    sizes = (300, 2), (1_000, 4), (1_000, 10), (5_000, 4), (5_000, 10), (50_000, 4), (60_000, 10)
-    for n, p in sizes:
-        for loss in ("log-cosh", "huber", "pseudo-huber"):
-            yield cell("linear", n, p, loss)
-        yield cell("scale at the lower end", n, p, interval=(1.0, 10.0))
-        yield cell("scale at the upper end", n, p, interval=(0.1, 1.0))
-        yield cell("scale far below the interval's", n, p, "huber", interval=(0.5, 100.0))
-        yield cell("scale far above the interval's", n, p, interval=(0.01, 2.0))
-        yield cell("an interval that misses", n, p, interval=(2.0, 20.0))
-        yield cell("10 scales away", n, p, "pseudo-huber", far=10.0)
-        yield cell("100 scales away", n, p, far=100.0)
-        yield cell("t3, both", n, p, "huber", kind="t3", heavy=True)
-        yield cell("correlated .95", n, p, kind="correlated 0.95")
-        yield cell("dummies 5%", n, p, "pseudo-huber", kind="dummies 0.05")
-        yield cell("dummies 1%", n, p, kind="dummies 0.01")
-    for n, p in ((500, 4), (2_000, 3), (3_000, 7), (20_000, 6)):
-        yield cell("half the budget", n, p, mu=0.5)
-        yield cell("half the budget", n, p, "huber", mu=0.5)
-        yield cell("small budget", n, p, mu=SMALL)
-        yield cell("lognormal", n, p, "pseudo-huber", kind="lognormal")
-        yield cell("uneven", n, p, "huber", kind="uneven")
-        yield cell("steep slopes", n, p, slopes=10.0)
-        yield cell("30 scales away, heavy", n, p, "huber", far=30.0, heavy=True)
-    yield cell("linear", 300, 1)
-    yield cell("linear", 1_000, 20)
-    yield cell("linear", 5_000, 20, "huber")
-    yield cell("correlated .95", 5_000, 20)
-    yield cell("linear", 1_000_000, 6)

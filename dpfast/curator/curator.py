@@ -7,7 +7,7 @@ about this folder and ``dpfast/privacy``, not about every loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,6 @@ from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKer
 from dpfast.models import Constants, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-if TYPE_CHECKING:
-    from dpfast.curator.blocks import Dealing
-    from dpfast.models import FreeScale
 
 Array = NDArray[np.float64]
 
@@ -66,7 +62,6 @@ class Curator:
         self.n = records.n
         self.ledger = ledger
         self._records = records
-        self._responses: Records | None = None  # the same without their covariates
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel, constants = prepared or prepare(objective)
@@ -105,26 +100,6 @@ class Curator:
         receipts = self.plan(budget, theta).receipts
         return [receipt for receipt in receipts if receipt is not NOTHING.receipt]
 
-    @property
-    def can_deal(self) -> bool:
-        """Whether :meth:`deal` can be asked for; public: where the records are kept."""
-        return self._records.can_be_dealt
-
-    def deal(self, mu: float) -> Dealing:
-        """Random disjoint blocks of the records, all of which together cost ``mu``.
-
-        Privacy: claim C55.
-        """
-        from dpfast.curator.blocks import Dealing
-
-        return Dealing(self, mu)
-
-    def constant_term(self, scale: float | FreeScale | None) -> Curator:
-        """A curator of the same records for a model of a constant alone, with the same ledger."""
-        from dpfast.curator.blocks import constant_term
-
-        return constant_term(self, scale)
-
     def _beside(
         self,
         records: Records,
@@ -145,7 +120,7 @@ class Curator:
         All queries but :meth:`joint` ask for it, and claim C55 is about joint answers alone.
         """
         if self._layout.excess != 1:
-            raise InvalidInput("about a random block there are joint answers only.")
+            raise InvalidInput("about a sample there are joint answers only.")
         return self._layout.depth(want)
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:

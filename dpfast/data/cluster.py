@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
 CONTIGUOUS: Any = ("C", "A")
 
-#: Records of random blocks that a worker keeps as one piece, to be expected.
+#: Records of a sample that a worker keeps as one piece, to be expected.
 PIECE_BYTES = 1 << 25
 
 
@@ -159,24 +158,20 @@ def _computed(ask: Callable[[], Any]) -> Any:
 class DealtCluster:
     """Records on a cluster, each in a slot that its worker makes from the secret key of its chunk.
 
-    Those of the slots that are asked for next are picked out of all chunks in one task graph, put
-    together in few pieces, and kept by the workers, within the same bound as elsewhere.
+    Those of a part are picked out of all chunks in one task graph, put together in few pieces, and
+    kept by the workers, within the same bound as elsewhere.
     """
 
     def __init__(
         self, table: ClusterRecords, keys: Any, scatter: Callable[..., Any], n_slots: int
     ) -> None:
-        self.room = slots_kept(table, n_slots)
         self._table = table
         self._how = keys, scatter, n_slots
-        self._pieces: list[Any] = []
-        self._window = (0, 0)
-        self._collecting = threading.Lock()
 
-    def part(self, low: int, high: int, n: int, ahead: int) -> Records:
+    def part(self, low: int, high: int, n: int) -> Records:
         """As :meth:`dpfast.data.parts.Dealt.part`."""
         table = self._table
-        if high - low > self.room:
+        if high - low > slots_kept(table, self._how[2]):
             where = (*self._how, low, high, n, table.n)
 
             def ask(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
@@ -184,25 +179,20 @@ class DealtCluster:
                 return table._sums(query, numbered=True)
 
             return BlockOnCluster(table, n, ask, len(table.block_sizes))
-        with self._collecting:
-            first, last = self._window
-            if not first <= low < high <= last:
-                self._collect(low, min(high + ahead, low + self.room, self._how[2]))
-            pieces = self._pieces
+        pieces = self._collected(low, high)
 
         def ask_pieces(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
             from dask import delayed
 
             query = delayed((function, arguments, _version()), pure=False, traverse=False)
             leaf = delayed(_of_piece, pure=False)
-            return [leaf(piece, query, low, high, n, table.n) for piece in pieces]
+            return [leaf(piece, query, n, table.n) for piece in pieces]
 
         return BlockOnCluster(table, n, ask_pieces, len(pieces))
 
-    def _collect(self, low: int, high: int) -> None:
+    def _collected(self, low: int, high: int) -> list[Any]:
         from dask import delayed, persist
 
-        self._pieces, self._window = [], (0, 0)
         table, n_slots = self._table, self._how[2]
         chosen = table._sums((_chosen, (*self._how, low, high), _version()), numbered=True)
         row = 8 * (table.n_covariates + 1)
@@ -211,8 +201,7 @@ class DealtCluster:
         together = -(-len(chosen) // count)
         put = delayed(_put_together, pure=False)
         pieces = [put(chosen[i : i + together]) for i in range(0, len(chosen), together)]
-        self._pieces = list(_computed(lambda: persist(*pieces)))
-        self._window = low, high
+        return list(_computed(lambda: persist(*pieces)))
 
 
 class BlockOnCluster(Block):
@@ -239,7 +228,7 @@ class BlockOnCluster(Block):
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> Any:
         if own is not None:
-            raise InvalidInput("a random block has no arguments of single blocks.")
+            raise InvalidInput("a sample has no arguments of single blocks.")
         return self._records._root(self._ask(function, arguments))
 
 
@@ -259,10 +248,9 @@ def _of_kept(packed: Any, query: Any, *first: Any) -> Any:
 def _chosen(
     X: Any, y: Any, k: int, keys: Any, scatter: Any, n_slots: int, low: int, high: int
 ) -> Any:
-    """Records of a chunk that are in some slots, with their slots; on a worker."""
-    slots = scatter(keys[k], len(y), n_slots)
-    rows = rows_in(slots, low, high)
-    return X[rows], y[rows], slots[rows]
+    """Records of a chunk that are in some slots; on a worker."""
+    rows = rows_in(scatter(keys[k], len(y), n_slots), low, high)
+    return X[rows], y[rows]
 
 
 def _put_together(chosen: list[Any]) -> Any:
@@ -271,12 +259,12 @@ def _put_together(chosen: list[Any]) -> Any:
     return tuple([np.concatenate(part) for part in parts])
 
 
-def _of_piece(piece: Any, query: Any, low: int, high: int, n: int, n_all: int) -> Any:
+def _of_piece(piece: Any, query: Any, n: int, n_all: int) -> Any:
     """Sums of what a piece holds of a part, on a worker; packed as those of a chunk."""
     function, arguments, version = query
     _check_version(version)
-    X, y, slots = [np.require(part, None, CONTIGUOUS) for part in piece]
-    part = Block(Records(X, y, None), rows_in(slots, low, high), n, n_all)
+    X, y = [np.require(part, None, CONTIGUOUS) for part in piece]
+    part = Block(Records(X, y, None), np.arange(len(y)), n, n_all)
     return _packed(part.total(function, *_aligned(arguments)))
 
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.records import Covariates, Records
-from dpfast.data.reduction import tree_sum
-from dpfast.errors import InvalidInput
 
 Array = NDArray[np.float64]
 Slots = NDArray[np.unsignedinteger[Any]]
@@ -125,23 +123,19 @@ def gather(X: Covariates, rows: NDArray[np.intp], out: Covariates) -> Covariates
 class Dealt:
     """Records in memory, each in a slot."""
 
-    def __init__(self, table: Records, slots: Slots, n_slots: int) -> None:
+    def __init__(self, table: Records, slots: Slots) -> None:
         self._table = table
         self._slots = slots
-        self.room = n_slots
 
-    def part(self, low: int, high: int, n: int, ahead: int) -> Records:
-        """The records in the slots from ``low`` to ``high - 1``, of which ``n`` are expected.
-
-        ``ahead``: how many slots after these will be asked for next.
-        """
+    def part(self, low: int, high: int, n: int) -> Records:
+        """The records in the slots from ``low`` to ``high - 1``, of which ``n`` are expected."""
         return Block(self._table, rows_in(self._slots, low, high), n, self._table.n)
 
 
 def dealt(table: Records, slots: Slots, n_slots: int) -> Dealt:
     """Records on this machine with their slots, gathered from where they are or kept as read."""
     if in_memory(table):
-        return Dealt(table, slots, n_slots)
+        return Dealt(table, slots)
     from dpfast.data.files.kept import DealtStream
 
     return DealtStream(table, lambda k, start, size: slots[start : start + size], n_slots)
@@ -162,49 +156,18 @@ def on_disk(array: Any) -> bool:
 
 
 class WithoutCovariates(Records):
-    """The same records with their responses only, wherever they are kept.
-
-    All covariates are read once, however many questions there are: of arrays, and of records that
-    would be decoded again, if their responses are within the bound on what is kept.
-    """
+    """The same records with their responses only, wherever they are kept."""
 
     can_be_dealt = False
 
     def __init__(self, records: Records) -> None:
-        self.n = records.n
-        self.n_covariates = 0
-        self.names = None
-        self.block_sizes = records.block_sizes
-        self.excess = records.excess
+        self.n, self.n_covariates, self.names = records.n, 0, None
+        self.block_sizes, self.excess = records.block_sizes, records.excess
         self._all = records
-        self._found: list[tuple[Covariates, Array]] | None = None
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Those of all records, without their covariates."""
         return (_responses(X, y) for X, y in self._all.blocks())
-
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        """As of all records; one whose covariates are not finite contributes zero here, too."""
-        if own is not None:
-            raise InvalidInput("a model of a constant has no arguments of single blocks.")
-        records = self._all
-        decoded = records.read_again and 8 * self.n <= KEPT_BYTES
-        if not (decoded or hasattr(records, "X")):
-            return records.total(_of_responses, function, *arguments)
-        if self._found is None:
-            blocks = self.blocks()
-            if decoded:  # nothing else of a block stays
-                blocks = ((np.empty((len(y), 0)), y.copy()) for _, y in blocks)
-            self._found = list(blocks)
-        if len(self._found) == 1:
-            return function(*self._found[0], *arguments)
-        return tree_sum(function(X, y, *arguments) for X, y in self._found)
-
-
-def _of_responses(X: Covariates, y: Array, function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(*_responses(X, y), *arguments)
 
 
 def _responses(X: Covariates, y: Array) -> tuple[Covariates, Array]:

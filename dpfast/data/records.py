@@ -74,7 +74,7 @@ class Records:
     #: In how many parts of equal length their rows are summed, each on its own.
     parts = 1
 
-    #: Whether there can be random blocks of them; whether every query reads and decodes them
+    #: Whether there can be secret samples of them; whether every query reads and decodes them
     #: again; whether they are summed on other machines, which they never leave.
     can_be_dealt, read_again, elsewhere = True, False, False
 

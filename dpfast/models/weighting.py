@@ -136,7 +136,7 @@ class Schweppe(Weighting):
     The loss of a record is ``sigma * rho((y - x'theta) v / sigma)``: a record far out is not
     discarded, it is rewritten at distance C, intercept included.  Unlike Mallows weights this
     bounds the row itself, so the loss has a public self-concordance constant ``g C / sigma``
-    (Lemma 3 of Avella-Medina et al.) and the adaptive Newton steps are available.
+    (Lemma 3 of Avella-Medina et al.) and the steps of section 4.4.2 are there.
 
     Parameters
     ----------

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from dpfast.rooms import opened
 
 if TYPE_CHECKING:
-    from dpfast.optimize.adaptive.method import AdaptiveNewton
     from dpfast.optimize.budgets import Budgets
     from dpfast.optimize.double_noise import DoubleNoise
     from dpfast.optimize.gradient_descent import GradientDescent
-    from dpfast.optimize.joint_newton import JointNewton
     from dpfast.optimize.newton import Newton
     from dpfast.optimize.nonconvex.adaptive import Adaptive
     from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
@@ -24,11 +22,9 @@ if TYPE_CHECKING:
 
 #: Where each name lives; a test holds it against the imports above.
 _HOMES = {
-    ".adaptive.method": "AdaptiveNewton",
     ".budgets": "Budgets",
     ".double_noise": "DoubleNoise",
     ".gradient_descent": "GradientDescent",
-    ".joint_newton": "JointNewton",
     ".newton": "Newton",
     ".nonconvex.adaptive": "Adaptive",
     ".nonconvex.proximal": "NoisyDescent Proximal",
@@ -41,14 +37,12 @@ _HOMES = {
 
 __all__ = [
     "Adaptive",
-    "AdaptiveNewton",
     "Answers",
     "Budgets",
     "Curvature",
     "DoubleNoise",
     "Geometric",
     "GradientDescent",
-    "JointNewton",
     "Method",
     "Newton",
     "NoisyDescent",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer, JointAnswer, StepBudget
-from dpfast.models import FreeScale, Objective
+from dpfast.models import Objective
 
 Array = NDArray[np.float64]
 
@@ -141,74 +141,4 @@ class Answers(Protocol):
         Returns
         -------
         Answer
-        """
-
-    @property
-    def can_deal(self) -> bool:
-        """Whether :meth:`deal` can be asked for; public."""
-
-    def deal(self, mu: float) -> Blocks:
-        """Random disjoint blocks of the records, all of which together cost ``mu``.
-
-        Parameters
-        ----------
-        mu : float
-            What to spend on each block, and hence on all of them (claim C55).
-
-        Returns
-        -------
-        Blocks
-        """
-
-    def constant_term(self, scale: float | FreeScale | None) -> Answers:
-        """Answers about a model of a constant alone, charged to the same ledger.
-
-        Parameters
-        ----------
-        scale : float, FreeScale or None
-            Public scale of its residuals, or interval of one that is to be estimated; None for a
-            loss without one.
-
-        Returns
-        -------
-        Answers
-            For p = 1, or for constant and scale.
-        """
-
-
-class Blocks(Protocol):
-    """What a dealing hands out; paid for as a whole (claim C55).
-
-    Privacy
-    -------
-    Which records are in a block is secret.  What is asked of a block is charged to a ledger of its
-    own, within what the dealing cost.
-    """
-
-    @property
-    def left(self) -> int:
-        """Number of slots that are in no block yet."""
-
-    @property
-    def n_slots(self) -> int:
-        """Number of all slots, 256 or 65,536."""
-
-    @property
-    def room(self) -> int:
-        """Number of slots whose records can be in memory at a time; public."""
-
-    def block(self, width: int, ahead: int = 0) -> Answers:
-        """Joint answers about the records in ``width`` further slots.
-
-        Parameters
-        ----------
-        width : int
-            At most :attr:`left`.
-        ahead : int
-            How many slots will be asked for after these, to be read along with them.
-
-        Returns
-        -------
-        Answers
-            Of which only :meth:`Answers.joint` and what is public can be asked.
         """

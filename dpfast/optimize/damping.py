@@ -155,6 +155,7 @@ class SelfConcordant(StepRule):
     Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
     """
 
+    needs = frozenset({"known scale"})
     _gamma = math.inf
 
     def start(self, objective: Objective, mu: float) -> StepRule:
@@ -207,6 +208,7 @@ class DecrementSwitch(_Switch):
         Of the damped steps.
     """
 
+    needs = frozenset({"known scale"})
     _gamma = math.inf
 
     def start(self, objective: Objective, mu: float) -> StepRule:

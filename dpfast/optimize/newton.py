@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import positive, whole_number
 from dpfast.curator import Answer, JointAnswer, StepBudget
-from dpfast.kernels.linalg import capped_step, floored_step, noise_after_steps
+from dpfast.kernels.linalg import capped_step, eigh, floored_step, noise_after_steps
 from dpfast.models import Objective
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.propagation import Curvature, Matrix, PrivacyNoise
 from dpfast.optimize.protocol import Answers, Method
+from dpfast.optimize.scale_steps import OUTSIDE, majorized, moved, outside, within
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory, walked, with_ridge
 
@@ -43,6 +44,16 @@ LONG_STEP = (
     "residual scales): the estimate has not settled and the intervals may not cover. Use more "
     "records, a larger budget, or a start nearer the solution."
 )
+
+CLIPPED = (
+    "the counts vary by much more than Poisson ones with these means, and residuals are clipped "
+    "where many of them are: means are estimated too low, the intercept above all. Pass a larger "
+    "largest_residual, about five standard deviations of the most variable counts."
+)
+
+#: Standard deviations of counts whose mean is half the cap, up to which they may be clipped; and
+#: variances in means, from which on it is said.
+FEW_DEVIATIONS, DISPERSED = 3.0, 1.5
 
 
 class Steps(NamedTuple):
@@ -63,6 +74,8 @@ class Steps(NamedTuple):
     yardstick : ndarray of shape (p, p)
         In it the squared length of a step is the mean squared change of the linear predictor, in
         units in which curvatures change (log odds; scales).
+    objective, n
+        Of the answers.
     """
 
     step_sizes: list[float]
@@ -72,6 +85,8 @@ class Steps(NamedTuple):
     early_ridges: list[float]
     curvature_change: float
     yardstick: Array
+    objective: Objective
+    n: int
 
 
 def curvature_noise(objective: Objective, n: int, mu: float) -> float:
@@ -106,9 +121,10 @@ class Newton(Method):
         below the noise level ``2 * noise_scale * sqrt(p)``.
     max_step : float, optional
         Public cap on the length of a step (trust region).  Default: ``1e3 * scale``, which
-        only keeps iterates finite; for losses with a link ``max(1, 0.05/l)/R``, with the radius R
-        of the weighting and the noise level ``l = 2 p^1.5/(n mu)``: where a noisy Hessian is poor,
-        steps that change log odds, or logs of means, by much more than 1 are noise.
+        only keeps iterates finite; for losses with a link ``max(sqrt(p), 0.05/l)/R``, with the
+        radius R of the weighting and the noise level ``l = 2 p^1.5/(n mu)``: where a noisy Hessian
+        is poor, steps that change log odds, or logs of means, of rows with covariates of about
+        ``R/sqrt(p)`` by much more than 1 are noise.
     early_ridge : float
         Public ridge penalty of the first steps (two-phase method): of all but the Hessian's,
         the tail and the full step before it.
@@ -153,8 +169,8 @@ class Newton(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        """A Hessian, of a known scale, and what the step rule needs."""
-        return frozenset({"curvature", "known scale"}) | self.step.needs
+        """A Hessian, and what the step rule needs."""
+        return frozenset({"curvature"}) | self.step.needs
 
     @property
     def steering_share(self) -> float:
@@ -247,6 +263,7 @@ class Newton(Method):
         phase_one = max(0, n_steps - max(newton_steps, rule.tail(n_steps) + 1))
         early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
         step_sizes, public_ridge = rule.planned(n_steps), objective.ridge
+        free = objective.free_scale is not None
         smallest = 1.0  # eigenvalue of the last curvature
 
         def step(k: int, theta: Array, answer: JointAnswer) -> Array:
@@ -257,19 +274,28 @@ class Newton(Method):
                 slope = slope + ridge * theta
             if not budgets[k].hessian:
                 step_sizes[k] = 1.0
-                direction = slope / (objective.smoothness + early_ridges[k])
+                direction = slope / (objective.smoothness_at(theta) + early_ridges[k])
             else:
                 floor = max(smallest_floor, 2.0 * curvature_scale * root_p)
                 if ridge:
                     hessian = with_ridge(hessian, ridge)
-                direction, eigenvalues, inverse = floored_step(hessian, slope, floor)
+                if not free:
+                    taken = floored_step(hessian, slope, floor)
+                elif budgets[k].majorize:
+                    taken = majorized(objective, theta, slope, answer, smallest_floor)
+                else:
+                    taken = within(objective, theta, slope, hessian, floor)
+                direction, eigenvalues, inverse = taken
                 inverses.append(inverse)
                 smallest = float(eigenvalues[0])
                 if rule.adaptive:
                     seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
                     step_sizes[k] = rule.step_size(Situation(answers, *seen))
+            if free:
+                return moved(objective, theta, step_sizes[k] * direction, max_step)
             return capped_step(theta, direction, step_sizes[k], max_step)
 
+        start = objective.project(start)
         iterates, received = walked(answers, start, budgets, progress, step)
         hessians = _hessians(received)
         details = Steps(
@@ -279,7 +305,9 @@ class Newton(Method):
             inverses=inverses,
             early_ridges=early_ridges,
             curvature_change=_curvature_change(received, smallest),
-            yardstick=_yardstick(objective, received),
+            yardstick=_yardstick(objective, received, iterates[-2]),
+            objective=objective,
+            n=answers.n,
         )
         pooled = hessians[: _settled(step_sizes)]
         return Trajectory(iterates[-1], iterates, received[-1], pooled, details)
@@ -287,14 +315,18 @@ class Newton(Method):
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
         """Through the very matrices the steps used; what the last step says is remarked on.
 
-        What damped steps alone have left of the start's error is not noise, but as little can be
-        told from it: it counts as variance, along the one direction it has.
+        What steps have left of the start's error is not noise, but as little can be told from it:
+        it counts as variance, along the one direction it has.
         """
         run, ridge = trajectory.details, curvature.ridge
-        noise = _replayed_noise(run, run.hessians, curvature.floored(), ridge)
-        said = _last_step(trajectory, noise, ridge)
+        noise = _replayed_noise(run, curvature.floored(), ridge)
+        unfinished, said = _last_step(trajectory, noise, ridge)
+        if clips_many(run.objective, run.inverses[-1], trajectory.final.meat.value):
+            said += (CLIPPED,)
+        if outside(run.objective, run.n, trajectory.iterates, trajectory.final):
+            said += (OUTSIDE,)
         left = _start_left(trajectory, curvature.floored(), ridge)
-        return PrivacyNoise(noise + np.outer(left, left), *said)
+        return PrivacyNoise(noise + np.outer(left, left), unfinished, said)
 
     def _description(self, curvatures: Sequence[str], schedule: Schedule) -> str:
         decided = copy(self)
@@ -315,11 +347,11 @@ def _default_max_step(objective: Objective, n: int, budgets: Sequence[StepBudget
     if objective.loss.link == "identity":
         return 1e3 * objective.scale
     spent = math.hypot(*[budget.gradient for budget in budgets])
-    room = max(1.0, 0.05 / curvature_noise(objective, n, spent))
+    room = max(objective.dimension**0.5, 0.05 / curvature_noise(objective, n, spent))
     return room / objective.weighting.radius
 
 
-def _yardstick(objective: Objective, answers: list[JointAnswer]) -> Array:
+def _yardstick(objective: Objective, answers: list[JointAnswer], theta: Array) -> Array:
     """``E w x x'``, in which the squared length of a step is what it changes the log odds by.
 
     A quarter of it is a logistic loss's first curvature where the start is zero; later ones shrink
@@ -332,7 +364,16 @@ def _yardstick(objective: Objective, answers: list[JointAnswer]) -> Array:
     if objective.loss.binary_response:
         released = (answer.hessian for answer in answers if answer.hessian.noise_scale)
         return 4.0 * next(released, answers[-1].hessian).value
-    return answers[-1].hessian.value / objective.scale
+    return answers[-1].hessian.value / objective.scale_at(theta)
+
+
+def clips_many(objective: Objective, inverse: Array, meat: Array) -> bool:
+    """Whether counts vary by so much more than Poisson's that clipping them must tell."""
+    if objective.loss.link != "log":
+        return False
+    dispersion = float(np.vdot(inverse, meat)) / len(inverse)
+    variance = dispersion * 0.5 * objective.loss.psi_prime_bound
+    return dispersion > DISPERSED and objective.loss.psi_bound < FEW_DEVIATIONS * variance**0.5
 
 
 def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
@@ -371,20 +412,33 @@ def _settled(step_sizes: list[float]) -> int:
     return max(2, min(damped, len(step_sizes) // 3))
 
 
-def _used(run: Steps, hessians: list[Answer], hessian: Matrix, ridge: float) -> list[Matrix]:
+def _used(run: Steps, inverses: list[Array], hessian: Matrix, ridge: float) -> list[Matrix]:
     """The curvature that each step met: of majorising ones, whose own is above it, the last."""
-    first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
-    majorised = len(run.inverses) - len(hessians)
-    used = [hessian] * majorised + [with_ridge(own.value, ridge) for own in reversed(hessians)]
+    first = len(run.step_sizes) - len(inverses)  # after steps along the gradient
+    majorised = len(inverses) - len(run.hessians)
+    used = [_below(inverse, hessian) for inverse in inverses[:majorised]]
+    used += [with_ridge(own.value, ridge) for own in reversed(run.hessians)]
     if any(run.early_ridges):
         early = run.early_ridges[first:]
         used = [with_ridge(matrix, more) for matrix, more in zip(used, early, strict=True)]
     return used
 
 
-def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
-    """What is left of the start's error e, if no step was full: ``M e`` of ``(I - M) e`` travelled.
+def _below(inverse: Matrix, hessian: Matrix) -> Matrix:
+    """A curvature, no larger than the one whose inverse this is, as it was where that was asked."""
+    values, vectors = eigh(inverse)
+    root = vectors * np.sqrt(values)
+    inner, turned = eigh(root.T @ hessian @ root)
+    if inner[-1] <= 1.0:
+        return hessian
+    back = vectors / np.sqrt(values) @ turned
+    return np.asarray((back * np.minimum(inner, 1.0)) @ back.T)
 
+
+def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
+    """What is left of the start's error e: ``M e`` of ``(I - M) e`` travelled.
+
+    Of full steps as well: along directions below the floor they go only a part of the way.
     M is the product of ``I - eta P H`` over the steps, and ``P H`` of all majorising ones is the
     last one's: far out gradients are shorter than H would have them, and so are the majorisers.
     """
@@ -392,13 +446,13 @@ def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
     first = len(run.step_sizes) - len(run.inverses)
     sizes = run.step_sizes[first:]
     p = len(trajectory.theta)
-    if not sizes or max(sizes) >= 1.0:
+    if not sizes:
         return np.zeros(p)
     majorised = len(sizes) - len(run.hessians)
     inverses = run.inverses[majorised - 1 : majorised] * majorised + run.inverses[majorised:]
     remaining = np.eye(p)
     for size, inverse, used in zip(
-        sizes, inverses, _used(run, run.hessians, hessian, ridge), strict=True
+        sizes, inverses, _used(run, inverses, hessian, ridge), strict=True
     ):
         remaining -= size * inverse @ (used @ remaining)
     with np.errstate(all="ignore"):
@@ -407,18 +461,18 @@ def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
         return np.asarray(remaining @ error)
 
 
-def _replayed_noise(run: Steps, hessians: list[Answer], hessian: Matrix, ridge: float) -> Matrix:
+def _replayed_noise(run: Steps, hessian: Matrix, ridge: float) -> Matrix:
     """Covariance of the privacy noise, through the very matrices the steps used.
 
     A step with noisy Hessian ``H + W`` and floored inverse ``P`` takes an error e to ``A e + eta P
     W e - eta P z`` with ``A = I - eta P (H + W)``; majorising steps have ``A = I - eta P H``.
     """
     first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
-    majorised = len(run.inverses) - len(hessians)
-    scales = [0.0] * majorised + [own.noise_scale for own in reversed(hessians)]
+    majorised = len(run.inverses) - len(run.hessians)
+    scales = [0.0] * majorised + [own.noise_scale for own in reversed(run.hessians)]
     return noise_after_steps(
         run.inverses,
-        _used(run, hessians, hessian, ridge),
+        _used(run, run.inverses, hessian, ridge),
         run.step_sizes[first:],
         run.gradient_scales[first:],
         scales,

@@ -6,25 +6,17 @@ from collections.abc import Callable
 
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
-from dpfast.optimize.adaptive.method import AdaptiveNewton
 from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
-from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton, curvature_noise
 from dpfast.optimize.protocol import Method, refuse_unmet_needs
 
 #: Optimisers by name.
-NAMED: dict[str, Callable[[Objective], Method]] = {
-    "newton": lambda objective: JointNewton() if objective.free_scale is not None else Newton(),
-    "gradient-descent": lambda objective: GradientDescent(),
-    "double-noise": lambda objective: DoubleNoise(),
-    "adaptive-newton": lambda objective: AdaptiveNewton(),
+NAMED: dict[str, Callable[[], Method]] = {
+    "newton": Newton,
+    "gradient-descent": GradientDescent,
+    "double-noise": DoubleNoise,
 }
-
-#: Noise of a curvature, relative to the density it estimates, up to which the adaptive method's
-#: answers see it one by one: above, a fixed schedule covers as well and is narrower, and far above
-#: the adaptive method does not arrive (bench/results/quantile.md).
-SEEN = 0.05
 
 
 def choose_method(
@@ -34,7 +26,7 @@ def choose_method(
     if isinstance(method, Method):
         chosen, reason = method, "as requested"
     elif isinstance(method, str) and method in NAMED:
-        chosen, reason = NAMED[method](objective), "as requested"
+        chosen, reason = NAMED[method](), "as requested"
     elif isinstance(method, str) and method == "auto":
         chosen, reason = _automatic(objective, n, mu)
     else:
@@ -53,13 +45,8 @@ def _automatic(objective: Objective, n: int, mu: float) -> tuple[Method, str]:
     if not objective.has_curvature:
         return GradientDescent(), f"auto: {objective.curvature_refusal()}"
     noise_level = curvature_noise(objective, n, mu)
-    hidden = noise_level * objective.loss.peakedness
-    if objective.loss.peakedness > 1.0 and hidden > SEEN:
-        return Newton(), (
-            f"auto: curvature noise relative to a density {hidden:.2g} exceeds {SEEN:g}"
-        )
     if noise_level <= 0.5 or objective.ridge >= noise_level * objective.curvature_bound:
-        return AdaptiveNewton(), (
+        return Newton(), (
             f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"
         )
     step_size = "estimated" if objective.curvature_peaks_at_zero else None

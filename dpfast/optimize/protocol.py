@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import detached, real_array
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
-from dpfast.curator.blocks import Dealing
 from dpfast.errors import InvalidInput, described
-from dpfast.models import FreeScale, Objective
-from dpfast.optimize.answers import Answers, Blocks
+from dpfast.models import Objective
+from dpfast.optimize.answers import Answers
 from dpfast.optimize.budgets import Budgets, step_budgets
 from dpfast.optimize.propagation import Curvature, PrivacyNoise
 from dpfast.optimize.schedules import Schedule, Uniform, checked_steps, resolve_schedule
@@ -28,7 +27,6 @@ from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [
     "Answers",
-    "Blocks",
     "Method",
     "answers_only",
     "checked_run",
@@ -330,9 +328,7 @@ def refuse_unmet_needs(method: Method, objective: Objective) -> None:
             )
         raise InvalidInput(
             f"{who} needs a {need}, which {described(objective)} does not have. Use "
-            'method="newton", which picks dpfast.optimize.Newton for a known scale and '
-            "dpfast.optimize.JointNewton for scale=dpfast.FreeScale(...), or "
-            'method="gradient-descent".'
+            'method="newton" or method="gradient-descent".'
         )
 
 
@@ -391,16 +387,6 @@ def answers_only(
     def plan(budget: StepBudget) -> Any:
         return curator.plan(_plain(budget))
 
-    def deal(mu: float) -> Blocks:
-        return _Blocks(curator.deal(float(mu)), answered)
-
-    def constant_term(scale: float | FreeScale | None) -> Answers:
-        if isinstance(scale, FreeScale):
-            plain: Any = FreeScale(float(scale.low), float(scale.high), float(scale.start))
-        else:
-            plain = None if scale is None else float(scale)
-        return answers_only(curator.constant_term(plain))
-
     offered = SimpleNamespace(
         objective=public_copy(objective),
         n=curator.n,
@@ -411,9 +397,6 @@ def answers_only(
         extreme_eigenvalue=extreme_eigenvalue,
         largest_curvature=largest_curvature,
         damped_direction=damped_direction,
-        can_deal=curator.can_deal,
-        deal=deal,
-        constant_term=constant_term,
     )
     return cast(Answers, offered)
 
@@ -427,26 +410,6 @@ def _plain(budget: StepBudget) -> StepBudget:
     ):
         return budget  # which nobody can change
     return StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))
-
-
-class _Blocks:
-    """A dealing of which only the answers are shown.
-
-    Nothing here refers to itself: when a run ends the records that were kept for it go at once.
-    """
-
-    __slots__ = ("_left", "block", "n_slots", "room")
-
-    def __init__(self, dealing: Dealing, answered: list[Array] | None) -> None:
-        self.n_slots, self.room = dealing.n_slots, dealing.room
-        self._left = lambda: dealing.left
-        self.block = lambda width, ahead=0: answers_only(
-            dealing.block(int(width), int(ahead)), answered=answered
-        )
-
-    @property
-    def left(self) -> int:
-        return self._left()
 
 
 def _point(theta: Any, p: int) -> Array:

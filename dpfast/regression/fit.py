@@ -72,12 +72,11 @@ def fit(
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend, inference included; a number is ``mu`` of Gaussian DP, two are
         (epsilon, delta).
-    method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
+    method : {"auto", "newton", "gradient-descent", "double-noise"}
         Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
-        start=[...])``: :class:`dpfast.optimize.AdaptiveNewton`, :class:`dpfast.optimize.Newton`,
-        :class:`dpfast.optimize.JointNewton`, :class:`dpfast.optimize.GradientDescent`,
+        start=[...])``: :class:`dpfast.optimize.Newton`, :class:`dpfast.optimize.GradientDescent`,
         :class:`dpfast.optimize.DoubleNoise`, or a ``dpfast.optimize.Method`` of your own.  "auto"
-        chooses from n, p, the loss and the budget, all public: the adaptive method where there is a
+        chooses from n, p, the loss and the budget, all public: Newton's method where there is a
         curvature to be seen.
     standardize : bool or Standardized, optional
         Buy centres and spreads of the columns and of the response, within ``privacy``

@@ -30,10 +30,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.curator.Curator.plan": "public constants only",
     "dpfast.curator.curator.Curator.receipts": "public constants only",
     "dpfast.curator.curator.Curator.depth": "public constants only",
-    "dpfast.curator.curator.Curator.can_deal": "public: where the records are kept",
-    "dpfast.curator.curator.Curator.deal": "one charge; the answers are those of the blocks' joint",
-    "dpfast.curator.curator.Curator.constant_term": "the same records, seen by another model",
-    "dpfast.curator.blocks": "parts of the records behind joint answers; attacked by test_blocks",
+    "dpfast.curator.blocks": "samples behind the Curator; attacked by test_blocks and test_samples",
     "dpfast.curator.persons": "sums behind the Curator, attacked by test_persons",
     "dpfast.curator.effects": (
         "folds, and means of pseudo-outcomes, audited within treatment_effect and attacked by "

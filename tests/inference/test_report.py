@@ -14,8 +14,11 @@ import pytest
 
 import dpfast
 from dpfast.cli import main
+from dpfast.curator import Curator, StepBudget
+from dpfast.data import as_records
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.estimators import DPHuberRegressor
+from dpfast.front.request import Request
 from dpfast.inference.composition import composed
 from dpfast.inference.guarantees import group_relation
 from dpfast.inference.shown.methods import REFUSED
@@ -29,6 +32,8 @@ from dpfast.inference.shown.transcript import (
     digest,
     transcript,
 )
+from dpfast.models import LogCosh, Mallows, Objective
+from tests.dealing import Dealing
 from tests.flat import flat
 from tests.inference.test_summary import HOSTILE, READERS, fit_of
 
@@ -292,11 +297,22 @@ def set_aside(told, inside=None):
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
+def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path, monkeypatch):
     """Blocks side by side, of which the total counts what was set aside, whatever they spent."""
-    n = 100_000
+    n = 2_000
     X = np.random.default_rng(3).normal(size=(n, 1))
     persons = {"group": np.arange(n) // 2, "group_size": 2} if rows == 2 else {}
+    objective = Objective(LogCosh(), Mallows(1.5), 1, scale=1.0)
+    keeper = Curator(
+        as_records(X, X[:, 0]), objective, dpfast.Ledger(1.0 / rows), dpfast.SeededNoise(0)
+    )
+    dealing = Dealing(keeper, 0.7 / rows)
+    for who in (*(dealing.block(64) for _ in range(3)), keeper):
+        who.joint(np.zeros(2), StepBudget(0.6 / rows))
+    plain = Request.guarantee
+    monkeypatch.setattr(
+        Request, "guarantee", lambda self, total, _: plain(self, total, keeper.ledger)
+    )
     found = flat(dpfast.fit)(
         X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons
     )

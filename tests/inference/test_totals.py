@@ -41,6 +41,7 @@ from dpfast.privacy.noise import EntropyNoise, SeededNoise
 from dpfast.release.pilot import divided
 from dpfast.release.results import ReleaseGuarantee
 from tests.audit.calls import examples
+from tests.dealing import Dealing
 from tests.privacy.test_paid_before import calls as spending_calls
 
 #: Records; searches of the registry are over the first few.
@@ -256,7 +257,7 @@ def blocks_of(mus: list[float]) -> Ledger:
         Records(X, Y, None), Objective(Huber(1.345), Mallows(1.5), 2, scale=1.0), ledger,
         EntropyNoise(),
     )  # fmt: skip
-    dealing = room.deal(0.75)
+    dealing = Dealing(room, 0.75)
     for mu in mus:
         dealing.block(64).joint(np.zeros(3), StepBudget(mu, 0.0, 0.0))
     room.joint(np.zeros(3), StepBudget(0.5, 0.0, 0.0))

@@ -143,7 +143,7 @@ def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
         ({"method": "adam"}, "method"),
         ({"threads": 0}, "threads"),
         ({"noise": np.random.default_rng(0)}, "noise"),
-        ({"method": dpfast.optimize.AdaptiveNewton(start=[0.0])}, "start"),
+        ({"method": dpfast.optimize.Newton(start=[0.0])}, "start"),
         ({"method": dpfast.optimize.GradientDescent(start=[0.0] * 5)}, "start"),
         ({"ridge": -1.0}, "ridge"),
         ({"weights": "mallows"}, "weights"),

@@ -289,8 +289,7 @@ def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch)
     expected = flat(dpfast.nonprivate_fit)(covariates, y, loss, **scale, **BESIDE)
     np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
     np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
-    method = dpfast.optimize.AdaptiveNewton(blocks=True)
-    found = fit(*given, loss, method=method, **scale, **beside)
+    found = fit(*given, loss, method="newton", **scale, **beside)
     assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
 
 
@@ -319,8 +318,7 @@ def test_records_on_a_cluster(kind, loss):
     expected = flat(dpfast.nonprivate_fit)(X, y, loss, **scale, **BESIDE)
     np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
     np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
-    method = dpfast.optimize.AdaptiveNewton(blocks=True)
-    found = fit(*given, loss, method=method, **scale, **beside)
+    found = fit(*given, loss, method="newton", **scale, **beside)
     assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
     for wrong, message in (
         ({"offset": O}, "is in memory"),

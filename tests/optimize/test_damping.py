@@ -220,7 +220,7 @@ def test_majorising_steps_need_no_search_at_all():
         y,
         dpfast.Objective("log-cosh", weights=dpfast.Mallows(2**0.5), scale=1.0),
         privacy=2.0,
-        method=dpfast.optimize.AdaptiveNewton(start=[4.0, -2.0, 0.0, 4.0]),
+        method=dpfast.optimize.Newton(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(3),
     )
     assert np.linalg.norm(fit.params - 1.0) < 0.5

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import dpfast
 from dpfast.models import Bounded, Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
-from dpfast.optimize import AdaptiveNewton, Geometric, GradientDescent, Newton, Uniform
+from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.schedules import resolve_schedule
 from dpfast.privacy.sensitivity import joint_mu
@@ -93,7 +93,7 @@ def test_geometric_refuses_bad_constants(arguments):
 def test_auto_looks_at_public_sizes_only():
     objective = Objective(LogCosh(), Mallows(2.0), 3, scale=1.0)
     method, reason = choose_method("auto", objective, 1000, 1.0)
-    assert isinstance(method, AdaptiveNewton) and "auto" in reason
+    assert isinstance(method, Newton) and "auto" in reason
     wide = Objective(LogCosh(), Mallows(10.0), 99, scale=1.0)
     method, reason = choose_method("auto", wide, 1000, 1.0)
     assert isinstance(method, GradientDescent) and "exceeds" in reason

@@ -14,7 +14,7 @@ OF_FIT, MOST = 10, 12
 
 #: Functions and the classes that hold the rest of their settings.
 SETTINGS = {
-    "fit": ["AdaptiveNewton", "Newton", "JointNewton", "GradientDescent", "DoubleNoise"],
+    "fit": ["Newton", "GradientDescent", "DoubleNoise"],
     "minimize": ["Adaptive", "Spider", "Proximal"],
     "tune": ["bayesopt.SearchSettings"],
 }
@@ -62,7 +62,7 @@ def test_the_classes_of_settings_are_all_there():
 
 
 def test_what_every_optimiser_with_planned_steps_has_is_said_alike():
-    classes = [public()[name] for name in SETTINGS["fit"] if name != "AdaptiveNewton"]
+    classes = [public()[name] for name in SETTINGS["fit"]]
     shared = list(parameters_of(Method))
     assert shared == ["steps", "schedule", "start"]
     for kind in classes:

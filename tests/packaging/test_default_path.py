@@ -42,13 +42,12 @@ for name, module in sorted(sys.modules.items()):
 
 #: What was the default before, and is an explicit choice now; and what a default fit asks nothing.
 OLD = (
-    "dpfast.optimize.adaptive",
     "dpfast.optimize.answers",
     "dpfast.optimize.budgets",
     "dpfast.optimize.damping",
     "dpfast.optimize.double_noise",
     "dpfast.optimize.gradient_descent",
-    "dpfast.optimize.joint_newton",
+    "dpfast.optimize.scale_steps",
     "dpfast.optimize.newton",
     "dpfast.optimize.nonconvex",
     "dpfast.optimize.planning",

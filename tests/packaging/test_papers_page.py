@@ -36,7 +36,7 @@ AUTHORS = {1: "Avella-Medina", 2: "Menart", 3: "Asi", 4: "Sopa"}
 
 #: What implements an item: its docstring says paper, number and authors.
 NAMES = {
-    1: "optimize.GradientDescent optimize.Newton optimize.JointNewton FreeScale Mallows "
+    1: "optimize.GradientDescent optimize.Newton FreeScale Mallows "
     "models.Schweppe models.MallowsLinear Huber models.PseudoHuber LogCosh models.SmoothedHuber "
     "models.OstrovskiiBach baselines.clipped_gradient_descent "
     "baselines.sufficient_statistics optimize.damping.Damped optimize.damping.SelfConcordant "

@@ -6,7 +6,6 @@ import dpfast
 
 NAMES: list[object] = [
     dpfast.optimize.Adaptive,
-    dpfast.optimize.AdaptiveNewton,
     dpfast.ApproxDP,
     dpfast.models.Ball,
     dpfast.Binary,
@@ -30,7 +29,6 @@ NAMES: list[object] = [
     dpfast.models.Interval,
     dpfast.errors.InvalidBudget,
     dpfast.InvalidInput,
-    dpfast.optimize.JointNewton,
     dpfast.nonconvex.KL,
     dpfast.Ledger,
     dpfast.LogCosh,
@@ -114,7 +112,7 @@ other = dpfast.fit(
     None,
     dpfast.Objective(loss, weights=dpfast.Mallows(2.0), scale=dpfast.FreeScale(0.1, 10.0)),
     privacy=0.5,
-    method=dpfast.optimize.JointNewton(),
+    method=dpfast.optimize.Newton(),
     ledger=ledger,
     noise=dpfast.SeededNoise(1),
 )

@@ -1780,7 +1780,7 @@ STEERING_AND_BASELINES = (
         "what was paid for once is answered again and again",
         PAID,
         PAID_TESTS,
-        "            self._left[answer] -= count\n",
+        "            self._left[answer] -= 1\n",
         "",
     ),
     plant(
@@ -4180,28 +4180,7 @@ PARTS, CLUSTER = "dpfast/data/parts.py", "dpfast/data/cluster.py"
 KEPT = "dpfast/data/files/kept.py"
 SOURCE_TESTS = ("tests/privacy/test_blocks_of_sources.py",)
 
-ADAPTIVE_TESTS = ("tests/optimize/test_adaptive_newton.py",)
-
 RANDOM_BLOCKS = (
-    plant(
-        "arrived-by-the-exact-gradient",
-        "whether the path has arrived is read off a gradient that was not released",
-        "dpfast/optimize/adaptive/run.py",
-        ADAPTIVE_TESTS,
-        "            arrived = step.length <= ARRIVED\n",
-        "            cells = [c.cell_contents for c in self.source.loss_difference.__closure__]\n"
-        "            keeper = next(c for c in cells if hasattr(c, 'nonprivate_sums'))\n"
-        "            exact = np.abs(keeper.nonprivate_sums(self.theta)[0]).max()\n"
-        "            arrived = (step.length if exact > 1e-3 else 0.0) <= ARRIVED\n",
-    ),
-    plant(
-        "start-of-the-scale-counts-once",
-        "of the answers about constant and scale only the last is taken from what is left",
-        "dpfast/optimize/adaptive/scale.py",
-        ADAPTIVE_TESTS,
-        "constant.joint(theta, budget), spent + part",
-        "constant.joint(theta, budget), part",
-    ),
     plant(
         "audit-trusts-dealings",
         "an audit does not look whether a record is in two blocks",
@@ -4219,37 +4198,12 @@ RANDOM_BLOCKS = (
         "            number: 0\n",
     ),
     plant(
-        "block-noise-of-the-table",
-        "a block has the noise of all records in place of its own",
-        BLOCKS,
-        BLOCK_TESTS,
-        "self._dealt.part(end - width, end, size, max(0, ahead))",
-        "self._dealt.part(end - width, end, curator.n, max(0, ahead))",
-    ),
-    plant(
         "blocks-overlap",
         "a block begins in the last slot of the one before",
         PARTS,
         BLOCK_TESTS,
         "(slots >= low)",
         "(slots >= low - 1.0)",
-    ),
-    plant(
-        "dealing-not-charged",
-        "blocks cost nothing",
-        BLOCKS,
-        BLOCK_TESTS,
-        """        curator.ledger.charge(GDP(mu), "random blocks")
-""",
-        "",
-    ),
-    plant(
-        "block-spends-more",
-        "each block may spend more than was charged",
-        BLOCKS,
-        BLOCK_TESTS,
-        "own = Ledger(GDP(self._mu))",
-        "own = Ledger(GDP(1.01 * self._mu))",
     ),
     plant(
         "blocks-in-the-order-of-the-table",
@@ -4264,8 +4218,9 @@ RANDOM_BLOCKS = (
         "slots of a cluster's records follow their chunk in place of secret bits",
         CLUSTER,
         SOURCE_TESTS,
-        "slots = scatter(keys[k], len(y), n_slots)",
-        "slots = np.full(len(y), k % n_slots, dtype=np.uint8)",
+        "    rows = rows_in(scatter(keys[k], len(y), n_slots), low, high)\n    return X[rows], y[rows]\n",
+        "    slots = np.full(len(y), k % n_slots, dtype=np.uint8)\n"
+        "    rows = rows_in(slots, low, high)\n    return X[rows], y[rows]\n",
     ),
     plant(
         "places-in-blocks-dealt-alike",
@@ -4322,26 +4277,24 @@ RANDOM_BLOCKS = (
         "what is read again is added to what was kept of the time before",
         KEPT,
         SOURCE_TESTS,
-        "            yield picked, y[stretch][rows], mine[rows]\n",
-        "            yield picked, y[stretch][rows], mine[rows]\n"
-        "    yield picked, y[stretch][rows], mine[rows]\n",
+        "            yield picked, y[stretch][rows]\n",
+        "            yield picked, y[stretch][rows]\n    yield picked, y[stretch][rows]\n",
     ),
     plant(
-        "dealt-again-per-block",
-        "every block is of a dealing of its own, so that a record is in several",
+        "sample-drawn-again",
+        "a sample is another one for every question, so that all records are asked about",
         BLOCKS,
-        SOURCE_TESTS,
-        "        records = self._dealt.part(",
-        "        self._dealt = _dealt(curator._records, curator._noise, self.n_slots)\n"
-        "        records = self._dealt.part(",
+        ("tests/privacy/test_samples.py",),
+        "        if self._drawn is None:\n",
+        "        if True:\n",
     ),
     plant(
         "rounding-of-what-was-kept",
         "the depth of a sum tells how many records were kept",
         KEPT,
         SOURCE_TESTS,
-        "return Block(kept, rows_in(slots, low, high), n, self._table.n)",
-        "return Block(kept, rows_in(slots, low, high), n, kept.n)",
+        "return Block(kept, np.arange(count), n, self._table.n)",
+        "return Block(kept, np.arange(count), n, kept.n)",
     ),
     plant(
         "additions-of-a-sample-forgotten",
@@ -4390,22 +4343,6 @@ RANDOM_BLOCKS = (
         BLOCK_TESTS,
         "if self._layout.excess != 1:",
         "if self._layout.excess < 1:",
-    ),
-    plant(
-        "slots-taken-one-at-a-time",
-        "a block of many slots takes one, so that the next gets the same",
-        "dpfast/privacy/ledger/paid.py",
-        BLOCK_TESTS,
-        "self._left[answer] -= count",
-        "self._left[answer] -= 1",
-    ),
-    plant(
-        "constant-term-on-the-house",
-        "answers about the constant term charge a ledger of their own",
-        BLOCKS,
-        BLOCK_TESTS,
-        "return curator._beside(curator._responses, objective, curator.ledger)",
-        "return curator._beside(curator._responses, objective, Ledger(GDP(1e6)))",
     ),
     plant(
         "presence-by-sums",

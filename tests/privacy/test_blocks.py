@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,10 +13,11 @@ from dpfast.audit import neighbours, replay
 from dpfast.curator import Curator, StepBudget, blocks as blocks_module
 from dpfast.data import as_records, parts
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.models import Clip, FreeScale, Huber, LogCosh, Logistic, Mallows, Objective
+from dpfast.models import Clip, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.privacy.dealing import SLOTS, scatter
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
+from tests.dealing import Dealing
 from tests.loops import each
 
 GRADIENT = StepBudget(0.1)
@@ -71,7 +71,7 @@ def test_c55_slots_are_uniform_and_independent():
 def sums_of(X, y, slots, widths, theta, **options):
     """Exact gradients of blocks, divided as released."""
     keeper = curator(X, y, Fixed(slots), total=1e6, **options)
-    dealing = keeper.deal(1.0)
+    dealing = Dealing(keeper, 1.0)
     return [
         (block.n, block._sums(theta, 1)[0]) for block in (dealing.block(width) for width in widths)
     ]
@@ -151,7 +151,7 @@ def test_c55_adaptive_charges_attain_the_total_and_no_more():
         found = []
         for run in range(1_200):
             keeper = curator(X, target, Fixed(slots, run), total=mu, weighting=Clip(1.0))
-            dealing = keeper.deal(share)
+            dealing = Dealing(keeper, share)
             first, second = dealing.block(64), dealing.block(64)
             left, total = 1.0 - share**2, 0.0
             asked = []
@@ -195,7 +195,7 @@ def test_c55_rounding_of_a_block_that_holds_all_records():
     """All bytes are equal: n records in a block that divides by n/256."""
     X, y = table()
     keeper = curator(X, y, Fixed(np.zeros(len(y), dtype=np.uint8)), total=1e6)
-    block = keeper.deal(1e5).block(1)
+    block = Dealing(keeper, 1e5).block(1)
     assert block.n == len(y) // SLOTS
     whole, _, _ = keeper._sums(np.zeros(3), 1)
     part, _, _ = block._sums(np.zeros(3), 1)
@@ -212,7 +212,7 @@ def test_c55_rounding_of_a_block_that_holds_all_records():
 def test_a_block_charges_its_own_ledger_and_the_dealing_the_shared_one(query, loss):
     X, y = table()
     keeper = curator(X, (y > 0).astype(float), total=0.5, loss=loss)
-    dealing = keeper.deal(0.4)
+    dealing = Dealing(keeper, 0.4)
     assert [(entry.label, entry.spend.mu) for entry in keeper.ledger.entries] == [
         ("random blocks", 0.4)
     ]
@@ -232,7 +232,7 @@ def test_a_block_charges_its_own_ledger_and_the_dealing_the_shared_one(query, lo
     with pytest.raises(BudgetExceeded):
         keeper.joint(np.zeros(3), StepBudget(0.31))
     with pytest.raises(BudgetExceeded):
-        keeper.deal(0.31)
+        Dealing(keeper, 0.31)
     assert len(keeper.ledger.entries) == 1
 
 
@@ -240,7 +240,7 @@ def test_c55_the_grid_of_a_block_has_room_for_all_records():
     """8 records of 8, and 8 to be expected of 2,048: of the latter the sums can be larger."""
     X, y = table()
     few = curator(X[:8], y[:8], total=1e9)
-    block = curator(X, y, total=1e9).deal(1e8).block(1)
+    block = Dealing(curator(X, y, total=1e9), 1e8).block(1)
     assert few.n == block.n
     assert few.plan(StepBudget(1e8)).receipts[0].mu == 1e8
     with pytest.raises(dpfast.errors.InvalidBudget, match="for values up to 516"):
@@ -256,27 +256,15 @@ def test_nothing_is_asked_for_nothing():
 def test_no_slot_is_in_two_blocks():
     X, y = table()
     slots = scatter(len(y), dpfast.SeededNoise(4))
-    dealing = curator(X, y, Fixed(slots)).deal(0.5)
+    dealing = Dealing(curator(X, y, Fixed(slots)), 0.5)
     rows = [dealing.block(width)._records._rows for width in (1, 99, 156)]
     assert np.array_equal(np.sort(np.concatenate(rows)), np.arange(len(y)))
     assert dealing.left == 0
-    with pytest.raises(BudgetExceeded, match="Nothing was spent"):
-        dealing.block(1)
-    for width in (0, -3):
-        with pytest.raises(InvalidInput, match="at least one slot"):
-            dealing.block(width)
-
-
-def test_threads_get_different_slots():
-    dealing = curator(*table()).deal(0.5)
-    with ThreadPoolExecutor(8) as pool:
-        rows = list(pool.map(lambda _: dealing.block(4)._records._rows, range(64)))
-    assert np.array_equal(np.sort(np.concatenate(rows)), np.arange(2048))
 
 
 def test_about_a_block_there_are_joint_answers_only():
     """Other queries divide by n and know nothing of a number of records that is secret."""
-    block = curator(*table(), loss=LogCosh()).deal(0.5).block(64)
+    block = Dealing(curator(*table(), loss=LogCosh()), 0.5).block(64)
     for ask in (
         lambda: block.loss_difference(np.ones(3), np.zeros(3), 0.1),
         lambda: block.extreme_eigenvalue(np.zeros(3), 0.1, largest=True),
@@ -286,8 +274,6 @@ def test_about_a_block_there_are_joint_answers_only():
         with pytest.raises(InvalidInput, match="joint answers only"):
             ask()
     assert not block.ledger.entries
-    with pytest.raises(InvalidInput, match="no blocks of Block"):
-        block.deal(0.1)  # of a block there are no blocks
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -301,7 +287,7 @@ def test_a_block_is_its_rows(dtype, layout, monkeypatch):
     for size in (1 << 20, 4096):
         monkeypatch.setattr(parts, "GATHERED_BYTES", size)
         keeper = curator(stored, y)
-        block = keeper.deal(0.5).block(64)
+        block = Dealing(keeper, 0.5).block(64)
         rows = block._records._rows
         assert abs(len(rows) - 512) < 100  # five standard deviations
         alone = curator(X[rows].astype(float), y[rows])
@@ -311,58 +297,18 @@ def test_a_block_is_its_rows(dtype, layout, monkeypatch):
             assert mine == pytest.approx(theirs, rel=1e-12, abs=1e-14)
 
 
-def test_the_constant_term_alone_charges_the_same_ledger():
-    X, y = table()
-    X[3, 0], y[3] = np.nan, 1e9  # counts as in all models: not at all
-    keeper = curator(X, y)
-    constant = keeper.constant_term(2.0)
-    answer = constant.joint(np.zeros(1), StepBudget(0.3, 0.2))
-    assert answer.gradient.receipt.l2_sensitivity == mean_score(
-        constant.objective.score_diameter, len(y), depth=constant._layout.depth(3)
-    )
-    assert constant.objective.score_diameter == 2 * constant.objective.loss.c
-    (entry,) = keeper.ledger.entries
-    assert entry.spend.mu == answer.mu
-    residual = np.delete(np.clip(y / 2.0, -1.345, 1.345), 3)
-    assert constant._sums(np.zeros(1), 1)[0] == pytest.approx([-residual.sum() / len(y)], rel=1e-12)
-
-
-def test_the_constant_and_its_scale_charge_the_same_ledger():
-    X, y = table()
-    X[3, 0], y[3] = np.nan, 1e9
-    keeper = curator(X, y)
-    constant = keeper.constant_term(FreeScale(0.5, 8.0))
-    joint, loss = constant.objective.free_scale, constant.objective.loss
-    theta = np.array([0.0, 2.0 / joint.factor])
-    answer = constant.joint(theta, StepBudget(0.3, 0.2))
-    assert answer.gradient.receipt.l2_sensitivity == mean_score(
-        constant.objective.score_diameter, len(y), depth=constant._layout.depth(3)
-    )
-    assert constant.objective.score_diameter == 2 * loss.c
-    (entry,) = keeper.ledger.entries
-    assert entry.spend.mu == answer.mu
-    u = np.delete(y / 2.0, 3)
-    chi = u * loss.psi(u) - loss.loss(u)
-    expected = -loss.psi(u).sum(), joint.factor * (0.5 * joint.kappa - chi).sum()
-    found = constant._sums(theta, 1)[0]
-    assert found == pytest.approx(np.array(expected) / len(y), rel=1e-9)
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("huge", [1e308, -1e308])
-def test_whether_a_record_counts_for_the_constant_is_its_own_affair(huge):
+def test_whether_a_record_counts_without_its_covariates_is_its_own_affair(huge):
     """Finite covariates count however long, whatever the others' are; others do not at all."""
     X, y = table()
     for row in ([huge, huge], [huge, -huge]):
         X[:2, :2] = row  # some sums of both are not finite, some are
-        residual = np.clip(y / 2.0, -1.345, 1.345)
         for bad in (0.0, np.nan, np.inf):
             X[3, 0] = bad
-            constant = curator(X, y).constant_term(2.0)
-            counted = residual.sum() - residual[3] * (bad != 0.0)
-            for _ in range(2):
-                found = constant._sums(np.zeros(1), 1)[0]
-                assert found == pytest.approx([-counted / len(y)], rel=1e-12)
+            ((none, found),) = parts.WithoutCovariates(as_records(X, y)).blocks()
+            assert none.shape == (len(y), 0)
+            assert np.array_equal(np.isnan(found), (np.arange(len(y)) == 3) & (bad != 0.0))
 
 
 def test_an_audit_counts_the_dearest_block_once_and_sees_records_in_two(monkeypatch):
@@ -371,7 +317,7 @@ def test_an_audit_counts_the_dearest_block_once_and_sees_records_in_two(monkeypa
 
     def call(data):
         keeper = curator(*data, total=0.5)
-        dealing = keeper.deal(0.4)
+        dealing = Dealing(keeper, 0.4)
         answers = [dealing.block(80).joint(np.zeros(3), GRADIENT) for _ in range(3)]
         return [answer.gradient.value for answer in (*answers, keeper.joint(np.zeros(3), GRADIENT))]
 
@@ -381,7 +327,7 @@ def test_an_audit_counts_the_dearest_block_once_and_sees_records_in_two(monkeypa
     monkeypatch.setattr(
         blocks_module, "scatter", lambda n, source, n_slots: np.zeros(n, dtype=np.uint8)
     )
-    monkeypatch.setattr(blocks_module.Dealing, "_take", lambda self, slot, count: SLOTS - count)
+    monkeypatch.setattr(Dealing, "_take", lambda self, width: SLOTS - width)
     leaks = replay(call, *pair, budget=0.15).leaks
     assert any("blocks of one dealing" in leak for leak in leaks)
 
@@ -393,7 +339,7 @@ def test_two_dealings_of_one_curator_compose():
     def call(data):
         keeper = curator(*data)
         return [
-            keeper.deal(0.7).block(256).joint(np.zeros(3), StepBudget(0.69)).gradient.value
+            Dealing(keeper, 0.7).block(256).joint(np.zeros(3), StepBudget(0.69)).gradient.value
             for _ in range(2)
         ]
 

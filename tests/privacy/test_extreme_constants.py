@@ -34,7 +34,6 @@ OPTIONS = {
             dpfast.optimize.GradientDescent(step_size=1e300),
             dpfast.optimize.Newton(floor=1e300),
             dpfast.optimize.Newton(floor=1e-300, max_step=1e-300),
-            dpfast.optimize.AdaptiveNewton(start=[1e300] * 3),
         ],
         "loss": [
             "huber",

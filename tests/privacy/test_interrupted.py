@@ -202,7 +202,7 @@ def test_a_path_is_gone_on_with_from_where_it_was(name):
     assert "ended early" in one.warnings[0] and one.coded.units is one.units
     loss = {"logistic": "logistic", "quantiles": dpfast.Quantile(0.5)}.get(name, "log-cosh")
     y, start = LABELS if name == "logistic" else Y, one.coded.params[:3]
-    method = dpfast.optimize.AdaptiveNewton(start=start)
+    method = dpfast.optimize.Newton(start=start)
     scale = one.units.response[1] if name == "quantiles" else None  # a method buys none of theirs
     again = dpfast.fit(
         X, y, dpfast.Objective(loss, scale=scale), privacy=4.0, standardize=one.units, method=method

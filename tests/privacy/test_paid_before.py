@@ -40,7 +40,7 @@ from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.optimize import DoubleNoise, GradientDescent, JointNewton, Newton
+from dpfast.optimize import DoubleNoise, GradientDescent, Newton
 from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.conversions import written
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
@@ -331,7 +331,7 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "fit, no inference": fit(inference=False),
     "fit, Newton": fit(method=Newton(newton_steps=4, steps=4)),
     "fit, free scale": partial(dpfast.fit, X, Y, dpfast.Objective("huber",
-    scale=dpfast.FreeScale(0.1, 10.0)), method=JointNewton(steps=4)),
+    scale=dpfast.FreeScale(0.1, 10.0)), method=Newton(steps=4)),
     "statistics": partial(baselines.sufficient_statistics, X, Y, x_bound=1.5, y_bound=2.0),
     "adassp": partial(baselines.adassp, X, Y, x_bound=1.5, y_bound=2.0),
     "clipping": partial(baselines.clipped_gradient_descent, X, Y, dpfast.Objective("huber",

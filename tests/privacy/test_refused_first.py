@@ -334,7 +334,7 @@ MUST_BE_REFUSED = [
     ("fit", {"inference": "no"}),
     ("fit", {"noise": 7}),
     ("fit", {"ledger": "x"}),
-    ("fit", {"method": dpfast.optimize.AdaptiveNewton(start=[0.0])}),
+    ("fit", {"method": dpfast.optimize.Newton(start=[0.0])}),
     ("fit", {"method": "unknown"}),
     ("fit", {"names": ["only one"]}),
     # Mallows weights have no constant

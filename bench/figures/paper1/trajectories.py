@@ -168,7 +168,7 @@ def figure_3(run: Run) -> Outcome:
         "huber",
         privacy=2.0,
         noise=noise,
-        method=dpfast.optimize.AdaptiveNewton(start=start),
+        method=dpfast.optimize.Newton(start=start),
         **KNOWN,
     )
     distance = {label: norms(path, exact) for label, path in paths.items()}
@@ -270,7 +270,7 @@ def figure_10(run: Run) -> Outcome:
                 **options,
             )
             distance[f"{tag}, {label}"] = norms(fit.iterates, exact)
-    noise, method = dpfast.SeededNoise(run.seed()), dpfast.optimize.AdaptiveNewton(start=start)
+    noise, method = dpfast.SeededNoise(run.seed()), dpfast.optimize.Newton(start=start)
     fit = flat(dpfast.fit)(X, y, "huber", privacy=2.0, noise=noise, method=method, **options)
     own = norms(fit.iterates, exact)
     ends = {label: float(values[-1]) for label, values in distance.items()}

@@ -194,11 +194,10 @@ class _DealtInUnits:
 
     def __init__(self, parts: Any, units: Units, coding: Coding | None) -> None:
         self._parts, self._units, self._coding = parts, units, coding
-        self.room: int = parts.room
 
-    def part(self, low: int, high: int, n: int, ahead: int) -> Records:
+    def part(self, low: int, high: int, n: int) -> Records:
         assert self._coding is not None
-        return CodedBlocks(self._parts.part(low, high, n, ahead), self._units, self._coding)
+        return CodedBlocks(self._parts.part(low, high, n), self._units, self._coding)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """What is kept of records that are read and decoded again for every query.
 
-Few records are kept whole.  Of others, those of the slots that are soon asked for are picked out as
-the table is read once for all of them, within a public bound.
+Few records are kept whole.  Of others, those of a sample are picked out as the table is read once,
+within a public bound.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,7 +70,7 @@ class Sifted(Block):
         """Pieces as of the same part in memory, wherever the blocks of the table end."""
         X, y = np.empty((self._step, self.n_covariates)), np.empty(self._step)
         held, empty = 0, True
-        for block, responses, _ in _picked(self._table, self._slots, self._low, self._high):
+        for block, responses in _picked(self._table, self._slots, self._low, self._high):
             if responses.ndim != y.ndim:  # with weights and offsets
                 y = np.empty((self._step, responses.shape[1]))
             done = 0
@@ -89,65 +88,49 @@ class Sifted(Block):
 
 def _picked(
     table: Records, slots: SlotsOf, low: int, high: int
-) -> Iterator[tuple[Covariates, Array, Slots]]:
-    """The records in some slots, with their slots, as the table is read once."""
+) -> Iterator[tuple[Covariates, Array]]:
+    """The records in some slots, as the table is read once."""
     start = 0
     for k, (X, y) in enumerate(table.blocks()):
         of_block = slots(k, start, len(y))
         start += len(y)
         for first in range(0, len(y), STRETCH):
             stretch = slice(first, first + STRETCH)
-            mine = of_block[stretch]
-            rows = rows_in(mine, low, high)
+            rows = rows_in(of_block[stretch], low, high)
             picked = gather(X[stretch], rows, np.empty((len(rows), X.shape[1]), X.dtype))
-            yield picked, y[stretch][rows], mine[rows]
+            yield picked, y[stretch][rows]
 
 
 class DealtStream(Dealt):
     """Records that are read again for every query, each in a slot.
 
-    Those of the slots that are asked for next are kept as the table is read, once for all of them.
-    What is kept is bounded by the number of records to be expected, which is public.  How many
-    there are is random and hardly ever more than a few standard deviations above it; the memory
-    then grows by that much, and nothing else happens.
+    Those of a part are kept as the table is read.  What is kept is bounded by the number of records
+    to be expected, which is public.  How many there are is random and hardly ever more than a few
+    standard deviations above it; the memory then grows by that much, and nothing else happens.
     """
 
     def __init__(self, table: Records, slots_of: SlotsOf, n_slots: int) -> None:
         self._table = table
         self._slots_of = slots_of
-        self.room = slots_kept(table, n_slots)
         self._n_slots = n_slots
-        self._kept: tuple[Records, Slots] | None = None
-        self._window = (0, 0)
-        self._collecting = threading.Lock()
 
-    def part(self, low: int, high: int, n: int, ahead: int) -> Records:
-        if high - low > self.room:
+    def part(self, low: int, high: int, n: int) -> Records:
+        if high - low > slots_kept(self._table, self._n_slots):
             return Sifted(self._table, self._slots_of, low, high, n)
-        with self._collecting:
-            first, last = self._window
-            if not first <= low < high <= last:
-                self._collect(low, min(high + ahead, low + self.room, self._n_slots))
-            assert self._kept is not None
-            kept, slots = self._kept
-        return Block(kept, rows_in(slots, low, high), n, self._table.n)
-
-    def _collect(self, low: int, high: int) -> None:
-        self._kept, self._window = None, (0, 0)  # first, so that both are never in memory
         expected = self._table.n * (high - low) / self._n_slots
         room = min(self._table.n, int(expected + 8.0 * expected**0.5) + 64)
         X: Covariates = np.empty((0, self._table.n_covariates))
-        y, slots, count = np.empty(0), np.empty(0, np.uint8), 0
+        y, count = np.empty(0), 0
         for some in _picked(self._table, self._slots_of, low, high):
             end = count + len(some[1])
             if not count:
-                X, y, slots = [longer(part[:0], room) for part in some]
+                X, y = [longer(part[:0], room) for part in some]
             if end > len(y):  # improbable; depends on the slots alone
-                X, y, slots = [longer(part, max(end, count + count // 8)) for part in (X, y, slots)]
-            X[count:end], y[count:end], slots[count:end] = some
+                X, y = [longer(part, max(end, count + count // 8)) for part in (X, y)]
+            X[count:end], y[count:end] = some
             count = end
-        self._kept = Records(X[:count], y[:count], self._table.names), slots[:count]
-        self._window = low, high
+        kept = Records(X[:count], y[:count], self._table.names)
+        return Block(kept, np.arange(count), n, self._table.n)
 
 
 def longer(array: Any, length: int) -> Any:

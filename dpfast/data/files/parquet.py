@@ -31,8 +31,8 @@ def open_parquet(
 
     Every query reads the wanted columns once, row group by row group, decoding the next while the
     present one is summed.  Memory is that of about three decoded row groups, whatever n is; the
-    default fit keeps up to 128 MB of records for its random blocks, and a byte for each up to
-    2^24 of them; one with nothing declared keeps a table of up to 128 MB, and decodes it once.
+    default fit keeps up to 128 MB of records for its secret sample, and a byte for each up to
+    2^24 of them; a table of up to 128 MB is kept whole and decoded once.
 
     Parameters
     ----------

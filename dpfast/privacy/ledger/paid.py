@@ -28,14 +28,12 @@ class PaidAnswers:
         self._answering = threading.Lock()
         self._process = this_process()
 
-    def _take(self, answer: str, *, count: int = 1, after: str = "") -> int:
+    def _take(self, answer: str, *, after: str = "") -> int:
         """Mark an answer as given; how many of its name are left.
 
         Parameters
         ----------
         answer : str
-        count : int
-            How many of its name are given together.
         after : str
             Another that must have been given.
         """
@@ -43,12 +41,12 @@ class PaidAnswers:
         if self._process is not this_process():
             raise LedgerClosed(self._closed("was inherited through fork"))
         with self._answering:
-            if self._left[answer] < count or self._left[after]:
+            if self._left[answer] < 1 or self._left[after]:
                 raise BudgetExceeded(
                     f"no {answer} is left to give: {self._refusal} Nothing was spent and no "
                     "record was touched."
                 )
-            self._left[answer] -= count
+            self._left[answer] -= 1
             return self._left[answer]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

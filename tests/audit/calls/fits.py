@@ -22,11 +22,9 @@ from dpfast.models import (
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
 from dpfast.optimize import (
-    AdaptiveNewton,
     DoubleNoise,
     Geometric,
     GradientDescent,
-    JointNewton,
     Newton,
     Uniform,
 )
@@ -96,7 +94,6 @@ def fits() -> Iterator[Example]:
         even = Newton(schedule=Uniform(), start=near)
         yield _fit("uniform schedule, start", loss, method=even)
         yield _fit("far start", loss, method=Newton(start=far, steps=3))
-    yield _fit("start", "log-cosh", method=AdaptiveNewton(start=[0.3, -0.1, 2.0]))
     for inference in (True, False):
         coded = {"scale": None, "standardize": False, "inference": inference}
         yield _fit(f"inference={inference}", "least-squares", **coded)
@@ -130,15 +127,13 @@ def fits() -> Iterator[Example]:
     yield _fit("shared ledger too small", "log-cosh", ledger=GDP(0.5))
     free = FreeScale(0.05, 20.0)
     for joint, (loss, weights) in product((True, False), product(SCALED, WEIGHTS[:3])):
-        walk = JointNewton(steps=4) if joint else GradientDescent(steps=4)
+        walk = Newton(steps=4) if joint else GradientDescent(steps=4)
         label = f"free scale, {weights}, {walk.name}"
         yield _fit(label, loss, scale=free, weights=weights, method=walk)
     for loss in SCALED:
-        yield _fit("free scale, adaptive", loss, scale=free, method=AdaptiveNewton())
-    slots = AdaptiveNewton(blocks=True)
-    yield _fit("free scale, blocks", "log-cosh", scale=free, method=slots)
+        yield _fit("free scale, defaults", loss, scale=free)
     low = FreeScale(1e-6, 1e6, 1e-6)
-    yield _fit("free scale, far start", "huber", scale=low, method=JointNewton(steps=3))
+    yield _fit("free scale, far start", "huber", scale=low, method=Newton(steps=3))
     bounded = Bounded(1.5)
     for newton in (
         Newton(gradient_steps=2, steps=5),
@@ -218,7 +213,6 @@ def weighted() -> Iterator[Example]:
     ways: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("huber", "Newton", {"scale": 0.8, "method": steps}),
         ("log-cosh", "defaults", {"scale": 0.8}),
-        ("log-cosh", "blocks", {"scale": 0.8, "method": AdaptiveNewton(blocks=True)}),
         ("log-cosh", "free scale", {"scale": FreeScale(0.05, 20.0)}),
         ("log-cosh", "units bought", {"privacy": GDP(40.0)}),
         ("pseudo-huber", "double noise", {"scale": 0.8, "method": DoubleNoise(steps=3)}),
@@ -342,13 +336,9 @@ def stored() -> Iterator[Example]:
 
     from dpfast.data.files.parquet import open_parquet
 
-    def compressed(data: Any, method: Any = None) -> Any:
-        method = Newton(steps=3) if method is None else method
+    def compressed(data: Any) -> Any:
         X = sparse.csr_matrix(data[0])
-        return fit(X, data[1], Objective("huber", scale=0.8), method=method, privacy=1.0)
-
-    def in_blocks(data: Any) -> Any:
-        return compressed(data, AdaptiveNewton(blocks=True))
+        return fit(X, data[1], Objective("huber", scale=0.8), method=Newton(steps=3), privacy=1.0)
 
     def mapped(data: Any) -> Any:
         with tempfile.TemporaryFile() as file, np.errstate(all="ignore"):
@@ -372,7 +362,6 @@ def stored() -> Iterator[Example]:
 
     name = "dpfast.regression.fit.fit"
     yield Example(name, "compressed rows", compressed, False, GDP(1.0))
-    yield Example(name, "compressed rows, blocks", in_blocks, False, GDP(1.0))
     yield Example(name, "memmap of float32", mapped, False, GDP(1.0))
     if find_spec("pyarrow") is not None:
         yield Example(name, "Parquet", parquet, False, GDP(1.0))

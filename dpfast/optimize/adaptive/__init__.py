@@ -1,1 +1,0 @@
-"""Newton's method that decides on released answers how much to spend on the way."""
