@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
+from bench.rivals import literature
 from dpfast.models import release_constants
 from tests.flat import flat
 
@@ -123,7 +124,7 @@ def perturbed(given: Case, epsilon: float, seed: int) -> Answer:
     """Objective perturbation, tightly calibrated, with the paper's ridge."""
     radius = given.domain.radius
     curvature = release_constants(given.loss, given.scale or 1.0).curvature * radius**2
-    fit = flat(dpfast.baselines.objective_perturbation)(
+    fit = flat(literature.objective_perturbation)(
         given.X, given.y, given.loss, ridge=4.0 * curvature / (len(given.y) * epsilon),
         privacy=dpfast.ApproxDP(epsilon, DELTA), radius=radius * (1.0 + 1e-9),
         noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain),
@@ -133,7 +134,7 @@ def perturbed(given: Case, epsilon: float, seed: int) -> Answer:
 
 def naive(given: Case, epsilon: float, seed: int) -> Answer:
     """Output perturbation with the paper's ridge of .01."""
-    fit = flat(dpfast.baselines.output_perturbation)(
+    fit = flat(literature.output_perturbation)(
         given.X, given.y, given.loss, ridge=0.01, privacy=dpfast.ApproxDP(epsilon, DELTA),
         weights=weighting(given.domain), noise=dpfast.SeededNoise(seed),
         **common(given.scale, given.domain),
@@ -143,7 +144,7 @@ def naive(given: Case, epsilon: float, seed: int) -> Answer:
 
 def sgd(given: Case, epsilon: float, seed: int) -> Answer:
     """DP-SGD with the settings of the case."""
-    fit = flat(dpfast.baselines.dp_sgd)(
+    fit = flat(literature.dp_sgd)(
         given.X, given.y, given.loss, privacy=dpfast.ApproxDP(epsilon, DELTA),
         noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain), **given.settings,
     )  # fmt: skip

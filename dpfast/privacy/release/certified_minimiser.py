@@ -13,10 +13,9 @@ import math
 from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidInput
-from dpfast.privacy.baselines.sensitivity import gradient_error
 from dpfast.privacy.release.sensitivity import eigenvalue_step, parameter_shift
 from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
-from dpfast.privacy.sensitivity import RECORD_ERROR
+from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
 _UP = 1.0 + MARGIN_500
 
@@ -25,6 +24,20 @@ MOST_LEVELS = 256
 
 #: Tolerance of the gradient relative to half of what replacing one record can do to it.
 RELATIVE_TOLERANCE = 1e-6
+
+
+def gradient_error(
+    score_bound: float, smoothness: float, reach: float, dimension: int, depth: int
+) -> float:
+    """How far a computed penalised gradient can be from the exact one (claim R21)."""
+    check_constants(
+        score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension
+    )
+    gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
+    products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF
+    return (score_bound * (2.0 * RECORD_ERROR + gamma) + products * smoothness * reach) * (
+        1.0 + MARGIN_30
+    )
 
 
 class MinimiserPlan(NamedTuple):
