@@ -12,7 +12,7 @@ from tests.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
 ROOMS = (
-    "audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "studies",
+    "audit", "bayesopt", "datasets", "effects", "estimators", "plots", "studies",
     "tables",
 )  # fmt: skip
 

@@ -14,16 +14,16 @@ import pytest
 from scipy.special import ndtr
 
 import dpfast
-from dpfast import baselines
-from dpfast.curator import Curator
-from dpfast.curator.baselines import amplification
-from dpfast.curator.baselines.amplification import noise_multiplier, sampled_epsilon
-from dpfast.curator.baselines.subsample import (
+from bench.rivals import literature
+from bench.rivals.literature import amplification
+from bench.rivals.literature.amplification import noise_multiplier, sampled_epsilon
+from bench.rivals.literature.subsample import (
     SampledGradients,
     gap_rate,
     plan_sampling,
     poisson_sample,
 )
+from dpfast.curator import Curator
 from dpfast.curator.door import observed
 from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
@@ -44,7 +44,7 @@ def data(n=400, seed=0):
 
 def fit(X, y, **options):
     options = {"clip": 2.0, "privacy": BUDGET, "noise": dpfast.SeededNoise(0)} | options
-    return flat(baselines.dp_sgd)(X, y, "least-squares", **options)
+    return flat(literature.dp_sgd)(X, y, "least-squares", **options)
 
 
 def curator(X, y, total=BUDGET, records=Records, noise=None):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.baselines import objective_perturbation
+from bench.rivals.literature import objective_perturbation
 from dpfast.curator import Curator
 from dpfast.curator.release.certified import _Search, polished_minimiser
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
