@@ -28,6 +28,7 @@ def law_of_the_best(law, p):
     return all_at(tail[:-1]) - all_at(tail[1:])
 
 
+@pytest.mark.slow
 def test_b10_best_of_a_geometric_number_of_trials():
     """Over pairs of e-DP trials with four outcomes and any p: at most 3e, and nearly attained."""
     epsilon = 0.5

@@ -157,6 +157,7 @@ def test_units_and_origins_of_columns_do_not_matter():
 
 
 @each_domain
+@pytest.mark.one_in(3)
 def test_evenly_spread_rows_have_the_length_that_is_said(domain):
     rng = np.random.default_rng(4)
     bound = domain.bind(WIDTH)
@@ -423,6 +424,7 @@ def test_the_secret_scale_is_that_of_the_claim():
 
 
 @each_domain
+@pytest.mark.one_in(3)
 def test_the_announced_bound_holds_for_any_matrix(domain):
     """R33 for matrices that no data led to, along the directions they are worst in."""
     rng = np.random.default_rng(10)
