@@ -19,6 +19,7 @@ import numpy as np
 import dpfast
 from bench.harness import interleaved, processor
 from bench.provenance import keep
+from bench.rivals import literature
 from tests.flat import flat
 
 STORED = Path(__file__).with_name("results") / "sidechannel.md"
@@ -89,7 +90,7 @@ def quantiles(table: Table) -> object:
 
 
 def perturbed(table: Table) -> object:
-    return flat(dpfast.baselines.output_perturbation)(
+    return flat(literature.output_perturbation)(
         *table, "log-cosh", privacy=TOTAL, scale=1.0, ridge=0.1, weights=dpfast.Bounded(3.0),
         noise=noise(), threads=1,
     )  # fmt: skip

@@ -21,7 +21,8 @@ def gather() -> None:
     for folder in (claims, gallery):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-    for page in sorted((ROOT / "dpfast" / "privacy").rglob("PROOFS*.md")):
+    pages = [page for room in ("dpfast", "bench") for page in (ROOT / room).rglob("PROOFS*.md")]
+    for page in sorted(pages):
         text = page.read_text(encoding="utf-8")  # whose links lead from folder to folder
         text = re.sub(r"\]\([\w./-]*(PROOFS[\w-]*\.md)", lambda m: f"]({m[1].lower()}", text)
         (claims / page.name.lower()).write_text(text, encoding="utf-8")

@@ -44,7 +44,6 @@ _HOMES = {
 #: Modules that are reached as attributes, loaded on first use.
 _ROOMS = {
     "audit",
-    "baselines",
     "bayesopt",
     "datasets",
     "effects",
@@ -111,7 +110,6 @@ __all__ = [
 if TYPE_CHECKING:
     from dpfast import (
         audit as audit,
-        baselines as baselines,
         bayesopt as bayesopt,
         datasets as datasets,
         effects as effects,

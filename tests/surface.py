@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import dpfast
@@ -12,7 +13,7 @@ from tests.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
 ROOMS = (
-    "audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "studies",
+    "audit", "bayesopt", "datasets", "effects", "estimators", "plots", "studies",
     "tables",
 )  # fmt: skip
 
@@ -80,6 +81,7 @@ def exported(name: str) -> list[str]:
     ]
 
 
+@cache
 def public() -> dict[str, Any]:
     """Every public callable that users call, by what they write after `dpfast.`; each once."""
     found: dict[str, Any] = {}
@@ -110,6 +112,7 @@ def classes() -> dict[str, type]:
     }
 
 
+@cache
 def handed() -> dict[str, type]:
     """Classes of what is handed out, by the place where they are defined."""
     return {

@@ -21,7 +21,7 @@ ADAPTERS = {"estimators", "plots", "cli", "__main__"}
 #: Behind the door of answers: they see no record.
 BEHIND_THE_DOOR = {"optimize", "inference"}
 #: Whole analyses, each from its arguments to its result.
-ANALYSES = {"regression", "nonconvex", "release", "effects", "bayesopt", "baselines", "tables"}
+ANALYSES = {"regression", "nonconvex", "release", "effects", "bayesopt", "tables"}
 BASE = {"errors", "arguments", "kernels", "models", "data", "privacy", "curator"}
 
 # What each room may import from dpfast besides itself.  A room or top-level module that is not
@@ -183,13 +183,11 @@ def test_only_the_noise_module_draws_random_numbers(path):
 
 #: What of `dpfast.privacy` draws from a noise source and releases nothing by it.
 SECRET_RANDOMNESS = {
-    "chunk_keys", "deal", "normal_vector", "number_of_trials", "scatter", "secret_choices",
-    "trial_point",
+    "chunk_keys", "deal", "normal_vector", "scatter", "secret_choices",
 }  # fmt: skip
 DOOR = "dpfast.curator.door"
-#: Who draws noise beside the mechanisms: a Poisson sample, an observed source, public simulations.
+#: Who draws noise beside the mechanisms: an observed source, public simulations.
 DRAWING = {
-    "dpfast.curator.baselines.subsample",
     "dpfast.audit.transcript",
     "dpfast.audit.search",
     "dpfast.nonconvex.kl",

@@ -43,17 +43,21 @@ def thin(items: list[pytest.Item]) -> None:
             cases.setdefault((item.parent, item.originalname), []).append(item)  # type: ignore[attr-defined]
     for of_test in cases.values():
         quick = [item for item in of_test if item.get_closest_marker("slow") is None]
-        marker = next(filter(None, map(of_test[0].get_closest_marker, THINNED)))
+        markers = list(filter(None, map(of_test[0].get_closest_marker, THINNED)))
+        narrower: list[Any] = []
+        if markers[0].name == "one_source":
+            widest = next((item.callspec.params.get("isa") for item in quick), None)
+            narrower = [i for i in quick if i.callspec.params.get("isa") != widest]
+            quick = [item for item in quick if item not in narrower]
+        marker = markers[-1]
         if marker.name == "one_in":
             kept = quick[:: marker.args[0]]
         elif marker.name == "one_source":
-            sets: dict[str, list[Any]] = {}  # the widest comes first
-            for item in quick:
-                sets.setdefault(item.callspec.params.get("isa"), []).append(item)
-            kept, *others = sets.values()
-            kept = sum((cover(narrower, 1) for narrower in others), kept)
+            kept = quick
         else:
             kept = cover(quick, 1 if marker.name == "values" else 2)
+        kept = kept + cover(narrower, 1)
+        quick = quick + narrower
         for item in set(quick).difference(kept):
             item.add_marker(pytest.mark.slow)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from dpfast import baselines
+from bench.rivals import literature
 
 __all__ = ["Settings", "best_settings", "descent"]
 
@@ -29,7 +29,7 @@ SEED = 10_000
 def descent(Z: Array, v: Array, loss: str, mu: float, seed: int, settings: Settings) -> Array:
     """Gradient descent on clipped gradients, whole batches; the last 30% of steps are averaged."""
     clip, steps, size = settings
-    fit = baselines.clipped_gradient_descent(
+    fit = literature.clipped_gradient_descent(
         Z,
         v,
         loss,

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
+from bench.rivals import literature
 from bench.rivals.__main__ import BUDGETS, ENOUGH, intervals, quiet_coverage, shown, verdict
 from bench.rivals.descent import Settings, best_settings, descent
 from bench.rivals.peers import JUDGED, TUNED, pair_of, sgd_settings, standardised, tilted
@@ -34,7 +35,6 @@ from bench.rivals.tables import (
     read,
     store,
 )
-from dpfast import baselines
 from dpfast.errors import InferenceUnavailable
 from tests.flat import flat
 
@@ -71,7 +71,7 @@ def dp_sgd(Z: Array, y: Array, mu: float, seed: int) -> Array:
     settings = sgd_settings(Z)
     settings["step_size"] *= LONGER
     noise = dpfast.SeededNoise(seed)
-    fit = flat(baselines.dp_sgd)(Z, y, "logistic", privacy=pair_of(mu), noise=noise, **settings)
+    fit = flat(literature.dp_sgd)(Z, y, "logistic", privacy=pair_of(mu), noise=noise, **settings)
     return fit.params
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
+from bench.rivals import literature
 from bench.rivals.ensemble import ensemble
-from dpfast import baselines
 from dpfast.errors import InferenceUnavailable
 from tests.flat import flat
 
@@ -109,7 +109,7 @@ def adassp_told(Z: Array, v: Array, mu: float, seed: int) -> Answer:
 
 def _adassp(Z: Array, v: Array, mu: float, seed: int, x_bound: float, y_bound: float) -> Answer:
     noise = dpfast.SeededNoise(seed)
-    fit = baselines.adassp(Z, v, x_bound=x_bound, y_bound=y_bound, privacy=mu, noise=noise)
+    fit = literature.adassp(Z, v, x_bound=x_bound, y_bound=y_bound, privacy=mu, noise=noise)
     return Answer(fit.params)
 
 
@@ -117,7 +117,7 @@ def clipped_descent(Z: Array, v: Array, mu: float, seed: int) -> Answer:
     """Gradient descent on clipped gradients of the squared loss, whole batches, public settings."""
     noise = dpfast.SeededNoise(seed)
     clip = 1.5 * (Z.shape[1] + 1) ** 0.5
-    fit = baselines.clipped_gradient_descent(
+    fit = literature.clipped_gradient_descent(
         Z,
         v,
         "least-squares",
@@ -132,7 +132,7 @@ def clipped_descent(Z: Array, v: Array, mu: float, seed: int) -> Answer:
 def dp_sgd(Z: Array, v: Array, mu: float, seed: int) -> Answer:
     """DP-SGD on samples of a tenth of the records; settings from n, p and the budget alone."""
     noise = dpfast.SeededNoise(seed)
-    fit = flat(baselines.dp_sgd)(
+    fit = flat(literature.dp_sgd)(
         Z, v, "least-squares", privacy=pair_of(mu), noise=noise, **sgd_settings(Z)
     )
     return Answer(fit.params)
@@ -162,7 +162,7 @@ def tilted(
     pair = pair_of(mu)
     radius = float(np.quantile(np.sqrt(1.0 + np.sum(Z * Z, axis=1)), 0.99))
     ridge = 4.0 * curvature * radius**2 / (len(Z) * pair.epsilon)
-    fit = baselines.objective_perturbation(
+    fit = literature.objective_perturbation(
         Z,
         v,
         dpfast.Objective(loss, scale=scale, ridge=ridge),

@@ -188,7 +188,7 @@ def _length(value: NDArray[Any]) -> float:
 def _covered(charge: Charged) -> float:
     """The mu that a charge pays for; infinite for a sequence paid for in advance.
 
-    Sequences whose cost is not the sum of their steps' (sampled gradients) are charged as
+    Sequences whose cost is not the sum of their steps' (certified releases) are charged as
     (epsilon, delta) at once; a replay checks their distances, not their accounting.
     """
     budget = as_budget(charge.spend)

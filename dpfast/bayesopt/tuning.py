@@ -105,7 +105,7 @@ def tune(
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 and G9 of ``PROOFS-bayesopt.md``).  The training data are not:
+    n public (claims G1 to G3 and G7 of ``PROOFS-bayesopt.md``).  The training data are not:
     see :class:`dpfast.bayesopt.TrainingCost`.  There is no argument for fitting the covariance to
     the values told: that would be one more query (``fit_covariance`` takes public values).  Points
     are rounded to whole numbers and choices before ``losses`` sees them, by public and released
@@ -330,7 +330,7 @@ def private_choice(
     -------
     ``privacy`` in total under replacement of one record, n public, however many candidates there
     are: the mean that is chosen is worse than the smallest by about ``log(candidates)`` times
-    ``1.6 (high - low) / (n mu)`` (claim G9).  A value that is not finite counts as the upper end.
+    ``1.6 (high - low) / (n mu)`` (claim G7).  A value that is not finite counts as the upper end.
 
     Examples
     --------

@@ -7,7 +7,7 @@ run on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -205,35 +205,6 @@ def choose_smallest(*arguments: Any) -> int:
     from dpfast.privacy.nonconvex import choice
 
     return choice.choose_smallest(*arguments)
-
-
-def hand_out_best(
-    noise: NoiseSource,
-    question: tuple[Any, ...],
-    receipt: Receipt,
-    trials: Iterable[tuple[NDArray[np.float64], int]],
-    rate: tuple[int, int],
-) -> tuple[int, tuple[float, ...]]:
-    """Of trials, each a point and its score, the one with the lowest noisy score.
-
-    How many trials there are, and where, is secret; so are all scores but the winner's.
-    """
-    best: tuple[int, tuple[float, ...]] | None = None
-    observer = OBSERVER.get()
-    scores = []
-    for point, exact in trials:
-        # a total order of what may be published
-        found = release_integer(exact, rate, noise), tuple(point.tolist())
-        if best is None or found < best:
-            best = found
-        if observer is not None:
-            scores.append(float(exact))
-    return _watched(question, receipt, np.array(scores), lambda: best, _pair, Choice)
-
-
-def _pair(found: Any) -> tuple[int, tuple[float, ...]]:
-    score, place = found
-    return score, place
 
 
 def _watched(

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from dpfast.baselines import adassp
 from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput, described
 from dpfast.estimators.base import Array, MEstimator, PrivateEstimator
@@ -303,23 +302,19 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
 class DPLinearRegression(PrivateRegressor):
     """Least squares under differential privacy.
 
-    By default the coefficients of ordinary least squares with nothing declared
-    (``dpfast.fit(X, y, "least-squares")``, with standard errors in ``result_``); with public bounds
-    from noisy statistics (AdaSSP, Wang 2018).
+    The coefficients of ordinary least squares with nothing declared
+    (``dpfast.fit(X, y, "least-squares")``), with standard errors in ``result_``.
 
     Parameters
     ----------
     privacy : float or Budget
         Total of one ``fit``.
-    x_bound, y_bound : float, optional
-        Both or neither.  Public bounds on the norm of a row (intercept included) and on ``|y|``;
-        records outside are projected.
     fit_intercept, largest_weight, score_privacy, ledger, noise
-        As in :class:`DPHuberRegressor`.  There are no weights with public bounds.
+        As in :class:`DPHuberRegressor`.
 
     Privacy
     -------
-    As :func:`dpfast.fit` or :func:`dpfast.baselines.adassp`, for the records of one ``fit``.  What
+    As :func:`dpfast.fit`, for the records of one ``fit``.  What
     tools of scikit-learn around it may leak (stratified folds, bootstraps, boosting, stacking,
     other scorers, scalers and imputers in a pipeline) stands in :class:`DPHuberRegressor`.
 
@@ -327,33 +322,10 @@ class DPLinearRegression(PrivateRegressor):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> model = dpfast.estimators.DPLinearRegression(privacy=1.0, x_bound=1.5, y_bound=1.0)
+    >>> model = dpfast.estimators.DPLinearRegression(privacy=1.0)
     >>> model.fit(X, y).coef_.shape
     (1,)
     """
 
-    x_bound: float | None = None
-    y_bound: float | None = None
-
     def _model(self) -> str:
         return "least-squares"
-
-    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
-        if (self.x_bound is None) != (self.y_bound is None):
-            raise InvalidInput(
-                "x_bound and y_bound are bounds of the same records: give both, or neither to have "
-                "locations and units bought."
-            )
-        if self.x_bound is None or self.y_bound is None:
-            return super()._fit_records(X, y, sample_weight)
-        if sample_weight is not None:
-            raise InvalidInput(
-                "with x_bound and y_bound there are no weights. Leave the bounds out to have "
-                "locations and units bought, or leave sample_weight out."
-            )
-        bounds = {"x_bound": self.x_bound, "y_bound": self.y_bound}
-        options = bounds | {"fit_intercept": self.fit_intercept} | self._shared_options()
-        return self._keep(adassp(self._source(X, y, None), None, **options))
-
-    def _loss_bound(self) -> float:
-        return 2.0 * self.y_bound if self.y_bound is not None else super()._loss_bound()

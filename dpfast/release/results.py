@@ -180,7 +180,7 @@ class NotCertified:
         the curvature.  From public and released numbers only.
     left : ApproxDP
         What was offered beside the certificate and not charged (claim R35): enough for
-        ``dpfast.fit``, or for ``dpfast.baselines.objective_perturbation``.
+        ``dpfast.fit``, or for ``release_functional(..., method="objective-perturbation")``.
     privacy : ReleaseGuarantee
         Of what was charged.
 
@@ -212,7 +212,7 @@ class NotCertified:
             f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
             f"{self.lower_bound_needed:.5g}\n"
             f"  {wanted}\n"
-            "  dpfast.fit, or dpfast.baselines.objective_perturbation, answers with what is left\n"
+            '  dpfast.fit, or method="objective-perturbation", answers with what is left\n'
             f"  released estimate of the smallest eigenvalue: {self.certificate.estimate:.5g}\n"
             f"{self.privacy}\n"
             f"  not charged: epsilon={epsilon:.6g}, delta={delta:.3g} of what was offered"

@@ -37,9 +37,6 @@ EXEMPT: dict[str, str] = {
         "test_effects"
     ),
     "dpfast.curator.tables": "audited within dpfast.tables and attacked by tests/tables",
-    "dpfast.baselines.asking": (
-        "decides what a descent is made of; audited within clipped_gradient_descent"
-    ),
     "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",
     "dpfast.studies": "passes columns to functions that are audited, and charges what they charge",
     "dpfast.tables.fitted": "holds released numbers only",
@@ -75,13 +72,12 @@ EXEMPT: dict[str, str] = {
     "dpfast.privacy.ledger.paid": "counts answers; sees no records",
     "dpfast.curator.joint": "public constants only",
     "dpfast.curator.steps": "offered as methods of the Curator, which are audited",
-    "dpfast.curator.baselines.minimiser": "audited within dpfast.baselines.output_perturbation",
     "dpfast.curator.release.certified": (
         "a search inside of the certified releases, audited with them"
     ),
     "dpfast.curator.release.smooth": "a search inside of the certified releases, audited with them",
     "dpfast.curator.release.perturbation": (
-        "audited within objective_perturbation; the tilt is held fixed in a "
+        "audited within release_functional; the tilt is held fixed in a "
         "replay, so what is certified is the move of the minimiser under a common tilt"
     ),
     "dpfast.curator.release.projection": "shows a curator projected rows; releases nothing",
@@ -97,7 +93,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.release.certified.certified_functionals": "audited within release_functional",
     "dpfast.release.pilot": "audited within release_functional",
     "dpfast.release.routes": "audited within release_functional",
-    "dpfast.curator.baselines.statistics": "audited within the least-squares baselines",
     "dpfast.curator.blackbox.vectors.RecordValues.__init__": "holds no record yet",
     "dpfast.curator.blackbox.vectors.RecordValues.mean_receipt": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.choice_receipt": "public constants only",
@@ -114,11 +109,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.blackbox.vectors.checked_values": (
         "copies values for the Curator; checks shapes only"
     ),
-    "dpfast.curator.blackbox.selection": (
-        "releases the best of a secret number of pure-DP trials: replayed in tests/curator, its "
-        "likelihood ratios are computed exactly in tests/bayesopt"
-    ),
-    "dpfast.baselines.random_search": "see dpfast.curator.blackbox.selection",
     "dpfast.bayesopt.sklearn_losses": (
         "computes the caller's own losses, on the caller's side of the door"
     ),
@@ -130,8 +120,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
     "dpfast.bayesopt.search": "audited within tune and Tuner.tell",
     "dpfast.bayesopt.training": "charges a budget; takes no records",
-    "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
-    "dpfast.front.request": "checks arguments; audited within each baseline",
+    "dpfast.front.request": "checks arguments; audited within each fit",
     "dpfast.saved": "writes and reads results; no records",
     "dpfast.arguments.refuse_names": "looks at types alone",
     "dpfast.arguments.understood": "looks at the names of arguments alone",
@@ -153,7 +142,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.regression.locations": "sees a curator's answers only; audited within standardize",
     "dpfast.regression.standardise.Standardized": "holds released numbers only; codes rows by them",
     "dpfast.curator.shares": "audited within dpfast.private_quantiles",
-    "dpfast.estimators": "adapters of fit and adassp; audited in tests/estimators",
+    "dpfast.estimators": "adapters of fit; audited in tests/estimators",
     "dpfast.datasets": "public example data",
     "dpfast.regression.forecast": "takes a public pilot only, and says so",
     "dpfast.release.forecast": "takes a public pilot only, and says so",

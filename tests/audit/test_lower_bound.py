@@ -112,7 +112,7 @@ CASES = {
 WEAKENED = {"gradient", "hessian", "majorizer", "one-minus-square: with meat", "logistic"}
 
 #: The others draw as these do, at constants each of which test_sensitivity_search attains.
-QUICK = {"gradient", "one-minus-square: with meat", "logistic"}
+QUICK = {"gradient", "one-minus-square: with meat"}
 ALIKE = [pytest.param(c, marks=[] if c in QUICK else [pytest.mark.slow]) for c in CASES]
 
 
@@ -173,6 +173,7 @@ def path_statistic(result):
 @pytest.mark.parametrize(
     ("runs", "share"), [(4_000, 0.86), pytest.param(RUNS, 0.91, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_a_whole_fit_composes_to_its_claim(runs, share):
     honest = lower_bound(fit_mechanism(SeededNoise(3)), ANTIPODAL, runs, statistic=path_statistic)
     assert share * MU <= honest.mu <= MU

@@ -39,7 +39,7 @@ BY_NUMBER = ", persons, "
 
 #: Charges that pay for secret randomness which falls on rows: the law does not depend on their
 #: order because it is the same for every row (claims B6, C53 and C55), the bits do.
-ON_ROWS = ("sampled gradients", "random blocks", "random folds")
+ON_ROWS = ("random blocks", "random folds")
 
 
 class Numbers:
@@ -113,7 +113,7 @@ CHOSEN = [
     for name in dict.fromkeys(example.name for example in EXAMPLES)
     for of_name in [[example for example in EXAMPLES if example.name == name]]
     for example in {id(e): e for e in [*of_name[::10], of_name[-1]]}.values()
-    if not any(word in example.name for word in ("perturbation", "dp_sgd", "treatment_effect"))
+    if not any(word in example.name for word in ("perturbation", "treatment_effect"))
     and BY_NUMBER not in example.label
 ]
 

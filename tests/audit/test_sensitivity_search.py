@@ -214,6 +214,7 @@ LOOSE = {
 # every other joint budget with each, so that losses of one kind meet all; slow with each
 @pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", HALF)
+@pytest.mark.one_in(2)
 def test_constants_are_attained(name, step):
     objective = OBJECTIVES[name]
     loose = LOOSE.get(objective.loss.name, {}) if objective.weighting.has_curvature else {}
@@ -259,6 +260,7 @@ CONSTANTS = (
     [(loss, *constant, 0) for loss in LOSSES for constant in CONSTANTS]
     + [(loss, *constant, 15) for loss, constant in zip(LOSSES, CONSTANTS, strict=True)],
 )
+@pytest.mark.one_in(2)
 def test_a_constant_one_per_cent_too_small_is_found(loss, constant, quantity, rounds):
     scale = 0.7 if loss.needs_scale else None
     objective = Objective(loss, Mallows(2.0), 2, scale=scale)

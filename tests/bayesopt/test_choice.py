@@ -1,4 +1,4 @@
-"""Choices by value: what they cost (claim G9), and searches that make them."""
+"""Choices by value: what they cost (claim G7), and searches that make them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpfast.bayesopt import Integer, SearchSettings, Tuner, private_choice
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.privacy.blackbox.sensitivity import choice_exponent
+from dpfast.privacy.blackbox.sensitivity import choice_exponent, loss_steps
 from dpfast.privacy.budget import PureDP
 
 RANGE = (0.0, 1.0)
@@ -59,7 +59,7 @@ def told_apart(one, other):
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.7, 1.0, 3.0])
-def test_g9_no_pair_of_scores_tells_more_and_two_records_tell_as_much(mu):
+def test_g7_no_pair_of_scores_tells_more_and_two_records_tell_as_much(mu):
     ends = [scores_and_rate([[low], [1.0 - low]], mu) for low in RANGE]
     (one, rate), (other, _) = ends
     found = told_apart(law(one, rate), law(other, rate))
@@ -75,7 +75,7 @@ def test_g9_no_pair_of_scores_tells_more_and_two_records_tell_as_much(mu):
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.3, 0.999999, 1.0, 2.5, 8.0])
-def test_g9_the_exponent_is_that_of_its_mu(mu):
+def test_g7_the_exponent_is_that_of_its_mu(mu):
     """Of its pure epsilon, half of the range of log ratios, the conversion C5 gives mu back."""
     exponent = choice_exponent(mu)
     assert PureDP(exponent).as_gdp().mu <= mu * (1.0 + 2e-11)
@@ -86,7 +86,7 @@ def test_g9_the_exponent_is_that_of_its_mu(mu):
 
 
 @pytest.mark.parametrize("n", [1, 9, 5000])
-def test_g9_scores_of_hostile_values_move_by_their_steps(n):
+def test_g7_scores_of_hostile_values_move_by_their_steps(n):
     rng = np.random.default_rng(n)
     others = rng.uniform(size=(3, n))
     seen = []
@@ -98,7 +98,7 @@ def test_g9_scores_of_hostile_values_move_by_their_steps(n):
 
 
 @pytest.mark.parametrize("ends", [(-8e307, 8e307), (0.0, 9.0190577e-317), (1.0, 1.0)])
-def test_g9_ranges_whose_steps_would_not_be_numbers_are_refused_for_free(ends):
+def test_g7_ranges_whose_steps_would_not_be_numbers_are_refused_for_free(ends):
     ledger = dpfast.Ledger(1.0)
     values = RecordValues(1529, ledger, dpfast.SeededNoise(0))
     values.append(np.zeros(1529))
@@ -162,3 +162,25 @@ def test_a_hundred_candidates_cost_what_two_do():
         for seed in range(10)
     )
     assert hits == 10
+
+
+@pytest.mark.parametrize("n", [1, 7, 100])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-2.5, 4.0)])
+def test_g5_steps_of_a_rounded_mean(n, low, high):
+    """Largest change of the rounded mean over pairs of records, by trying phases of the grid."""
+    rng = np.random.default_rng(n)
+    room = RecordValues(n, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    grid = (high - low) / (n * 8.0)
+    allowed = loss_steps(low, high, n, grid, depth=room.depth())
+    worst = 0
+    for _ in range(300):
+        others = rng.uniform(low, high, size=n)
+        found = []
+        for value in (low - 1.0, high + 1.0):
+            others[0] = value
+            told = RecordValues(n, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+            told.append(others)
+            found.append(round(told._mean_loss(0, middle, half) / grid))
+        worst = max(worst, abs(found[0] - found[1]))
+    assert allowed - 1 <= worst <= allowed == 9

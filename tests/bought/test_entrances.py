@@ -118,17 +118,6 @@ def test_estimators_with_nothing_declared(loss):
         np.testing.assert_allclose(model.predict(X[:9]), expected.predict(X[:9]))
 
 
-def test_one_bound_of_two_is_refused():
-    pytest.importorskip("sklearn")
-    from dpfast.estimators import DPLinearRegression
-
-    ledger = dpfast.Ledger(1.0)
-    for bounds in ({"x_bound": 1.0}, {"y_bound": 1.0}):
-        with pytest.raises(InvalidInput, match="give both"):
-            DPLinearRegression(1.0, ledger=ledger, **bounds).fit(AGE[:, None], HOURS)
-    assert ledger.entries == ()
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("written", ["--formula", "--covariates"])
 @pytest.mark.one_in(2)

@@ -6,14 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
 
 import dpfast
-from dpfast.audit import replay
-from dpfast.baselines import random_search
 from dpfast.curator import door
 from dpfast.curator.answers import NOTHING, TAPE, Receipt, Tape
-from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.door import Choice, Release, observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
@@ -48,14 +44,6 @@ def chosen(noise: int = 0) -> tuple[int, Any]:
     return desk.select_stationary(CANDIDATES, 0.5), ledger
 
 
-def best(noise: int = 0, losses: Any = None) -> Any:
-    ledger = dpfast.Ledger(dpfast.PureDP(1.0))
-    return best_of_random_trials(
-        losses or (lambda theta: (Y - theta) ** 2), (np.zeros(1), np.ones(1)), (0.0, 4.0), n=N,
-        epsilon=1.0, mean_trials=5.0, ledger=ledger, noise=dpfast.SeededNoise(noise),
-    )  # fmt: skip
-
-
 def test_a_choice_is_seen_with_its_scores_and_can_be_replaced():
     watcher = Watcher()
     with observed(watcher):
@@ -71,36 +59,6 @@ def test_a_choice_is_seen_with_its_scores_and_can_be_replaced():
     assert seen.mu == dpfast.GDP.within(paid).mu
     with observed(Watcher(instead=2)):
         assert chosen()[0] == 2
-
-
-def test_the_best_of_trials_is_seen_with_all_scores_and_can_be_replaced():
-    for seed in range(20):
-        watcher = Watcher()
-        with observed(watcher):
-            found = best(seed)
-        again = best(seed)
-        assert (found.score, found.theta.tolist()) == (again.score, again.theta.tolist())
-        (seen,) = watcher.seen
-        assert isinstance(seen, Choice)
-        assert (seen.claim, seen.value.ndim) == ("G5", 1)
-        assert seen.mu == pytest.approx(dpfast.PureDP(1.0).as_gdp().mu, rel=1e-12)
-    with observed(Watcher(instead=(0, (0.25,)))):
-        found = best()
-    assert found.theta.tolist() == [0.25]
-    assert found.score == 2.0  # the middle of the range
-
-
-def test_one_record_moves_a_score_by_at_most_what_is_declared():
-    lost = np.full(N, 4.0)
-    lost[0] = 0.0
-    first, second = Watcher(), Watcher()
-    with observed(first):
-        best(3, lambda theta: np.full(N, 4.0))
-    with observed(second):
-        best(3, lambda theta: lost)
-    (left,), (right,) = first.seen, second.seen
-    moved = np.abs(left.value - right.value)
-    assert 0.99 * left.l2_sensitivity < moved.max() <= left.l2_sensitivity
 
 
 def test_counts_and_scaled_noise_are_the_same_with_and_without_an_observer():
@@ -141,12 +99,11 @@ def handed_out(way: str, noise: dpfast.SeededNoise) -> Any:
             noise, question, receipt, [Fraction(1, 3)], [0.5], [1.0], "laplace")]  # fmt: skip
     if way == "choice":
         return [door.hand_out_choice(noise, question, receipt, [5, 9, 3], (1, 3))]
-    trials = [(np.full(1, 0.1 * k), 50 + k) for k in range(9)]
-    return [door.hand_out_best(noise, question, receipt, iter(trials), (1, 30))]
+    raise AssertionError(way)
 
 
 @each("watched", [False, True])
-@each("way", ["one", "together", "count", "scaled", "choice", "best"])
+@each("way", ["one", "together", "count", "scaled", "choice"])
 def test_what_is_kept_for_an_exception_is_what_was_handed_out(way, watched):
     """Each answer once, as it left, with its noise; nothing where nobody keeps anything."""
     for seed in range(5):
@@ -162,23 +119,7 @@ def test_what_is_kept_for_an_exception_is_what_was_handed_out(way, watched):
             TAPE.reset(token)
         assert len(tape.answers) == len(found) and not tape.forgotten
         for kept, value in zip(tape.answers, found, strict=True):
-            same = kept.value == value if way == "best" else np.array_equal(kept.value, value)
-            assert same and (kept.query, kept.mu, kept.noise_scale) == ("q", 1.0, 3.0)
+            assert np.array_equal(kept.value, value)
+            assert (kept.query, kept.mu, kept.noise_scale) == ("q", 1.0, 3.0)
         handed_out(way, dpfast.SeededNoise(seed))
         assert len(tape.answers) == len(found)
-
-
-def test_a_replay_follows_the_best_of_random_trials():
-    """Its trials and their places are secret randomness, the winner is a recorded answer."""
-    other = Y.copy()
-    other[0] = 1e6
-
-    def call(data: Any) -> Any:
-        return random_search(
-            lambda theta: (data - theta) ** 2, bounds=[[0.0, 1.0]], n_records=N,
-            loss_range=(0.0, 4.0), privacy=dpfast.PureDP(1.0),
-        )  # fmt: skip
-
-    report = replay(call, Y, other)
-    assert report.passed, report
-    assert report.n_answers == 1

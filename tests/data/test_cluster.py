@@ -122,20 +122,6 @@ def test_missing_values_of_data_frames():
     assert keeper.nonprivate_loss(theta) == twin.nonprivate_loss(theta)
 
 
-def test_sampled_gradients():
-    pytest.importorskip("dp_accounting")
-    from dpfast.baselines import dp_sgd
-
-    options = {"clip": 0.8, "steps": 3, "sampling_rate": 0.3, "scale": 1.0}
-    found, twin = (
-        flat(dp_sgd)(*data, "huber", privacy=dpfast.ApproxDP(1.0, 1e-6),
-        noise=dpfast.SeededNoise(1),
-               **options)
-        for data in (arrays(), (Parts(), None))
-    )  # fmt: skip
-    assert found.params.tobytes() == twin.params.tobytes()
-
-
 @each(
     ("x", "y", "message"),
     [

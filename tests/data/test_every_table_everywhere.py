@@ -276,9 +276,6 @@ ASKED = {
     "cell quantiles": {"column": "a", "by": None},
 }  # fmt: skip
 MATRICES = [name for name, (function, _) in CALLS.items() if "X" in parameters_of(function)]
-#: dp_sgd's accounting takes most of a second whatever the records are.
-SLOW = {"dp_sgd"}
-EVERY = [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in MATRICES]
 
 
 def test_every_function_of_records_is_swept():
@@ -291,7 +288,7 @@ def test_every_function_of_records_is_swept():
     }
     swept = {CALLS[name][0] for name in [*MATRICES, *TABLES] if name in CALLS}
     missing = {name for name in spending if flat(public()[name]) not in swept}
-    assert missing <= {"fit_formula", "baselines.dp_sgd"}  # their extras may be absent
+    assert missing <= {"fit_formula"}  # its extra may be absent
 
 
 #: Functions with one kind in three in turn, and in the slow tests each with each.
@@ -299,7 +296,7 @@ THIRDS = [
     pytest.param(
         name,
         third,
-        marks=[pytest.mark.slow] if name in SLOW or (k + third) % 3 else [],
+        marks=[pytest.mark.slow] if (k + third) % 3 else [],
         id=f"{name}-{third}",
     )
     for k, name in enumerate(MATRICES)
@@ -382,9 +379,7 @@ def test_every_column_beside_the_covariates_is_swept():
 
 
 @each("kind", COLUMNS)
-@pytest.mark.parametrize(("name", "argument"), [
-    pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] in SLOW else []) for pair in BESIDE
-])  # fmt: skip
+@pytest.mark.parametrize(("name", "argument"), BESIDE)
 def test_a_table_of_one_column_is_that_column(name, argument, kind):
     """It was a foreign error; of several columns none is meant."""
     column = CALLS[name][1][argument]
@@ -431,9 +426,7 @@ def test_a_name_that_is_no_text_is_refused_for_free(name, given):
 def test_a_cell_of_an_estimators_table(estimator, kind):
     estimators = pytest.importorskip("dpfast.estimators")
     make, cells = FRAMES[kind]
-    settings: dict[str, float] = {"scale": 1.0}
-    if estimator == "DPLinearRegression":
-        settings = {"x_bound": 2.0, "y_bound": 2}
+    settings: dict[str, float] = {} if estimator == "DPLinearRegression" else {"scale": 1.0}
     if estimator == "DPPoissonRegressor":
         settings = {"loss": dpfast.Poisson(4.0)}
     found = []

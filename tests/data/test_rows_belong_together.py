@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import baselines
 from tests.flat import flat
 from tests.loops import each
 
@@ -29,9 +28,6 @@ CALLS = {
     ),
     "minimize": lambda x, y, **options: flat(dpfast.minimize)(
         x, y, "tukey", scale=1.0, privacy=1.0, method=dpfast.optimize.Adaptive(), **options
-    ),
-    "statistics": lambda x, y, **options: flat(baselines.sufficient_statistics)(
-        x, y, x_bound=2.0, y_bound=2.0, privacy=1.0, **options
     ),
     "certify": lambda x, y, **options: flat(dpfast.release.certify)(
         x,

@@ -7,7 +7,6 @@ from typing import Any
 import dpfast.estimators
 from dpfast.estimators import (
     DPHuberRegressor,
-    DPLinearRegression,
     DPLogisticRegression,
     DPPoissonRegressor,
     DPQuantileRegressor,
@@ -25,7 +24,6 @@ CONSTANTS: dict[Any, dict[str, Any]] = {
     DPQuantileRegressor: {"scale": 1.0},
     DPLogisticRegression: {"standardize": False},
     DPPoissonRegressor: {"loss": dpfast.Poisson(3.0), "standardize": False},
-    DPLinearRegression: {"x_bound": 2.0, "y_bound": 1.0},
 }
 
 

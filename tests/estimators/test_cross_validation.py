@@ -24,7 +24,6 @@ from dpfast.errors import InvalidBudget, InvalidInput, UnsupportedConversion
 from dpfast.estimators import (
     DealtFolds,
     DPHuberRegressor,
-    DPLinearRegression,
     DPLogisticRegression,
     cross_validate,
 )
@@ -276,7 +275,6 @@ KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) f
     "estimator",
     [
         huber(),
-        DPLinearRegression(0.5, x_bound=2.0, y_bound=2.0, score_privacy=0.25),
         DPLogisticRegression(0.5, score_privacy=0.25, inference=False),
     ],
     ids=lambda estimator: type(estimator).__name__,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import baselines, bayesopt
+from dpfast import bayesopt
 from dpfast.inference import Guarantee
 from dpfast.inference.composition import Charge, Prepaid, Rows, Sum, lines, plain
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise, is_genuine
@@ -66,13 +66,6 @@ def least_squares(function, **more):
     return lambda privacy, **options: flat(function)(X, Y, privacy=privacy, **more, **options)
 
 
-def sampled(privacy, **options):
-    pytest.importorskip("dp_accounting")
-    return flat(baselines.dp_sgd)(
-        X, Y, "huber", scale=1.0, clip=1.0, steps=3, privacy=privacy, **options
-    )
-
-
 #: How each public function is called, for which budgets.
 CALLS = {
     "fit": (least_squares(dpfast.fit, loss="huber", scale=1.0), GAUSSIAN),
@@ -80,25 +73,6 @@ CALLS = {
     "minimize": (minimise(), GAUSSIAN),
     "minimize, exponential": (minimise(select="exponential"), GAUSSIAN[2:]),
     "tune": (search(bayesopt.tune, steps=2), GAUSSIAN),
-    "clipped_gradient_descent": (
-        least_squares(baselines.clipped_gradient_descent, loss="least-squares", clip=1.0, steps=2),
-        GAUSSIAN,
-    ),
-    "dp_sgd": (sampled, PAIR),
-    "objective_perturbation": (
-        least_squares(
-            baselines.objective_perturbation, loss="log-cosh", ridge=0.5, radius=2.0, scale=1.0
-        ),
-        PAIR,
-    ),
-    "output_perturbation": (
-        least_squares(
-            baselines.output_perturbation, loss="huber", ridge=0.5, scale=1.0,
-            weights=dpfast.Bounded(2.0),
-        ),
-        GAUSSIAN,
-    ),
-    "random_search": (search(baselines.random_search, loss_range=(0.0, 4.0)), GAUSSIAN[:2]),
 }  # fmt: skip
 
 
@@ -198,7 +172,7 @@ def test_all_statements_of_a_guarantee_agree(name, budget):
         shown, wanted = (re.sub(r"\s+", " ", t) for t in (result.summary(), str(result.privacy)))
         assert wanted in shown
         assert result.to_dict()["privacy"] == result.privacy.to_dict()
-    told = name in ("tune", "random_search")
+    told = name == "tune"
     assert [("depend on that record" in words) for words in result.privacy.vouched] == [True] * told
     for text in (str(result.privacy), result.privacy.explain()):
         assert ("The caller vouches that the values told" in text) == told
@@ -211,20 +185,18 @@ def test_every_function_with_a_guarantee_is_swept():
     known = {name.split(",")[0] for name in CALLS}
     elsewhere = {
         "fit_formula": "through fit",
-        "sufficient_statistics": "through Request.guarantee, as clipped_gradient_descent",
-        "adassp": "through Request.guarantee, as clipped_gradient_descent",
         "with_private_scaling": "returns a schema",
         "private_quantiles": "returns numbers",
         "private_clip": "returns a number",
         "private_choice": "returns a number",
-        "standardize": "through Request.guarantee, as clipped_gradient_descent",
+        "standardize": "through Request.guarantee, as fit",
         "release_functional": "a ReleaseGuarantee states one pair, in one place",
         "release_parameter": "a ReleaseGuarantee states one pair, in one place",
         "certify": "a ReleaseGuarantee states one pair, in one place",
         "plan": "a forecast from public numbers",
         "plan_release": "a forecast from public rows",
     }
-    for module in (dpfast, baselines, bayesopt):
+    for module in (dpfast, bayesopt):
         for name in module.__all__:
             function = getattr(module, name)
             if inspect.isfunction(function) and "privacy" in inspect.signature(function).parameters:
@@ -276,10 +248,10 @@ class Heir(EntropyNoise):
 
 
 @each("source", [Claims, Heir])
-@each("name", [name for name in CALLS if name != "dp_sgd"])
+@each("name", CALLS)
 def test_no_source_but_the_librarys_own_carries_a_guarantee(name, source):
     call, budgets = CALLS[name]
-    if name in ("minimize, exponential", "random_search"):
+    if name == "minimize, exponential":
         pytest.skip("rejection sampling never ends without randomness")
     assert call(budgets[0], noise=source()).privacy.guarantee == "none (simulation)"
     assert call(budgets[0]).privacy.guarantee != "none (simulation)"

@@ -213,19 +213,10 @@ def test_the_scale_is_in_the_units_of_the_response(free):
 
 def methods_with_a_scale():
     """Whether it draws noise, and the method."""
-    base, pair = dpfast.baselines, dpfast.ApproxDP(1.0, 1e-6)
+    pair = dpfast.ApproxDP(1.0, 1e-6)
     methods = {
         "nonprivate_fit": lambda *d, **o: flat(dpfast.nonprivate_fit)(*d, "huber", **o),
         "minimize": lambda *d, **o: flat(dpfast.minimize)(*d, "tukey", privacy=1.0, **o),
-        "output_perturbation": lambda *d, **o: flat(base.output_perturbation)(
-            *d, "huber", privacy=1.0, ridge=0.1, **o
-        ),
-        "clipped_gradient_descent": lambda *d, **o: flat(base.clipped_gradient_descent)(
-            *d, "huber", privacy=1.0, clip=1.0, **o
-        ),
-        "objective_perturbation": lambda *d, **o: flat(base.objective_perturbation)(
-            *d, "log-cosh", privacy=pair, radius=3.0, ridge=1.0, **o
-        ),
         "release_parameter": lambda *d, **o: flat(dpfast.release_parameter)(
             *d, "log-cosh", privacy=pair, domain=dpfast.models.Ball(3.0), ridge=1.0, **o
         ),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, baselines
+from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.audit.transcript import Answered, Charged, _charges_observed, _Observer
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.door import Release, observed
@@ -55,30 +55,20 @@ NEARLY = 1 - Fraction(1, 10**6)
 
 #: Randomness that is no noise of an answer, by the charge that pays for it.
 CHOICES = (
-    "sampled gradients",
     "perturbed minimiser",
     "random blocks",
     "counts",  # of persons: which of their rows is asked about, drawn for nothing (claim C67)
     "clipped moments",  # the same where these are asked first
     "selection",
-    "random trials",
     "random folds",
 )
 
 
 def selections() -> Iterator[tuple[str, Any]]:
-    def losses(theta: Any) -> Any:
-        return (Y - X @ theta) ** 2
-
     for privacy in (ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"exponential, {privacy}", partial(
             dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=1.0),
             method=dpfast.optimize.Adaptive(), select="exponential", privacy=privacy,
-        )  # fmt: skip
-    for budget in (1.0, PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)):
-        yield f"random search, {budget}", partial(
-            baselines.random_search, losses, [(-1.0, 1.0)] * 2, n_records=N, privacy=budget,
-            loss_range=(0.0, 4.0), mean_trials=3.0,
         )  # fmt: skip
     for budget in (1.0, ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"groups, {budget}", partial(
@@ -172,7 +162,7 @@ def check_paid(order: list[Any]) -> None:
                 assert price <= last.spend.mu
             else:  # one charge for a few questions, which its label names
                 assert query in last.label
-            at_most = int(last.label.split()[0]) if query == "sampled gradient" else 1
+            at_most = 1
             served.append(query)
             assert served.count(query) <= at_most, f"{last.label!r} paid for {query!r} once"
         else:

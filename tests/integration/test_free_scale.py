@@ -184,16 +184,6 @@ def test_intervals_that_are_none(arguments):
         dpfast.FreeScale(*arguments)
 
 
-def test_baselines_do_not_take_a_free_scale():
-    from dpfast import baselines
-
-    X, y = simulate(100)
-    with pytest.raises(dpfast.InvalidInput, match="scale"):
-        baselines.output_perturbation(
-            X, y, dpfast.Objective("huber", scale=FREE, ridge=0.5), privacy=1.0
-        )
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
     """n = 500, mu = 1/2; also from a scale a hundred times too small or four times too large.
@@ -212,7 +202,6 @@ def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
 
 def test_queries_proved_for_a_known_scale_only_refuse_a_free_one():
     from dpfast.curator import Curator
-    from dpfast.curator.baselines.minimiser import minimiser_receipt
     from dpfast.curator.nonconvex.gradients import GradientCurator
     from dpfast.data import as_records
 
@@ -225,7 +214,6 @@ def test_queries_proved_for_a_known_scale_only_refuse_a_free_one():
         lambda: keeper.loss_difference(at, 2 * at, 0.1),
         lambda: keeper.extreme_eigenvalue(at, 0.1, largest=True),
         lambda: keeper.damped_direction(at, at, 0.1, 0.1),
-        lambda: minimiser_receipt(keeper, 0.1),
         lambda: GradientCurator(as_records(X, y), model, ledger, dpfast.SeededNoise(0)),
     ):
         with pytest.raises(dpfast.InvalidInput, match="free scale"):

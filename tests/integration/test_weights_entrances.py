@@ -81,12 +81,6 @@ def test_an_estimator_takes_weights_as_scikit_learn_does(name):
             papers.fit(X, y, sample_weight=W)
     with pytest.raises(InvalidInput, match="not the name of one"):
         without.fit(X, y, sample_weight="w")
-    if name == "DPLinearRegression":
-        bounded = estimators.DPLinearRegression(
-            x_bound=2.0, y_bound=4.0, largest_weight=3.0, ledger=ledger
-        )
-        with pytest.raises(InvalidInput, match="there are no weights"):
-            bounded.fit(X, y, sample_weight=W)
     assert not ledger.entries
 
 

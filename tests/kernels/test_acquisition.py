@@ -90,7 +90,10 @@ class Problem:
 @each("family", FAMILIES)
 @each("size", SIZES, ids=str)
 def test_agrees_with_the_twin(instruction_set, family, size):
-    Problem(family, *size).check()
+    """Of the narrower sets each size with one family in turn: they are compiled from one source."""
+    widest = instruction_set == acquisition.instruction_sets()[0]
+    if widest or SIZES.index(size) % len(FAMILIES) == family:
+        Problem(family, *size).check()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -237,7 +240,7 @@ def scipys(kernel, start, problem, tolerance):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [(1, 3, 2), (5, 0, 6), (5, 50, 3), (8, 40, 9), (15, 60, 16)])
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 def test_minimum_is_as_low_as_scipys(family, size):
     """From the same starts.  Both are local methods, so the mean over starts is compared."""
     d, _, b = size

@@ -58,6 +58,7 @@ def of_a_block(address, n_outputs):
     ],
     ids=["closure", "another closure", "Numba's", "more than elementary", "NumPy"],
 )
+@pytest.mark.one_in(2)
 def test_the_compiled_functions_are_the_python_functions(psi):
     compiled = CompiledLoss(identity, psi, one)
     plain = getattr(psi, "py_func", psi)

@@ -201,10 +201,6 @@ def test_every_function_that_knows_n_chooses_the_bandwidth(tau):
     )
     both["nonprivate"] = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=1.0))
     both["minimize"] = flat(dpfast.minimize)(X, y, loss, **rest)
-    both["gradient descent"] = flat(dpfast.baselines.clipped_gradient_descent)(
-        X, y, loss, clip=1.0, **rest
-    )
-    both["output"] = flat(dpfast.baselines.output_perturbation)(X, y, loss, ridge=0.5, **rest)
     chosen = f"Quantile({tau:g}, {loss.for_records(2000, 2).bandwidth:.4g})"
     for name, result in both.items():
         found = f"Quantile({tau:g}, {loss.for_records(2000, 2, 1.0).bandwidth:.4g})"
@@ -262,10 +258,8 @@ def test_a_bandwidth_follows_public_numbers_only():
     y = (y - y.mean()) / y.std()
     fewer = np.where(np.arange(2000) % 2, np.nan, y)
     same = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0)}
-    clipped = dpfast.baselines.clipped_gradient_descent
-    for call in (flat(dpfast.fit), lambda *given, **more: flat(clipped)(*given, clip=1.0, **more)):
-        told = [call(X, response, "quantile", **same).model for response in (y, fewer)]
-        assert told[0] == told[1] and "bandwidth" in told[0]
+    told = [flat(dpfast.fit)(X, response, "quantile", **same).model for response in (y, fewer)]
+    assert told[0] == told[1] and "bandwidth" in told[0]
 
 
 def test_what_raw_columns_cannot_pay_is_refused_before_the_charge():

@@ -285,6 +285,7 @@ def slopes(theta, X, y):
     return (np.tanh(X @ theta) - y).reshape(-1, 1) * X
 
 
+@pytest.mark.slow
 def test_k6_compiled_rows_are_those_of_python_and_of_the_vectorised_call():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.normal(size=300)

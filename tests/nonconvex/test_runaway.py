@@ -54,6 +54,7 @@ def excess(data, privacy, seed, **options):
 
 
 @pytest.mark.parametrize("mu", [1.0, pytest.param(3.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_path_that_shortens_its_gradients_is_called_back(mu):
     """The start is .34 nats above the optimum; with questions of still paths only, ends were .8.
 

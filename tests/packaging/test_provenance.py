@@ -48,7 +48,7 @@ def test_the_closure_follows_names_to_the_modules_they_come_from():
     assert "bench/figures/paper2/rivals.py" in found  # imported by a module it imports
     assert "dpfast/optimize/nonconvex/spider.py" in found  # from dpfast import Spider
     assert "dpfast/nonconvex/minimize.py" in found  # dpfast.minimize
-    assert "dpfast/curator/baselines/amplification.py" in found  # within a function
+    assert "bench/rivals/literature/amplification.py" in found  # within a function
     assert {"csrc/records.pyx", "csrc/records/gradient.h", "csrc/losses/robust.h"} <= names(
         "bench/figures/paper1/comparisons.py"
     )

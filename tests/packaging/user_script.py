@@ -63,7 +63,6 @@ NAMES: list[object] = [
     dpfast.models.Welsch,
     dpfast.ZCDP,
     dpfast.audit,
-    dpfast.baselines,
     dpfast.bayesopt,
     dpfast.release.certify,
     dpfast.compare,
@@ -128,9 +127,7 @@ schema = dpfast.Schema(
     {"a": dpfast.Numeric(-3.0, 3.0), "b": dpfast.Binary(positive="yes", negative="no")}
 )
 table = dpfast.datasets.load_census2000()
-print(
-    len(table), schema, dpfast.baselines.output_perturbation, dpfast.bayesopt, dpfast.audit.replay
-)
+print(len(table), schema, dpfast.bayesopt, dpfast.audit.replay)
 try:
     ledger.charge(dpfast.GDP(9.0), "too much")
 except dpfast.BudgetExceeded as error:

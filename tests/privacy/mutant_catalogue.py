@@ -99,6 +99,7 @@ OWN_OPTIMISER_TESTS = ("tests/optimize/test_own_optimiser.py",)
 SCHEDULE_TESTS = ("tests/optimize/test_schedules.py",)
 ARCHITECTURE = ("tests/test_architecture.py",)
 KILLERS = ("tests/privacy/test_killers.py",)
+RIVALS = "tests/bench/test_paid.py::"
 
 NOISE_TOO_SMALL = (
     plant(
@@ -1730,48 +1731,48 @@ STEERING_AND_BASELINES = (
     plant(
         "solver-tolerance-omitted",
         "output perturbation without the tolerance of its solver",
-        "dpfast/privacy/baselines/sensitivity.py",
-        KILLERS,
+        "bench/rivals/literature/sensitivity.py",
+        (RIVALS + "test_output_perturbation_pays_for_its_solver",),
         "(n * ridge) + 2.0 * tolerance) * _UP",
         "(n * ridge)) * _UP",
     ),
     plant(
         "minimiser-not-certified",
         "output perturbation stops its search without a certificate",
-        "dpfast/curator/baselines/minimiser.py",
-        ("tests/baselines/test_methods.py",),
+        "bench/rivals/literature/minimiser.py",
+        ("tests/bench/test_methods.py",),
         "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
         "enough = 1e-2",
     ),
     plant(
         "statistics-hide-records",
         "X'X counts only records whose response is not clipped",
-        "dpfast/curator/baselines/statistics.py",
-        ("tests/baselines/test_methods.py",),
+        "bench/rivals/literature/sums.py",
+        ("tests/bench/test_methods.py",),
         "centred = y * 0.0",
         "centred = y * 1.0",
     ),
     plant(
         "statistics-charged-flatteringly",
         "X'X and X'y together cost no more than the dearer of them",
-        "dpfast/privacy/baselines/sensitivity.py",
-        ("tests/baselines/test_sensitivities.py",),
+        "bench/rivals/literature/sensitivity.py",
+        ("tests/bench/test_sensitivities.py",),
         "squared = b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a)",
         "squared = max(a, b)",
     ),
     plant(
         "sampling-accounted-as-removal",
         "DP-SGD under replacement accounted for removal of a record",
-        "dpfast/curator/baselines/amplification.py",
-        ("tests/baselines/test_dp_sgd.py", "tests/baselines/test_sensitivities.py"),
+        "bench/rivals/literature/amplification.py",
+        ("tests/bench/test_dp_sgd.py", "tests/bench/test_sensitivities.py"),
         "return library, relations.REPLACE_ONE",
         "return library, relations.ADD_OR_REMOVE_ONE",
     ),
     plant(
         "more-sampled-gradients-than-paid",
         "a sequence of sampled gradients goes on after the last that was paid for",
-        "dpfast/curator/baselines/subsample.py",
-        ("tests/baselines/test_dp_sgd.py",),
+        "bench/rivals/literature/subsample.py",
+        ("tests/bench/test_dp_sgd.py",),
         "        self._take(receipt.query)\n",
         "",
     ),
@@ -2001,7 +2002,7 @@ TUNER = "dpfast/bayesopt/tuner.py"
 BLACK_BOX_TESTS = ("tests/bayesopt/test_sensitivities.py",)
 REFUSED_TESTS = ("tests/privacy/test_refused_first.py",)
 RESUME_TESTS = ("tests/bayesopt/test_resume.py",)
-SELECTION_TESTS = ("tests/bayesopt/test_selection.py",)
+SELECTION_TESTS = ("tests/bench/test_selection.py",)
 
 BLACK_BOX = (
     plant(
@@ -2143,7 +2144,7 @@ BLACK_BOX = (
     plant(
         "best-of-many-charged-as-two",
         "the best of a geometric number of trials charged 2 instead of 3 times a trial",
-        "dpfast/privacy/blackbox/sensitivity.py",
+        "bench/rivals/literature/sensitivity.py",
         SELECTION_TESTS,
         "return epsilon / 3.0 * (1.0 - MARGIN_6)",
         "return epsilon / 2.0 * (1.0 - MARGIN_6)",
@@ -2152,14 +2153,14 @@ BLACK_BOX = (
         "rounding-of-trials-is-free",
         "one record moves a rounded mean by one step more than is paid for",
         "dpfast/privacy/blackbox/sensitivity.py",
-        SELECTION_TESTS,
+        ("tests/bayesopt/test_choice.py::test_g5_steps_of_a_rounded_mean",),
         "RECORD_ERROR)) + 1",
         "RECORD_ERROR))",
     ),
     plant(
         "public-number-of-trials",
         "the number of trials is its mean instead of geometric",
-        "dpfast/privacy/blackbox/selection.py",
+        "bench/rivals/literature/trials.py",
         SELECTION_TESTS,
         "return 1 + int(found[0])",
         "return round(mean)",
@@ -2821,14 +2822,6 @@ NON_CONVEX = (
         ("tests/nonconvex/test_loss_change.py",),
         "    if not change > WORSE * answer.noise_scale:\n",
         "    if not change > 1e9 * answer.noise_scale:\n",
-    ),
-    plant(
-        "sampled-gradient-handed-on",
-        "the sum over a sample leaves as it is, with a receipt",
-        "dpfast/curator/baselines/subsample.py",
-        (HANDED_OUT,),
-        "        return self._curator._release((receipt.query, receipt.mu, theta), receipt, value)\n",
-        "        self._curator._release((receipt.query, receipt.mu, theta), receipt, value)\n        return Answer(value, receipt.noise_scale, receipt)\n",
     ),
     plant(
         "exact-square-handed-on",
@@ -3550,8 +3543,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "sampled-steps-less-one",
         "the noise of sampled gradients is that of one step fewer",
-        "dpfast/curator/baselines/subsample.py",
-        (ERRORS + "test_sampled_steps_are_all_accounted_for",),
+        "bench/rivals/literature/subsample.py",
+        (RIVALS + "test_sampled_steps_are_all_accounted_for",),
         "multiplier = noise_multiplier(budget, sampling_rate, n_steps)",
         "multiplier = noise_multiplier(budget, sampling_rate, max(1, n_steps - 1))",
     ),
@@ -3593,8 +3586,8 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "gram-over-usable-records",
         "X'X is divided by the number of finite responses",
-        "dpfast/curator/baselines/statistics.py",
-        (MISSING + "test_n_divides_however_few_records_are_usable",),
+        "bench/rivals/literature/sums.py",
+        (RIVALS + "test_n_divides_however_few_records_are_usable",),
         "theta, n = np.zeros(curator.objective.dimension), float(curator.n)",
         "theta, n = np.zeros(curator.objective.dimension), max(1.0, float(sum(np.isfinite(y).sum() for _, y in curator._records.blocks())))",
     ),
@@ -3633,8 +3626,8 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "sampled-sum-over-the-sample",
         "the sum over a sample is divided by its size instead of its expected size",
-        "dpfast/curator/baselines/subsample.py",
-        (MISSING + "test_every_step_has_a_sample_of_its_own",),
+        "bench/rivals/literature/subsample.py",
+        (RIVALS + "test_every_step_has_a_sample_of_its_own",),
         "_sampled_gradient, curator._kernel, theta, rate * n, curator._threads,",
         "_sampled_gradient, curator._kernel, theta, max(1.0, float(inside.sum())), curator._threads,",
     ),
@@ -3663,8 +3656,8 @@ CHARGED_AFTER = (
     plant(
         "selection-charged-after-the-trials",
         "the best of random trials is charged when it is known",
-        "dpfast/curator/blackbox/selection.py",
-        (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
+        "bench/rivals/literature/selection.py",
+        (RIVALS + "test_what_cannot_be_paid_reads_and_draws_nothing",),
         "    ledger.charge(plan.cost, plan.receipt.query)\n",
         "",
         "    return Selected(",
@@ -3691,10 +3684,10 @@ CHARGED_AFTER = (
     plant(
         "scores-of-trials-without-noise",
         "the winner of random trials is handed out with its exact score",
-        "dpfast/curator/door.py",
+        "bench/rivals/literature/selection.py",
         SELECTION_TESTS,
-        "found = release_integer(exact, rate, noise), tuple(point.tolist())",
-        "found = exact, tuple(point.tolist())",
+        "yield release_integer(exact, plan.rate, source), theta.tolist()",
+        "yield exact, theta.tolist()",
     ),
     plant(
         "exact-values-on-the-tape",
@@ -3709,17 +3702,6 @@ CHARGED_AFTER = (
         "told = [(one.receipt, x) for one, x in zip(found, values) if one is not NOTHING]",
         "    return _kept_together(question, [shown(i) for i in range(len(receipts))])\n",
         "    return _kept_together(question, [shown(i) for i in range(len(receipts))], values)\n",
-    ),
-    plant(
-        "trials-on-the-tape",
-        "an exception carries the scores of random trials and tells how many there were",
-        "dpfast/curator/door.py",
-        (
-            "tests/privacy/test_interrupted.py::test_nothing_but_the_winner_leaves_a_random_search",
-            DOOR + "test_what_is_kept_for_an_exception_is_what_was_handed_out",
-        ),
-        "        found = release_integer(exact, rate, noise), tuple(point.tolist())\n        if best",
-        "        found = release_integer(exact, rate, noise), tuple(point.tolist())\n        _kept(question, receipt, found)\n        if best",
     ),
     plant(
         "release-beside-its-verdict",
@@ -3766,16 +3748,16 @@ CHARGED_AFTER = (
     plant(
         "statistics-charged-after-the-records",
         "X'X is computed before the ledger agrees",
-        "dpfast/curator/baselines/statistics.py",
-        (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
+        "bench/rivals/literature/sums.py",
+        (RIVALS + "test_what_cannot_be_paid_reads_and_draws_nothing",),
         '    curator.ledger.charge(GDP(mu), "gram + moment")\n    question = ("gram + moment", mu)\n    gram = curator._release(question, receipts[0], _gram(curator))\n',
         '    question = ("gram + moment", mu)\n    exact = _gram(curator)\n    curator.ledger.charge(GDP(mu), "gram + moment")\n    gram = curator._release(question, receipts[0], exact)\n',
     ),
     plant(
         "minimiser-charged-after-the-search",
         "a minimiser is found before the ledger agrees",
-        "dpfast/curator/baselines/minimiser.py",
-        (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
+        "bench/rivals/literature/minimiser.py",
+        (RIVALS + "test_what_cannot_be_paid_reads_and_draws_nothing",),
         "    curator.ledger.charge(GDP(mu), receipt.query)\n    value = _minimise(curator, minimiser_search(curator))\n",
         "    value = _minimise(curator, minimiser_search(curator))\n    curator.ledger.charge(GDP(mu), receipt.query)\n",
     ),
@@ -3810,8 +3792,8 @@ CHARGED_AFTER = (
     plant(
         "shared-ledger-charged-after-the-releases",
         "a baseline charges the shared ledger when everything is released",
-        "dpfast/baselines/asking.py",
-        (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
+        "bench/rivals/literature/asking.py",
+        (RIVALS + "test_a_shared_ledger_is_charged_before_anything_is_drawn",),
         "        charge_shared(*charge, request.room())\n        theta, method = answer()\n",
         "        theta, method = answer()\n        charge_shared(*charge, request.room())\n",
     ),
@@ -3821,32 +3803,32 @@ TRIALS_SAMPLES_AND_BLOCKS = (
     plant(
         "trials-of-a-fixed-number",
         "a selection makes the mean number of trials instead of the secret one",
-        "dpfast/curator/blackbox/selection.py",
-        (MISSING + "test_a_selection_makes_the_number_of_trials_it_drew",),
+        "bench/rivals/literature/selection.py",
+        (RIVALS + "test_a_selection_makes_the_number_of_trials_it_drew",),
         "range(number_of_trials(mean_trials, source))",
         "range(max(1, round(mean_trials)))",
     ),
     plant(
         "trials-cut-off",
         "the number of trials is cut off near its mean",
-        "dpfast/curator/blackbox/selection.py",
-        (MISSING + "test_a_selection_makes_the_number_of_trials_it_drew",),
+        "bench/rivals/literature/selection.py",
+        (RIVALS + "test_a_selection_makes_the_number_of_trials_it_drew",),
         "range(number_of_trials(mean_trials, source))",
         "range(min(number_of_trials(mean_trials, source), 1 + int(mean_trials)))",
     ),
     plant(
         "trials-at-least-the-mean",
         "a selection makes at least the mean number of trials",
-        "dpfast/curator/blackbox/selection.py",
-        (MISSING + "test_a_selection_makes_the_number_of_trials_it_drew",),
+        "bench/rivals/literature/selection.py",
+        (RIVALS + "test_a_selection_makes_the_number_of_trials_it_drew",),
         "range(number_of_trials(mean_trials, source))",
         "range(max(number_of_trials(mean_trials, source), round(mean_trials)))",
     ),
     plant(
         "one-sample-for-all-steps",
         "the sample of the first step serves all others, which are accounted as fresh ones",
-        "dpfast/curator/baselines/subsample.py",
-        (MISSING + "test_every_step_has_a_sample_of_its_own",),
+        "bench/rivals/literature/subsample.py",
+        (RIVALS + "test_every_step_has_a_sample_of_its_own",),
         "sample = slice(0, n) if rate == 1.0 else poisson_sample(n, rate, curator._noise)",
         "sample = slice(0, n) if rate == 1.0 else getattr(self, '_kept', None)\n        if sample is None:\n            sample = self._kept = poisson_sample(n, rate, curator._noise)",
     ),
@@ -3880,8 +3862,8 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "statistics-charged-down",
         "the joint cost of X'X and X'y is rounded down",
-        "dpfast/privacy/baselines/sensitivity.py",
-        (ERRORS + "test_constants_are_their_formulas_rounded_up",),
+        "bench/rivals/literature/sensitivity.py",
+        (RIVALS + "test_constants_are_their_formulas_rounded_up",),
         "return scale * math.sqrt(squared) * _UP",
         "return scale * math.sqrt(squared) * (1.0 - 1e-9)",
     ),
@@ -3896,8 +3878,8 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "selection-charged-down",
         "the cost of the best of random trials is rounded down",
-        "dpfast/privacy/blackbox/sensitivity.py",
-        (ERRORS + "test_constants_are_their_formulas_rounded_up",),
+        "bench/rivals/literature/sensitivity.py",
+        (RIVALS + "test_constants_are_their_formulas_rounded_up",),
         "return 3.0 * trial * (1.0 + 0.5 * MARGIN_6)",
         "return 3.0 * trial * (1.0 - 1e-6)",
     ),
@@ -3912,8 +3894,8 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "pure-budget-within-a-tolerance",
         "the epsilon that a Gaussian budget covers may exceed it by a part in a thousand",
-        "dpfast/baselines/random_search.py",
-        (ERRORS + "test_the_pure_cost_of_a_gaussian_budget_is_covered_to_the_last_digit",),
+        "bench/rivals/literature/random_search.py",
+        (RIVALS + "test_the_pure_cost_of_a_gaussian_budget_is_covered_to_the_last_digit",),
         "while PureDP(epsilon).as_gdp().mu > mu:",
         "while PureDP(epsilon).as_gdp().mu > mu * (1.0 + 1e-3):",
         "    epsilon = math.log(float(ndtr(0.5 * mu)) / float(ndtr(-0.5 * mu)))\n",
@@ -3932,16 +3914,16 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "sampled-steps-within-a-tolerance",
         "the noise of sampled gradients may cost a part in a thousand more than the budget",
-        "dpfast/curator/baselines/amplification.py",
-        (ERRORS + "test_a_multiplier_just_short_is_not_enough",),
+        "bench/rivals/literature/amplification.py",
+        (RIVALS + "test_a_multiplier_just_short_is_not_enough",),
         "if epsilon <= budget.epsilon * _TAKEN:",
         "if epsilon <= budget.epsilon * (1.0 + 1e-3):",
     ),
     plant(
         "convolutions-taken-as-exact",
         "what convolutions lose is added to delta instead of taken from it",
-        "dpfast/curator/baselines/amplification.py",
-        (ERRORS + "test_sampled_steps_are_all_accounted_for",),
+        "bench/rivals/literature/amplification.py",
+        (RIVALS + "test_sampled_steps_are_all_accounted_for",),
         "delta * _TAKEN - CONVOLUTION_ERROR",
         "delta + 1000.0 * CONVOLUTION_ERROR",
     ),
@@ -3964,7 +3946,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "products-taken-as-exact",
         "the rounding of linear predictors is left out of the error of a gradient",
-        "dpfast/privacy/baselines/sensitivity.py",
+        "dpfast/privacy/release/certified_minimiser.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF",
         "products = 0.0",
@@ -3972,8 +3954,8 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "sampled-sums-taken-as-exact",
         "the rounding of sampled sums is left out of their sensitivity",
-        "dpfast/privacy/baselines/sensitivity.py",
-        (ERRORS + "test_constants_are_their_formulas_rounded_up",),
+        "bench/rivals/literature/sensitivity.py",
+        (RIVALS + "test_constants_are_their_formulas_rounded_up",),
         "slack = RECORD_ERROR + 2.0 * gamma * n * (1.0 + RECORD_ERROR)",
         "slack = RECORD_ERROR",
     ),
@@ -4023,8 +4005,8 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "minimiser-stops-without-its-error",
         "output perturbation stops where the computed gradient is small, however wrong it may be",
-        "dpfast/curator/baselines/minimiser.py",
-        (ERRORS + "test_the_search_for_a_ridge_minimiser_pays_for_its_error",),
+        "bench/rivals/literature/minimiser.py",
+        (RIVALS + "test_the_search_for_a_ridge_minimiser_pays_for_its_error",),
         "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
         "enough = ridge * search.tolerance * (1.0 - 1e-9)",
     ),
@@ -4047,8 +4029,8 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "sampled-steps-at-the-wrong-end",
         "the search for a noise multiplier returns the end of its bracket that is not enough",
-        "dpfast/curator/baselines/amplification.py",
-        (ERRORS + "test_a_multiplier_just_short_is_not_enough",),
+        "bench/rivals/literature/amplification.py",
+        (RIVALS + "test_a_multiplier_just_short_is_not_enough",),
         "            high, at_high = middle, at_middle\n    return math.exp(high)",
         "            high, at_high = middle, at_middle\n    return math.exp(low)",
     ),

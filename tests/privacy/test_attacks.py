@@ -200,7 +200,7 @@ def test_c14_mean_hessian(loss, weighting, p):
 @pytest.mark.parametrize("weighting", ["bounded", "mallows", "clip"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("p", [2, 3])
-@pytest.mark.pairs
+@pytest.mark.values
 def test_c14_mean_meat(loss, weighting, p):
     bound = R**2 if weighting == "clip" else (PSI_MAX[loss] * R) ** 2
     theta = np.zeros(p)

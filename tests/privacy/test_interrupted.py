@@ -27,7 +27,6 @@ N = 400
 X = RNG.normal(size=(N, 2))
 Y = X @ [1.0, -0.5] + RNG.normal(size=N)
 LABELS = (Y > 0.0).astype(float)
-HALVES = {"bounds": [(-1.0, 1.0)] * 2, "n_records": N, "loss_range": (0.0, 9.0)}
 
 
 class Interrupted:
@@ -76,14 +75,10 @@ OWN = {
     "the mean alone": lambda X, y: dpfast.fit(X, y, "log-cosh", privacy=0.2, noise=seeded()),
     "an effect": lambda X, y: dpfast.effects.treatment_effect(
         X, LABELS, y, privacy=4.0, noise=seeded()),
-    "random search": lambda X, y: dpfast.baselines.random_search(
-        squares, privacy=1.0, mean_trials=3.0, **HALVES),
     "cross-validation": lambda X, y: dpfast.estimators.cross_validate(
         estimator("DPHuberRegressor", scale=1.0), X, y, folds=3),
     "cross-validation of labels": lambda X, y: dpfast.estimators.cross_validate(
         estimator("DPLogisticRegression"), X, LABELS, folds=2),
-    "cross-validation of AdaSSP": lambda X, y: dpfast.estimators.cross_validate(
-        estimator("DPLinearRegression", x_bound=3.0, y_bound=3.0), X, y, folds=2),
     "a score": lambda X, y: [MODEL.score(X, y), MODEL.score(X, y)],
 }  # fmt: skip
 
@@ -264,20 +259,6 @@ def test_a_test_and_release_gives_back_its_verdict_at_most():
             assert type(raised.partial_result) is Certificate
             assert raised.partial_result.privacy.unspent is not None
         assert most > 1
-
-
-def test_nothing_but_the_winner_leaves_a_random_search():
-    """Its trials were scored with noise, and are no answers."""
-    calls = iter(range(99))
-
-    def falling(theta):
-        if next(calls) > 1:
-            raise KeyboardInterrupt
-        return squares(theta)
-
-    with pytest.raises(KeyboardInterrupt) as raised:
-        dpfast.baselines.random_search(falling, privacy=1.0, mean_trials=1e4, **HALVES)
-    assert not hasattr(raised.value, "partial_result")
 
 
 class Short(dpfast.optimize.Newton):

@@ -30,7 +30,6 @@ from dpfast.models import (
     PseudoHuber,
     resolve_weighting,
 )
-from dpfast.privacy.baselines.sensitivity import ridge_minimiser
 from dpfast.privacy.sensitivity import RECORD_ERROR, joint_mu
 from tests import sources
 from tests.flat import flat
@@ -69,14 +68,6 @@ def test_the_curator_pays_for_the_rounding_of_its_sums(kind):
     assert Fraction(gradient.l2_sensitivity) >= ideal * (1 + slack)
     ideal_squared = 2 * Fraction(objective.score_bound) ** 4 / n**2
     assert Fraction(meat.l2_sensitivity) ** 2 >= ideal_squared * (1 + slack) ** 2 * (1 - 2**-50)
-
-
-def test_output_perturbation_pays_for_its_solver():
-    """B4: both solutions may be a tolerance away from their minimisers, in opposite directions."""
-    for diameter, ridge, n, tolerance in [(2.0, 0.1, 1000, 1e-3), (3.5, 2.0, 10, 1e-9)]:
-        found = Fraction(ridge_minimiser(diameter, ridge, n, tolerance=tolerance))
-        exact = Fraction(diameter) / (n * Fraction(ridge)) + 2 * Fraction(tolerance)
-        assert exact <= found <= exact * (1 + Fraction(1, 10**9))
 
 
 # ---- joint releases ------------------------------------------------------------------------------
@@ -235,7 +226,6 @@ READERS = (
     "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",
     "estimators/validation.py",
-    "baselines/gibo.py",
     "regression/forecast.py",
     "nonconvex/kl.py",
     "cli/demo.py",

@@ -7,7 +7,6 @@ differs from that of forty complete records.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,25 +16,17 @@ import pytest
 from scipy import sparse
 
 import dpfast
-from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise, baselines
+from dpfast import ZCDP, Ledger, PureDP, SeededNoise
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.baselines import subsample
-from dpfast.curator.baselines.minimiser import ridge_minimiser
-from dpfast.curator.baselines.statistics import smallest_eigenvalue, sufficient_statistics
-from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
-from dpfast.curator.blackbox import selection
-from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.shares import Shares
 from dpfast.data import Records, as_records, reduction, streams
-from dpfast.kernels.records import GRADIENT
-from dpfast.models import Ball, Bounded, Clip, Huber, LogCosh, Mallows, Objective
+from dpfast.models import Ball, Bounded, Clip, LogCosh, Mallows, Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent
-from dpfast.privacy.blackbox.selection import number_of_trials
 from tests.loops import each
 
 N, USABLE = 40, 5
@@ -87,11 +78,6 @@ def room(X: Any, y: Any, weights: Any = None, **options: Any) -> Curator:
     return Curator(as_records(X, y), objective, Ledger(50.0), SeededNoise(0))
 
 
-def squares(X: Any, y: Any) -> Curator:
-    objective = Objective(Huber(2.0), Bounded(1.5), 2, fit_intercept=False, scale=1.0)
-    return Curator(as_records(X, y), objective, Ledger(50.0), SeededNoise(0))
-
-
 def slopes(X: Any, y: Any, own: bool = False) -> GradientCurator:
     objective: Any = Objective(LogCosh(), Bounded(1.5), 2, fit_intercept=False, scale=0.8)
     if own:
@@ -115,17 +101,6 @@ def told_or_not(X: Any, y: Any) -> RecordValues:
     return told(np.where(usable[:, None], X, np.nan), np.where(usable, y, np.nan))
 
 
-def sampled(X: Any, y: Any) -> Any:
-    keeper = Curator(
-        as_records(X, y),
-        Objective(Huber(2.0), Clip(0.8), 2, fit_intercept=False, scale=0.8),
-        Ledger(ApproxDP(1.0, 1e-6)),
-        SeededNoise(0),
-    )
-    plan = plan_sampling(keeper, ApproxDP(1.0, 1e-6), 1.0, 3)
-    return SampledGradients(keeper, plan).gradient(THETA)
-
-
 def free(X: Any, y: Any) -> Any:
     keeper = room(X, y, Mallows(1.5), scale=None, free_scale=dpfast.FreeScale(0.1, 10.0))
     at = keeper.objective.project(np.array([0.2, -0.4, 1.0]))
@@ -143,8 +118,6 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "smallest": lambda X, y: room(X, y).extreme_eigenvalue(THETA, 1.0, largest=False),
     "largest": lambda X, y: room(X, y).extreme_eigenvalue(THETA, 1.0, largest=True),
     "curvature": lambda X, y: room(X, y).largest_curvature(1.0),
-    "statistics": lambda X, y: sufficient_statistics(squares(X, y), 1.0, 1.0),
-    "smallest of gram": lambda X, y: smallest_eigenvalue(squares(X, y), 1.0),
     "gradient": lambda X, y: slopes(X, y).gradient(THETA, 0.5),
     "gradient change": lambda X, y: slopes(X, y).gradient_change(THETA, OTHER, 0.5),
     "gradient norm": lambda X, y: slopes(X, y).gradient_norm(THETA, 0.5),
@@ -162,14 +135,7 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "users' norm": lambda X, y: slopes(X, y, own=True).gradient_norm(THETA, 0.5),
     "clipped mean": lambda X, y: told_or_not(X, y).mean(np.array([[1.0], [0.5], [-1.0]]), 0.7, 1.0),
     "mean loss": lambda X, y: told(X, y).mean_loss(2, -0.5, 0.5, 1.0),
-    "sampled gradient": sampled,
 }
-
-
-@pytest.fixture(autouse=True)
-def no_accounting(monkeypatch):
-    """What a sequence of sampled gradients needs in noise is not the question here."""
-    monkeypatch.setattr(subsample, "noise_multiplier", lambda *_: 5.0)
 
 
 def usable_only(name: str) -> tuple[Any, Any]:
@@ -216,15 +182,6 @@ def test_shares_are_of_all_values():
     assert seen[2:] == whole[2:]
 
 
-def test_a_minimiser_is_that_of_the_mean_over_n():
-    """The ridge weighs eight times as much beside five of forty records."""
-    (here,) = noted(lambda: ridge_minimiser(room(X, Y, ridge=0.05), 1.0))
-    (alone,) = noted(lambda: ridge_minimiser(room(FEW_X, FEW_Y, ridge=0.05 * N / USABLE), 1.0))
-    assert here.value == pytest.approx(alone.value, abs=1e-6)
-    (whole,) = noted(lambda: ridge_minimiser(room(WHOLE_X, WHOLE_Y, ridge=0.05), 1.0))
-    assert here[2:] == whole[2:]
-
-
 # ---- whole analyses ------------------------------------------------------------------------------
 
 BOX = [(-1.0, 1.0)] * 2
@@ -241,17 +198,6 @@ ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     privacy=1.0, method=dpfast.optimize.GradientDescent(steps=4), noise=noise),
     "estimated step": lambda X, y, noise: dpfast.fit(X, y, dpfast.Objective("huber", scale=0.8),
     privacy=1.0, method=GradientDescent(step_size="estimated", steps=3), noise=noise),
-    "clipping": lambda X, y, noise: baselines.clipped_gradient_descent(X, y,
-    dpfast.Objective("huber", scale=0.8), clip=1.0, privacy=1.0, noise=noise,
-    method=dpfast.optimize.GradientDescent(steps=3)),
-    "adassp": lambda X, y, noise: baselines.adassp(
-        X, y, x_bound=1.5, y_bound=2.0, privacy=1.0, noise=noise
-    ),
-    "output": lambda X, y, noise: baselines.output_perturbation(X, y, dpfast.Objective("log-cosh",
-    scale=0.8, ridge=0.5), privacy=1.0, noise=noise),
-    "perturbation": lambda X, y, noise: baselines.objective_perturbation(X, y,
-    dpfast.Objective("log-cosh", scale=0.8, ridge=0.5), radius=1.5, privacy=ApproxDP(1.0, 1e-6),
-    noise=noise),
     "certificate": lambda X, y, noise: dpfast.release.certify(X, y, dpfast.Objective("log-cosh",
     scale=0.8), privacy=PureDP(1.0), domain=Ball(1.5), noise=noise),
     "quantiles": lambda X, y, noise: dpfast.private_quantiles(
@@ -388,72 +334,3 @@ def test_told_values_are_added_in_their_places():
     for start in range(0, n, 4096):
         expected += float(np.sum(clipped[start : start + 4096]))
     assert room._mean_loss(0, 0.0, 1.0) == expected / n
-
-
-# ---- how often, and of whom ----------------------------------------------------------------------
-
-
-def test_a_selection_makes_the_number_of_trials_it_drew(monkeypatch):
-    """Not their mean, and no fewer or more: the number is what pays for looking at all of them."""
-    mean, made = 6.0, []
-    original = selection.trial_point
-    monkeypatch.setattr(selection, "trial_point", lambda *given: made.append(1) or original(*given))
-    counts = []
-    for seed in range(60):
-        made.clear()
-        best_of_random_trials(
-            lambda theta: Y, (np.zeros(1), np.ones(1)), (0.0, 1.0), n=N, epsilon=1.0,
-            mean_trials=mean, ledger=Ledger(PureDP(1.0)), noise=SeededNoise(seed),
-        )  # fmt: skip
-        assert len(made) == number_of_trials(mean, SeededNoise(seed))
-        counts.append(len(made))
-    assert min(counts) == 1 and max(counts) > 2.0 * mean
-
-
-def keeper_of_one(i: int) -> Any:
-    """The clipped gradient of one record."""
-    sums = room(WHOLE_X[i : i + 1], WHOLE_Y[i : i + 1], Clip(0.5))._sums(THETA, GRADIENT)
-    return sums[0]
-
-
-def test_every_step_has_a_sample_of_its_own(monkeypatch):
-    """Sizes vary, as those of a Poisson sample, and no two samples are the same."""
-    samples: list[Any] = []
-    original = subsample._sampled_gradient
-
-    def spied(X: Any, y: Any, inside: Any, *rest: Any) -> Any:
-        samples.append(inside.copy())
-        return original(X, y, inside, *rest)
-
-    monkeypatch.setattr(subsample, "_sampled_gradient", spied)
-    keeper = room(WHOLE_X, WHOLE_Y, Clip(0.5))
-    keeper.ledger = Ledger(ApproxDP(1.0, 1e-6))
-    steps = 200
-    plan = plan_sampling(keeper, ApproxDP(1.0, 1e-6), 0.4, steps)
-    opened = SampledGradients(keeper, plan)
-    seen = noted(lambda: [opened.gradient(THETA) for _ in range(steps)])
-    each = np.array([keeper_of_one(i) for i in range(N)])
-    drawn = np.array(samples)
-    # sums over the sample, divided by its expected size
-    assert np.allclose([found.value for found in seen], drawn @ each / (0.4 * N))
-    assert len({tuple(row) for row in drawn}) > steps - 3
-    # each record: 200 draws of rate .4, five standard errors of the mean of 8,000 either way
-    assert abs(drawn.mean() - 0.4) < 5.0 * math.sqrt(0.24 / drawn.size)
-    # sizes: variance 9.6 of 40 draws; a chi-square of 199 degrees lies in [112, 310] but for 1e-6
-    assert 112 < 199 * drawn.sum(axis=1).var(ddof=1) / 9.6 < 310
-    # of each record the number of steps, whose spread shows samples that were kept
-    assert drawn.mean(axis=0).max() < 0.4 + 6.0 * math.sqrt(0.24 / steps)
-
-
-def test_a_selection_over_missing_losses_counts_them_in_n():
-    """Losses that are missing count as the middle of the range: the score is that of n records."""
-    values = np.full(N, np.nan)
-    values[PLACES] = 1.0
-    plan = selection.plan_selection(RecordValues(N, Ledger(1.0), SeededNoise(0)), 0.0, 1.0, 30.0)
-    found = best_of_random_trials(
-        lambda theta: values, (np.zeros(1), np.ones(1)), (0.0, 1.0), n=N, epsilon=30.0,
-        mean_trials=1.01, ledger=Ledger(PureDP(30.0)), noise=SeededNoise(3),
-    )  # fmt: skip
-    exact = 0.5 + 0.5 * USABLE / N
-    assert abs(found.score - exact) < 30.0 * plan.noise_scale < 0.2
-    assert plan.cost.epsilon <= GDP(100.0).mu

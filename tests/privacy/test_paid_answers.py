@@ -15,14 +15,13 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
 from dpfast.errors import LedgerClosed
-from dpfast.models import Bounded, Box, Clip, Huber, LogCosh, Objective
+from dpfast.models import Bounded, Box, LogCosh, Objective
 from dpfast.privacy.ledger.paid import PaidAnswers
 
 BUDGET = dpfast.ApproxDP(2.0, 1e-6)
@@ -32,15 +31,6 @@ def records(n=60):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(n, 2))
     return as_records(X, X @ [1.0, -0.5] + rng.laplace(size=n))
-
-
-def sampled():
-    """One sampled gradient, and how it is asked for."""
-    pytest.importorskip("dp_accounting")
-    objective = Objective(Huber(10.0), Clip(1.0), 2, scale=1.0)
-    keeper = Curator(records(), objective, dpfast.Ledger(BUDGET), dpfast.SeededNoise(0))
-    opened = SampledGradients(keeper, plan_sampling(keeper, BUDGET, 0.5, 1))
-    return opened, lambda paid: paid.gradient(np.zeros(3))
 
 
 def certified():
@@ -65,7 +55,7 @@ def by_itself():
     return PaidAnswers(["answer"], "one was paid for."), lambda paid: paid._take("answer")
 
 
-KINDS = pytest.mark.parametrize("make", [by_itself, sampled, certified])
+KINDS = pytest.mark.parametrize("make", [by_itself, certified])
 
 
 @KINDS

@@ -10,20 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import dpfast
-from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP, baselines
+from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.baselines.minimiser import ridge_minimiser
-from dpfast.curator.baselines.statistics import smallest_eigenvalue, sufficient_statistics
-from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
-from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.bought.columns import Columns
 from dpfast.curator.door import observed
@@ -197,18 +192,6 @@ def tilted(desk: Desk) -> Any:
     return perturbed_minimiser(desk.curator(), terms)
 
 
-def sampled(desk: Desk) -> Any:
-    room = desk.curator()
-    return SampledGradients(room, plan_sampling(room, ApproxDP(1.0, 1e-6), 0.5, 3))
-
-
-def search(desk: Desk) -> Any:
-    return best_of_random_trials(
-        lambda theta: Y, (np.zeros(1), np.ones(1)), (0.0, 1.0), n=N, epsilon=1.0, mean_trials=3.0,
-        ledger=desk.ledger, noise=desk.noise,
-    )  # fmt: skip
-
-
 QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "joint": (GDP, lambda desk: desk.curator().joint(THETA, StepBudget(1.0, 0.5, 0.5))),
     "loss difference": (GDP, lambda desk: desk.curator().loss_difference(THETA, -THETA, 1.0)),
@@ -216,9 +199,6 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "largest": (GDP, lambda desk: desk.curator().extreme_eigenvalue(THETA, 1.0, largest=True)),
     "curvature": (GDP, lambda desk: desk.curator().largest_curvature(1.0)),
     "direction": (GDP, lambda desk: desk.curator().damped_direction(THETA, THETA, 0.1, 1.0)),
-    "statistics": (GDP, lambda desk: sufficient_statistics(desk.curator(SQUARES), 1.0, 1.0)),
-    "smallest of gram": (GDP, lambda desk: smallest_eigenvalue(desk.curator(SQUARES), 1.0)),
-    "minimiser": (GDP, lambda desk: ridge_minimiser(desk.curator(), 1.0)),
     "tilted minimiser": (ApproxDP, tilted),
     "certified release": (ApproxDP, open_release),
     "gradient": (ZCDP, lambda desk: desk.gradients().gradient(THETA, 0.5)),
@@ -236,7 +216,6 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
     "choice of a point": (GDP, lambda desk: desk.told(2).choice(0, 0.0, 1.0, 1.0)),
     "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),
-    "random search": (PureDP, search),
     "distances": (GDP, lambda desk: desk.columns().distances([1], np.zeros(1), np.ones(1), 1.0)),
     "below": (GDP, lambda desk: desk.columns().below([(0, 0), (1, 1 << 40)], 1.0)),
     "moments": (GDP, lambda desk: desk.columns().moments([1], np.zeros(1), np.ones(1), 1.0)),
@@ -266,8 +245,6 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "location": (GDP, lambda desk: desk.effects().location(0.1, 1.0, 1.0)),
     "location and square": (GDP, lambda desk: desk.effects().location(0.1, 1.0, 1.0, True)),
 }
-if find_spec("dp_accounting") is not None:
-    QUERIES["sampled gradients"] = (ApproxDP, sampled)
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -287,9 +264,7 @@ def test_the_same_query_reads_and_draws_once_it_is_paid(monkeypatch, name):
     currency, ask = QUERIES[name]
     rich = {GDP: GDP(10.0), ZCDP: ZCDP(50.0), ApproxDP: ApproxDP(5.0, 1e-3), PureDP: PureDP(9.0)}
     with watch(monkeypatch) as events:
-        found = ask(Desk(Ledger(rich[currency]), Watched(events), events))
-        if isinstance(found, SampledGradients):
-            found.gradient(THETA)
+        ask(Desk(Ledger(rich[currency]), Watched(events), events))
     kinds = [event.kind for event in events]
     assert kinds[0] == "charge" and kinds.count("charge") == 1
     assert {"read", "draw"} <= set(kinds)
@@ -332,12 +307,6 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "fit, Newton": fit(method=Newton(newton_steps=4, steps=4)),
     "fit, free scale": partial(dpfast.fit, X, Y, dpfast.Objective("huber",
     scale=dpfast.FreeScale(0.1, 10.0)), method=Newton(steps=4)),
-    "statistics": partial(baselines.sufficient_statistics, X, Y, x_bound=1.5, y_bound=2.0),
-    "adassp": partial(baselines.adassp, X, Y, x_bound=1.5, y_bound=2.0),
-    "clipping": partial(baselines.clipped_gradient_descent, X, Y, dpfast.Objective("huber",
-    scale=0.8), clip=1.0, method=dpfast.optimize.GradientDescent(steps=4)),
-    "output": partial(baselines.output_perturbation, X, Y, dpfast.Objective("log-cosh", scale=0.8,
-    ridge=0.5)),
     "tune": partial(tune, squares, BOX, n_records=N, steps=3),
     "clip": partial(private_clip, squares, BOX, n_records=N),
     "choice": partial(
@@ -381,9 +350,6 @@ FRUGAL: dict[str, Callable[..., Any]] = {
         method=dpfast.optimize.Spider(max_steps=6),
         kl=(1.0, 2.0),
     ),
-    "random search": partial(
-        baselines.random_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), mean_trials=3.0
-    ),
 }
 
 #: Those that pay once for answers about disjoint records: test_effects adds them up.
@@ -413,29 +379,9 @@ APPROXIMATE: dict[str, Callable[..., Any]] = {
     "parameter": released(dpfast.release_parameter, ridge=5.0),
     "parameter, not certified": released(dpfast.release_parameter),
     "both eigenvalues": released(dpfast.release.certify, which="both", ridge=5.0),
-    "objective perturbation": partial(
-        baselines.objective_perturbation,
-        X,
-        Y,
-        dpfast.Objective("log-cosh", scale=0.8, ridge=0.5),
-        radius=1.5,
-    ),
 }
-if find_spec("dp_accounting") is not None:
-    APPROXIMATE["dp-sgd"] = partial(
-        baselines.dp_sgd,
-        X,
-        Y,
-        dpfast.Objective("huber", scale=0.8),
-        clip=1.0,
-        sampling_rate=0.4,
-        method=dpfast.optimize.GradientDescent(steps=3, average=0.5),
-    )
 
-PURE = {
-    "certificate": released(dpfast.release.certify, ridge=5.0),
-    "random search": FRUGAL["random search"],
-}
+PURE = {"certificate": released(dpfast.release.certify, ridge=5.0)}
 
 BUDGETS = (GDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6))
 RELEASES = ApproxDP(6.0, 1e-3)
@@ -572,8 +518,6 @@ class Sums:
 @pytest.mark.parametrize("name", GAUSSIAN | FRUGAL)
 def test_answers_cost_at_most_the_total_and_nearly_all_of_it(monkeypatch, name, budget):
     """The exact sum of the squares of the decimals that were asked for (claims C9, C17, C86)."""
-    if name == "random search":
-        return  # one pure release, whose cost is not that of a Gaussian answer
     sums = Sums()
     with watch(monkeypatch) as events, observed(sums):
         sums._events = events

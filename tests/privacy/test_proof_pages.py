@@ -10,39 +10,41 @@ from tests.loops import each
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "dpfast"
+PRIVACY = PACKAGE / "privacy"
+RIVALS = TESTS.parent / "bench" / "rivals" / "literature"
 
 
 class Page(NamedTuple):
     """Letter of its claims, its folder, that of its attacks, and where its claims are cited."""
 
     letter: str
-    folder: str
+    folder: Path
     tests: str
     cited: tuple[str, ...]
 
+    @property
+    def package(self) -> Path:
+        """Where paths on the page begin: methods of the benches are no part of the package."""
+        return RIVALS.parent if self.folder == RIVALS else PACKAGE
+
 
 PAGES = {
-    "baselines": Page(
-        "B",
-        "baselines",
-        "baselines",
-        ("baselines/*.py", "curator/baselines/*.py", "privacy/baselines/*.py"),
-    ),
+    "rivals": Page("B", RIVALS, "bench", ("literature/*.py",)),
     "bayesopt": Page(
         "G",
-        "blackbox",
+        PRIVACY / "blackbox",
         "bayesopt",
-        ("bayesopt/*.py", "curator/blackbox/*.py", "baselines/*.py", "privacy/blackbox/*.py"),
+        ("bayesopt/*.py", "curator/blackbox/*.py", "privacy/blackbox/*.py"),
     ),
     "bought": Page(
         "D",
-        "bought",
+        PRIVACY / "bought",
         "bought",
         ("curator/bought/*.py", "privacy/bought/*.py", "regression/*.py", "data/bought/units.py"),
     ),
     "tables": Page(
         "T",
-        "tables",
+        PRIVACY / "tables",
         "tables",
         (
             "curator/tables/*.py",
@@ -54,7 +56,7 @@ PAGES = {
     ),
     "nonconvex": Page(
         "K",
-        "nonconvex",
+        PRIVACY / "nonconvex",
         "nonconvex",
         ("curator/nonconvex/*.py", "nonconvex/*.py", "optimize/*/*.py", "privacy/nonconvex/*.py"),
     ),
@@ -62,9 +64,7 @@ PAGES = {
 
 
 def claims(name: str) -> dict[str, str]:
-    text = (PACKAGE / "privacy" / PAGES[name].folder / f"PROOFS-{name}.md").read_text(
-        encoding="utf-8"
-    )
+    text = (PAGES[name].folder / f"PROOFS-{name}.md").read_text(encoding="utf-8")
     parts = re.split(rf"^### ({PAGES[name].letter}\d+)\b", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -90,7 +90,7 @@ def test_every_claim_is_complete(name, claim):
     named = re.findall(r"`(?:((?:\w+/)+\w+\.py): )?([\w, ]+)`", used)
     assert named
     for path, functions in named:
-        file = PACKAGE / (path or f"privacy/{PAGES[name].folder}/sensitivity.py")
+        file = PAGES[name].package / path if path else PAGES[name].folder / "sensitivity.py"
         source = file.read_text(encoding="utf-8")
         for function in functions.split(", "):
             assert re.search(rf"(def|class) {function}\b", source), f"{file.name}: no {function}"
@@ -101,6 +101,6 @@ def test_claims_cited_in_the_code_exist(name):
     letter, _, _, patterns = PAGES[name]
     cited = set()
     for pattern in patterns:
-        for path in PACKAGE.glob(pattern):
+        for path in PAGES[name].package.glob(pattern):
             cited |= set(re.findall(rf"\b{letter}\d+\b", path.read_text(encoding="utf-8")))
     assert {f"{letter}1", f"{letter}4"} <= cited <= set(claims(name))

@@ -38,9 +38,7 @@ SPENDING = {"ledger", "privacy", "score_privacy", "spend", "cost"}
 #: Estimators, with right settings.  `fit` and `score` spend.
 ESTIMATORS = {
     "DPHuberRegressor": {"privacy": 1.0, "scale": 1.0, "score_privacy": 0.5},
-    "DPLinearRegression": {
-        "privacy": 1.0, "x_bound": 2.0, "y_bound": 2.0, "score_privacy": 0.5,
-    },
+    "DPLinearRegression": {"privacy": 9.0, "score_privacy": 0.5},
     "DPQuantileRegressor": {
         "privacy": 1.0, "quantile": 0.9, "bandwidth": 0.1, "scale": 1.0, "score_privacy": 0.5,
     },
@@ -71,7 +69,7 @@ def test_whatever_spends_is_swept():
         and not (inspect.isclass(thing) and issubclass(thing, BaseException))
         and not SPENDING.isdisjoint(parameters_of(thing))
     }
-    extras = {"fit_formula": "formulaic", "baselines.dp_sgd": "dp_accounting"}
+    extras = {"fit_formula": "formulaic"}
     optional = {name for name, extra in extras.items() if not find_spec(extra)}
     assert spending - optional == {*FREE} & spending | {f"estimators.{name}" for name in ESTIMATORS}
     paying = {
@@ -224,7 +222,6 @@ CALLBACKS = {
     "tune": lambda f: {"losses": f},
     "private_clip": lambda f: {"losses": f},
     "private_choice": lambda f: {"losses": f},
-    "random_search": lambda f: {"losses": f},
     "minimize, own objective": lambda f: {"objective": own(gradients=f)},
     "minimize, own losses": lambda f: {"objective": own(gradients=per_record, losses=f)},
     "fit": lambda f: {"loss": dpfast.CustomLoss(
@@ -240,7 +237,7 @@ def test_every_callback_is_swept():
     swept = {name.partition(",")[0]: set() for name in CALLBACKS}
     for name, make in CALLBACKS.items():
         swept[name.partition(",")[0]] |= {*make(per_record)}
-    same = {"clipped_gradient_descent", "dp_sgd", "fit_formula"}  # take progress as `fit` does
+    same = {"fit_formula"}  # takes progress as `fit` does
     for name, (function, _) in CALLS.items():
         for parameter in inspect.signature(function).parameters.values():
             if "Callable" in str(parameter.annotation) and "," not in name and name not in same:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import baselines, bayesopt
+from dpfast import bayesopt
 from dpfast.optimize.damping import Backtracking, SelfConcordant
 from tests.audit.registry import callables
 from tests.flat import flat
@@ -59,7 +59,6 @@ CHOICE = {k: v for k, v in SEARCH.items() if k != "bounds"} | {
     "loss_range": (0.0, 9.0),
 }
 OWN = dpfast.nonconvex.PerRecordObjective(per_record, dimension=2, lipschitz=5.0, smoothness=3.0)
-SUMS = {"X": X, "y": Y, "x_bound": 2.0, "y_bound": 2.0, "privacy": 1.0}
 
 CALLS = {
     "fit": (dpfast.fit, REGRESSION),
@@ -141,31 +140,11 @@ CALLS = {
         {"formula": "y ~ a", "table": TABLE, "event": "b", "cuts": [1.0, 2.0], "privacy": 20.0},
     ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
-    "adassp": (baselines.adassp, SUMS),
-    "sufficient_statistics": (baselines.sufficient_statistics, SUMS),
-    "clipped_gradient_descent": (
-        baselines.clipped_gradient_descent,
-        {"X": X, "y": Y, "loss": "least-squares", "clip": 1.0, "privacy": 1.0, "steps": 3},
-    ),
-    "objective_perturbation": (
-        baselines.objective_perturbation,
-        REGRESSION | {"privacy": PAIR, "ridge": 0.5, "radius": 2.0},
-    ),
-    "output_perturbation": (baselines.output_perturbation, REGRESSION | {"ridge": 0.5}),
-    "random_search": (
-        baselines.random_search,
-        SEARCH | {"loss_range": (0.0, 2.0), "mean_trials": 2.0},
-    ),
 }
 if find_spec("formulaic"):
     CALLS["fit_formula"] = (
         dpfast.fit_formula,
         {"formula": "y ~ a + b", "data": TABLE, "schema": SCHEMA, "privacy": 1.0, "scale": 1.0},
-    )
-if find_spec("dp_accounting"):
-    CALLS["dp_sgd"] = (
-        baselines.dp_sgd,
-        {"X": X, "y": Y, "loss": "least-squares", "clip": 1.0, "privacy": PAIR, "steps": 3},
     )
 CALLS = {
     name: (flat(function) if inspect.isfunction(function) else function, right)
@@ -277,7 +256,7 @@ def test_every_public_function_with_a_ledger_is_here():
         if inspect.isfunction(thing)
         and {"ledger", "privacy"} <= set(inspect.signature(thing).parameters)
     } - {f"{function.__module__}.{function.__qualname__}" for function in tested}
-    optional = {"dpfast.regression.formula.fit_formula", "dpfast.baselines.sgd.dp_sgd"}
+    optional = {"dpfast.regression.formula.fit_formula"}
     inside = {
         "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class
         "dpfast.release.request.ReleaseRequest.charge",  # the charge itself
@@ -295,16 +274,12 @@ def wrong_values(name, argument, turn=slice(None)):
         if argument == "candidates" and isinstance(value, (list, tuple)):
             continue  # the caller's own function says what it takes
         yield value
-    if argument == "privacy" and name != "dp_sgd":
+    if argument == "privacy":
         yield from BUDGETS
 
 
 @pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)]])
-@pytest.mark.parametrize(
-    "name",  # the accounting of a sample takes seconds for an odd budget
-    [pytest.param(name, marks=[pytest.mark.slow] * (name == "dp_sgd")) for name in CALLS],
-    ids=lambda name: name.replace(" ", "-"),
-)
+@pytest.mark.parametrize("name", CALLS, ids=lambda name: name.replace(" ", "-"))
 def test_a_wrong_argument_costs_nothing(name, turn, tmp_path, monkeypatch):
     """Of the values one in four, which go round among functions and arguments."""
     monkeypatch.chdir(tmp_path)  # a path can be right
@@ -364,8 +339,6 @@ MUST_BE_REFUSED = [
     ("tune", {"path": os.path.join("missing", "search")}),
     ("Tuner", {"path": os.path.join("missing", "search")}),
     ("tune", {"search": dpfast.bayesopt.SearchSettings(keep_values="no")}),
-    ("random_search", {"losses": lambda theta: 1.0}),
-    ("random_search", {"mean_trials": 0.5}),
     ("private_quantiles", {"noise": 7}),
     ("private_quantiles", {"low": -1e308, "high": 1e308}),
     ("with_private_scaling", {"noise": 7}),
@@ -379,7 +352,6 @@ MUST_BE_REFUSED = [
     ("standardize", {"privacy": 1e12}),
     ("standardize", {"names": ["a", "a"]}),
     ("standardize", {"response": "no"}),
-    ("clipped_gradient_descent", {"step_size": "estimated"}),
     ("certify", {"privacy": dpfast.PureDP(1e9)}),
     ("release_functional", {"direction": [0.0, 1e300]}),
     ("release_functional", {"inference": 1e-9}),
@@ -422,7 +394,7 @@ def test_a_release_that_would_be_certified_is_refused_before_its_certificate(wro
 
 # ---- progress ------------------------------------------------------------------------------------
 
-WATCHED = ["fit", "minimize", "minimize, spider", "tune", "clipped_gradient_descent"]
+WATCHED = ["fit", "minimize", "minimize, spider", "tune"]
 
 
 @pytest.mark.parametrize("name", WATCHED)
@@ -467,7 +439,7 @@ def test_the_refusal_of_progress_keeps_its_cause():
 
 def test_a_function_is_not_called_for_a_ledger_that_cannot_pay():
     called = []
-    for name in ("tune", "private_choice", "random_search"):
+    for name in ("tune", "private_choice"):
         function, right = CALLS[name]
         ledger = dpfast.Ledger(dpfast.GDP(1.0))
         ledger.charge(dpfast.GDP(0.5), "earlier")

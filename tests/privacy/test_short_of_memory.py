@@ -18,7 +18,7 @@ resource = pytest.importorskip("resource")
 COMMON = """
 import ctypes, gc, json, resource, sys, warnings
 import numpy as np
-import dpfast, dpfast.baselines, dpfast.effects, dpfast.estimators
+import dpfast, dpfast.effects, dpfast.estimators
 from tests.audit import calls
 from dpfast.front import request
 
@@ -102,7 +102,6 @@ def large(X):
     yield "minimize", lambda: flat(dpfast.minimize)(X, y, "tukey", scale=1.0, **paid(1.0))
     yield "a release", lambda: flat(dpfast.release_parameter)(
         X, y, "log-cosh", domain=dpfast.models.Box(1.0), scale=1.0, ridge=0.5, **paid(pair))
-    yield "adassp", lambda: dpfast.baselines.adassp(X, y, x_bound=9.0, y_bound=3.0, **paid(1.0))
 
 found = {}
 for name, call in large(wide.astype(sys.argv[1])):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.baselines import objective_perturbation
+from bench.rivals.literature import objective_perturbation
 from dpfast.curator import door
 from dpfast.curator.door import observed
 from dpfast.curator.release import kinds, perturbation, terms

@@ -20,9 +20,6 @@ import dpfast
 from dpfast import ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.curator import door
 from dpfast.curator.answers import Answer, JointAnswer, Receipt
-from dpfast.curator.baselines.subsample import SampledGradients
-from dpfast.curator.blackbox.selection import Selected, plan_selection
-from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.one_step import mean_along, newton_steps, step_terms
@@ -76,12 +73,6 @@ def held_step(desk: Desk) -> Any:
     return mean_along(desk.rows(), np.eye(2)[0], 0.7, 1.0, desk.ledger, at)
 
 
-def sampled(desk: Desk) -> Any:
-    found = QUERIES["sampled gradients"][1](desk)
-    assert isinstance(found, SampledGradients)
-    return found.gradient(THETA)
-
-
 OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "certified release": (
         ApproxDP,
@@ -101,17 +92,9 @@ OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "Newton steps": (PureDP, lambda desk: newton_steps(desk.curator(), THETA, steps(desk))),
     "held step": (PureDP, held_step),
 }
-if "sampled gradients" in QUERIES:
-    OPENED["sampled gradients"] = (ApproxDP, sampled)
 ALL = QUERIES | OPENED
 
 # ---- what is made of what was released, where it is not handed out as it is ----------------------
-
-
-def of_search(desk: Desk, values: list[Any]) -> list[Any]:
-    """The lowest of the trials' scores, in the losses' own units."""
-    plan = plan_selection(RecordValues(N, Ledger(9.0), desk.noise), 0.0, 1.0, 1.0)
-    return [min(values) * plan.grid + 0.5]
 
 
 def of_tilted(desk: Desk, values: list[Any]) -> list[Any]:
@@ -126,7 +109,6 @@ AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "distances": lambda desk, values: [np.asarray(values[0]).reshape(1, 2, -1)],
     "moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 4)],
     "below by cell": lambda desk, values: [np.asarray(values[0]).reshape(2, 3)],
-    "random search": of_search,
     "tilted minimiser": of_tilted,
     "largest eigenvalue": lambda desk, values: values[1:],  # after the certificate
     "functionals": lambda desk, values: values[1:],
@@ -226,8 +208,6 @@ def numbers(found: Any) -> Iterator[Any]:
     elif isinstance(found, JointAnswer):
         for part in found[:3]:
             yield from numbers(part)
-    elif isinstance(found, Selected):
-        yield found.score
     elif hasattr(found, "gram"):
         yield from numbers((found.gram, found.moment))
     elif isinstance(found, tuple):
@@ -304,8 +284,6 @@ def test_every_function_that_goes_through_the_door_is_asked(monkeypatch):
     asked = set().union(*[answered(monkeypatch, name)[2].asked for name in ALL])
     assert len(queries) > 25
     forgotten = queries - asked
-    if "sampled gradients" not in QUERIES:  # without dp-accounting there are none
-        forgotten -= {("baselines/subsample.py", "SampledGradients.gradient")}
     assert forgotten == set()
     mechanisms = {word for word in dir(door) if word.startswith(("release_", "choose_"))}
     assert mechanisms == set(MECHANISMS)

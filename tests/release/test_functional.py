@@ -195,10 +195,8 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed(certificate)
     assert call(*sample(int(1.5 * needed)), LOSS, **options).certified
     assert not any(call(*sample(int(needed / 2)), LOSS, **options).certified for _ in range(5))
     # what is left buys another answer
-    ridged = dpfast.Objective(LOSS, scale=1.0, ridge=0.1, fit_intercept=False)
-    dpfast.baselines.objective_perturbation(
-        X, y, ridged, privacy=found.left, radius=2.0, ledger=ledger
-    )
+    rest = {**options, "privacy": found.left, "method": "objective-perturbation"}
+    flat(dpfast.release_functional)(X, y, LOSS, "x1", ledger=ledger, **rest)
     assert ledger.spent == ledger.total
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.baselines import objective_perturbation
+from bench.rivals.literature import objective_perturbation
 from dpfast.curator import Curator
 from dpfast.curator.release.certified import _Search, polished_minimiser
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
@@ -125,6 +125,7 @@ def test_the_tilt_is_normal_to_within_its_error():
     assert abs(draws.std() - 2.0) < 0.06
 
 
+@pytest.mark.slow
 def test_two_neighbours_are_told_apart_no_better_than_promised():
     """Half-lines of the one coefficient, 1,500 runs a side; false failure below 1e-5 in all."""
     budget, n, runs = dpfast.ApproxDP(2.0, 1e-3), 40, 1500

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from bench.rivals.literature import objective_perturbation
 from dpfast.curator.door import observed
 from dpfast.curator.release import certified
 from dpfast.curator.release.perturbation import perturbation_terms
@@ -189,7 +190,7 @@ def test_a_parameter_beyond_the_knee_comes_back_in_its_own_units():
     X = rng.uniform(-1, 1, (4000, 1))
     seen = Seen()
     with observed(seen):
-        result = dpfast.baselines.objective_perturbation(
+        result = objective_perturbation(
             X, 1000.0 * X[:, 0] + rng.normal(size=4000),
             dpfast.Objective("log-cosh", scale=1.0, ridge=2e-3, fit_intercept=False), radius=1.0,
             privacy=dpfast.ApproxDP(4.0, 1e-6), noise=dpfast.SeededNoise(1),

@@ -12,7 +12,7 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, bounded_linear, curves, linear, logistic, one_panel
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast import baselines
+from bench.rivals import literature
 from tests.flat import flat
 
 TRUTH = np.array([1.5, 1.0, -1.0, 0.5])
@@ -69,7 +69,7 @@ def nonprivate(loss: str, scale: float | None, **options: Any) -> Method:
 def clipped(loss: str, clip: float, mu: float, step_size: float, **options: Any) -> Method:
     fixed: dict[str, Any] = {"clip": clip, "privacy": mu, "step_size": step_size}
     fixed |= {"schedule": "uniform"} | options
-    descend = baselines.clipped_gradient_descent
+    descend = literature.clipped_gradient_descent
     return lambda X, y, seed, rng: private(descend, loss, steps=steps(y), **fixed)(X, y, seed, rng)
 
 
@@ -173,7 +173,7 @@ def figure_13(run: Run) -> Outcome:
 def figure_14(run: Run) -> Outcome:
     bound = 1.0 + math.sqrt(2.0) + math.sqrt(0.5) + 1.959964 * 0.75
 
-    statistics = private(baselines.sufficient_statistics, x_bound=2.0, y_bound=bound, privacy=1.0)
+    statistics = private(literature.sufficient_statistics, x_bound=2.0, y_bound=bound, privacy=1.0)
     methods: dict[str, Method] = {
         "robust GD (4)": robust(_linear_weights, 1.0, 0.75),
         "clipped GD": clipped("least-squares", 2.0 * 1.345, 1.0, 0.75),
@@ -205,7 +205,7 @@ def figure_15(run: Run) -> Outcome:
     def statistics(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
         # the paper divides by the largest norm or response of these data: 5.5 is a public stand-in
         unit = {"x_bound": 1.0, "y_bound": 1.0, "privacy": 1.0, "fit_intercept": False}
-        return private(baselines.sufficient_statistics, **unit)(X / 5.5, y / 5.5, seed, rng)
+        return private(literature.sufficient_statistics, **unit)(X / 5.5, y / 5.5, seed, rng)
 
     options = {"fit_intercept": False, "weights": dpfast.Mallows(2.0)}
     methods: dict[str, Method] = {
@@ -257,7 +257,7 @@ def _perturbation(mu: float, radius: float) -> Method:
         ridge = 2.0 * radius**2 / 4.0 / (len(y) * epsilon)
         budget = dpfast.ApproxDP(epsilon, 1.0 / len(y))
         options: dict[str, Any] = {"ridge": ridge, "privacy": budget, "radius": radius}
-        return private(baselines.objective_perturbation, "logistic", **options)(X, y, seed, rng)
+        return private(literature.objective_perturbation, "logistic", **options)(X, y, seed, rng)
 
     return method
 

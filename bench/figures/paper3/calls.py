@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
+from bench.rivals import literature
 from dpfast.models import release_constants
 from tests.flat import flat
 
@@ -121,7 +122,7 @@ def perturbed(given: Case, epsilon: float, seed: int, budget: Any = None) -> Ans
     privacy = budget or dpfast.ApproxDP(epsilon, DELTA)
     radius = given.domain.radius
     curvature = release_constants(given.loss, given.scale or 1.0).curvature * radius**2
-    fit = flat(dpfast.baselines.objective_perturbation)(
+    fit = flat(literature.objective_perturbation)(
         given.X, given.y, given.loss, ridge=4.0 * curvature / (len(given.y) * privacy.epsilon),
         privacy=privacy, radius=radius * (1.0 + 1e-9),
         noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain),
@@ -131,7 +132,7 @@ def perturbed(given: Case, epsilon: float, seed: int, budget: Any = None) -> Ans
 
 def naive(given: Case, epsilon: float, seed: int) -> Answer:
     """Output perturbation with the paper's ridge of .01."""
-    fit = flat(dpfast.baselines.output_perturbation)(
+    fit = flat(literature.output_perturbation)(
         given.X, given.y, given.loss, ridge=0.01, privacy=dpfast.ApproxDP(epsilon, DELTA),
         weights=weighting(given.domain), noise=dpfast.SeededNoise(seed),
         **common(given.scale, given.domain),
@@ -141,7 +142,7 @@ def naive(given: Case, epsilon: float, seed: int) -> Answer:
 
 def sgd(given: Case, epsilon: float, seed: int) -> Answer:
     """DP-SGD with the settings of the case."""
-    fit = flat(dpfast.baselines.dp_sgd)(
+    fit = flat(literature.dp_sgd)(
         given.X, given.y, given.loss, privacy=dpfast.ApproxDP(epsilon, DELTA),
         noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain), **given.settings,
     )  # fmt: skip

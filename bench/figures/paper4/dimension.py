@@ -17,7 +17,7 @@ from bench.figures.paper4.problems import (
 )
 from bench.figures.paper4.rivals import global_search
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast import baselines
+from bench.rivals import literature
 
 RANGE = (0.0, 4.0)  # squared errors of responses with standard deviation one
 
@@ -93,7 +93,7 @@ def _searches(
                 | {"threshold": min(1.0, 0.5 / d), "start": start, "noise_variance": 0.05**2}
             ),
         ).theta,
-        "random search": baselines.random_search(
+        "random search": literature.random_search(
             problem.losses, bounds, loss_range=RANGE, mean_trials=evaluations, **common
         ).theta,
         "GP-UCB": global_search(

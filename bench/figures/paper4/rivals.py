@@ -1,6 +1,6 @@
 """Searches that DP-GIBO is compared with in figures: noisy descent, GP-UCB, GIBO without privacy.
 
-They ask the same Curator as dpfast.tune, by the claims G1 (descent), G4 and G8 (GP-UCB).
+They ask the same Curator as dpfast.tune, by the claims G1 (descent), G4 and G6 (GP-UCB).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from bench.figures.paper4.problems import (
 )
 from bench.figures.paper4.rivals import nonprivate_gibo
 from bench.figures.runner import Figure, Outcome, Run, data_folder
-from dpfast.baselines import random_search
+from bench.rivals.literature import random_search
 from dpfast.bayesopt import RBF, AdaGrad
 
 STATEMENT = (

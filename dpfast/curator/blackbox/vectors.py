@@ -235,7 +235,7 @@ class RecordValues:
         return answer._replace(value=answer.value + middle)
 
     def loss_grid(self, lower: float, upper: float) -> tuple[float, int]:
-        """Of mean losses as whole numbers, the unit and how many one record moves them (G6)."""
+        """Of mean losses as whole numbers, the unit and how many one record moves them (G5)."""
         grid = (upper - lower) / (self.n * float(STEPS_PER_RECORD))
         return grid, loss_steps(lower, upper, self.n, grid, depth=self.depth())
 
@@ -245,14 +245,14 @@ class RecordValues:
         """What :meth:`choice` would release, and its rate; touches nothing, costs nothing."""
         steps = self.loss_grid(lower, upper)[1]
         rate = laplace_rate(steps, choice_exponent(mu))
-        return Receipt("choice of a point", "G9", mu, float(steps), steps / mu), rate
+        return Receipt("choice of a point", "G7", mu, float(steps), steps / mu), rate
 
     def choice(self, first: int, lower: float, upper: float, mu: float, *, label: str = "") -> int:
         """Choose among the points from ``first`` on one whose clipped mean value is small.
 
         A value that is not finite counts as the upper end of the range.
 
-        Costs ``mu``, however many points there are (claim G9).
+        Costs ``mu``, however many points there are (claim G7).
         """
         receipt, rate = self.choice_receipt(lower, upper, mu)
         label = label or receipt.query

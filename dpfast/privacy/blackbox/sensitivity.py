@@ -1,4 +1,4 @@
-"""Constants of private black-box optimisation: claims G1 to G6 and G9 of PROOFS-bayesopt.md.
+"""Constants of private black-box optimisation: claims G1, G4, G5 and G7 of PROOFS-bayesopt.md.
 
 Replacement of one validation record, ``n`` public, everywhere; functions of public constants only.
 """
@@ -10,7 +10,7 @@ import math
 from scipy.special import log_ndtr
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, MARGIN_500, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR, mean_score
 
 _UP = 1.0 + MARGIN_30
@@ -51,20 +51,8 @@ def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
     return mean_score((upper - lower) * _UP, n, depth=depth)
 
 
-def trial_epsilon(epsilon: float) -> float:
-    """Pure-DP budget of one trial so that the best of a geometric number costs ``epsilon`` (G5)."""
-    if not 0.0 < epsilon < math.inf:
-        raise InvalidInput(f"epsilon must be positive and finite; received {described(epsilon)}.")
-    return epsilon / 3.0 * (1.0 - MARGIN_6)
-
-
-def selection_cost(trial: float) -> float:
-    """Pure-DP cost of releasing the best of a geometric number of trials, rounded up (G5)."""
-    return 3.0 * trial * (1.0 + 0.5 * MARGIN_6)  # less than `trial_epsilon` left
-
-
 def choice_exponent(mu: float) -> float:
-    """Weight of one record's move in the exponential mechanism, in mu of Gaussian DP (claim G9).
+    """Weight of one record's move in the exponential mechanism, in mu of Gaussian DP (claim G7).
 
     ``log(Phi(mu/2) / Phi(-mu/2))``, rounded down; it does not depend on how many are compared.
     """
@@ -78,6 +66,6 @@ def choice_exponent(mu: float) -> float:
 
 
 def loss_steps(lower: float, upper: float, n: int, grid: float, *, depth: int = 0) -> int:
-    """By how many grid steps one record can move a mean loss rounded to the grid (claim G6)."""
+    """By how many grid steps one record can move a mean loss rounded to the grid (claim G5)."""
     exact = mean_loss(lower, upper, n, depth=depth) / grid
     return math.floor(exact * (1.0 + 4.0 * UNIT_ROUNDOFF + RECORD_ERROR)) + 1

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput
-from dpfast.privacy.baselines.sensitivity import gradient_error
 from dpfast.privacy.release.sensitivity import eigenvalue_step, parameter_shift
 from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
-from dpfast.privacy.sensitivity import RECORD_ERROR
+from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
 Array = NDArray[np.float64]
 
@@ -31,7 +30,6 @@ MOST_LEVELS = 256
 #: Tolerance of the gradient relative to half of what replacing one record can do to it.
 RELATIVE_TOLERANCE = 1e-6
 
-
 #: A record's computed score is within this part of its bound, its predictor taken as it is.
 SCORE_ERROR = 2.0**-44
 
@@ -40,6 +38,20 @@ KNEE = 8.0
 
 #: What is found has a gradient of at most this many errors of a computed one.
 ERRORS = 4.0
+
+
+def gradient_error(
+    score_bound: float, smoothness: float, reach: float, dimension: int, depth: int
+) -> float:
+    """How far a computed penalised gradient can be from the exact one (claim R21)."""
+    check_constants(
+        score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension
+    )
+    gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
+    products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF
+    return (score_bound * (2.0 * RECORD_ERROR + gamma) + products * smoothness * reach) * (
+        1.0 + MARGIN_30
+    )
 
 
 class MinimiserPlan(NamedTuple):

@@ -14,8 +14,11 @@ import math
 from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidInput
-from dpfast.privacy.baselines.sensitivity import gradient_error
-from dpfast.privacy.release.certified_minimiser import MOST_LEVELS, RELATIVE_TOLERANCE
+from dpfast.privacy.release.certified_minimiser import (
+    MOST_LEVELS,
+    RELATIVE_TOLERANCE,
+    gradient_error,
+)
 from dpfast.privacy.release.sensitivity import ROWS
 from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR

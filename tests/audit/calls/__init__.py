@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.audit.calls.competitors import baseline_fits, minimizations
 from tests.audit.calls.effects import effects
 from tests.audit.calls.example import Example
 from tests.audit.calls.fits import (
@@ -20,6 +19,7 @@ from tests.audit.calls.fits import (
     stored,
     weighted,
 )
+from tests.audit.calls.minimizations import minimizations
 from tests.audit.calls.queries import gradient_queries, joint_releases, steering_queries
 from tests.audit.calls.releases import releases
 from tests.audit.calls.searches import searches
@@ -32,7 +32,6 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     fits,
     joint_releases,
     steering_queries,
-    baseline_fits,
     minimizations,
     gradient_queries,
     formulas,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.rivals.literature.asking import asked
+from bench.rivals.literature.clipping import with_step_size
+from bench.rivals.literature.subsample import SampledGradients, plan_sampling
 from dpfast.arguments import positive, real_number
-from dpfast.baselines.asking import asked
-from dpfast.baselines.clipping import with_step_size
-from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
@@ -79,7 +79,7 @@ def dp_sgd(
     -------
     (epsilon, delta) in total under **replacement** of one record, n public: each step is
     dominated by ``(1-q) N(0, s^2) + q N(1, s^2)`` against ``(1-q) N(0, s^2) + q N(-1, s^2)``
-    (claims B6 to B8 of ``PROOFS-baselines.md``), composed by dp-accounting with
+    (claims B6 to B8 of ``PROOFS-rivals.md``), composed by dp-accounting with
     rounding towards safety.  Libraries that account for addition or removal of a record promise
     less with the same noise.
 
@@ -87,7 +87,7 @@ def dp_sgd(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.baselines.dp_sgd(
+    >>> literature.dp_sgd(
     ...     X, y, "least-squares", clip=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6)
     ... ).names
     ('intercept', 'x1')

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bench.rivals.literature.asking import asked
 from dpfast.arguments import Array
-from dpfast.baselines.asking import asked
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
@@ -72,7 +72,7 @@ def clipped_gradient_descent(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.baselines.clipped_gradient_descent(
+    >>> literature.clipped_gradient_descent(
     ...     X, y, "least-squares", clip=1.0, privacy=1.0
     ... ).names
     ('intercept', 'x1')

@@ -1,4 +1,4 @@
-"""Secret randomness of private selection: how many trials, and where (claims G5 and G7).
+"""Secret randomness of private selection: how many trials, and where (claims B10 and B11).
 
 Neither depends on the data.  The number of trials must stay secret: it is what pays for
 looking at all of them and publishing only the best.
@@ -24,7 +24,7 @@ _BITS = 44
 
 
 def number_of_trials(mean: float, source: NoiseSource) -> int:
-    """Draw a geometric number of trials, at least one, with about this mean (claim G7).
+    """Draw a geometric number of trials, at least one, with about this mean (claim B11).
 
     A discrete Laplace integer that is not negative is geometric (claim B7), and exactly so.
     """

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import baselines
+from bench.rivals import literature
+from bench.rivals.literature.sensitivity import statistics_mu, symmetric_noise_bound
 from dpfast.curator.door import observed
-from dpfast.privacy.baselines.sensitivity import statistics_mu, symmetric_noise_bound
 from tests.flat import flat
 
 HUGE = 3e4
@@ -39,14 +39,14 @@ def design(Z):
 
 
 METHODS = {
-    "clipping": lambda X, y, **k: flat(baselines.clipped_gradient_descent)(
+    "clipping": lambda X, y, **k: flat(literature.clipped_gradient_descent)(
         X, y, "least-squares", clip=3.0, steps=20, **k
     ),
-    "ssp": lambda X, y, **k: flat(baselines.sufficient_statistics)(
+    "ssp": lambda X, y, **k: flat(literature.sufficient_statistics)(
         X, y, x_bound=2.0, y_bound=4.0, **k
     ),
-    "adassp": lambda X, y, **k: flat(baselines.adassp)(X, y, x_bound=2.0, y_bound=4.0, **k),
-    "output": lambda X, y, **k: flat(baselines.output_perturbation)(
+    "adassp": lambda X, y, **k: flat(literature.adassp)(X, y, x_bound=2.0, y_bound=4.0, **k),
+    "output": lambda X, y, **k: flat(literature.output_perturbation)(
         X, y, "huber", scale=0.5, ridge=0.1, **k
     ),
 }
@@ -68,7 +68,7 @@ class Recorder:
 def test_clipped_gradient_descent_with_a_wide_clip_is_least_squares():
     X, y = linear_data()
     exact = np.linalg.lstsq(design(X), y, rcond=None)[0]
-    result = baselines.clipped_gradient_descent(
+    result = literature.clipped_gradient_descent(
         X, y, "least-squares", clip=100.0, privacy=HUGE, noise=dpfast.SeededNoise(0),
         method=dpfast.optimize.GradientDescent(steps=300, step_size=0.5),
     )  # fmt: skip
@@ -80,7 +80,7 @@ def test_clipped_gradient_descent_with_a_wide_clip_is_least_squares():
 def test_clipped_gradient_descent_solves_the_clipped_equation():
     """Logistic, a clip that bites: the mean of the clipped gradients is zero at the result."""
     X, y = logistic_data()
-    result = baselines.clipped_gradient_descent(
+    result = literature.clipped_gradient_descent(
         X, y, "logistic", clip=0.5, privacy=HUGE, noise=dpfast.SeededNoise(0),
         method=dpfast.optimize.GradientDescent(steps=400, step_size=4.0),
     )  # fmt: skip
@@ -125,7 +125,7 @@ def test_ssp_with_a_ridge():
 def test_output_perturbation_minimises_the_objective(loss, weights):
     X, y = logistic_data() if loss == "logistic" else linear_data()
     scale = None if loss == "logistic" else 0.5
-    result = baselines.output_perturbation(
+    result = literature.output_perturbation(
         X, y, dpfast.Objective(loss, weights=weights, scale=scale, ridge=0.05), privacy=HUGE,
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
@@ -315,33 +315,33 @@ def test_what_is_refused():
     refused(
         "scale is not a parameter of the least-squares loss", lambda: clip(X, y, privacy=1, scale=1)
     )
-    refused("clip|radius", lambda: baselines.clipped_gradient_descent(
+    refused("clip|radius", lambda: literature.clipped_gradient_descent(
         X, y, "least-squares", clip=-1.0, privacy=1.0,
     ))  # fmt: skip
-    refused("Did you mean 'least-squares'", lambda: baselines.clipped_gradient_descent(
+    refused("Did you mean 'least-squares'", lambda: literature.clipped_gradient_descent(
         X, y, loss="squared", clip=1.0, privacy=1.0))  # fmt: skip
     for name in ("x_bound", "y_bound"):
         for bad in (0.0, math.nan, "2", None):
             bounds = {"x_bound": 2.0, "y_bound": 4.0} | {name: bad}
-            for method in (baselines.sufficient_statistics, baselines.adassp):
+            for method in (literature.sufficient_statistics, literature.adassp):
                 refused(name, lambda m=method, b=bounds: m(X, y, privacy=1.0, **b))
-    refused("no room", lambda: baselines.adassp(X, y, x_bound=1.0, y_bound=1.0, privacy=1.0))
+    refused("no room", lambda: literature.adassp(X, y, x_bound=1.0, y_bound=1.0, privacy=1.0))
     refused("moment_ratio", lambda: ssp(X, y, privacy=1.0, moment_ratio=0.0))
     refused("eigenvalue_share", lambda: ada(X, y, privacy=1.0, eigenvalue_share=1.0))
     refused("failure", lambda: ada(X, y, privacy=1.0, failure=0.0))
-    refused("no bound on one record's score", lambda: baselines.output_perturbation(
+    refused("no bound on one record's score", lambda: literature.output_perturbation(
         X, y, dpfast.Objective("least-squares", ridge=1.0), privacy=1.0,
     ))  # fmt: skip
     refused(
         "the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.models.Clip(1.0))
     )
-    refused("ridge", lambda: baselines.output_perturbation(
+    refused("ridge", lambda: literature.output_perturbation(
         X, y, dpfast.Objective("logistic", ridge=0.0), privacy=1.0,
     ))  # fmt: skip
-    refused("too small beside", lambda: baselines.output_perturbation(
+    refused("too small beside", lambda: literature.output_perturbation(
         X, y, dpfast.Objective("logistic", ridge=1e-9), privacy=1.0,
     ))  # fmt: skip
-    refused("steps", lambda: baselines.clipped_gradient_descent(
+    refused("steps", lambda: literature.clipped_gradient_descent(
         X, y, "least-squares", clip=1.0, privacy=1.0,
         method=dpfast.optimize.GradientDescent(steps=0),
     ))  # fmt: skip

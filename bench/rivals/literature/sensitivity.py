@@ -1,4 +1,4 @@
-"""Constants of the comparison methods: claims B1 to B8 of PROOFS-baselines.md.
+"""Constants of the comparison methods: claims B1 to B10 of PROOFS-rivals.md.
 
 Replacement of one record, ``n`` public, everywhere; functions of public constants only.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
 _UP = 1.0 + MARGIN_30
@@ -45,18 +45,6 @@ def ridge_minimiser(diameter: float, ridge: float, n: int, *, tolerance: float) 
     return (diameter * (1.0 + RECORD_ERROR) / (n * ridge) + 2.0 * tolerance) * _UP
 
 
-def gradient_error(
-    score_bound: float, smoothness: float, reach: float, dimension: int, depth: int
-) -> float:
-    """How far a computed penalised gradient can be from the exact one (claim B5)."""
-    check_constants(
-        score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension
-    )
-    gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
-    products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF
-    return (score_bound * (2.0 * RECORD_ERROR + gamma) + products * smoothness * reach) * _UP
-
-
 def descent_steps(smoothness: float, ridge: float, distance: float, tolerance: float) -> int:
     """Gradient steps of size ``2/(smoothness + ridge)`` that bring ``distance`` to ``tolerance``.
 
@@ -68,6 +56,18 @@ def descent_steps(smoothness: float, ridge: float, distance: float, tolerance: f
         return 0
     # log of the inverse factor is 2 atanh(ridge/smoothness), at least twice the ratio
     return math.ceil(math.log(distance / tolerance) * smoothness / (2.0 * ridge) * (1.0 + 1e-9))
+
+
+def trial_epsilon(epsilon: float) -> float:
+    """Budget of one trial so that the best of a geometric number costs ``epsilon`` (B10)."""
+    if not 0.0 < epsilon < math.inf:
+        raise InvalidInput(f"epsilon must be positive and finite; received {described(epsilon)}.")
+    return epsilon / 3.0 * (1.0 - MARGIN_6)
+
+
+def selection_cost(trial: float) -> float:
+    """Pure-DP cost of releasing the best of a geometric number of trials, rounded up (B10)."""
+    return 3.0 * trial * (1.0 + 0.5 * MARGIN_6)  # less than `trial_epsilon` left
 
 
 def sampled_mean(bound: float, divisor: float, n: int, *, depth: int = 0) -> float:

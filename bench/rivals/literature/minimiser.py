@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench.rivals.literature.sensitivity import (
+    descent_steps,
+    ridge_minimiser as minimiser_sensitivity,
+)
 from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.errors import InvalidInput, MissingBound
 from dpfast.kernels.linalg import newton_direction
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER
-from dpfast.privacy.baselines.sensitivity import (
-    descent_steps,
-    gradient_error,
-    ridge_minimiser as minimiser_sensitivity,
-)
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.release.certified_minimiser import gradient_error
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
@@ -102,7 +102,7 @@ def minimiser_receipt(curator: Curator, mu: float) -> Receipt:
 def ridge_minimiser(curator: Curator, mu: float) -> Answer:
     """Release the minimiser of the curator's objective.
 
-    Charges ``mu`` (claims B4 and B5 of PROOFS-baselines.md): the minimiser moves by at most
+    Charges ``mu`` (claims B4 and B5 of PROOFS-rivals.md): the minimiser moves by at most
     ``2 B / (n ridge)``, and what is released is within the tolerance of it.  How long the search
     takes depends on the records and is not protected.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from dpfast.baselines.asking import answered, asked
-from dpfast.curator.baselines.minimiser import minimiser_receipt, ridge_minimiser
+from bench.rivals.literature.asking import answered, asked
+from bench.rivals.literature.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
@@ -45,7 +45,7 @@ def output_perturbation(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims B4 and B5 of
-    ``PROOFS-baselines.md``).  The tolerance of the solver, a millionth of the
+    ``PROOFS-rivals.md``).  The tolerance of the solver, a millionth of the
     sensitivity or what rounding allows, is part of the sensitivity; it is met for every data set,
     so there is no failure to hide.  The running time depends on the data and is not protected.
 
@@ -54,7 +54,7 @@ def output_perturbation(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> objective = dpfast.Objective("huber", scale=1.0, ridge=0.5)
-    >>> dpfast.baselines.output_perturbation(X, y, objective, privacy=1.0).names
+    >>> literature.output_perturbation(X, y, objective, privacy=1.0).names
     ('intercept', 'x1')
     """
     total = GDP.within(privacy)

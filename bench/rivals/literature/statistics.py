@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.arguments import number_in, real_number
-from dpfast.baselines.asking import answered
-from dpfast.curator.answers import Answer
-from dpfast.curator.baselines.statistics import (
+from bench.rivals.literature.asking import answered
+from bench.rivals.literature.sensitivity import statistics_mu, symmetric_noise_bound
+from bench.rivals.literature.sums import (
     StatisticsAnswer,
     smallest_eigenvalue as release_smallest_eigenvalue,
     smallest_eigenvalue_receipt,
     statistics_receipts,
     sufficient_statistics as release_statistics,
 )
+from dpfast.arguments import number_in, real_number
+from dpfast.curator.answers import Answer
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import Request
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Bounded, Huber, Objective
-from dpfast.privacy.baselines.sensitivity import statistics_mu, symmetric_noise_bound
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -80,14 +80,14 @@ def sufficient_statistics(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: the two statistics are charged
-    together (claims B1 and B2 of ``PROOFS-baselines.md``); the solution is
+    together (claims B1 and B2 of ``PROOFS-rivals.md``); the solution is
     post-processing.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.baselines.sufficient_statistics(X, y, x_bound=1.5, y_bound=1.0, privacy=1.0).names
+    >>> literature.sufficient_statistics(X, y, x_bound=1.5, y_bound=1.0, privacy=1.0).names
     ('intercept', 'x1')
     """
 
@@ -154,7 +154,7 @@ def adassp(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.baselines.adassp(
+    >>> literature.adassp(
     ...     X, y, x_bound=1.5, y_bound=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6)
     ... ).names
     ('intercept', 'x1')

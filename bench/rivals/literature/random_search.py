@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from bench.rivals.literature.selection import best_of_random_trials, plan_selection
+from bench.rivals.literature.trials import trials_rate
 from dpfast.arguments import Array, function, real_number
 from dpfast.bayesopt.settings import checked_range
 from dpfast.bayesopt.space import Box
 from dpfast.bayesopt.training import Spending
-from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.inference.guarantees import Guarantee
-from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -80,13 +80,13 @@ def random_search(
 
     Privacy
     -------
-    ``privacy`` in total (claims G5 to G7 of PROOFS-bayesopt.md).  The running time and the calls of
+    ``privacy`` in total (claims B10 and B11 of PROOFS-rivals.md).  Running time and calls of
     ``losses`` show the number of trials to whoever can watch them.
 
     Examples
     --------
     >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-    >>> dpfast.baselines.random_search(
+    >>> literature.random_search(
     ...     losses, [(0.0, 1.0)], privacy=1.0, n_records=100, loss_range=(0.0, 1.0), mean_trials=5.0
     ... ).theta.shape
     (1,)

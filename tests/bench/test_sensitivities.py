@@ -1,4 +1,4 @@
-"""Attacks on the constants of the comparison methods: claims B1 to B8 of PROOFS-baselines.md.
+"""Attacks on the constants of the comparison methods: claims B1 to B8 of PROOFS-rivals.md.
 
 As in tests/privacy/test_attacks.py: a search over pairs of records must not exceed the constant
 and must reach 99% of it.
@@ -15,20 +15,19 @@ from scipy.optimize import differential_evolution
 from scipy.special import ndtr
 
 import dpfast
-from dpfast.curator import Curator
-from dpfast.curator.baselines.minimiser import minimiser_search, ridge_minimiser
-from dpfast.curator.baselines.statistics import sufficient_statistics
-from dpfast.curator.door import observed
-from dpfast.data import Records
-from dpfast.models import Bounded, Huber, Logistic, Mallows, Objective, PseudoHuber
-from dpfast.privacy.baselines.sensitivity import (
+from bench.rivals.literature.minimiser import minimiser_search, ridge_minimiser
+from bench.rivals.literature.sensitivity import (
     descent_steps,
-    gradient_error,
     ridge_minimiser as minimiser_sensitivity,
     sampled_mean,
     statistics_mu,
     symmetric_noise_bound,
 )
+from bench.rivals.literature.sums import sufficient_statistics
+from dpfast.curator import Curator
+from dpfast.curator.door import observed
+from dpfast.data import Records
+from dpfast.models import Bounded, Huber, Logistic, Mallows, Objective, PseudoHuber
 
 TIGHT = 0.99
 ROUNDING = 1 + 1e-9
@@ -141,7 +140,6 @@ def test_constants_refuse_what_is_none(bad):
         lambda: symmetric_noise_bound(bad, 2, 0.1),
         lambda: minimiser_sensitivity(bad, 1.0, 10, tolerance=1e-9),
         lambda: minimiser_sensitivity(1.0, bad, 10, tolerance=1e-9),
-        lambda: gradient_error(bad, 1.0, 1.0, 2, 10),
         lambda: descent_steps(1.0, bad, 1.0, 0.1),
         lambda: sampled_mean(bad, 1.0, 10),
     ):
@@ -379,7 +377,7 @@ def test_b5_number_of_gradient_steps(condition):
 @pytest.mark.parametrize("fast_steps", [0, 3])
 def test_b5_the_search_ends_within_its_tolerance_without_newton(monkeypatch, fast_steps):
     """The guaranteed phase alone, and without ever looking at the certificate."""
-    from dpfast.curator.baselines import minimiser as module
+    from bench.rivals.literature import minimiser as module
 
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(40, 2)), rng.normal(size=40) * 5

@@ -14,16 +14,16 @@ import pytest
 from scipy.special import ndtr
 
 import dpfast
-from dpfast import baselines
-from dpfast.curator import Curator
-from dpfast.curator.baselines import amplification
-from dpfast.curator.baselines.amplification import noise_multiplier, sampled_epsilon
-from dpfast.curator.baselines.subsample import (
+from bench.rivals import literature
+from bench.rivals.literature import amplification
+from bench.rivals.literature.amplification import noise_multiplier, sampled_epsilon
+from bench.rivals.literature.subsample import (
     SampledGradients,
     gap_rate,
     plan_sampling,
     poisson_sample,
 )
+from dpfast.curator import Curator
 from dpfast.curator.door import observed
 from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
@@ -44,7 +44,7 @@ def data(n=400, seed=0):
 
 def fit(X, y, **options):
     options = {"clip": 2.0, "privacy": BUDGET, "noise": dpfast.SeededNoise(0)} | options
-    return flat(baselines.dp_sgd)(X, y, "least-squares", **options)
+    return flat(literature.dp_sgd)(X, y, "least-squares", **options)
 
 
 def curator(X, y, total=BUDGET, records=Records, noise=None):
@@ -157,8 +157,8 @@ def test_accounting_without_sampling_is_gaussian(n_steps):
     ("budget", "q", "n_steps"),
     [
         pytest.param(BUDGET, 0.01, 500, marks=pytest.mark.slow),  # ten times as long as all others
-        (BUDGET, 0.1, 200),
         (dpfast.ApproxDP(0.3, 1e-5), 0.5, 50),
+        pytest.param(BUDGET, 0.1, 200, marks=pytest.mark.slow),
         *[
             pytest.param(*planned, marks=pytest.mark.slow)
             for planned in (
@@ -190,6 +190,7 @@ def test_addition_or_removal_would_have_used_less_noise():
     assert wrong.self_compose(200).get_epsilon_for_delta(BUDGET.delta) < 0.8 * BUDGET.epsilon
 
 
+@pytest.mark.slow
 def test_the_power_of_a_test_against_the_claim():
     """Simulated attack on one step at the worst pair: the likelihood-ratio test stays below
     e^eps alpha + delta, and comes within 90% of it at a large delta."""
@@ -363,6 +364,7 @@ def test_other_currencies_need_a_delta():
         fit(X, y, privacy=dpfast.PureDP(1.0), delta=1e-5)
 
 
+@pytest.mark.slow
 def test_a_shared_ledger_pays_in_pairs():
     needs_accounting()
     X, y = data(100)

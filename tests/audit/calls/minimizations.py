@@ -1,10 +1,9 @@
-"""Calls of the baselines and of non-convex minimisation."""
+"""Calls of non-convex minimisation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
@@ -19,50 +18,11 @@ from dpfast.nonconvex.minimize import minimize
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
 from dpfast.optimize.nonconvex.spider import Spider
-from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
-from tests.audit.calls.example import BINARY, CONCORDANT, LOSSES, Example
+from dpfast.privacy.budget import GDP, ZCDP
+from tests.audit.calls.example import Example
 from tests.flat import flat
 
-__all__ = ["baseline_fits", "minimizations"]
-
-
-def baseline_fits() -> Iterator[Example]:
-    from dpfast import baselines
-
-    bounds = {"x_bound": 1.5, "y_bound": 2.0}
-    calls: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = [
-        ("statistics", "", baselines.sufficient_statistics, bounds),
-        ("statistics", "", baselines.adassp, bounds),
-    ]
-    for loss in LOSSES:
-        scale = {} if loss in BINARY else {"scale": 0.8}
-        calls += [
-            ("output", loss, baselines.output_perturbation, {"ridge": 0.5} | scale),
-            (
-                "clipping", loss, baselines.clipped_gradient_descent,
-                {"clip": 0.8, "steps": 3} | scale,
-            ),
-        ]  # fmt: skip
-        if find_spec("dp_accounting") is not None:
-            for rate in (0.3, 1.0):
-                sgd = {"clip": 0.8, "steps": 3, "sampling_rate": rate} | scale
-                calls.append(("sgd", loss, baselines.dp_sgd, sgd))
-        if loss in CONCORDANT:
-            tilted = {"ridge": 0.5, "radius": 1.5} | scale
-            calls.append(("perturbation", loss, baselines.objective_perturbation, tilted))
-    for module, loss, function, options in calls:
-        approximate = module in ("sgd", "perturbation")
-        budget: Budget = ApproxDP(1.0, 1e-6) if approximate else GDP(1.0)
-        arguments = (loss,) if loss else ()
-        call = partial(_apply, function, arguments, {"privacy": budget} | options)
-        name = f"dpfast.baselines.{module}.{function.__name__}"
-        yield Example(name, loss or "least squares", call, loss in BINARY, budget)
-
-
-def _apply(
-    function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], data: Any
-) -> Any:
-    return flat(function)(*data, *arguments, **options)
+__all__ = ["minimizations"]
 
 
 def minimizations() -> Iterator[Example]:

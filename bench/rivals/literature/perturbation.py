@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpfast.baselines.asking import answered, asked
+from bench.rivals.literature.asking import answered, asked
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget, described
 from dpfast.inference.composition import composition_of
@@ -62,7 +62,7 @@ def objective_perturbation(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> objective = dpfast.Objective("log-cosh", scale=1.0, ridge=0.5)
-    >>> dpfast.baselines.objective_perturbation(
+    >>> literature.objective_perturbation(
     ...     X, y, objective, privacy=dpfast.ApproxDP(1.0, 1e-6), radius=2.0
     ... ).names
     ('intercept', 'x1')

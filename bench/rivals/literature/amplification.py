@@ -2,7 +2,7 @@
 
 Under *replacement* of one record the worst pair of neighbours of a Poisson-sampled Gaussian step
 is ``(1-q) N(0, s^2) + q N(1, s^2)`` against ``(1-q) N(0, s^2) + q N(-1, s^2)`` (claim B6 of
-PROOFS-baselines.md), which dp-accounting calls ``REPLACE_ONE``.  Its default, addition or removal
+PROOFS-rivals.md), which dp-accounting calls ``REPLACE_ONE``.  Its default, addition or removal
 of a record, would understate the loss.
 """
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.rivals.literature.amplification import noise_multiplier
+from bench.rivals.literature.sensitivity import sampled_mean
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.curator.baselines.amplification import noise_multiplier
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, RecordKernel
-from dpfast.privacy.baselines.sensitivity import sampled_mean
 from dpfast.privacy.budget import ApproxDP
 from dpfast.privacy.ledger.paid import PaidAnswers
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
@@ -72,7 +72,7 @@ class SampledGradients(PaidAnswers):
     """A fixed number of noisy gradients, each over a fresh Poisson sample of the records.
 
     Opening charges ``plan.budget``: the whole sequence, with parameters chosen adaptively, is
-    (epsilon, delta)-DP (claims B6 to B8 of PROOFS-baselines.md).  A further question is refused,
+    (epsilon, delta)-DP (claims B6 to B8 of PROOFS-rivals.md).  A further question is refused,
     and so is any question to a copy or in a forked process (claim C48).
     """
 

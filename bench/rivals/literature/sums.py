@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench.rivals.literature.sensitivity import statistics_mu
 from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import eigh
 from dpfast.kernels.records import GRADIENT, HESSIAN, RecordKernel
 from dpfast.models import Bounded, Huber
-from dpfast.privacy.baselines.sensitivity import statistics_mu
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import extreme_eigenvalue, mean_rank_one, mean_score
@@ -58,7 +58,7 @@ def sufficient_statistics(curator: Curator, mu_gram: float, mu_moment: float) ->
 
     A record that is not finite contributes zero to both.
 
-    Charges ``statistics_mu(mu_gram, mu_moment)`` (claims B1 and B2 of PROOFS-baselines.md).
+    Charges ``statistics_mu(mu_gram, mu_moment)`` (claims B1 and B2 of PROOFS-rivals.md).
     """
     receipts = statistics_receipts(curator, mu_gram, mu_moment)
     mu = statistics_mu(mu_gram, mu_moment)

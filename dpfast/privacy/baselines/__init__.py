@@ -1,1 +1,0 @@
-"""Sensitivities of the comparison methods."""
