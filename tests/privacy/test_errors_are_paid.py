@@ -35,7 +35,6 @@ from dpfast.privacy.baselines import sensitivity as baselines
 from dpfast.privacy.blackbox.sensitivity import mean_loss, selection_cost
 from dpfast.privacy.conversions import zcdp_epsilon
 from dpfast.privacy.nonconvex import sensitivity as nonconvex
-from dpfast.privacy.release.leverage import leverage_plan
 from dpfast.privacy.release.polished import worst
 from dpfast.privacy.release.scaled import grid_delta, normal_error
 from dpfast.privacy.release.sensitivity import parameter_shift
@@ -251,12 +250,6 @@ def test_what_a_certified_minimiser_allows_for():
             moved = parameter_shift(l0, ridge, plan.c, plan.slope, plan.radius, plan.n)
             if moved < math.inf:
                 assert Fraction(plan.shift(l0)) >= Fraction(moved) + 2 * Fraction(plan.distance(l0))
-        wide = leverage_plan(plan, [1.0, 2.0], 2.0)
-        search = Fraction(plan.c) * Fraction(plan.tolerance) * root_below(Fraction(wide.spread))
-        matrix = hessian * Fraction(wide.spread)
-        assert Fraction(wide.solver_error) * Fraction(wide.step) >= (
-            Fraction(8, 5) * (search + matrix) * near
-        )
 
 
 def test_the_noise_on_a_tilted_minimiser_covers_search_and_tilt():

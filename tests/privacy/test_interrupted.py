@@ -253,7 +253,7 @@ def test_a_test_and_release_gives_back_its_verdict_at_most():
     given = {"privacy": budget, "domain": box, "scale": 1.0, "ridge": 5.0}
     for call in (
         lambda data: flat(dpfast.release_functional)(
-            *data, "log-cosh", "x1", inference=0.3, method="certified", **given
+            *data, "log-cosh", "x1", method="paper", **given
         ),
         lambda data: flat(dpfast.release_parameter)(*data, "log-cosh", **given),
     ):
@@ -344,9 +344,9 @@ def test_units_that_do_not_fit_are_refused_before_the_charge(options, told):
 
 #: Where charges stand outside of a KeepingPaid, and why.
 ELSEWHERE = {
-    "release/session.py": "its callers keep the certificate",
     "bayesopt/tuner.py": "nothing is drawn when a search is made; its steps are kept",
     "front/request.py": "what charges",
+    "release/certified.py": "Opened, whose callers keep the certificate",
     "bayesopt/training.py": "Spending.begin, which its callers keep",
 }
 

@@ -17,7 +17,6 @@ import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.curator.release.kinds import Kind
-from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
@@ -44,13 +43,13 @@ def sampled():
     return opened, lambda paid: paid.gradient(np.zeros(3))
 
 
-def certified(fallback=False):
+def certified():
     """One certificate, and how it is asked for."""
     domain = Box(1.0).bind(2)
     objective = Objective(
         LogCosh(2.0), Bounded(domain.radius * (1 + 1e-12)), 2, fit_intercept=False, scale=1.0
     )
-    terms = Terms("parameter", 4.0, 1e-6, 1.0, 4e-7, fallback=fallback)
+    terms = Terms("parameter", 4.0, 1e-6, 1.0, 4e-7)
     keeper = Curator(
         ProjectedRecords(records(), domain),
         objective,
@@ -145,43 +144,9 @@ def test_c48_threads_get_one_answer_together(make):
 def test_c48_what_could_not_be_paid_for_answers_nothing():
     """An object whose opening was refused: not even through the back door."""
     opened, ask = certified()
+    opened._curator.ledger.charge(opened._curator.ledger.remaining, "the rest")
     paid = CertifiedRelease.__new__(CertifiedRelease)
     with pytest.raises(dpfast.BudgetExceeded):
         paid.__init__(opened._curator, opened.terms, opened.kind)
     with pytest.raises(AttributeError):
         ask(paid)
-
-
-def fallback_of(paid, epsilon=3.0, delta=1e-7):
-    source = paid._curator
-    objective = Objective(
-        LogCosh(2.0), source.objective.weighting, 2, fit_intercept=False, scale=1.0, ridge=1.0
-    )
-    keeper = Curator(
-        source._records, objective, dpfast.Ledger(dpfast.GDP(1.0)), dpfast.SeededNoise(1)
-    )
-    budget = dpfast.ApproxDP(epsilon, delta)
-    return keeper, perturbation_terms(keeper, paid.kind.domain.radius, budget)
-
-
-def test_c48_a_fallback_is_released_once_and_in_place_of_the_release():
-    paid, ask = certified(fallback=True)
-    with pytest.raises(dpfast.BudgetExceeded):  # before the certificate
-        paid.fallback(*fallback_of(paid))
-    ask(paid)
-    paid.fallback(*fallback_of(paid))
-    for question in (lambda: paid.fallback(*fallback_of(paid)), lambda: paid.parameter(None)):
-        with pytest.raises(dpfast.BudgetExceeded, match="not paid for"):
-            question()
-
-
-def test_c48_no_fallback_beyond_what_was_kept_for_it():
-    paid, ask = certified(fallback=True)
-    ask(paid)
-    for terms in (fallback_of(paid, epsilon=3.01), fallback_of(paid, delta=2e-7)):
-        with pytest.raises(dpfast.BudgetExceeded, match="kept for it"):
-            paid.fallback(*terms)
-    without, ask = certified()
-    ask(without)
-    with pytest.raises(dpfast.BudgetExceeded):
-        without.fallback(*fallback_of(without))

@@ -383,7 +383,7 @@ MUST_BE_REFUSED = [
     ("certify", {"privacy": dpfast.PureDP(1e9)}),
     ("release_functional", {"direction": [0.0, 1e300]}),
     ("release_functional", {"inference": 1e-9}),
-    ("release_functional", {"certificate_share": 1e-300, "method": "certified"}),
+    ("release_functional", {"certificate_share": 1e-300, "method": "paper"}),
     ("release_functional", {"method": "one-shot", "privacy": dpfast.ApproxDP(1e-8, 1e-9)}),
     ("release_parameter", {"privacy": dpfast.ApproxDP(1e-9, 1e-9)}),
 ]  # fmt: skip
@@ -404,8 +404,7 @@ def test_what_must_be_refused_is(name, wrong, tmp_path, monkeypatch):
     "wrong",
     [
         {"direction": [1e-300]},
-        {"inference": 1e-9},
-        {"inference": 1e-300},
+        {"inference": 0.3},
         {"certificate_share": 1e-300},
         {"privacy": dpfast.ApproxDP(1e-12, 1e-5)},
         {"threads": 2**40},
@@ -414,7 +413,7 @@ def test_what_must_be_refused_is(name, wrong, tmp_path, monkeypatch):
 )
 def test_a_release_that_would_be_certified_is_refused_before_its_certificate(wrong):
     ledger = dpfast.Ledger(dpfast.ApproxDP(10.0, 0.1))
-    certified = {"direction": "x1", "ledger": ledger, "method": "certified"}
+    certified = {"direction": "x1", "ledger": ledger, "method": "paper"}
     arguments = CERTIFIED | certified | wrong
     with pytest.raises(dpfast.DpfastError):
         flat(dpfast.release_functional)(**arguments)

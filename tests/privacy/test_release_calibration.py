@@ -1,4 +1,4 @@
-"""Claims R5, R8 to R10 and R35: counts, tails, calibrations, Student noise, perturbation."""
+"""Claims R5, R10 and R35: counts, tails, calibrations, perturbation."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.special import stdtr
 
 from dpfast.errors import InvalidBudget
 from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import (
-    calibrate_functionals,
-    calibrate_parameter,
+    functional_multiplier,
+    gaussian_profile,
     objective_perturbation_delta,
     objective_perturbation_scale,
 )
-from dpfast.privacy.release.profiles import gaussian_profile, laplace_profile, worst_profile
-from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.sensitivity import (
     eigenvalue_step,
     lower_bound_from_release,
@@ -98,76 +95,9 @@ def test_the_lower_bound_holds_unless_the_noise_exceeds_its_tail():
         assert lower_bound_from_release(k, k, s, eta, M, lreg=0.3) == 0.3
 
 
-# ---- R9: Student noise ---------------------------------------------------------------------------
+# ---- R35: functionals beside a certificate -------------------------------------------------------
 
-
-def density(x, centre, scale):
-    u = (x - centre) / scale
-    return 2.0 / (math.pi * math.sqrt(3.0) * scale * (1.0 + u * u / 3.0) ** 2)
-
-
-@pytest.mark.parametrize("epsilon", [-1.0, 0.0, 0.05, 0.7, 2.0])
-@pytest.mark.parametrize(("shift", "ratio"), [(0.0, 1.1), (0.4, 1.0), (0.4, 0.9), (1.5, 1.3)])
-def test_r9_the_profile_is_the_integral(epsilon, shift, ratio):
-    x = np.concatenate([-np.geomspace(3e5, 1e-6, 400_000), np.geomspace(1e-6, 3e5, 400_000)])
-    gap = density(x, 0, 1) - math.exp(epsilon) * density(x, shift, ratio)
-    exact = float(np.trapezoid(np.maximum(gap, 0.0), x))
-    assert float(student_profile(np.array([epsilon]), shift, ratio)[0]) == pytest.approx(
-        exact, abs=1e-8
-    )
-
-
-def test_r9_tails_are_those_of_t3():
-    from dpfast.privacy.release.profiles_student import _upper_tail
-
-    t = np.geomspace(1e-3, 1e6, 400)
-    np.testing.assert_allclose(_upper_tail(t), stdtr(3, -t), rtol=1e-9)
-
-
-def test_r9_the_worst_case_is_at_an_end_where_that_is_proved():
-    rng = np.random.default_rng(2)
-    attained = 0
-    for _ in range(600):
-        shift = 10 ** rng.uniform(-2, 0.7)
-        low, high = 1 - rng.uniform(0, 0.5), 1 + rng.uniform(0, 0.8)
-        start = -1.5 * math.log1p(shift**2 / 3)
-        epsilon = np.concatenate([[start * 0.999], np.linspace(max(start, -1.0) * 0.99, 4, 40)])
-        worst = worst_profile(student_profile, shift, low, high)(epsilon)
-        inside = student_profile(epsilon, shift * rng.random(), rng.uniform(low, high))
-        at_shift = student_profile(epsilon, shift, rng.uniform(low, high))
-        assert (np.maximum(inside, at_shift) <= worst + 1e-12).all()
-        attained += bool((inside > 0.5 * worst).any())
-    assert attained > 100
-
-
-def test_r9_no_pair_exceeds_the_bound_for_any_epsilon():
-    rng = np.random.default_rng(5)
-    epsilon = np.linspace(-4, 3, 57)
-    closest = math.inf
-    for _ in range(150):
-        shift, low, high = (
-            10 ** rng.uniform(-2, 0.5),
-            1 - rng.uniform(0, 0.4),
-            1 + rng.uniform(0, 0.5),
-        )
-        bound = student_worst_profile(shift, low, high)(epsilon)
-        inside = student_profile(epsilon, shift * rng.random(), rng.uniform(low, high))
-        ends = [student_profile(epsilon, shift, ratio) for ratio in (low, high)]
-        assert (np.maximum(inside, np.maximum(*ends)) <= bound + 1e-12).all()
-        closest = min(closest, float((bound - np.maximum(*ends)).max()))
-    assert closest < 0.01
-
-
-def test_r9_the_loss_of_student_noise_is_bounded():
-    """Pure: beyond the largest loss the profile is zero."""
-    profile = worst_profile(student_profile, 1 / 0.389, 0.9, 1.1)
-    assert float(profile(np.array([2.99]))[0]) < 1e-13
-    assert float(profile(np.array([2.9]))[0]) > 1e-6
-
-
-# ---- R8: calibrations ----------------------------------------------------------------------------
-
-KINDS = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
+TOLERANCES = (0.0, 0.0003, 0.0025, 0.01, 0.03, 0.14)
 
 
 def of_integers(epsilon1, M=1024):
@@ -182,73 +112,35 @@ def of_integers(epsilon1, M=1024):
     return a * (M - 2.0 * np.arange(M + 1)), mass
 
 
-@pytest.mark.parametrize(("epsilon", "epsilon1"), [(1.0, 0.25), (4.0, 1.0), (0.2, 0.05)])
-def test_r8_the_multiplier_is_enough_and_less_is_not(epsilon, epsilon1):
-    delta, delta1 = 1e-6, 5e-7
-    b = calibrate_parameter(epsilon, delta, epsilon1, delta1)
-    loss, mass = of_integers(epsilon1)
-    total = [
-        delta1 + float(mass @ gaussian_profile(epsilon - loss, 1 / noise, 1.0))
-        for noise in (b, 0.999 * b)
-    ]
-    assert total[0] <= delta < total[1]
-    assert calibrate_parameter(epsilon, delta, epsilon1, delta1) == b  # from the cache
-
-
-def test_r8_multipliers_of_the_design_page():
-    assert calibrate_parameter(1.0, 1e-6, 0.25, 5e-7) == pytest.approx(5.53, rel=1e-2)
-    b = [calibrate_parameter(1.0, d, 0.25, 5e-8) for d in (1e-7, 1e-6, 1e-5)]
-    assert b == sorted(b, reverse=True)
-    for wrong in ((1.0, 1e-6, 1.0, 5e-7), (1.0, 1e-6, 0.25, 1e-6)):
-        with pytest.raises(InvalidBudget):
-            calibrate_parameter(*wrong)
-
-
-# ---- R35: functionals beside a certificate -------------------------------------------------------
-
-CHOICES = tuple(
-    (law, tau)
-    for law in ("laplace", "student", "gaussian")
-    for tau in (0.0025, 0.01, 0.03, 0.065, 0.14)
-)
-
-
-def worst(choice, b, epsilon):
+def worst(tau, b, epsilon):
     """Largest delta of one functional at epsilon, over the ratios that the tolerance allows."""
-    law, tau = choice
-    ratios = np.linspace(1.0 - tau, 1.0 + tau, 21)
-    return float(KINDS[law](np.array([epsilon]), 1.0 / b, ratios).max())
+    return max(gaussian_profile(epsilon, 1.0 / b, r) for r in np.linspace(1 - tau, 1 + tau, 21))
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(0.05, 1e-4), (0.75, 1e-8), (0.75, 5e-7), (8.0, 1e-5)]
 )
 def test_r35_each_multiplier_is_enough_and_less_is_not(epsilon, delta):
-    found = calibrate_functionals(epsilon, delta, CHOICES, other_delta=delta / 64)
-    for choice, b in zip(CHOICES, found, strict=True):
+    found = [functional_multiplier(epsilon, delta, t, other_delta=delta / 64) for t in TOLERANCES]
+    for tau, b in zip(TOLERANCES, found, strict=True):
         if b < math.inf:
-            assert worst(choice, b, epsilon) <= delta * (1 - 1 / 64)
-            assert worst(choice, b * (1 - 1e-3), epsilon) > delta * (1 - 1 / 64)
+            assert worst(tau, b, epsilon) <= delta * (1 - 1 / 64)
+            assert worst(tau, b * (1 - 1e-3), epsilon) > delta * (1 - 1 / 64)
         else:  # the ratio alone tells too much
-            assert worst(choice, 1e11, epsilon) > delta * (1 - 1 / 64)
+            assert worst(tau, 1e11, epsilon) > delta * (1 - 1 / 64)
     assert sum(b < math.inf for b in found) >= 2
-    # choices do not touch each other, and no order is asked for
-    assert (
-        calibrate_functionals(epsilon, delta, CHOICES[::-1], other_delta=delta / 64)
-        == (found[::-1])
-    )
+    assert found == sorted(found)
 
 
 @pytest.mark.parametrize(("epsilon", "share"), [(0.2, 0.25), (1.0, 0.05), (1.0, 0.25), (8.0, 0.5)])
 def test_r35_a_choice_by_the_certificate_is_covered(epsilon, share):
     """The largest delta over all rules that choose by the integer, summed over the integers."""
     delta, delta1, epsilon1 = 1e-6, 5e-7, epsilon * share
-    found = calibrate_functionals(epsilon - epsilon1, delta - delta1, CHOICES)
     loss, mass = of_integers(epsilon1)
     profiles = [
-        KINDS[law](epsilon - loss, 1 / b, ratio)
-        for (law, tau), b in zip(CHOICES, found, strict=True)
-        if b < math.inf
+        [gaussian_profile(epsilon - e, 1 / b, ratio) for e in loss]
+        for tau in TOLERANCES
+        if (b := functional_multiplier(epsilon - epsilon1, delta - delta1, tau)) < math.inf
         for ratio in (1 - tau, 1 + tau)
     ]
     total = delta1 + float(mass @ np.max(profiles, axis=0))
@@ -275,28 +167,20 @@ def test_r35_a_refusal_that_cost_no_delta_would_be_tried_until_a_bound_fails():
 
 
 def test_r35_multipliers_of_the_design_page():
-    """Of functionals alone, so below those of the page, which pays for the certificate, too."""
-    root = {"laplace": math.sqrt(2), "gaussian": 1.0, "student": math.sqrt(3)}
-    for epsilon, tau, noise, expected in (
-        (0.75, 0.02, "laplace", 2.48), (0.75, 0.05, "student", 2.97), (0.75, 0.1, "student", 3.46),
-        (3.0, 0.02, "laplace", 0.51), (3.0, 0.1, "student", 0.67),
-    ):  # fmt: skip
-        (b,) = calibrate_functionals(epsilon, 5e-7, ((noise, tau),))
-        assert b * root[noise] == pytest.approx(expected, rel=0.03)
-    assert calibrate_functionals(0.75, 5e-7, (("gaussian", 0.05),)) == (math.inf,)
-    for choice, match in ((("uniform", 0.1), "noise"), (("laplace", 1.0), "tau")):
-        with pytest.raises(InvalidBudget, match=match):
-            calibrate_functionals(0.75, 5e-7, (choice,))
+    """Without a change of scale those of the Gaussian mechanism; with one of 5% there are none."""
+    assert gdp_delta(1.0 / functional_multiplier(0.75, 5e-7, 0.0), 0.75) == pytest.approx(5e-7)
+    assert functional_multiplier(0.75, 5e-7, 0.05) == math.inf
+    with pytest.raises(InvalidBudget, match="tau"):
+        functional_multiplier(0.75, 5e-7, 1.0)
     with pytest.raises(InvalidBudget, match="epsilon"):
-        calibrate_functionals(0.0, 5e-7, CHOICES)
+        functional_multiplier(0.0, 5e-7, 0.1)
 
 
 def test_r35_more_budget_never_needs_more_noise():
-    for law in KINDS:
-        b = [calibrate_functionals(0.75, d, ((law, 0.005),))[0] for d in (1e-8, 1e-6, 1e-4)]
-        assert b == sorted(b, reverse=True)
-        b = [calibrate_functionals(e, 1e-6, ((law, 0.005),))[0] for e in (0.3, 1.0, 4.0)]
-        assert b == sorted(b, reverse=True)
+    b = [functional_multiplier(0.75, d, 0.005) for d in (1e-8, 1e-6, 1e-4)]
+    assert b == sorted(b, reverse=True)
+    b = [functional_multiplier(e, 1e-6, 0.005) for e in (0.3, 1.0, 4.0)]
+    assert b == sorted(b, reverse=True)
 
 
 # ---- R10: objective perturbation -----------------------------------------------------------------

@@ -18,7 +18,6 @@ def test_claims_are_numbered_in_order():
     """R1 to R19 are the theory, R20 and on the algorithms built on it."""
     numbers = [int(name[1:]) for name in CLAIMS]
     assert numbers == sorted(set(numbers))
-    assert numbers[:13] == list(range(1, 14))
 
 
 @each("name", CLAIMS)
@@ -58,4 +57,4 @@ def test_claims_cited_in_the_code_exist():
     for folder in ("privacy", "models", "release", "curator", "kernels"):
         for path in (PACKAGE / folder).rglob("*.py"):
             cited |= set(re.findall(r"\bclaims? (R\d+)\b", path.read_text(encoding="utf-8")))
-    assert {"R3", "R6", "R8"} <= cited <= set(CLAIMS)
+    assert {"R3", "R6", "R35"} <= cited <= set(CLAIMS)

@@ -1,10 +1,10 @@
 """What a release really drew, added up piece by piece: at most the total, and nearly all of it.
 
-Test and release divides one (epsilon, delta) among certificates, the release, a fallback and
-standard errors.  Here nothing of that division is taken from the code that makes it: the rates of
-the integers, the multipliers and scales of the noise and the tails are recorded where they are
-used, each piece is converted on its own, and the pieces are added up (claims R5, R8, R10, R22 to
-R24, R28, R30, R35 and R36 of PROOFS-release.md).
+Test and release divides one (epsilon, delta) between certificates and the release.  Here nothing
+of that division is taken from the code that makes it: the rates of the integers, the multipliers
+and scales of the noise and the tails are recorded where they are
+used, each piece is converted on its own, and the pieces are added up (claims R5, R10, R22, R23, R28
+and R35 of PROOFS-release.md).
 """
 
 from __future__ import annotations
@@ -24,19 +24,15 @@ from dpfast.curator.release import kinds, perturbation, terms
 from dpfast.models import Ball, release_constants, resolve_loss
 from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.mechanisms import GRID_COST
-from dpfast.privacy.release.calibration import COUNT, objective_perturbation_delta
-from dpfast.privacy.release.profiles import (
-    composed_profile,
+from dpfast.privacy.release.calibration import (
+    COUNT,
     gaussian_profile,
-    laplace_profile,
-    with_discrete_laplace,
-    worst_profile,
+    objective_perturbation_delta,
 )
-from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.scaled import TOTAL_VARIATION
-from dpfast.release import certify, release_functional, release_parameter, session
+from dpfast.release import certified, certify, release_functional, release_parameter
+from dpfast.release.certified import make_terms
 from dpfast.release.pilot import divided
-from dpfast.release.session import make_terms
 from tests.flat import flat
 
 MANY, FEW = 20_000, 60  # certified, and not
@@ -44,7 +40,6 @@ RNG = np.random.default_rng(8)
 X = RNG.uniform(-1.0, 1.0, size=(MANY, 2))
 Y = X @ [1.0, -0.5] + RNG.normal(size=MANY)
 DOMAIN = Ball(1.5)
-PROFILES = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
 
 TOTALS = (dpfast.ApproxDP(6.0, 1e-3), dpfast.ApproxDP(3.0, 1e-5))
 
@@ -57,14 +52,12 @@ class Record:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rates: list[tuple[int, int]] = []
-        self.caps: list[int | None] = []
         self.tails: list[int] = []
         self.answers: list[tuple[tuple[Any, ...], Any]] = []
         self.tilts: list[float] = []
         self._spy(monkeypatch, door, "release_integer", lambda *_: self.rates, 1)
-        self._spy(monkeypatch, door, "release_integer", lambda *_: self.caps, 3)
         self._spy(monkeypatch, kinds, "lower_bound_from_release", lambda *_, **__: self.tails, 1)
-        self._spy(monkeypatch, session, "largest_bound", lambda *_: self.tails, 1)
+        self._spy(monkeypatch, certified, "largest_bound", lambda *_: self.tails, 1)
         self._spy(monkeypatch, perturbation, "normal_vector", lambda *_: self.tilts, 0)
 
     @staticmethod
@@ -90,61 +83,28 @@ class Record:
 
     @property
     def failure(self) -> float:
-        """Probability that a bound fails, or that a capped integer is out of a neighbour's reach.
-
-        The first where the discrete Laplace noise exceeds its tail, the second where it is within
-        COUNT of its cap.
-        """
+        """Probability that a bound fails: the discrete Laplace noise exceeds its tail."""
         total = 0.0
-        for (top, bottom), tail, cap in zip(self.rates, self.tails, self.caps, strict=True):
+        for (top, bottom), tail in zip(self.rates, self.tails, strict=True):
             a = top / bottom
-
-            def above(k: int, a: float = a) -> float:
-                return math.exp(-a * (k + 1)) / (1.0 + math.exp(-a))
-
-            if cap is None:
-                total += above(tail)
-            else:
-                assert tail >= cap >= COUNT
-                total += (above(cap - COUNT) - above(cap)) / (1.0 - above(cap))
+            total += math.exp(-a * (tail + 1)) / (1.0 + math.exp(-a))
         return total
 
     def of(self, query: str) -> Any:
         (found,) = [(q, r) for q, r in self.answers if r.query == query]
         return found
 
-    def functionals(self, law: str, epsilon: float) -> float:
-        """Delta at epsilon of functionals, the noise's finite bits included."""
+    def functionals(self, epsilon: float) -> float:
+        """Delta at epsilon of functionals that share it, the noise's finite bits included."""
         (_, _, _, choices), _ = self.of("functional")
-        ((chosen, tau, multiplier),) = {(c.law, c.tau, c.multiplier) for c in choices}
-        assert law in ("auto", chosen)
-        count = len(choices)
-        bits = count * (1.0 + math.exp(epsilon)) * TOTAL_VARIATION
-        return (
-            float(self.profile(chosen, tau, multiplier, count, epsilon)(np.array([epsilon]))[0])
-            + bits
-        )
-
-    @staticmethod
-    def profile(law: str, tau: float, multiplier: float, count: int, epsilon: float) -> Any:
-        shape = 1.0 / multiplier, 1.0 - tau, 1.0 + tau
-        profile = worst_profile(PROFILES[law], *shape)
-        if count == 1:
-            return profile
-        one = student_worst_profile(*shape) if law == "student" else profile
-        return composed_profile(one, count, epsilon)
+        ((tau, b),) = {(c.tau, c.multiplier) for c in choices}
+        each = epsilon / len(choices)
+        delta = max(gaussian_profile(each, 1.0 / b, ratio) for ratio in (1.0 - tau, 1.0 + tau))
+        return len(choices) * (delta + (1.0 + math.exp(each)) * TOTAL_VARIATION)
 
     def parameter(self, epsilon: float) -> float:
         _, release = self.of("parameter")
-        mu = release.l2_sensitivity / release.noise_scale + GRID_COST
-        profile = worst_profile(gaussian_profile, mu, 1.0, 1.0)
-        return with_discrete_laplace(profile, self.certificates, COUNT, epsilon)
-
-    def sandwich(self, epsilon: float) -> float:
-        """Delta at epsilon of the Gaussian answers that buy standard errors."""
-        asked = {question[2].tobytes(): question[1] for question, release in self.answers
-                 if release.query in ("gradient", "hessian", "majorizer", "meat")}  # fmt: skip
-        return gdp_delta(math.sqrt(math.fsum(mu * mu for mu in asked.values())), epsilon)
+        return gdp_delta(release.l2_sensitivity / release.noise_scale + GRID_COST, epsilon)
 
     def perturbation(self, epsilon: float, loss: Any, scale: float, radius: float) -> float:
         """Delta at epsilon of a tilt and of the noise that covers the search."""
@@ -172,81 +132,36 @@ def spent(record: Record, function: Any, *arguments: Any, n: int = MANY, **optio
         )  # fmt: skip
 
 
-OTHER = "objective-perturbation"
 LOOSE, TIGHT = TOTALS
 
 #: So small that the finite bits of scaled noise take a visible part of it.
 TINY = dpfast.ApproxDP(3.0, 1e-9)
 
-#: So little epsilon that counts are capped (claim R36).
-STRICT = dpfast.ApproxDP(1.5, 1e-5)
 
-#: Directions, law, method, fallback, share of inference, total.
-CASES = [
-    pytest.param("x1", "laplace", "certified", None, None, TINY, id="one"),
-    pytest.param("x1", "laplace", "certified", OTHER, None, TIGHT, id="fallback"),
-    pytest.param("x1", "auto", "certified", None, None, TIGHT, id="auto"),
-    pytest.param("x1", "auto", "certified", None, None, STRICT, id="capped"),
-    pytest.param("x1", "auto", "paper", None, None, STRICT, id="two, capped"),
-    pytest.param(["x1", "x2"], "auto", "certified", OTHER, 0.3, LOOSE, id="two, auto"),
-    pytest.param("x1", "laplace", "certified", None, 0.3, TIGHT, id="inference"),
-    pytest.param("x1", "gaussian", "certified", OTHER, 0.3, LOOSE, id="gaussian, all"),
-    pytest.param("x1", "student", "certified", OTHER, 0.4, TIGHT, id="student, all"),
-    pytest.param(["x1", "x2"], "laplace", "certified", None, 0.3, TINY, id="two"),
-    pytest.param("x1", "laplace", "paper", OTHER, 0.3, LOOSE, id="two certificates, all"),
-    pytest.param(["x1", "x2"], "gaussian", "paper", None, None, LOOSE, id="two of two"),
-]
-
-
-@pytest.mark.parametrize(("names", "law", "method", "fallback", "inference", "total"), CASES)
-def test_certificates_functionals_reserve_and_inference_add_up(
-    monkeypatch, names, law, method, fallback, inference, total
-):
+@pytest.mark.parametrize("total", [LOOSE, TIGHT, TINY], ids=repr)
+@pytest.mark.parametrize("names", ["x1", ["x1", "x2"]], ids=str)
+def test_certificates_and_functionals_add_up(monkeypatch, names, total):
     record = Record(monkeypatch)
     result = spent(
-        record, release_functional, names, privacy=total, noise_law=law,
-        method=method, fallback=fallback, inference=inference, certificate_share=0.3,
-        max_noise=math.inf,
-    )  # fmt: skip
+        record, release_functional, names, privacy=total, method="paper", certificate_share=0.3
+    )
     assert result.certified and record.of("functional")
-    assert len(record.rates) == len(record.tails) == 1 + (method == "paper")
-    share = inference or 0.0
-    main = total.epsilon * (1.0 - share)
-    assert 0.3 * main * (1.0 - 1e-9) <= record.certificates <= 0.3 * main * MOST
-    # the certificate's integers, then what it leaves: their epsilons and deltas add up (R35)
-    delta = record.failure + record.functionals(law, main - record.certificates)
-    if inference:
-        delta += record.sandwich(total.epsilon * share)
+    assert len(record.rates) == len(record.tails) == 2
+    assert 0.3 * total.epsilon * (1.0 - 1e-9) <= record.certificates <= 0.3 * total.epsilon * MOST
+    # the certificates' integers, then what they leave: their epsilons and deltas add up (R35)
+    delta = record.failure + record.functionals(total.epsilon - record.certificates)
     assert LEAST * total.delta <= delta <= MOST * total.delta
     assert (result.privacy.epsilon, result.privacy.delta) == total.values()
 
 
 @pytest.mark.parametrize("total", TOTALS, ids=repr)
-@pytest.mark.parametrize("fallback", [None, OTHER])
-def test_certificate_parameter_and_reserve_add_up(monkeypatch, fallback, total):
+def test_certificate_and_parameter_add_up(monkeypatch, total):
     record = Record(monkeypatch)
-    result = spent(record, release_parameter, privacy=total, fallback=fallback)
+    result = spent(record, release_parameter, privacy=total)
     assert result.certified and result.method == "global certificate"
-    delta = record.failure + record.parameter(total.epsilon)
-    delta += 0.1 * total.delta * bool(fallback)
+    delta = record.failure + record.parameter(total.epsilon - record.certificates)
     assert record.certificates <= 0.25 * total.epsilon * MOST
     assert LEAST * total.delta <= delta <= MOST * total.delta
-
-
-@pytest.mark.parametrize("total", TOTALS, ids=repr)
-@pytest.mark.parametrize("inference", [None, 0.3])
-def test_certificate_and_fallback_add_up(monkeypatch, inference, total):
-    """The fallback takes the place of the functional, with all that the certificate left."""
-    record = Record(monkeypatch)
-    result = spent(
-        record, release_functional, "x1", n=FEW, privacy=total, inference=inference,
-        fallback=OTHER, method="certified",
-    )  # fmt: skip
-    assert "objective perturbation" in result.method
-    share = 1.0 - (inference or 0.0)
-    left = total.epsilon * share - record.certificates
-    delta = record.perturbation(left, "log-cosh", 3.0, DOMAIN.radius) + record.failure
-    assert LEAST * total.delta * share <= delta <= MOST * total.delta * share
 
 
 @pytest.mark.parametrize("total", TOTALS, ids=repr)
@@ -283,14 +198,12 @@ def test_a_certificate_alone_costs_what_it_says(monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["functional", "parameter"])
-@pytest.mark.parametrize("fallback", [False, True])
-def test_a_release_charges_all_of_its_terms(what, fallback):
-    """Opened on a curator: a parameter at once, functionals when they are asked for."""
+def test_a_release_charges_its_certificate_first(what):
+    """Opened on a curator: what follows is charged when it is asked for."""
     total = dpfast.ApproxDP(1.5, 1e-5)
-    made = terms.Terms(what, *total.values(), 0.4, 2e-6, fallback=fallback)
+    made = terms.Terms(what, *total.values(), 0.4, 2e-6)
     assert made.budget == total
-    opening = total if what == "parameter" else dpfast.ApproxDP(0.4, 2e-6)
-    assert made.opening == opening and made.later == (what == "functional")
+    assert made.opening == dpfast.ApproxDP(0.4, 2e-6)
     assert terms.Terms("nothing", 1.5, 0.0, 1.5, 1e-6).opening == dpfast.PureDP(1.5)
 
 
@@ -304,9 +217,7 @@ def test_parts_of_a_total_add_up_to_its_last_bit():
     for _ in range(300):
         total = dpfast.ApproxDP(10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-9, -3))
         main, aside = divided(total, rng.uniform(0.01, 0.9))
-        made = make_terms(
-            "functional", main, rng.uniform(0.01, 0.9), None, noise="auto", count=1, whole=total
-        )
+        made = make_terms("functional", main, rng.uniform(0.01, 0.9), whole=total)
         for whole, *parts in zip(
             *(budget.values() for budget in (total, aside, made.opening, made.rest)), strict=True
         ):

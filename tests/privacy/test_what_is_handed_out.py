@@ -33,9 +33,8 @@ from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.curator.whitened import At
 from dpfast.models import Ball, LeastSquares
 from dpfast.privacy.noise import SeededNoise
-from dpfast.privacy.release.condition import LogScale
 from dpfast.privacy.release.polished import expanded, knee
-from dpfast.privacy.release.sensitivity import HELD_CELLS, FunctionalFactors
+from dpfast.privacy.release.sensitivity import HELD_CELLS, LogScale
 from tests import sources
 from tests.privacy import test_paid_before as paid
 from tests.privacy.test_paid_before import QUERIES, THETA, Desk, N
@@ -58,14 +57,9 @@ def opened(desk: Desk, what: str, **options: Any) -> CertifiedRelease:
 
 
 def functionals(desk: Desk) -> Any:
-    choice = FunctionalTerms(0.1, "laplace", 0.1, FunctionalFactors(1.0, 1.0), 2.0, 1.0, 1e3)
+    choice = FunctionalTerms(0.1, 1.0, 2.0, 1.0, 1e3)
     release = opened(desk, "functional", n_functionals=2)
     return release.functionals(np.eye(2), (choice, choice))
-
-
-def fallback(desk: Desk) -> Any:
-    release = opened(desk, "parameter", fallback=True)
-    return release.fallback(desk.curator(), tilted_terms(desk, release.terms.for_fallback))
 
 
 def tilted_terms(desk: Desk, budget: ApproxDP) -> Any:
@@ -105,7 +99,6 @@ OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
         ApproxDP,
         lambda desk: opened(desk, "parameter").parameter(ParameterTerms(0.1, 1.0, 1.0)),
     ),
-    "fallback": (ApproxDP, fallback),
     "Newton steps": (PureDP, lambda desk: newton_steps(desk.curator(), THETA, steps(desk))),
     "held step": (PureDP, held_step),
 }
@@ -173,7 +166,7 @@ class Sentinels:
             for exact in values
         ]
 
-    def release_integer(self, value: int, rate: Any, noise: Any, cap: int | None = None) -> int:
+    def release_integer(self, value: int, rate: Any, noise: Any) -> int:
         made: int = self._note(1_000_003 + 17 * len(self.made))
         return made
 
