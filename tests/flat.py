@@ -15,9 +15,7 @@ __all__ = ["flat"]
 OF_RECORDS = frozenset(inspect.signature(records).parameters) - {"X", "y"}
 OF_OBJECTIVE = frozenset({"scale", "weights", "ridge", "fit_intercept"})
 OF_DESCENT = frozenset({"steps", "step_size", "average", "schedule", "start"})
-OF_CERTIFICATE = frozenset(
-    {"noise_law", "certificate", "certificate_share", "fallback", "max_noise"}
-)
+OF_CERTIFICATE = frozenset({"certificate", "certificate_share"})
 
 
 @cache
@@ -58,10 +56,10 @@ def flat(function: Callable[..., Any]) -> Callable[..., Any]:
 
             average = {"average": 0.5} if "sampling_rate" in signature.parameters else {}
             bound["method"] = GradientDescent(**average | steps)
-        if certified and bound.get("method", "certified") in ("certified", "paper"):
+        if certified and bound.get("method", "paper") == "paper":
             from dpfast.release.functional import Certified
 
-            bound["method"] = Certified(**certified, paper=bound.get("method") == "paper")
+            bound["method"] = Certified(**certified)
         return function(**bound)
 
     known = signature.parameters

@@ -83,10 +83,9 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.release.certified": (
         "a search inside of the certified releases, audited with them"
     ),
-    "dpfast.curator.release.leverage": "a part of the certified releases, audited with them",
     "dpfast.curator.release.smooth": "a search inside of the certified releases, audited with them",
     "dpfast.curator.release.perturbation": (
-        "audited within objective_perturbation and the fallback; the tilt is held fixed in a "
+        "audited within objective_perturbation; the tilt is held fixed in a "
         "replay, so what is certified is the move of the minimiser under a common tilt"
     ),
     "dpfast.curator.release.projection": "shows a curator projected rows; releases nothing",
@@ -98,8 +97,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.release.one_step": "audited within release_functional",
     "dpfast.curator.release.terms": "public constants only",
     "dpfast.release.request": "checks arguments; audited within each release",
-    "dpfast.release.session": "audited within each release",
-    "dpfast.release.functional.Question": "audited within release_functional",
+    "dpfast.release.certified.Opened": "audited within each release",
+    "dpfast.release.certified.certified_functionals": "audited within release_functional",
     "dpfast.release.pilot": "audited within release_functional",
     "dpfast.release.routes": "audited within release_functional",
     "dpfast.curator.baselines.statistics": "audited within the least-squares baselines",

@@ -11,10 +11,8 @@ from scipy.special import betaincinv
 import dpfast
 from tests.flat import flat
 
-#: Test and release, whatever noise is certified.
-certified_functional = partial(
-    flat(dpfast.release_functional), method="certified", max_noise=math.inf
-)
+#: Test and release.
+certified_functional = partial(flat(dpfast.release_functional), method="paper")
 
 
 def confident(successes, trials, error=5e-7):
@@ -41,14 +39,3 @@ def assert_told_apart_no_better(on, off, epsilon, delta):
         p = confident(int((on > level).sum()), len(on))[0]
         q = confident(int((off > level).sum()), len(off))[1]
         assert p <= math.exp(epsilon) * q + delta
-
-
-def parts_of_the_factors(sides, w, choice):
-    """How much of its bounds a pair attains: the shift of w'theta, and the ratio of the scales."""
-    omega, other = (side._scale(side._found(), w, choice) for side in sides)
-    omega, other = omega / choice.multiplier, other / choice.multiplier
-    shift = abs(w @ (sides[0]._found().theta - sides[1]._found().theta))
-    assert shift <= omega
-    assert abs(other / omega - 1.0) <= choice.tau
-    assert omega <= choice.shift_bound
-    return shift / omega, abs(other / omega - 1.0) / choice.tau

@@ -178,6 +178,11 @@ def test_r39_what_is_charged_adds_up_to_the_total():
             # what the pilot's answers cost together is the pilot's pair
             mu = math.hypot(*[charge.spend.mu for charge in parts[0].part.parts])
             assert mu <= dpfast.GDP.within(parts[0].spend).mu
+            if inference is not None:  # and what buys standard errors the pair beside it
+                bought = found.privacy.composition.parts[1]
+                mu = math.hypot(*[charge.spend.mu for charge in bought.part.parts])
+                assert mu <= dpfast.GDP.within(bought.spend).mu
+                assert bought.spend.values() == pytest.approx([0.3 * x for x in total.values()])
             # and the integers the step's
             assert 2 * STEP_COUNT * Fraction(*step_rate(step, 2)) <= Fraction(step)
             laplace = found._scale_bounds

@@ -24,15 +24,14 @@ from dpfast.privacy.release.scaled import (
     scale_grid,
 )
 
-EXACT = {"laplace": stats.laplace(), "gaussian": stats.norm(), "student": stats.t(3)}
+EXACT = {"laplace": stats.laplace(), "gaussian": stats.norm()}
 
 
-@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("source", [EntropyNoise(), SeededNoise(4)], ids=repr)
-def test_the_law_of_the_noise(law, source):
+def test_the_law_of_the_noise(source):
     """Kolmogorov-Smirnov with 4,000 draws; power 0.99 against a scale that is off by 12%."""
-    found = [release_scaled((3, 1), 0.5, 2.0, law, source) for _ in range(4000)]
-    assert stats.kstest((np.array(found) - 3.0) / 0.5, EXACT[law].cdf).pvalue > 1e-6
+    found = [release_scaled((3, 1), 0.5, 2.0, source) for _ in range(4000)]
+    assert stats.kstest((np.array(found) - 3.0) / 0.5, "norm").pvalue > 1e-6
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -47,10 +46,9 @@ def test_quantiles_and_scales(law):
 def test_the_digits_below_the_exact_ones_are_uniform():
     """Chi-squared over 64 cells of 40 bits; 6,400 draws."""
     source = EntropyNoise()
-    cells = [module._uniform_bits(source) >> 34 for _ in range(6400)]
-    assert stats.chisquare(np.bincount(cells, minlength=64)).pvalue > 1e-6
-    low = [module._uniform_bits(source) & 63 for _ in range(6400)]
-    assert stats.chisquare(np.bincount(low, minlength=64)).pvalue > 1e-6
+    below = np.array([module._normal(source) & ((1 << 40) - 1) for _ in range(6400)])
+    assert stats.chisquare(np.bincount(below >> 34, minlength=64)).pvalue > 1e-6
+    assert stats.chisquare(np.bincount(below & 63, minlength=64)).pvalue > 1e-6
 
 
 def test_the_grid_depends_on_the_bound_alone():
@@ -60,9 +58,8 @@ def test_the_grid_depends_on_the_bound_alone():
     assert math.frexp(grid)[0] == 0.5
     for scale in (0.37, 1e-3, 1e-9, 0.0, math.nan, math.inf, -1.0):
         for value in ((1, 1), (1, 3), (-(10**6), 1), (10**300, 7)):
-            for law in LAWS:
-                found = release_scaled(value, scale, 0.37, law, source)
-                assert found / grid == round(found / grid)
+            found = release_scaled(value, scale, 0.37, source)
+            assert found / grid == round(found / grid)
 
 
 class Fixed(NoiseSource):
@@ -75,14 +72,13 @@ class Fixed(NoiseSource):
         return np.full(size, (1 << bits) * self.high, dtype=np.int64)
 
     def discrete_laplace(self, size, numerator, denominator):
-        return np.full(size, self.high * denominator // numerator, dtype=np.int64)
+        raise NotImplementedError
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_the_sum_is_exact(law):
+def test_the_sum_is_exact():
     """The integer released is the floor of an exact rational, whatever floats would do."""
     value, scale = Fraction(1, 3) * 10**9, 0.1
-    found = release_scaled(value.as_integer_ratio(), scale, 1.0, law, Fixed(2))
+    found = release_scaled(value.as_integer_ratio(), scale, 1.0, Fixed(2))
     grid = Fraction(scale_grid(1.0))
     exact = (value + Fraction(scale) * 2) / grid
     assert found == float(exact.numerator // exact.denominator) * float(grid)

@@ -21,35 +21,19 @@ def releases() -> Iterator[Example]:
     from dpfast.models import Ball, Box
     from dpfast.release import certify, release_functional, release_parameter
 
-    budget = ApproxDP(6.0, 1e-3)
-    certified: dict[str, Any] = {"method": "certified", "max_noise": np.inf}
+    budget, paper = ApproxDP(6.0, 1e-3), {"method": "paper"}
     for loss, domain in product(CONCORDANT, (Ball(1.5), Box(1.0, intercept=True))):
         binary = loss in BINARY
         scale: dict[str, Any] = {} if binary else {"scale": 3.0}
         width = 2 + int(domain.intercept)
         # a large ridge certifies even the audits' tiny data sets; a small one does not
         variants: list[tuple[Callable[..., Any], str, tuple[Any, ...], dict[str, Any]]] = [
-            (release_functional, "certified", (np.eye(width)[0],), certified | {"ridge": 5.0}),
+            (release_functional, "certified", (np.eye(width)[0],), paper | {"ridge": 20.0}),
+            (release_functional, "names", (["x1", "x2"],), paper | {"ridge": 20.0}),
+            (release_functional, "not certified", ("x2",), paper | {"ridge": 1e-3}),
             (
-                release_functional, "names", (["x1", "x2"],),
-                certified | {"ridge": 9.0, "noise_law": "student"},
-            ),
-            (release_functional, "not certified", ("x2",), certified | {"ridge": 1e-3}),
-            (
-                release_functional, "fallback", ("x2",),
-                certified | {"ridge": 1e-3, "fallback": "objective-perturbation"},
-            ),
-            (
-                release_functional, "certified, inference", ("x1",),
-                certified | {"ridge": 5.0, "inference": 0.3},
-            ),
-            (
-                release_functional, "the paper's procedure", ("x1",),
-                {"ridge": 9.0, "method": "paper", "max_noise": np.inf},
-            ),
-            (
-                release_functional, "the paper's procedure, not certified", ("x1",),
-                {"ridge": 1.0, "method": "paper", "noise_law": "gaussian"},
+                release_functional, "recursive", ("x1",),
+                paper | {"ridge": 20.0, "certificate": "recursive"},
             ),
             (release_functional, "auto", ("x1",), {}),
             (release_functional, "one step", ("x1",), {"method": "one-shot"}),
@@ -63,18 +47,6 @@ def releases() -> Iterator[Example]:
                 {"method": "objective-perturbation"},
             ),
             (release_parameter, "certified", (), {"ridge": 5.0}),
-            (
-                release_functional, "recursive", ("x1",),
-                certified | {"ridge": 40.0, "certificate": "recursive"},
-            ),
-            (
-                release_functional, "leverage", ("x1",),
-                certified | {"ridge": 9.0, "certificate": "leverage"},
-            ),
-            (
-                release_functional, "leverage, not certified", (["x1", "x2"],),
-                {"method": "certified", "certificate": "leverage"},
-            ),
             (release_parameter, "not certified", (), {}),
         ]  # fmt: skip
         for function, label, arguments, options in variants:
@@ -82,10 +54,11 @@ def releases() -> Iterator[Example]:
                 _shown, function, (loss, *arguments),
                 {"privacy": budget, "domain": domain} | options | scale,
             )  # fmt: skip
-            name = f"dpfast.release.{function.__name__.split('_')[1]}.{function.__name__}"
+            place = "functional" if function is release_functional else "certified"
+            name = f"dpfast.release.{place}.{function.__name__}"
             yield Example(name, f"{loss}, {domain!r}, {label}", call, binary, budget)
-        name = "dpfast.release.certificate.certify"
-        for kind in ("global", "leverage"):
+        name = "dpfast.release.certified.certify"
+        for kind in ("global", "recursive"):
             call = partial(
                 _shown, certify, (loss,),
                 {"privacy": PureDP(1.0), "domain": domain, "ridge": 1.0, "certificate": kind}
@@ -99,7 +72,7 @@ def releases() -> Iterator[Example]:
         yield Example(name, f"{loss}, {domain!r}, both eigenvalues", call, binary, budget)
     for domain in (Ball(1.5), Box(1.0, intercept=True)):
         common: dict[str, Any] = {"domain": domain, "scale": 3.0, "certificate": "smooth"}
-        name = "dpfast.release.parameter.release_parameter"
+        name = "dpfast.release.certified.release_parameter"
         for label, ridge in (("certified", 9.0), ("not certified", 0.0)):
             call = partial(
                 _shown, release_parameter, ("smoothed-huber",),
@@ -107,7 +80,7 @@ def releases() -> Iterator[Example]:
             )  # fmt: skip
             yield Example(name, f"smooth, {domain!r}, {label}", call, False, budget)
         call = partial(_shown, certify, ("smoothed-huber",), {"privacy": PureDP(1.0)} | common)
-        name = "dpfast.release.certificate.certify"
+        name = "dpfast.release.certified.certify"
         yield Example(name, f"smooth, {domain!r}", call, False, PureDP(1.0).as_gdp())
 
 
