@@ -1,7 +1,6 @@
 """Test and release: certify the curvature privately, then publish what the certificate allows."""
 
-from dpfast.release.certified import certify, release_parameter
-from dpfast.release.combinator import TestAndRelease
+from dpfast.release.certified import TestAndRelease, certify, release_parameter
 from dpfast.release.forecast import ReleasePlan, plan_release
 from dpfast.release.functional import Certified, release_functional
 from dpfast.release.results import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from dpfast.arguments import Array, number_in, one_of
 from dpfast.curator.release.kinds import Kind, kind_of
@@ -32,10 +33,54 @@ from dpfast.privacy.release.sensitivity import LEAST_CHANGE, largest_bound
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
 
+Tested = TypeVar("Tested")
+Allowed = TypeVar("Allowed")
+Released = TypeVar("Released")
+Refused = TypeVar("Refused")
+
 WHICH = ("smallest", "both")
 
 #: Part of delta for the certificate's failure.
 FAILURE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
+    """Test, decide from the released test alone, then release or refuse.
+
+    Algorithm 1 of paper 3 (Asi, Duchi and Talwar 2025).
+
+    Parameters
+    ----------
+    test : callable
+        ``test()`` releases what the decision rests on: a private answer.
+    allow : callable
+        ``allow(tested)`` says how the release may be made, or None; a function of the answer and
+        of public constants only.
+    release : callable
+        ``release(allowed)`` is private for every value of ``allowed`` whenever the test holds
+        (lemma 2.2 of the paper).
+    refuse : callable
+        ``refuse(tested)``: what to do instead; private for every ``tested``.
+
+    Notes
+    -----
+    Privacy of the whole: adaptive composition of the test with the worse of ``release`` and
+    ``refuse``, plus the probability that the test wrongly allows.  The caller calibrates these
+    together (claim R35 of ``PROOFS-release.md``).
+    """
+
+    test: Callable[[], Tested]
+    allow: Callable[[Tested], Allowed | None]
+    release: Callable[[Allowed], Released]
+    refuse: Callable[[Tested], Refused]
+    __test__ = False  # not a test case, whatever its name looks like to pytest
+
+    def run(self) -> Released | Refused:
+        """The release, or what was done instead."""
+        tested = self.test()
+        allowed = self.allow(tested)
+        return self.refuse(tested) if allowed is None else self.release(allowed)
 
 
 def make_terms(

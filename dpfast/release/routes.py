@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.arguments import Array
-from dpfast.curator.release.held_step import mean_along
-from dpfast.curator.release.one_step import newton_steps, step_rate, step_terms
+from dpfast.curator.release.one_step import mean_along, newton_steps, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
     PerturbationTerms,
     perturbation_terms,

@@ -24,7 +24,6 @@ EXEMPT: dict[str, str] = {
         "exact sums behind the Curator, imported by nothing else; attacked by sensitivity_search"
     ),
     "dpfast.audit": "the attacks themselves",
-    "dpfast.curator.release.held_step.mean_along": "of release_functional, audited",
     "dpfast.regression.weighing": "a purchase of `fit`, which is audited with weights",
     "dpfast.curator.door": "the seam of the audit; it hands out what others ask it to",
     "dpfast.curator.curator.Curator.__init__": "keeps the records; it answers through methods",

@@ -292,11 +292,11 @@ WRONG_SENSITIVITY = (
     ),
     plant(
         "unequal-scales-ignored",
-        "only the smaller of the two end ratios of the noise scales counts",
+        "only the larger of the two end ratios of the noise scales counts",
         "dpfast/privacy/release/calibration.py",
         ("tests/privacy/test_release_calibration.py",),
         "for ratio in (1.0 - tau, 1.0 + tau))",
-        "for ratio in (1.0 - tau,))",
+        "for ratio in (1.0 + tau,))",
     ),
     plant(
         "rounding-slack-omitted",
@@ -2191,6 +2191,8 @@ BLACK_BOX = (
         "        charge_shared(ledger, terms.opening, terms.opening, request.label(what), 0)\n        curator = request.curator(self.own_ledger)\n        self.query",
         '            self._charge(terms.opening, ": certificate", request.room)\n',
         "            self.promised = terms.opening\n",
+        '            self._charge(privacy, "", request.room)\n',
+        "            self.promised = privacy\n",
     ),
     plant(
         "steering-queries-unchecked",
@@ -2964,7 +2966,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "scores-taken-as-exact",
         "scores are taken to be exact to a fraction of their last digit",
-        "dpfast/privacy/release/polished.py",
+        "dpfast/privacy/release/certified_minimiser.py",
         POLISHED_TESTS,
         "SCORE_ERROR = 2.0**-44",
         "SCORE_ERROR = 2.0**-56",
@@ -2972,7 +2974,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "errors-of-the-knee",
         "far parameters are taken to be computed as well as near ones",
-        "dpfast/privacy/release/polished.py",
+        "dpfast/privacy/release/certified_minimiser.py",
         POLISHED_TESTS,
         "    size = edge(plan)\n    error",
         "    size = knee(plan)\n    error",
@@ -3248,7 +3250,7 @@ ONE_STEP = (
     plant(
         "held-step-of-one-record-in-place-of-two",
         "a held step's noise covers a record that goes, and not the one that comes",
-        "dpfast/curator/release/held_step.py",
+        "dpfast/curator/release/one_step.py",
         ("tests/release/test_held_step.py::test_the_noise_of_a_held_step_is_that_of_its_bound",),
         "rate = laplace_rate(2 * HELD_CELLS, epsilon)",
         "rate = laplace_rate(HELD_CELLS, epsilon)",
@@ -3256,7 +3258,7 @@ ONE_STEP = (
     plant(
         "held-step-on-one-side",
         "numbers of a held step are held on one side only",
-        "dpfast/curator/release/held_step.py",
+        "dpfast/curator/release/one_step.py",
         (
             "tests/release/test_held_step.py::"
             "test_r40_one_record_moves_the_sum_by_its_bound_and_no_more",

@@ -35,7 +35,7 @@ from dpfast.privacy.baselines import sensitivity as baselines
 from dpfast.privacy.blackbox.sensitivity import mean_loss, selection_cost
 from dpfast.privacy.conversions import zcdp_epsilon
 from dpfast.privacy.nonconvex import sensitivity as nonconvex
-from dpfast.privacy.release.polished import worst
+from dpfast.privacy.release.certified_minimiser import worst
 from dpfast.privacy.release.scaled import grid_delta, normal_error
 from dpfast.privacy.release.sensitivity import parameter_shift
 from dpfast.privacy.rounding import UNIT_ROUNDOFF

@@ -24,16 +24,15 @@ from dpfast.curator.baselines.subsample import SampledGradients
 from dpfast.curator.blackbox.selection import Selected, plan_selection
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed
-from dpfast.curator.release.held_step import mean_along
 from dpfast.curator.release.kinds import Kind
-from dpfast.curator.release.one_step import newton_steps, step_terms
+from dpfast.curator.release.one_step import mean_along, newton_steps, step_terms
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.curator.whitened import At
 from dpfast.models import Ball, LeastSquares
 from dpfast.privacy.noise import SeededNoise
-from dpfast.privacy.release.polished import expanded, knee
+from dpfast.privacy.release.certified_minimiser import expanded, knee
 from dpfast.privacy.release.sensitivity import HELD_CELLS, LogScale
 from tests import sources
 from tests.privacy import test_paid_before as paid

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.door import observed
-from dpfast.curator.release.held_step import mean_along
+from dpfast.curator.release.one_step import mean_along
 from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
 from dpfast.data.bought.maps import View, lengths, seen
 from dpfast.data.records import Records, as_records

@@ -10,7 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.release.held_step import _sum_held, mean_along
+from dpfast.curator.release.one_step import _sum_held, mean_along
 from dpfast.curator.whitened import At, Held, Whitened
 from dpfast.data import as_records
 from dpfast.data.bought.maps import CHUNK, View, projections

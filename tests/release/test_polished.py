@@ -17,7 +17,7 @@ from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.kernels.records import GRADIENT
 from dpfast.models import LogCosh, Logistic, OstrovskiiBach, PseudoHuber, release_constants
 from dpfast.privacy.mechanisms import check_grid_range
-from dpfast.privacy.release import polished
+from dpfast.privacy.release import certified_minimiser as polished
 from tests.release.hostile import curator_of, exact_gradient, hostile
 
 LOSSES = [

@@ -20,8 +20,12 @@ from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import eigh, newton_direction
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER
 from dpfast.models import Bounded, release_constants
-from dpfast.privacy.release.certified_minimiser import MinimiserPlan, minimiser_plan
-from dpfast.privacy.release.polished import ERRORS, gradient_error_at
+from dpfast.privacy.release.certified_minimiser import (
+    ERRORS,
+    MinimiserPlan,
+    gradient_error_at,
+    minimiser_plan,
+)
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 
 if TYPE_CHECKING:

@@ -17,8 +17,14 @@ from dpfast.models import release_constants
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.mechanisms import CLAMP, gaussian_scale, grid_bits
 from dpfast.privacy.release.calibration import objective_perturbation_scale
-from dpfast.privacy.release.certified_minimiser import MinimiserPlan
-from dpfast.privacy.release.polished import compressed, edge, expanded, knee, worst
+from dpfast.privacy.release.certified_minimiser import (
+    MinimiserPlan,
+    compressed,
+    edge,
+    expanded,
+    knee,
+    worst,
+)
 from dpfast.privacy.release.scaled import normal_error, normal_vector
 from dpfast.privacy.rounding import MARGIN_8000
 
