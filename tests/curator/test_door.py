@@ -70,7 +70,7 @@ def test_counts_and_scaled_noise_are_the_same_with_and_without_an_observer():
     def scaled() -> Any:
         return door.hand_out_scaled(
             dpfast.SeededNoise(1), ("q", 1.0), receipt, [Fraction(1, 3), Fraction(2)], [0.5, 1.0],
-            [1.0, 1.0], "laplace",
+            [1.0, 1.0],
         )  # fmt: skip
 
     for call in (count, scaled):
@@ -96,7 +96,7 @@ def handed_out(way: str, noise: dpfast.SeededNoise) -> Any:
         return [door.hand_out_count(noise, question, receipt, 70, (1, 30))]
     if way == "scaled":
         return [door.hand_out_scaled(
-            noise, question, receipt, [Fraction(1, 3)], [0.5], [1.0], "laplace")]  # fmt: skip
+            noise, question, receipt, [Fraction(1, 3)], [0.5], [1.0])]  # fmt: skip
     if way == "choice":
         return [door.hand_out_choice(noise, question, receipt, [5, 9, 3], (1, 3))]
     raise AssertionError(way)

@@ -78,16 +78,11 @@ def test_searches_for_noise_ask_for_a_little_less_than_the_pair(monkeypatch):
     assert tilt(0.3, 1.001e-6, 0.25, 1.0, 1.0, 1000, 0.1) < 1.0
     assert all(Fraction(epsilon) <= (1 - 6 * U) * Fraction(0.3) for epsilon in asked)
 
-    def seen(profile, *scales):
-        return lambda at: asked.append(float(at[0])) or np.zeros(1)
-
     asked.clear()
-    monkeypatch.setattr(calibration, "worst_profile", seen)
-    calibration.calibrate_functionals.__wrapped__(0.7, 1e-6, (("laplace", 0.0),))
     monkeypatch.setattr(
-        calibration, "with_discrete_laplace", lambda p, e1, m, epsilon: asked.append(epsilon) or 0.0
+        calibration, "gaussian_profile", lambda epsilon, *_: asked.append(epsilon) or 0.0
     )
-    calibration.calibrate_parameter.__wrapped__(0.7, 1e-6, 0.1, 1e-8)
+    calibration.functional_multiplier.__wrapped__(0.7, 1e-6, 0.0)
     assert len(asked) > 20
     assert all(Fraction(epsilon) <= (1 - 6 * U) * Fraction(0.7) for epsilon in asked)
 

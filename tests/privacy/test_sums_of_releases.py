@@ -138,8 +138,8 @@ LOOSE, TIGHT = TOTALS
 TINY = dpfast.ApproxDP(3.0, 1e-9)
 
 
-@pytest.mark.parametrize("total", [LOOSE, TIGHT, TINY], ids=repr)
-@pytest.mark.parametrize("names", ["x1", ["x1", "x2"]], ids=str)
+@pytest.mark.parametrize("total", [LOOSE, TIGHT, TINY], ids=["loose", "tight", "tiny"])
+@pytest.mark.parametrize("names", ["x1", ["x1", "x2"]], ids=["one", "two"])
 def test_certificates_and_functionals_add_up(monkeypatch, names, total):
     record = Record(monkeypatch)
     result = spent(
@@ -154,7 +154,7 @@ def test_certificates_and_functionals_add_up(monkeypatch, names, total):
     assert (result.privacy.epsilon, result.privacy.delta) == total.values()
 
 
-@pytest.mark.parametrize("total", TOTALS, ids=repr)
+@pytest.mark.parametrize("total", TOTALS, ids=["loose", "tight"])
 def test_certificate_and_parameter_add_up(monkeypatch, total):
     record = Record(monkeypatch)
     result = spent(record, release_parameter, privacy=total)
@@ -164,7 +164,7 @@ def test_certificate_and_parameter_add_up(monkeypatch, total):
     assert LEAST * total.delta <= delta <= MOST * total.delta
 
 
-@pytest.mark.parametrize("total", TOTALS, ids=repr)
+@pytest.mark.parametrize("total", TOTALS, ids=["loose", "tight"])
 def test_tilt_and_output_noise_add_up(monkeypatch, total):
     record = Record(monkeypatch)
     with observed(record):

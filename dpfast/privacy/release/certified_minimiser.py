@@ -22,6 +22,8 @@ from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
 Array = NDArray[np.float64]
 
+Array = NDArray[np.float64]
+
 _UP = 1.0 + MARGIN_500
 
 #: The penalty's stiffness is the step of the eigenvalue divided by this, where rounding allows it.
@@ -52,6 +54,16 @@ def gradient_error(
     return (score_bound * (2.0 * RECORD_ERROR + gamma) + products * smoothness * reach) * (
         1.0 + MARGIN_30
     )
+
+
+#: A record's computed score is within this part of its bound, its predictor taken as it is.
+SCORE_ERROR = 2.0**-44
+
+#: Lengths beyond this many units of 1/(c radius) are written down by their logarithm.
+KNEE = 8.0
+
+#: What is found has a gradient of at most this many errors of a computed one.
+ERRORS = 4.0
 
 
 class MinimiserPlan(NamedTuple):
