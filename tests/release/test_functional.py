@@ -237,6 +237,7 @@ def test_several_functionals_share_one_certificate():
         found.conf_int()
 
 
+@pytest.mark.slow
 def test_intervals_with_sampling_error():
     X, y = sample(40_000)
     found = certified_functional(
@@ -401,6 +402,7 @@ def rms_error(X, y, epsilon, runs):
 
 
 @pytest.mark.parametrize("n", [300, 1500, 6000])
+@pytest.mark.one_in(3)
 def test_more_budget_never_has_a_larger_error(n):
     """The method changes on the way; each error is within 26% of its mean.
 

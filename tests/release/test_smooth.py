@@ -102,6 +102,7 @@ def test_r25_safe_steps_alone_arrive(loss, scale, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", [SmoothedHuber(1.0, 0.5), LogCosh(1.5)], ids=repr)
+@pytest.mark.one_in(2)
 def test_r25_every_step_descends_as_the_proof_says(loss, monkeypatch):
     """Objective values of all accepted points, in extended precision for the bound itself."""
     points = []

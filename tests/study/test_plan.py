@@ -58,6 +58,7 @@ def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
         ("quantile", 4000, 3, 1.0),
     ],
 )  # fmt: skip
+@pytest.mark.one_in(2)
 def test_nothing_declared_is_forecast_for_every_loss(loss, n, p, mu):
     """The median of 15 fits, which varies by about 2%, to 10%; seeded."""
     expected, widest = dpfast.plan(n, p, loss, privacy=mu), []
