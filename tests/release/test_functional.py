@@ -203,7 +203,7 @@ def test_the_law_follows_the_certificate():
 @pytest.mark.parametrize(
     "kind", ["functional", pytest.param("leverage", marks=pytest.mark.slow), "parameter"]
 )
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 def test_two_neighbours_are_told_apart_no_better_than_promised(kind):
     """Releases of a pair at the extremes, 800 runs each, all half-lines.
 

@@ -459,6 +459,7 @@ def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
     assert np.abs(centre.theta - exact).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_r27_two_neighbours_are_told_apart_no_better_than_promised():
     """As the test of the other releases: 800 runs each, 21 half-lines at 5e-7 each."""
     budget, sides = dpfast.ApproxDP(1.5, 1e-4), []

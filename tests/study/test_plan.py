@@ -101,6 +101,7 @@ def test_of_one_slope_the_widest_is_its_own_width():
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic", "huber"])
+@pytest.mark.one_in(3)
 def test_the_three_questions_agree(loss):
     scale = {} if loss == "logistic" else {"scale": 1.0}
     first = flat(dpfast.plan)(n=3000, p=3, loss=loss, privacy=0.7, **scale)
