@@ -410,6 +410,7 @@ def test_a_formula_is_evaluated_where_the_partitions_are(monkeypatch):
     np.testing.assert_allclose(found.predict(rows), expected.predict(rows), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_formula_takes_columns_beside_it_and_parts_of_objects():
     pytest.importorskip("formulaic")
     table = dd.from_pandas(labelled(), npartitions=2)

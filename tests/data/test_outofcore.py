@@ -447,6 +447,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 def test_peak_memory_is_that_of_a_few_blocks(tmp_path):
     """2M records of 12 numbers: 201 MB as float64, of which less than 100 may be in memory."""
     pyarrow = pytest.importorskip("pyarrow")

@@ -99,7 +99,7 @@ METHODS = ["newton", "gradient-descent", "double-noise", "auto"]
 @pytest.mark.parametrize("method", METHODS)
 @each("loss", ["logistic", "huber", "log-cosh", "pseudo-huber", "poisson"])
 @pytest.mark.parametrize("mu", [0.2, 5.0])
-@pytest.mark.pairs
+@pytest.mark.values
 def test_every_method_spends_its_total_and_no_more(method, loss, mu):
     X, y, group = visits()
     ledger = dpfast.Ledger(mu)

@@ -81,6 +81,7 @@ def polluted(n, q, loss, seed=0):
 @pytest.mark.parametrize("q", WIDTHS)
 @each("weighting", WEIGHTS)
 @pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.values
 def test_extreme_records_leave_the_others_alone(q, weighting, intercept):
     """Agreement with the twin to 1e-12 of the bounds, which no record exceeds."""
     n = 300

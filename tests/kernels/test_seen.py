@@ -180,6 +180,7 @@ HOSTILE = [0.0, 5e-324, 1e-300, 1.0, -1e10, 1e154, 1.7e308, np.inf, -np.inf, np.
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, np.inf])
+@pytest.mark.values
 def test_no_record_contributes_more_than_the_bound(isa, name, scale):
     """Whatever the record, the map and the parameter are."""
     rng = np.random.default_rng(1)

@@ -163,6 +163,7 @@ def test_nothing_is_asked_where_nothing_could_be_read():
     assert not room.ledger.entries
 
 
+@pytest.mark.slow
 def test_a_private_clip_beats_a_bound_that_is_far_too_large_and_says_so():
     """Means over 3 seeds; without a clip the noise is 2,000 times as long."""
     X = np.array([0.3, -0.2]) + 0.2 * RNG.normal(size=(3000, 2))

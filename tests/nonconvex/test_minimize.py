@@ -31,6 +31,7 @@ def quiet():
 
 @pytest.mark.parametrize("loss", ["tukey", "geman-mcclure", "welsch", "cauchy"])
 @pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.5), dpfast.GDP(1.0), dpfast.ApproxDP(2.0, 1e-6)])
+@pytest.mark.values
 def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
     """Seeded; the tolerance is six times the largest error seen over 50 seeds."""
     result = dpfast.minimize(

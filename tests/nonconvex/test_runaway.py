@@ -117,6 +117,7 @@ def test_rare_labels_are_not_clipped_away(mu):
     assert found[3] < 0.1
 
 
+@pytest.mark.slow
 def test_a_clip_falls_only_after_a_question():
     """Of all clips at which lengths were released: one that is shorter came after an answer."""
     falls = 0

@@ -61,6 +61,7 @@ def test_every_cell_is_there_and_more_privacy_needs_more_records():
         pytest.param("log-cosh, width", 5, 2.0, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_a_stored_cell_is_found_again(name, p, epsilon):
     """Seeded throughout: the same to a rounding step on every machine."""
     loss, kind = name.split(", ")

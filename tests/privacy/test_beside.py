@@ -141,6 +141,7 @@ def test_c70_c71_no_pair_of_weighted_records_exceeds_a_constant(loss, weighting)
 
 @pytest.mark.parametrize("majorize", [False, True])
 @pytest.mark.parametrize(("loss", "weighting"), [p for p in PAIRS if p[1].has_curvature], ids=repr)
+@pytest.mark.values
 def test_c70_the_couplings_of_weighted_records_survive(loss, weighting, majorize):
     """All three at one parameter, in units of their noise: within the joint cost of C17 and C18."""
     objective = model(loss, weighting)

@@ -51,6 +51,7 @@ def play(analyst, hypothesis, paths, rng, pad, steps=15):
 
 
 @pytest.mark.parametrize("analyst", [cautious, greedy, doubling, erratic])
+@pytest.mark.one_in(2)
 def test_an_adaptive_analyst_gains_nothing(analyst):
     """Padded, the likelihood ratio has exactly the Gaussian law; unpadded, tests are no better.
 

@@ -174,7 +174,7 @@ def test_c30_first_power_has_no_curvature_bound():
 @pytest.mark.parametrize("weighting", [Schweppe(1.7), Mallows(1.7), Bounded(1.7)], ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("majorize", [False, True])
-@pytest.mark.pairs
+@pytest.mark.values
 def test_c29_c30_joint_release_of_compiled_records(loss, weighting, majorize):
     """Gradient, curvature and meat at one parameter, in units of their noise.
 

@@ -130,6 +130,7 @@ def test_a_default_fit_charges_the_person_once_and_says_so():
     assert [entry.spend.mu for entry in ledger.entries] == [2.0, 2.0]
 
 
+@pytest.mark.slow
 def test_standard_errors_of_a_default_fit_are_those_of_clusters():
     """Seeded, 60 fits: five rows that go together or not, and a column that is the person's."""
     ratios, errors, widths = [], [], []

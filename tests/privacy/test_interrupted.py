@@ -96,13 +96,14 @@ def interrupted(call, data, most):
     return None, watch
 
 
-def sweep(call, data, *, several=False, every=1, turn=0):
+def sweep(call, data, *, several=False, every=1, turn=0, count=None):
     """Interrupt at every charge; how many there were.
 
     ``several``: calls, one after another.  ``every``: of the charges between the second and the
-    last one in so many, which of them says ``turn``.
+    last one in so many, which of them says ``turn``.  ``count``: how many there are, if known.
     """
-    count = len(interrupted(call, data, 10**9)[1].questions) if every > 1 else 10**6
+    if count is None:
+        count = len(interrupted(call, data, 10**9)[1].questions) if every > 1 else 10**6
     for most in range(10**6):
         if 1 < most < count - 1 and (most + turn) % every:
             continue
@@ -146,14 +147,18 @@ def test_every_call_of_the_audit_interrupted_at_every_charge(name):
                         several=name.endswith("standardize"),
                         every=30,
                         turn=turn,
+                        count=len(questions),
                     )
                 known.append(questions)
     assert n_charges
 
 
+@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)]])
 @pytest.mark.parametrize("name", OWN)
-def test_every_other_call_interrupted_at_every_charge(name):
-    assert sweep(lambda data: OWN[name](*data), (X, Y), several=name == "a score")
+def test_every_other_call_interrupted_at_every_charge(name, turn):
+    """One in four of those between the second and the last; the slow turns have the others."""
+    several = name == "a score"
+    assert sweep(lambda data: OWN[name](*data), (X, Y), several=several, every=4, turn=turn)
 
 
 # ---- what is in it -------------------------------------------------------------------------------

@@ -138,6 +138,7 @@ def test_a_last_line_without_its_newline_counts(path, end):
 
 
 @pytest.mark.parametrize("label", ["b", 'quote " and \\', "x}", '{"label": "', "λ\n"])
+@pytest.mark.one_in(2)
 def test_a_write_that_stops_at_any_byte_undercounts_nothing(path, label, monkeypatch):
     """A power failure in the middle of a charge: what was answered before it stays counted.
 

@@ -82,6 +82,7 @@ def test_scales_of_neighbours_are_in_proportion():
     assert most[0] > 0.2 and most[1] > 0.4 and most[2] > 0.05, most
 
 
+@pytest.mark.slow
 def test_two_neighbours_are_told_apart_no_better_than_promised():
     """Releases of a pair at the extremes, 600 runs each, all half-lines.
 

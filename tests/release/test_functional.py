@@ -130,6 +130,7 @@ def extreme_pairs(trials, most_records, most_columns):
         yield options, ((X, y), (X2, y2)), rng.normal(size=d)
 
 
+@pytest.mark.slow
 def test_two_neighbours_are_told_apart_no_better_than_promised():
     """Parameters of a pair at the extremes, 800 runs each, all half-lines.
 
@@ -157,6 +158,7 @@ def test_several_functionals_share_one_certificate():
         found.conf_int()
 
 
+@pytest.mark.slow
 def test_intervals_with_sampling_error():
     X, y = sample(40_000)
     options = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0), "inference": 0.4}
@@ -314,6 +316,7 @@ def rms_error(X, y, epsilon, runs):
 
 
 @pytest.mark.parametrize("n", [300, 1500, 6000])
+@pytest.mark.one_in(3)
 def test_more_budget_never_has_a_larger_error(n):
     """The method changes on the way; each error is within 26% of its mean.
 

@@ -102,6 +102,7 @@ def test_r25_safe_steps_alone_arrive(loss, scale, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", [SmoothedHuber(1.0, 0.5), LogCosh(1.5)], ids=repr)
+@pytest.mark.one_in(2)
 def test_r25_every_step_descends_as_the_proof_says(loss, monkeypatch):
     """Objective values of all accepted points, in extended precision for the bound itself."""
     points = []
@@ -453,6 +454,7 @@ def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
     assert np.abs(centre.theta - exact).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_r27_two_neighbours_are_told_apart_no_better_than_promised():
     """As the test of the other releases: 800 runs each, 21 half-lines at 5e-7 each."""
     budget, sides = dpfast.ApproxDP(1.5, 1e-4), []

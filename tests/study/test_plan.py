@@ -58,6 +58,7 @@ def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
         ("quantile", 4000, 3, 1.0),
     ],
 )  # fmt: skip
+@pytest.mark.one_in(2)
 def test_nothing_declared_is_forecast_for_every_loss(loss, n, p, mu):
     """The median of 15 fits, which varies by about 2%, to 10%; seeded."""
     expected, widest = dpfast.plan(n, p, loss, privacy=mu), []
@@ -100,6 +101,7 @@ def test_of_one_slope_the_widest_is_its_own_width():
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic", "huber"])
+@pytest.mark.one_in(3)
 def test_the_three_questions_agree(loss):
     scale = {} if loss == "logistic" else {"scale": 1.0}
     first = flat(dpfast.plan)(n=3000, p=3, loss=loss, privacy=0.7, **scale)

@@ -253,6 +253,7 @@ def planning(n=5000):
     return dpfast.Study("absent", privacy=2.0, schema=SCHEMA, n=n, like=table_of(4000, seed=1))
 
 
+@pytest.mark.slow
 def test_widths_prices_and_records_agree():
     """Prices that are found of the widths of others are theirs; so is the number of records."""
     priced = [request | {"share": 0.11} for request in REQUESTS]

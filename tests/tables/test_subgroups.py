@@ -169,6 +169,7 @@ def test_every_row_is_the_fit_of_its_own_records():
     np.testing.assert_allclose(found.counts, [(table["g"] == k).sum() for k in "abc"], atol=2.0)
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_the_test_of_equality_has_its_level():
     """60 runs, 180 slopes: below .88 has a chance below 1e-4 if coverage is .95.  Of 60 tests at
     level .05 more than 10 reject by chance below 1e-4 of the time."""

@@ -76,6 +76,7 @@ def test_the_table_of_one_cell_is_of_all_records():
 
 
 @pytest.mark.parametrize(("n", "mu"), [(600, 1.0), (6000, 0.3)])
+@pytest.mark.one_in(2)
 def test_intervals_cover(n, mu):
     """120 tables of six cells, which have 30 to 180 records of n = 600 (60 of n = 6,000): 360 to
     720 intervals of each kind.  Of 360 at .95 fewer than .90 cover with a chance below 1e-4."""
