@@ -15,7 +15,7 @@ Conventions of the file
 cimport cython
 cimport numpy as cnp
 from libc.float cimport DBL_MAX
-from libc.math cimport INFINITY, NAN, fabs, frexp, ldexp, sqrt
+from libc.math cimport NAN, fabs, frexp, ldexp, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport ddot, dgemm, dsyrk
@@ -253,42 +253,6 @@ def congruence(A, S):
     cdef cnp.ndarray out = _new_matrix(p)
     cdef double *memory = _workspace(p * p)
     _congruence(_data(outer), _data(inner), p, memory, _data(out))
-    free(memory)
-    return out
-
-
-def noise_of_step(P, error, double gradient_variance, double curvature_variance):
-    """Covariance of the noise that one full Newton step puts in, at a known error.
-
-    ``P (s^2 I + (w^2/2)(e e' + e'e I)) P`` for noise of variance ``s^2`` in the gradient and
-    ``w^2`` in the curvature: the step of :func:`noise_after_steps` from ``C = e e'``, less what it
-    keeps of that.
-
-    Parameters
-    ----------
-    P : ndarray of shape (p, p)
-        Inverse of the curvature, symmetric.
-    error : ndarray of shape (p,)
-    gradient_variance, curvature_variance : float
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        Exactly symmetric.
-    """
-    cdef cnp.ndarray inverse = _square(P, "P")
-    cdef Py_ssize_t p = cnp.PyArray_DIM(inverse, 0), i, j
-    cdef cnp.ndarray away = _vector(error, "error", p), out = _new_matrix(p)
-    cdef const double *e = _data(away)
-    cdef double *memory = _workspace(2 * p * p)
-    cdef double half = 0.5 * curvature_variance, squared = 0.0
-    for i in range(p):
-        squared += e[i] * e[i]
-        for j in range(p):
-            memory[i * p + j] = half * (e[i] * e[j])
-    for i in range(p):
-        memory[i * p + i] += half * squared + gradient_variance
-    _congruence(_data(inverse), memory, p, memory + p * p, _data(out))
     free(memory)
     return out
 

@@ -69,31 +69,6 @@ def test_newton_direction(benchmark, p):
 
 
 @pytest.mark.parametrize("p", SIZES)
-def test_measured_step(benchmark, p):
-    """As a step of the adaptive Newton method asks for it, its own curvature measuring it."""
-    matrix, g = noisy_hessian(p), np.linspace(-1.0, 1.0, p)
-
-    def numpy_step() -> tuple[np.ndarray, float]:
-        floored = numpy_floor(matrix, 0.2)
-        inverse = np.linalg.inv(floored)
-        direction = inverse @ g
-        noise = 0.01 * float(np.vdot(floored @ inverse, inverse))
-        return direction, (direction @ floored @ direction - noise) ** 0.5
-
-    def step() -> np.ndarray:
-        return linalg.measured_step(matrix, g, 0.2, None, 1.0, 0.1, np.inf)[0]
-
-    compare(
-        benchmark,
-        step,
-        case="measured step",
-        p=p,
-        reference=numpy_step,
-        accuracy=largest_difference(step(), numpy_step()[0]),
-    )
-
-
-@pytest.mark.parametrize("p", SIZES)
 def test_weighted_mean(benchmark, p):
     """Of the curvatures of five answers, by precision."""
     matrices, weights = [noisy_hessian(p) * k for k in range(1, 6)], [1.0, 2.0, 2.0, 3.0, 0.5]
@@ -107,25 +82,6 @@ def test_weighted_mean(benchmark, p):
             linalg.weighted_mean(matrices, weights),
             np.tensordot(weights, matrices, 1) / sum(weights),
         ),
-    )
-
-
-@pytest.mark.parametrize("p", SIZES)
-def test_noise_of_step(benchmark, p):
-    inverse, e = noisy_hessian(p), np.linspace(-1.0, 1.0, p)
-    inverse = inverse + inverse.T
-
-    def numpy_noise() -> np.ndarray:
-        middle = np.multiply.outer(0.5 * e, e) + (0.5 * (e @ e) + 0.3) * np.eye(p)
-        return inverse @ middle @ inverse
-
-    compare(
-        benchmark,
-        lambda: linalg.noise_of_step(inverse, e, 0.3, 1.0),
-        case="noise of a step",
-        p=p,
-        reference=numpy_noise,
-        accuracy=largest_difference(linalg.noise_of_step(inverse, e, 0.3, 1.0), numpy_noise()),
     )
 
 

@@ -61,18 +61,6 @@ cdef void _congruence(const double *A, const double *S, Py_ssize_t p, double *sc
             out[j * p + i] = out[i * p + j]
 
 
-cdef double _quadratic(const double *S, const double *x, Py_ssize_t p) noexcept nogil:
-    """x' S x of the symmetric matrix whose upper triangle is that of S."""
-    cdef Py_ssize_t i, j
-    cdef double total = 0.0, row
-    for i in range(p):
-        row = 0.5 * S[i * p + i] * x[i]
-        for j in range(i + 1, p):
-            row += S[i * p + j] * x[j]
-        total += 2.0 * (row * x[i])
-    return total
-
-
 cdef Py_ssize_t _count_floored(const double *values, Py_ssize_t p, double floor) noexcept nogil:
     """How many eigenvalues are not at least `floor`; NaN counts."""
     cdef Py_ssize_t i, count = 0

@@ -32,11 +32,10 @@ def sandwich_covariance(
     floor = 2.0 * noise_scale * len(hessian) ** 0.5
     sampling, n_floored, _ = sandwich(hessian, trajectory.final.meat.value, floor)
     curvature = Curvature(hessian, floor, n_floored, ridge)
-    noise, unfinished, remarks, hidden = own_noise(method, trajectory, curvature)
+    noise, unfinished, remarks = own_noise(method, trajectory, curvature)
     meat_scale = trajectory.final.meat.noise_scale
     spread = VarianceNoise(curvature, noise_scale, sampling + n * noise, meat_scale, n)
-    n_hidden = n_floored if hidden is None else hidden
-    return Covariance(sampling / n + noise, n_hidden, unfinished, remarks, spread)
+    return Covariance(sampling / n + noise, n_floored, unfinished, remarks, spread)
 
 
 def covariance_or_reason(

@@ -13,23 +13,11 @@ def newton_direction(
 def floored_step(
     H: ArrayLike, g: ArrayLike, floor: float
 ) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...
-def measured_step(
-    H: ArrayLike,
-    g: ArrayLike,
-    floor: float,
-    measure: ArrayLike | None,
-    unit: float,
-    noise_scale: float,
-    longest: float,
-) -> tuple[NDArray[float64], float, float, NDArray[float64]]: ...
 def capped_step(
     theta: ArrayLike, direction: ArrayLike, step_size: float, max_step: float
 ) -> NDArray[float64]: ...
 def weighted_mean(arrays: Sequence[ArrayLike], weights: Sequence[float]) -> NDArray[float64]: ...
 def congruence(A: ArrayLike, S: ArrayLike) -> NDArray[float64]: ...
-def noise_of_step(
-    P: ArrayLike, error: ArrayLike, gradient_variance: float, curvature_variance: float
-) -> NDArray[float64]: ...
 def noise_after_steps(
     inverses: Sequence[ArrayLike],
     curvatures: Sequence[ArrayLike],

@@ -140,47 +140,20 @@ def hessian_costs(objective: Objective) -> bool:
     return objective.coupling in ("independent", "narrow-logistic")
 
 
-def divided(
-    objective: Objective | Constants,
-    mu: float,
-    curvature: str | None,
-    *,
-    gradient: float = 1.0,
-    meat: float = 0.0,
-    share: float | None = None,
-) -> StepBudget:
-    """The budget of an answer that costs ``mu``, less a margin for rounding.
-
-    ``gradient`` and ``meat`` are in proportion to each other, and a gradient of 0 is left out;
-    ``share`` is ``mu^2`` of the curvature relative to theirs, by default the best trade found.
-    """
-    mu *= 1.0 - MARGIN_SHARES
-    constants = objective if isinstance(objective, Constants) else objective.constants()
-    if constants is None:
-        return _scaled(objective, mu, curvature, gradient, meat, share)
-    return _remembered(constants, mu, curvature, gradient, meat, share)
-
-
 def _scaled(
     objective: Objective | Constants,
     mu: float,
     curvature: str | None,
     gradient: float,
     meat: float,
-    share: float | None = None,
 ) -> StepBudget:
     """An answer that costs ``mu``: the joint cost is homogeneous of degree one."""
     majorize, hessian = curvature == "majorizer", 0.0
     if curvature is not None:
-        ratio = _curvature_ratio(objective, majorize) if share is None else share
-        hessian = (ratio * (gradient**2 + meat**2)) ** 0.5 if gradient else 1.0
+        hessian = (_curvature_ratio(objective, majorize) * (gradient**2 + meat**2)) ** 0.5
     asked = StepBudget(gradient, hessian, meat, majorize)
     factor = mu / joint_cost(objective, asked, objective.means)
     return StepBudget(gradient * factor, hessian * factor, meat * factor, majorize)
-
-
-#: Of numbers only, so that the many fits of a simulation share them.
-_remembered = lru_cache(maxsize=1024)(_scaled)
 
 
 def _curvature_ratio(objective: Objective | Constants, majorize: bool) -> float:

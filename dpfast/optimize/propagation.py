@@ -27,9 +27,6 @@ class PrivacyNoise(NamedTuple):
         Estimated absolute error left by stopping, per coefficient; zero if unknown.
     remarks : tuple of str
         What a reader of the intervals must know.
-    n_hidden : int, optional
-        Directions of the curvature to warn of, where the optimiser knows what it left undone along
-        those below the floor; by default all of them.
 
     Privacy
     -------
@@ -39,7 +36,6 @@ class PrivacyNoise(NamedTuple):
     covariance: Matrix
     unfinished: NDArray[np.float64]
     remarks: tuple[str, ...] = ()
-    n_hidden: int | None = None
 
 
 class Curvature(NamedTuple):

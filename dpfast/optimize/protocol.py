@@ -463,15 +463,14 @@ def own_noise(method: Method, trajectory: Trajectory, curvature: Curvature) -> P
             real_array(noise.covariance, "covariance"),
             real_array(noise.unfinished, "unfinished"),
         )
-        remarks, hidden = noise.remarks, noise.n_hidden
+        remarks = noise.remarks
         if (
             (covariance.shape, unfinished.shape) == ((p, p), (p,))
             and isinstance(remarks, (list, tuple))
             and all(isinstance(remark, str) for remark in remarks)
-            and (hidden is None or type(hidden) is int)
         ):
-            return PrivacyNoise(covariance, unfinished, tuple(remarks), hidden)
+            return PrivacyNoise(covariance, unfinished, tuple(remarks))
     raise InvalidInput(
         "an optimiser's noise_covariance returns dpfast.optimize.PrivacyNoise(covariance of shape "
-        f"({p}, {p}), unfinished of shape ({p},), remarks as text, n_hidden a whole number)."
+        f"({p}, {p}), unfinished of shape ({p},), remarks as text)."
     )

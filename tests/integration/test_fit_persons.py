@@ -12,7 +12,7 @@ from dpfast.data import as_records
 from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput
 from dpfast.models import Bounded, Logistic, Objective
-from dpfast.optimize.budgets import divided
+from dpfast.optimize.budgets import _scaled
 from tests.flat import flat
 from tests.loops import each
 
@@ -128,7 +128,7 @@ def test_a_step_is_divided_by_what_it_costs_persons(loss, curvature):
             continue
         for means in (True, False):
             objective.means = means
-            budget = divided(objective, 0.7, curvature, gradient=gradient, meat=meat)
+            budget = _scaled(objective, 0.7 * (1.0 - 1e-10), curvature, gradient, meat)
             assert 0.7 * (1.0 - 1e-9) < joint_cost(objective, budget, means) <= 0.7
         dearer |= joint_cost(objective, budget, True) > 0.7 * (1.0 + 1e-9)
     relation = objective.majorizer_coupling if curvature == "majorizer" else objective.coupling

@@ -160,7 +160,6 @@ BROKEN_COVARIANCES = [
     PrivacyNoise(np.eye(4).astype(str), np.zeros(4)), PrivacyNoise(np.eye(4) * 1j, np.zeros(4)),
     PrivacyNoise(np.full((4, 4), None), np.zeros(4)), PrivacyNoise(*GOOD, remarks=7),
     PrivacyNoise(*GOOD, remarks=(7,)), PrivacyNoise(*GOOD, remarks="x"),
-    PrivacyNoise(*GOOD, n_hidden="x"), PrivacyNoise(*GOOD, n_hidden=np.zeros(2)),
 ]  # fmt: skip
 
 

@@ -70,28 +70,6 @@ def floored_step(H: ArrayLike, g: ArrayLike, floor: float) -> tuple[Array, Array
     return direction, np.maximum(values, floor), inverse
 
 
-def measured_step(
-    H: ArrayLike,
-    g: ArrayLike,
-    floor: float,
-    measure: ArrayLike | None,
-    unit: float,
-    noise_scale: float,
-    longest: float,
-) -> tuple[Array, float, float, Array]:
-    """Lengths through a root of the measure; the noise by what it does to each coordinate."""
-    direction, values, inverse = floored_step(H, g, floor)
-    ruler = floor_eigenvalues(H, floor)[0] if measure is None else np.asarray(measure)
-    sizes, vectors = eigh(ruler)
-    root = (vectors * np.sqrt(np.maximum(sizes, 0.0) / unit)).T
-    length = float(np.linalg.norm(root @ direction))
-    if length > longest:
-        return direction * (longest / length), np.inf, float(values[0]), inverse
-    noise = noise_scale * np.linalg.norm(root @ inverse)
-    left = max(0.0, (length - noise) * (length + noise)) ** 0.5
-    return direction, float(left), float(values[0]), inverse
-
-
 def capped_step(theta: ArrayLike, direction: ArrayLike, step_size: float, max_step: float) -> Array:
     """The unit vector of the direction times the length that is left of it."""
     start = np.asarray(theta, dtype=np.float64)
@@ -110,16 +88,6 @@ def weighted_mean(arrays: Sequence[ArrayLike], weights: Sequence[float]) -> Arra
 def congruence(A: ArrayLike, S: ArrayLike) -> Array:
     """Two products."""
     return np.asarray(np.asarray(A) @ np.asarray(S) @ np.asarray(A).T)
-
-
-def noise_of_step(
-    P: Array, error: ArrayLike, gradient_variance: float, curvature_variance: float
-) -> Array:
-    """What :func:`noise_after_steps` does to every column, for the noise alone."""
-    e = np.asarray(error, dtype=np.float64)
-    columns = [curvature_variance**0.5 * P @ (W @ e) for W in orthonormal_basis(len(e))]
-    errors = np.column_stack([*columns, gradient_variance**0.5 * P])
-    return np.asarray(errors @ errors.T)
 
 
 def noise_after_steps(
