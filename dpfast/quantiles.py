@@ -16,7 +16,7 @@ from dpfast.arguments import real_array, real_number, whole_number
 from dpfast.curator.shares import Shares
 from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Numeric, Schema
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.guarantees import Guarantee
@@ -34,6 +34,7 @@ NORMAL_IQR = 1.3489795003921634
 STEPS = 16
 
 
+@understood
 def private_quantiles(
     x: ArrayLike,
     probabilities: Sequence[float],

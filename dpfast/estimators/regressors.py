@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 
 from dpfast.baselines import adassp
 from dpfast.data.records import Covariates
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.estimators.base import Array, MEstimator, PrivateEstimator
 from dpfast.models import Loss
 from dpfast.models.poisson import Poisson
@@ -116,6 +116,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPHuberRegressor(PrivateRegressor, MEstimator):
     """Robust linear regression under differential privacy (see :func:`dpfast.fit`).
@@ -191,6 +192,7 @@ class DPHuberRegressor(PrivateRegressor, MEstimator):
         return self.loss
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPQuantileRegressor(PrivateRegressor, MEstimator):
     """Linear regression of a quantile under differential privacy (:class:`dpfast.Quantile`).
@@ -242,6 +244,7 @@ class DPQuantileRegressor(PrivateRegressor, MEstimator):
             return np.maximum(tau * apart, (tau - 1.0) * apart)
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(PrivateRegressor, MEstimator):
     """Regression of counts with a log link under differential privacy (:class:`dpfast.Poisson`).
@@ -299,6 +302,7 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
         return self._model().largest_residual
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(PrivateRegressor):
     """Least squares under differential privacy.

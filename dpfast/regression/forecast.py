@@ -20,12 +20,11 @@ from dpfast.arguments import (
     positive,
     real_array,
     real_number,
-    understood,
     whole_number,
 )
 from dpfast.curator.door import Release, observed
 from dpfast.data.records import Covariates, Records
-from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described
+from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described, understood
 from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from dpfast.arguments import text_names
-from dpfast.errors import DpfastError, InvalidInput, described
+from dpfast.errors import DpfastError, InvalidInput, described, understood
 from dpfast.inference.composition import in_numbers
 from dpfast.inference.guarantees import statement
 from dpfast.inference.results import Fit
@@ -45,6 +45,7 @@ class Comparison(Summary):
     together: Budget | None = None
 
 
+@understood
 def compare(
     *fits: Fit | Sequence[Fit] | Mapping[str, Fit],
     names: Sequence[str] | None = None,

@@ -47,10 +47,10 @@ class Shown:
     _covariance: Any
 
     def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__" or hasattr(type(self), name):  # a property that refuses, in its words
+            return object.__getattribute__(self, name)
         from dpfast.habits import CALLED  # only who asks for what there is not
 
-        if hasattr(type(self), name):  # a property that refuses, in its own words
-            return object.__getattribute__(self, name)
         hint = f"; write {CALLED[name]}." if name in CALLED else ""
         raise AttributeError(f"'Fit' object has no attribute {name!r}" + hint)
 
