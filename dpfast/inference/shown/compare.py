@@ -115,13 +115,14 @@ def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> 
     pairs = list(zip(columns, fits, strict=True))
     table = Table(
         "dpfast: fits side by side",
-        tuple([(name, printable(f"{fit.model}; {fit.method}")) for name, fit in pairs]),
+        (),
         columns,
         (*map(printable, labels), RECORDS, PAID, EPSILON),
         tuple(body),
         "Standard errors, privacy noise included, in parentheses.",
         (*[f"{name}: {_promise(fit)}" for name, fit in pairs], sentence),
         tuple([printable(f"{name}: {told}") for name, fit in pairs for told in fit.warnings]),
+        tuple([(name, printable(f"{fit.model}; {fit.method}")) for name, fit in pairs]),
     )
     found = Comparison(table)
     found.together = together
