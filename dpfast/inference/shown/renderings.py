@@ -36,7 +36,7 @@ def text(table: Table) -> str:
     rule = "=" * width
     lines = [table.title.center(WIDTH).rstrip(), rule]
     for heading, said in table.facts:
-        lines += _wrapped(f"{heading}:".ljust(9), said)
+        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
     lines += [rule] if table.facts else []
     lines += [*(line or "-" * width for line in body)]
     lines += [table.remark] if table.remark else []
@@ -47,7 +47,7 @@ def text(table: Table) -> str:
         lines += _wrapped("Warning: ", warning)
     lines += ["-" * width] if table.details else []
     for heading, said in table.details:
-        lines += _wrapped(f"{heading}:".ljust(9), said)
+        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
     return "\n".join(lines)
 
 
