@@ -24,6 +24,9 @@ FEW = 1000.0
 #: Facts that only some readers ask for, and how lines of a guarantee begin that are of a part.
 FOLDED, SPENT = ("Model", "Method", "Bought"), "  spent "
 
+#: What a table of coded units ends with.
+NATURAL = "; of columns as they came is fit.natural"
+
 UNBOUGHT = "No standard errors were bought."
 
 
@@ -119,6 +122,11 @@ def _degrees(fit: Fit) -> str:
     return f"of freedom of t: {span}, as each standard error was released with noise"
 
 
+def coded_of(fit: Fit) -> str:
+    """How columns were coded in whose units coefficients are; empty if they came so."""
+    return dict(_coded(fit)).get("Coded", "")
+
+
 def _scaled(coding: Coded) -> bool:
     """Whether covariates are in other units than those of the table."""
     try:
@@ -138,10 +146,10 @@ def _coded(fit: Fit) -> list[tuple[str, str]]:
         return []
     if (location, spread) == (0.0, 1.0):
         told = "columns are coded (x - centre) / unit, as declared; coefficients are in these units"
-        return [("Coded", told)] if _scaled(fit.coding) else []
+        return [("Coded", told + NATURAL)] if _scaled(fit.coding) else []
     own = "; the scale below is in the response's own" if fit._free_scale else ""
     text = (
         f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "
-        f"constants are in these units{own}"
+        f"constants are in these units{own}{NATURAL}"
     )
     return [("Coded", text)]

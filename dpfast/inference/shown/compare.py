@@ -13,6 +13,7 @@ from dpfast.inference.guarantees import statement
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.summary import coded_of
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Entry, Ledger
 
@@ -115,7 +116,9 @@ def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> 
     pairs = list(zip(columns, fits, strict=True))
     table = Table(
         "dpfast: fits side by side",
-        (),
+        tuple(
+            [(name, f"coded: {printable(told)}") for name, fit in pairs if (told := coded_of(fit))]
+        ),
         columns,
         (*map(printable, labels), RECORDS, PAID, EPSILON),
         tuple(body),

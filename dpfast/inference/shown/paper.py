@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpfast.inference.composition import in_numbers
 from dpfast.inference.shown.digits import printable, span_of
 from dpfast.inference.shown.targets import target_of
-from dpfast.inference.summary import are_normal
+from dpfast.inference.summary import are_normal, coded_of
 from dpfast.privacy.budget import GDP
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def for_paper(fit: Fit) -> str:
             f"Location and scale of {columns} were estimated within the same budget; no bound on "
             "the data was assumed."
         )
+    if coded := coded_of(fit):
+        said.append(f"Coded: {printable(coded)}.")
     if fit._covariance is None:
         said.append("No standard errors were released.")
     else:
