@@ -456,8 +456,7 @@ def refuse_no_columns(request: Request) -> None:
 def _refuse_coded(records: Records) -> None:
     if records.coding is not None:
         raise InvalidInput(
-            "these records are coded already, by the public facts of a schema or by released "
-            "ones. dpfast.quantiles.with_private_scaling buys scales of declared columns."
+            "these records are coded already, by the public facts of a schema or by released ones."
         )
 
 

@@ -220,7 +220,6 @@ def test_every_function_with_a_guarantee_is_swept():
         "fit_formula": "through fit",
         "sufficient_statistics": "through Request.guarantee, as clipped_gradient_descent",
         "adassp": "through Request.guarantee, as clipped_gradient_descent",
-        "with_private_scaling": "returns a schema",
         "private_quantiles": "returns numbers",
         "private_clip": "returns a number",
         "private_choice": "returns a number",

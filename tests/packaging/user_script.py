@@ -96,7 +96,6 @@ NAMES: list[object] = [
     dpfast.tables,
     dpfast.tune,
     dpfast.inference.verify_report,
-    dpfast.quantiles.with_private_scaling,
 ]
 
 rng = np.random.default_rng(0)
