@@ -96,6 +96,7 @@ NAMES: list[object] = [
     dpfast.tables,
     dpfast.tune,
     dpfast.inference.verify_report,
+    dpfast.quantiles,
 ]
 
 rng = np.random.default_rng(0)
