@@ -166,10 +166,10 @@ def _elsewhere(name: str) -> str:
     """What to write for a name that is looked for here, or the room that lists it; loads none."""
     from importlib.util import find_spec
 
-    from dpfast.habits import NAMES
+    from dpfast.rooms import habit
 
-    if name in NAMES:
-        return f". Write {NAMES[name]}."
+    if told := habit(name):
+        return told
     for room in sorted(_ROOMS) if name[:1] != "_" else ():
         found = find_spec(f"dpfast.{room}")
         if found is not None and found.origin is not None:

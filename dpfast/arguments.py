@@ -6,8 +6,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
-from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +23,6 @@ LARGEST_WHOLE = 2**53
 CONSTANT_RANGE = (1e-100, 1e100)
 
 Thing = TypeVar("Thing")
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def real_array(value: Any, name: str) -> Array:
@@ -209,33 +206,6 @@ def check_constant(value: object, name: str, meaning: str) -> float:
             "Pass a positive, finite public number."
         )
     return number
-
-
-def understood(function: Function) -> Function:
-    """A function that says what to type for an argument that it does not have, or needs."""
-    taken = signature(function).parameters
-    needed = "privacy" in taken and taken["privacy"].default is Parameter.empty
-
-    @wraps(function)
-    def asked(*given: Any, **named: Any) -> Any:
-        unknown = next((name for name in named if name not in taken), None)
-        if unknown is not None:
-            from dpfast.habits import ARGUMENTS  # only who asks for what there is not
-
-            hint = ARGUMENTS.get(unknown)
-            raise TypeError(
-                f"{function.__name__}() has no argument {unknown!r}"
-                + (f". Write {hint}." if hint else f"; it has {', '.join(taken)}.")
-            )
-        if needed and "privacy" not in named:
-            raise TypeError(
-                f"{function.__name__}() needs privacy=..., the total to spend: privacy=1.0 (mu of "
-                "Gaussian DP), privacy=(1.0, 1e-6) (epsilon and delta), or "
-                "privacy=dpfast.GDP(1.0). It is passed by name."
-            )
-        return function(*given, **named)
-
-    return asked  # type: ignore[return-value]
 
 
 def refuse_names(X: Any, y: Any) -> None:

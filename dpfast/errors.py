@@ -9,6 +9,13 @@ stands in an argument that may be data by mistake: :func:`described` says what k
 from __future__ import annotations
 
 import sys
+from functools import wraps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    Called = TypeVar("Called")
 
 __all__ = [
     "BudgetExceeded",
@@ -28,6 +35,7 @@ __all__ = [
     "UnsupportedConversion",
     "described",
     "dtype_name",
+    "understood",
 ]
 
 
@@ -174,3 +182,39 @@ def dtype_name(dtype: object) -> str:
     """A type of numbers without the categories or fields that it may list."""
     name = getattr(dtype, "name", None)
     return name if isinstance(name, str) else str(dtype).partition("(")[0]
+
+
+def understood(called: Called) -> Called:
+    """A function or class that says what to type in place of a call that it cannot be.
+
+    That is known by the names of arguments alone, after Python has refused them.
+
+    Parameters
+    ----------
+    called : callable
+        A class is changed in place; so are those that inherit its constructor.
+
+    Examples
+    --------
+    >>> dpfast.GDP(epsilon=1.0)
+    Traceback (most recent call last):
+    TypeError: GDP() has no argument 'epsilon'. Write dpfast.GDP(1.0)...
+    """
+    if isinstance(called, type):
+        called.__init__ = understood(called.__init__)  # type: ignore[misc]
+        return called
+    function: Any = called
+
+    @wraps(function)
+    def asked(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except TypeError:
+            from dpfast.habits import instead  # only who asks for what there is not
+
+            told = instead(function, given, named)
+            if not told:  # the call was one: what it met inside is its own
+                raise
+        raise TypeError(told)
+
+    return asked  # type: ignore[return-value]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
+from typing import Any
 
 __all__ = [
-    "ARGUMENTS", "CALLED", "NAMES", "TERMS", "instead_of_term", "power_of_a_name", "without_parts"
+    "ARGUMENTS", "CALLED", "CALLS", "NAMES", "TERMS", "instead", "instead_of_term",
+    "power_of_a_name", "without_parts",
 ]  # fmt: skip
 
 _FIT = 'dpfast.fit("y ~ x1 + x2", table, "{}", privacy=1.0)'
@@ -161,6 +165,70 @@ TERMS = {
     **dict.fromkeys(("Attribute", "Subscript"), "the name of the column alone: what is computed of "
                     "a whole column would be a release"),
 }  # fmt: skip
+
+
+_TABLE = "dpfast.tables.{}(table, {}, schema=schema, privacy=0.5)"
+
+#: What is made or called, as it is written; where that says more than the arguments alone.
+CALLS = {
+    "GDP": "dpfast.GDP(1.0), of mu; epsilon and delta are dpfast.ApproxDP(1.0, 1e-6)",
+    "ZCDP": "dpfast.ZCDP(0.5), of rho; mu is dpfast.GDP(1.0)",
+    "PureDP": "dpfast.PureDP(1.0), of epsilon",
+    "ApproxDP": "dpfast.ApproxDP(epsilon=1.0, delta=1e-6); mu is dpfast.GDP(1.0)",
+    "Ledger": "dpfast.Ledger(1.0), of mu, or dpfast.Ledger((1.0, 1e-6)), of epsilon and delta",
+    "SeededNoise": "dpfast.SeededNoise(0), for simulations only",
+    "Schema": 'dpfast.Schema({"age": dpfast.Numeric(18, 90)}), of a mapping of names',
+    "Numeric": 'dpfast.Numeric(18, 90, units="years"), of a public range',
+    "Categorical": 'dpfast.Categorical(["north", "south"]), with the reference first',
+    "Binary": 'dpfast.Binary("yes", "no"), of which the first is 1',
+    "Objective": 'dpfast.Objective("huber", scale=1.0, weights=dpfast.Mallows(2.0), ridge=0.1)',
+    "Huber": "dpfast.Huber(1.345), of the corner in scales of residuals",
+    "Logistic": 'dpfast.Logistic(), or "logistic"; a ridge belongs to dpfast.Objective',
+    "Poisson": "dpfast.Poisson(largest_mean=20), where that is public",
+    "Quantile": "dpfast.Quantile(0.5), of the level",
+    "FreeScale": "dpfast.FreeScale(0.1, 10.0), with public ends",
+    "CustomLoss": "dpfast.CustomLoss(loss, psi, psi_prime, ...), functions of a residual",
+    "Mallows": "dpfast.Mallows(2.0), of a radius",
+    "Study": "dpfast.Study(table, privacy=1.0, schema=schema)",
+    "records": "dpfast.records(X, y, names=[...], sample_weight=..., offset=..., group=..., "
+               "group_size=...)",
+    "counts": _TABLE.format("counts", '"sex"'),
+    "means": _TABLE.format("means", '"wage", "sex"'),
+    "open_parquet": 'dpfast.open_parquet("data.parquet", covariates=["age"], response="wage")',
+    "private_quantiles": "dpfast.private_quantiles(age, [0.25, 0.5], low=0, high=99, privacy=0.5)",
+    "compare": 'dpfast.compare(first, second, names=["short", "long"])',
+    "cox": 'dpfast.effects.cox("weeks ~ age", table, event="died", cuts=[4, 13], privacy=1.0)',
+    "nonprivate_fit": 'dpfast.nonprivate_fit(X, y, "least-squares"): it spends nothing',
+}  # fmt: skip
+
+_NEEDED = (
+    "{}() needs privacy=..., the total to spend: privacy=1.0 (mu of Gaussian DP), "
+    "privacy=(1.0, 1e-6) (epsilon and delta), or privacy=dpfast.GDP(1.0). It is passed by name."
+)
+
+
+def instead(called: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    """What to type for a call; empty if its arguments are those that are taken."""
+    taken = signature(called).parameters
+    made = called.__name__ == "__init__"
+    name = type(given[0]).__name__ if made else called.__name__
+    hint = f". Write {CALLS[name]}." if name in CALLS else ""
+    unknown = next((one for one in named if one not in taken), None)
+    if unknown is not None:
+        told = [one for one in taken if not made or one != "self"]
+        habit = ARGUMENTS.get(unknown, "")
+        if habit is _RIDGE and "ridge" in taken:
+            habit = "ridge=0.1"
+        hint = hint or (f". Write {habit}." if habit else "")
+        return f"{name}() has no argument {unknown!r}" + (hint or f"; it has {', '.join(told)}.")
+    needed = taken.get("privacy")
+    if needed is not None and needed.default is Parameter.empty and "privacy" not in named:
+        return _NEEDED.format(name)
+    try:
+        signature(called).bind(*given, **named)
+    except TypeError as error:
+        return hint and f"{name}(): {error}{hint}"
+    return ""
 
 
 def instead_of_term(tree: ast.expr) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.shown.digits import short_number
 
 if TYPE_CHECKING:
@@ -83,7 +84,12 @@ def _finished(figure: Any, axes: Any, title: str | None, words: str) -> Figure:
 
 
 def _labelled(fits: Mapping[str, Any] | Any) -> dict[str, Any]:
+    if isinstance(fits, list | tuple):  # headed as dpfast.compare heads them
+        return _labelled({f"({k})": fit for k, fit in enumerate(fits, 1)})
     labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
+    for fit in labelled.values():
+        if not hasattr(fit, "names"):
+            raise InvalidInput(f"what is drawn are fits of dpfast.fit; received {described(fit)}.")
     if not labelled:
         raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
     return labelled
@@ -130,7 +136,7 @@ def coefficient_plot(
 
     Parameters
     ----------
-    fits : Fit or mapping of str to Fit
+    fits : Fit, sequence of Fit or mapping of str to Fit
         Fits with inference and the same coefficients; the keys become the legend.
     names : sequence of str, optional
         Only these coefficients, in this order; an intercept is often far from the others.

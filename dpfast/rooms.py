@@ -2,19 +2,27 @@
 
 from importlib import import_module
 
-__all__ = ["opened"]
+__all__ = ["habit", "opened"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+def habit(name: str) -> str:
+    """The end of a message for a name that other libraries have."""
+    from dpfast.habits import NAMES  # only who asks for what there is not
+
+    return f". Write {NAMES[name]}." if name in NAMES else ""
+
+
 def opened(
-    room: str, homes: "Mapping[str, str]", hint: "Callable[[str], str]" = lambda name: ""
+    room: str, homes: "Mapping[str, str]", hint: "Callable[[str], str] | None" = None
 ) -> "Callable[[str], object]":
     """The ``__getattr__`` of a room, from its modules and the names of each.
 
-    ``hint(name)`` ends the message for a name that is none of them.
+    ``hint(name)`` ends the message for a name that is none of them; by default with what is called
+    so elsewhere.
     """
 
     def find(name: str) -> object:
@@ -24,6 +32,7 @@ def opened(
                 value: object = getattr(found, name)
                 setattr(import_module(room), name, value)
                 return value
-        raise AttributeError(f"module {room!r} has no attribute {name!r}{hint(name)}")
+        told = (hint or habit)(name)
+        raise AttributeError(f"module {room!r} has no attribute {name!r}{told}")
 
     return find

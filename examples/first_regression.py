@@ -10,15 +10,10 @@ X = rng.normal(size=(20_000, 2))
 y = 1.0 + X @ [0.5, -0.3] + rng.standard_t(df=3, size=20_000)
 
 # Before any record is touched: how wide will intervals be?
-print(dpfast.plan(n=20_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0)))
+print(dpfast.plan(n=20_000, p=3, privacy=1.0))
 
-# `privacy` is the total that is spent, intervals included; `scale` is a public number.
-fit = dpfast.fit(
-    dpfast.records(X, y, names=["dose", "age"]),
-    None,
-    dpfast.Objective("log-cosh", scale=1.0),
-    privacy=dpfast.GDP(1.0),
-)
+# `privacy` is the total that is spent, intervals included; where the columns lie is bought with it.
+fit = dpfast.fit(dpfast.records(X, y, names=["dose", "age"]), privacy=1.0)
 print(fit.summary())
 
 low, high = fit.conf_int(level=0.95)[1]

@@ -27,9 +27,9 @@ BASE = {"errors", "arguments", "kernels", "models", "data", "privacy", "curator"
 # What each room may import from dpfast besides itself.  A room or top-level module that is not
 # listed may import every room, but no adapter.
 ALLOWED = {
-    "rooms": set(),
-    "errors": set(),
-    "arguments": {"errors", "habits"},
+    "rooms": {"habits"},  # what to type, once something was refused
+    "errors": {"habits"},
+    "arguments": {"errors"},
     "habits": set(),
     "kernels": {"errors"},
     "models": {"errors", "arguments", "kernels"},

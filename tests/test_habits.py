@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.habits import ARGUMENTS, CALLED, NAMES, TERMS
+from dpfast.habits import ARGUMENTS, CALLED, CALLS as WRITTEN, NAMES, TERMS
 from tests.loops import each
 from tests.test_messages import resolved
 
@@ -108,6 +108,22 @@ CALLS = {
     "lists": (lambda: dpfast.fit(X, Y[:-1], **PAID), "one of both"),
     "compare()": (lambda: dpfast.compare(), r"dpfast\.compare\(first"),
     "compare(1)": (lambda: dpfast.compare(1.0), "compare takes fits"),
+    "compare(labels=)": (lambda: dpfast.compare(fitted(), labels=["a"]), r"names=\["),
+    "Ledger(epsilon=)": (lambda: dpfast.Ledger(epsilon=1.0), r"Ledger\(\(1\.0, 1e-6\)\)"),
+    "Ledger()": (lambda: dpfast.Ledger(), r"missing .*'total'\. Write dpfast\.Ledger\(1\.0\)"),
+    "Ledger(1.0, 1e-6)": (lambda: dpfast.Ledger(1.0, 1e-6), r"Ledger\(\(1\.0, 1e-6\)\)"),
+    "GDP(epsilon=)": (lambda: dpfast.GDP(epsilon=1.0), r"dpfast\.ApproxDP\(1\.0, 1e-6\)"),
+    "GDP(1, 1e-6)": (lambda: dpfast.GDP(1.0, 1e-6), "too many positional arguments.*ApproxDP"),
+    "SeededNoise(random_state=)": (
+        lambda: dpfast.SeededNoise(random_state=0), r"Write dpfast\.SeededNoise\(0\)",
+    ),
+    "Numeric(min=)": (lambda: dpfast.Numeric(min=0, max=1), r"dpfast\.Numeric\(18, 90"),
+    "Schema(age=)": (lambda: dpfast.Schema(age=dpfast.Numeric(0, 1)), r"Schema\(\{"),
+    "Huber(epsilon=)": (lambda: dpfast.Huber(epsilon=1.35), r"^Huber\(\) .*Huber\(1\.345\)"),
+    "records(weights=)": (lambda: dpfast.records(X, Y, weights=Y), r"sample_weight=\.\.\."),
+    "counts()": (lambda: dpfast.tables.counts(TABLE, "region", privacy=1.0), "schema=schema"),
+    "plots of a number": (lambda: dpfast.plots.coefficient_plot(1.0), "fits of dpfast"),
+    "nonprivate_fit(y, X)": (lambda: dpfast.nonprivate_fit(Y, X), "X comes first, then y"),
 }  # fmt: skip
 
 #: Keyword arguments of statsmodels, scikit-learn and other private libraries.
@@ -154,9 +170,44 @@ def test_each_foreign_name_says_where_to_look():
         assert f"write {instead}." in str(refusal.value)
 
 
+@each("name", ("DPLogisticRegression", "DPHuberRegressor", "DPPoissonRegressor"))
+def test_estimators_say_what_to_pass(name):
+    kind = getattr(pytest.importorskip("dpfast.estimators"), name)
+    habits = {"epsilon": "privacy=", "random_state": "noise=", "C": "Write ridge"}
+    for argument, told in habits.items():
+        with pytest.raises(TypeError, match=rf"^{name}\(\) has no argument '{argument}'.*{told}"):
+            kind(**{argument: 1.0})
+    assert kind(0.5).get_params()["privacy"] == 0.5
+
+
+def test_what_a_call_meets_inside_is_its_own():
+    """A TypeError of what is called stays as it is, and so does what it carries."""
+
+    @dpfast.errors.understood
+    def fit(X, *, privacy):
+        raise mine
+
+    mine = TypeError("mine")
+    with pytest.raises(TypeError) as found:
+        fit(X, privacy=1.0)
+    assert found.value is mine
+
+
+def test_rooms_know_what_is_called_otherwise():
+    for room in (dpfast.models, dpfast.inference, dpfast.optimize):
+        with pytest.raises(AttributeError, match=r"Write dpfast\.fit"):
+            _ = room.ols
+    params = fitted().params
+    with pytest.raises(AttributeError, match=r"write \['x1'\]"):
+        _ = params.x1
+    with pytest.raises(AttributeError, match=r"write \.to_pandas\(\)\.loc"):
+        _ = params.loc
+
+
 def test_what_is_recommended_exists():
     fit = fitted()
-    for text in (*NAMES.values(), *ARGUMENTS.values(), *CALLED.values(), *TERMS.values()):
+    for text in (*NAMES.values(), *ARGUMENTS.values(), *CALLED.values(), *TERMS.values(),
+                 *WRITTEN.values()):  # fmt: skip
         for name in re.findall(r"dpfast(?:\.\w+)+", text):
             assert resolved(name) is not None
         for name in re.findall(r"\bfit\.(\w+)(?!\.html)\b", text):

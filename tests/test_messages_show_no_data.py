@@ -163,8 +163,6 @@ CALLS = {
     "private_quantiles": {"x": Y, "probabilities": [0.5], "low": -3.0, "high": 3.0,
                           "privacy": 1.0, **SEEDED},
     "standardize": {"X": X, "y": Y, "privacy": 9.0, **SEEDED},
-    "with_private_scaling": {"schema": SCHEMA, "table": TABLE, "columns": ["a"], "privacy": 1.0,
-                             **SEEDED},
     "effects.treatment_effect": {"X": X, "treatment": LABELS, "y": Y, "privacy": 9.0, **SEEDED},
     "tables.counts": {"by": "a", **CELLS}, "tables.means": {"columns": "b", **CELLS},
     "tables.quantiles": {"column": "b", "by": "a", **CELLS},

@@ -55,14 +55,6 @@ def test_a_budget_that_is_no_pair_is_said_as_pairs(total, said):
     assert ("equivalent to (epsilon=" in told) is said
 
 
-def test_a_column_without_spread_has_a_thousandth_of_its_range_for_a_unit():
-    schema = dpfast.Schema({"x": dpfast.Numeric(0.0, 50.0)})
-    found = dpfast.quantiles.with_private_scaling(
-        schema, {"x": np.full(4000, 7.0)}, ["x"], privacy=20.0
-    )
-    assert found["x"].unit == pytest.approx(0.05) and found["x"].centre == pytest.approx(7, abs=0.1)
-
-
 def test_shares_of_a_total_in_rho_are_of_that_total():
     spent = [("a", 0.05), ("b", 0.2)]
     found = Guarantee.of(dpfast.ZCDP(0.25), dpfast.SeededNoise(0), 100, spent)

@@ -74,7 +74,7 @@ def nothing_declared(X: Array, y: Array, mu: float, seed: int) -> Answer:
     try:
         return _answer(fit)
     except InferenceUnavailable:  # the mean of the response alone
-        return Answer(fit.params, missing, unknown, True)
+        return Answer(np.nan_to_num(fit.params), missing, unknown, True)
 
 
 def least_squares(Z: Array, v: Array, mu: float, seed: int) -> Answer:

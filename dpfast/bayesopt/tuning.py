@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpfast.arguments import Array, function, number_in, understood
+from dpfast.arguments import Array, function, number_in
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
@@ -19,7 +19,7 @@ from dpfast.bayesopt.training import Spending, TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.curator.shares import share_receipt
-from dpfast.errors import DpfastWarning, InvalidInput, described
+from dpfast.errors import DpfastWarning, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.optimize.schedules import checked_steps

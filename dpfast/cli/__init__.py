@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 
 from dpfast.cli.output import silence, tell
-from dpfast.cli.parser import make_parser
+from dpfast.cli.parser import make_parser, spoken
 from dpfast.cli.progress import ProgressBar
 
 __all__ = ["ProgressBar", "main"]
@@ -52,13 +53,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from dpfast.errors import BudgetExceeded, DpfastError
 
-    try:
-        from dpfast.cli import commands  # NumPy is loaded only once there is work to do
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *where: tell(str(message))
+        try:
+            from dpfast.cli import commands  # NumPy is loaded only once there is work to do
 
-        return commands.COMMANDS[arguments.command](arguments)
-    except BudgetExceeded as error:
-        tell(str(error))
-        return 3
-    except (DpfastError, ImportError) as error:
-        tell(str(error))
-        return 1
+            return commands.COMMANDS[arguments.command](arguments)
+        except BudgetExceeded as error:
+            tell(str(error))
+            return 3
+        except (DpfastError, ImportError) as error:
+            tell(spoken(str(error)))
+            return 1

@@ -177,23 +177,9 @@ def completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "absorbed": absorbed,
-    "audit": audit,
-    "completion": completion,
-    "demo": demo,
-    "effect": effect,
-    "explain": explain,
-    "fit": fit,
-    "hazards": hazards,
-    "instruments": instruments,
-    "ledger": ledger,
-    "minimize": minimize,
-    "plan": plan,
-    "quantiles": quantiles,
-    "release": release,
-    "run": run,
-    "schema": schema,
-    "table": table,
-    "verify": verify,
-}
+_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (
+    absorbed, audit, completion, demo, effect, explain, fit, hazards, instruments, ledger, minimize,
+    plan, quantiles, release, run, schema, table, verify,
+)  # fmt: skip
+
+COMMANDS = {command.__name__: command for command in _COMMANDS}

@@ -6,11 +6,9 @@ columns' own units: nothing is declared, and where the columns lie is bought ins
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,6 @@ from numpy.typing import NDArray
 import dpfast
 from dpfast.data.files.private_folder import any_folder, replacing
 from dpfast.datasets import Table, load_census2000
-from dpfast.inference.shown.digits import short_number
 
 NAMES = ("education", "experience", "exper. squared")
 PLOT_FILE = "demo-census2000.png"
@@ -57,8 +54,8 @@ def run(
     nonprivate_seconds = time.perf_counter() - start
 
     print(private.summary(), end="\n\n")
-    print(side_by_side(private, nonprivate), end="\n\n")
-    print(ledger_text(private), end="\n\n")
+    both = {"private": private, "not private": nonprivate}
+    print(dpfast.compare(both), end="\n\n")
     print(
         f"time: private fit with intervals {1e3 * private_seconds:.1f} ms, "
         f"non-private fit {1e3 * nonprivate_seconds:.1f} ms "
@@ -78,57 +75,6 @@ dpfast {dpfast.__version__}: a private wage regression
 
 Years of education and of experience as they came, ordinary least squares.  Nothing is declared:
 where the columns lie and how long scores are is bought inside the total."""
-
-
-def side_by_side(private: Any, nonprivate: Any, level: float = 0.95) -> str:
-    """Estimates and intervals of both fits in one table."""
-    width = max(len(name) for name in private.names)
-    share = f"{100 * level:g}%"
-    lines = [
-        f"{'':{width}}  {'PRIVATE - may be published':^34}  "
-        f"{'NOT PRIVATE - could not be published':^36}",
-        f"{'':{width}}  {'estimate':>10} {f'{share} interval':>23}  "
-        f"{'estimate':>12} {f'{share} interval':>23}",
-    ]
-    rows = zip(
-        private.names,
-        private.params,
-        np.asarray(private.conf_int(level)),
-        nonprivate.params,
-        np.asarray(nonprivate.conf_int(level)),
-        strict=True,
-    )
-    for name, ours, (low, high), theirs, (their_low, their_high) in rows:
-        lines.append(
-            f"{name:{width}}  {short_number(ours):>10} {_interval(low, high):>23}  "
-            f"{short_number(theirs):>12} {_interval(their_low, their_high):>23}"
-        )
-    rule = "-" * max(len(line) for line in lines)
-    return "\n".join([rule, *lines[:2], rule, *lines[2:], rule])
-
-
-def _interval(low: float, high: float) -> str:
-    return f"[{short_number(low)}, {short_number(high)}]"
-
-
-def ledger_text(private: Any) -> str:
-    """What was bought with which share of the budget, releases of one kind together."""
-    guarantee = private.privacy
-    kinds = [
-        (label, [mu for _, mu in entries])
-        for label, entries in groupby(guarantee.entries, key=lambda entry: entry[0])
-    ]
-    lines = [
-        "Budget ledger (Gaussian DP: squares of mu add)",
-        f"  {'released':28} {'times':>5} {'mu together':>12} {'share':>8}",
-    ]
-    kinds.append(("total", [mu for _, mu in guarantee.entries]))
-    for label, spends in kinds:
-        together = math.sqrt(math.fsum(mu * mu for mu in spends))
-        share = 100 * (together / guarantee.mu) ** 2
-        lines.append(f"  {label:28} {len(spends):5} {together:12.4f} {share:7.1f}%")
-    lines.append(f"  {'granted':28} {'':5} {guarantee.mu:12.4f}")
-    return "\n".join(lines)
 
 
 def _plot(private: Any, nonprivate: Any) -> str:

@@ -130,16 +130,8 @@ def effect(arguments: argparse.Namespace) -> int:
         treated = _is(_labels(arguments, treatment), label)
     else:
         treated = numbers(_numbers(arguments, [treatment])[treatment], treatment)
-    return _deliver(
-        arguments,
-        lambda: dpfast.effects.treatment_effect(X, treated, y, privacy=privacy, **options),
-        lambda result: (
-            result.to_dict()
-            | _source(schema, treatment=arguments.treatment)
-            | {"level": arguments.level, "conf_int": result.conf_int(arguments.level)}
-        ),
-        lambda result: str(result.summary(arguments.level)),
-    )
+    call = partial(dpfast.effects.treatment_effect, X, treated, y, privacy=privacy, **options)
+    return _answered(arguments, call, schema, treatment=arguments.treatment)
 
 
 def instruments(arguments: argparse.Namespace) -> int:
@@ -149,23 +141,8 @@ def instruments(arguments: argparse.Namespace) -> int:
     privacy, options = _common(arguments)
     arguments.schema = None
     table = _numbers(arguments, columns_of(arguments.formula))
-    level = arguments.level
-    return _deliver(
-        arguments,
-        lambda: dpfast.effects.two_stage(arguments.formula, table, privacy=privacy, **options),
-        lambda result: (
-            result.to_dict()
-            | _source(None, formula=arguments.formula)
-            | {"level": level}
-            | {"conf_int": result.conf_int(level)}
-            | (
-                {"anderson_rubin": result.anderson_rubin(level)}
-                if len(result.endogenous) == 1
-                else {}
-            )
-        ),
-        lambda result: str(result.summary(level)),
-    )
+    call = partial(dpfast.effects.two_stage, arguments.formula, table, privacy=privacy, **options)
+    return _answered(arguments, call, None, formula=arguments.formula)
 
 
 def hazards(arguments: argparse.Namespace) -> int:
@@ -174,7 +151,7 @@ def hazards(arguments: argparse.Namespace) -> int:
     options |= {"event": arguments.event, "cuts": _listed_numbers(arguments, "cuts")}
     table = _columns_of(arguments, arguments.formula, arguments.event)
     call = partial(dpfast.effects.cox, arguments.formula, table, privacy=privacy, **options)
-    return _slopes(arguments, call, None)
+    return _answered(arguments, call, None, formula=arguments.formula)
 
 
 def absorbed(arguments: argparse.Namespace) -> int:
@@ -189,25 +166,27 @@ def absorbed(arguments: argparse.Namespace) -> int:
     table = {by: column(labels, by)} | _columns_of(arguments, formula)
     options |= {"schema": schema, "privacy": privacy}
     call = partial(dpfast.tables.absorbed, arguments.formula, table, **options)
-    return _slopes(arguments, call, schema)
+    return _answered(arguments, call, schema, formula=arguments.formula)
 
 
-def _slopes(
-    arguments: argparse.Namespace, call: Callable[[], Any], schema: dpfast.Schema | None
+def _answered(
+    arguments: argparse.Namespace,
+    call: Callable[[], Any],
+    schema: dpfast.Schema | None,
+    **source: str,
 ) -> int:
-    """Deliver slopes that a formula names, with intervals."""
+    """Deliver what has intervals."""
     level = arguments.level
     half_width(level)
-    return _deliver(
-        arguments,
-        call,
-        lambda result: (
-            result.to_dict()
-            | _source(schema, formula=arguments.formula)
-            | {"level": level, "conf_int": result.conf_int(level)}
-        ),
-        lambda result: str(result.summary(level)),
-    )
+
+    def report(result: Any) -> dict[str, Any]:
+        told = result.to_dict() | _source(schema, **source)
+        told |= {"level": level, "conf_int": result.conf_int(level)}
+        if len(getattr(result, "endogenous", ())) == 1:
+            told["anderson_rubin"] = result.anderson_rubin(level)
+        return dict(told)
+
+    return _deliver(arguments, call, report, lambda result: str(result.summary(level)))
 
 
 def _is(labels: Any, label: str) -> Any:

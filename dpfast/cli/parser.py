@@ -231,6 +231,24 @@ shell bash|zsh"""),
 }  # fmt: skip
 
 
+#: What a message says of Python, and what of it is typed in a shell.
+SPOKEN = {
+    r", dpfast\.optimize\.\w+\(\.\.\.\)| or a dpfast [\w.]+ object such as [^;]*": "",
+    r" or a dpfast\.optimize\.Method of your own| The probability of error is alpha.*": "",
+    r"\blevel=": "--level ",
+    r"^level\b": "--level",
+    r"\b(group|largest|sample)_(size|weight)(=\.\.\.)?": r"--\1-\2",
+    r"^(each|group|loss|method|scale|ridge|steps|p|n)\b": r"--\1",
+}
+
+
+def spoken(message: str) -> str:
+    """A refusal of the library, in the words of the command line."""
+    for python, shell in SPOKEN.items():
+        message = re.sub(python, shell, message)
+    return message
+
+
 @cache
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the ``dpfast`` command; loads neither NumPy nor SciPy."""

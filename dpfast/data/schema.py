@@ -20,7 +20,7 @@ from dpfast.arguments import real_number
 from dpfast.data.classes import Spellings, check_type
 from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column_names, labels, numbers
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 
 Array = NDArray[np.float64]
 
@@ -35,6 +35,7 @@ def _check_text(declared: Any, *names: str) -> None:
             )
 
 
+@understood
 @dataclass(frozen=True)
 class Numeric(Column):
     """A number in a declared range.
@@ -138,6 +139,7 @@ def _is_level(value: Any, levels: Sequence[Any]) -> bool:
         return False
 
 
+@understood
 @dataclass(frozen=True)
 class Categorical(Column):
     """One of a declared list of levels, coded as one indicator per level but the reference.
@@ -239,6 +241,7 @@ class Categorical(Column):
         return table[positions]  # -1, a missing label, is the last
 
 
+@understood
 @dataclass(frozen=True)
 class Binary(Column):
     """A response or covariate that is 1 for one declared value and 0 for another.
@@ -289,6 +292,7 @@ class Binary(Column):
         return np.where(codes < 0, np.nan, codes)[:, None], [name], np.array([[0.0, 1.0]])
 
 
+@understood
 class Schema:
     """Declarations of a table's columns.
 

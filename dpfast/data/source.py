@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 
 if TYPE_CHECKING:
     from dpfast.data.beside.given import Beside
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EVERYTHING = ("group", "each", "effects", "sample_weight", "offset")
 
 
+@understood
 def records(
     X: Any,
     y: Any = None,

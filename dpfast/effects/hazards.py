@@ -15,7 +15,7 @@ from dpfast.data.columns import number_columns
 from dpfast.data.formula import codings_of_table
 from dpfast.data.source import records
 from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
-from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.front.rows import NewRows
@@ -68,6 +68,7 @@ CUT_OFF = (
 )
 
 
+@understood
 def cox(
     formula: str,
     table: Any,

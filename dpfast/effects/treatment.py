@@ -25,7 +25,7 @@ from dpfast.effects.nuisances import (
     refuse,
 )
 from dpfast.effects.results import TreatmentEffect
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared, rows_unseen
 from dpfast.inference.guarantees import Guarantee
@@ -114,6 +114,7 @@ NUISANCES_UNKNOWN = (
 LEAST_SHARE = 0.05
 
 
+@understood
 def treatment_effect(
     X: Any,
     treatment: Any,

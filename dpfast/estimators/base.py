@@ -186,8 +186,10 @@ class PrivateEstimator(BaseEstimator):
 
     def _linear_of(self, X: Covariates) -> Array:
         """As the fit predicts: in bought units, columns are held to what was seen of them."""
-        if getattr(self.result_, "coded", self.result_) is not self.result_:
-            return np.asarray(self.result_._line(X), dtype=np.float64)
+        result = self.result_
+        own = getattr(result, "_predictor", None) is None  # of a mean alone slopes are not known
+        if not own or getattr(result, "coded", result) is not result:
+            return np.asarray(result._line(X), dtype=np.float64)
         with np.errstate(all="ignore"):
             return np.asarray(X @ np.ravel(self.coef_) + self.intercept_, dtype=np.float64)
 

@@ -12,11 +12,12 @@ from sklearn.base import ClassifierMixin
 
 from dpfast.data.classes import comparable, encoded, label_kind
 from dpfast.data.records import Covariates
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, understood
 from dpfast.estimators.base import Array, MEstimator
 from dpfast.inference.results import Fit
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(ClassifierMixin, MEstimator):
     """Logistic regression for two declared classes (see :func:`dpfast.fit`).

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from dpfast.data.records import Covariates
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.estimators.base import Array, MEstimator, PrivateEstimator
 from dpfast.models import Loss
 from dpfast.models.poisson import Poisson
@@ -115,6 +115,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPHuberRegressor(PrivateRegressor, MEstimator):
     """Robust linear regression under differential privacy (see :func:`dpfast.fit`).
@@ -190,6 +191,7 @@ class DPHuberRegressor(PrivateRegressor, MEstimator):
         return self.loss
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPQuantileRegressor(PrivateRegressor, MEstimator):
     """Linear regression of a quantile under differential privacy (:class:`dpfast.Quantile`).
@@ -241,6 +243,7 @@ class DPQuantileRegressor(PrivateRegressor, MEstimator):
             return np.maximum(tau * apart, (tau - 1.0) * apart)
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(PrivateRegressor, MEstimator):
     """Regression of counts with a log link under differential privacy (:class:`dpfast.Poisson`).
@@ -298,6 +301,7 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
         return self._model().largest_residual
 
 
+@understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(PrivateRegressor):
     """Least squares under differential privacy.

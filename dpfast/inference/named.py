@@ -60,6 +60,14 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
             )
         return self._names.index(key)
 
+    def __getattr__(self, name: str) -> Any:
+        told = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name in (self._names or ()):
+            told += f"; write [{name!r}]."
+        elif name in ("loc", "iloc", "index", "values", "items", "to_csv", "to_dict", "to_frame"):
+            told += f"; write .to_pandas().{name}."
+        raise AttributeError(told)
+
     def __contains__(self, value: object) -> bool:
         if isinstance(value, str):
             return value in (self._names or ())

@@ -11,6 +11,7 @@ from dpfast.errors import InvalidInput
 from dpfast.inference.degrees import DEFAULT_LEVEL
 from dpfast.inference.shown.digits import by_error, printable, short_number, span_of
 from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.shown.targets import target_of
 
 if TYPE_CHECKING:
     from dpfast.inference.guarantees import Guarantee
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 #: Degrees of freedom from which on a t distribution is shown as a normal.
 FEW = 1000.0
 
+#: Facts that only some readers ask for, and how lines of a guarantee begin that are of a part.
+FOLDED, SPENT = ("Model", "Method", "Bought"), "  spent "
+
+#: What a table of coded units ends with.
+NATURAL = "; of columns as they came is fit.natural"
+
 UNBOUGHT = "No standard errors were bought."
 
 
@@ -27,9 +34,9 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     """The coefficients of ``fit`` with what they cost, and intervals of this coverage."""
     columns, cells = _numbers(fit, level)
     private = fit.privacy.total is not None
-    facts = [("Model", fit.model), ("Method", fit.method), *_coded(fit)]
-    facts.append(("Records", str(fit.n_records)))
-    if fit._covariance is not None and not _are_normal(fit.degrees_of_freedom):
+    facts = [("Target", target_of(fit.model)), ("Records", str(fit.n_records)), *_coded(fit)]
+    facts += [("Model", fit.model), ("Method", fit.method)]
+    if fit._covariance is not None and not are_normal(fit.degrees_of_freedom):
         facts.append(("Degrees", _degrees(fit)))
     remark = ""
     if fit._covariance is None:
@@ -51,19 +58,23 @@ def shown(
 ) -> Summary:
     """A table of what was released: rows by name, what they cost, and all of it on lines."""
     labels, cells = list[str](), list[tuple[str, ...]]()
+    told = [(heading, printable(said)) for heading, said in facts]
+    lines = [printable(line) for line in str(privacy).splitlines()]
+    paid = [("Spent", line.removeprefix(SPENT)) for line in lines if line.startswith(SPENT)]
     for label, row in rows:
         labels.append(printable(label))
         cells.append(row)
     return Summary(
         Table(
             title,
-            tuple([(heading, printable(said)) for heading, said in facts]),
+            tuple([fact for fact in told if fact[0] not in FOLDED]),
             columns,
             tuple(labels),
             tuple(cells),
             remark,
-            tuple(map(printable, str(privacy).splitlines())),
+            tuple([line for line in lines if not line.startswith(SPENT)]),
             tuple(map(printable, warnings)),
+            (*[fact for fact in told if fact[0] in FOLDED], *paid),
         )
     )
 
@@ -80,11 +91,11 @@ def headings(level: float, estimate: str = "coef", known: Any = None) -> tuple[s
     Of freedom: with few of them the ratio is that of a t distribution, and is called so.
     """
     tail = (1.0 - level) / 2.0
-    ratio = "z" if known is None or _are_normal(known) else "t"
+    ratio = "z" if known is None or are_normal(known) else "t"
     return (estimate, "std err", ratio, f"P>|{ratio}|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
 
 
-def _are_normal(known: Any) -> bool:
+def are_normal(known: Any) -> bool:
     """Whether all intervals are those of a normal, to the digits that are shown."""
     return bool(min(map(float, known), default=FEW) >= FEW)
 
@@ -111,6 +122,11 @@ def _degrees(fit: Fit) -> str:
     return f"of freedom of t: {span}, as each standard error was released with noise"
 
 
+def coded_of(fit: Fit) -> str:
+    """How columns were coded in whose units coefficients are; empty if they came so."""
+    return dict(_coded(fit)).get("Coded", "")
+
+
 def _scaled(coding: Coded) -> bool:
     """Whether covariates are in other units than those of the table."""
     try:
@@ -130,10 +146,10 @@ def _coded(fit: Fit) -> list[tuple[str, str]]:
         return []
     if (location, spread) == (0.0, 1.0):
         told = "columns are coded (x - centre) / unit, as declared; coefficients are in these units"
-        return [("Coded", told)] if _scaled(fit.coding) else []
+        return [("Coded", told + NATURAL)] if _scaled(fit.coding) else []
     own = "; the scale below is in the response's own" if fit._free_scale else ""
     text = (
         f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "
-        f"constants are in these units{own}"
+        f"constants are in these units{own}{NATURAL}"
     )
     return [("Coded", text)]

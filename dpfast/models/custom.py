@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import check_constant, function, one_of, real_array
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.losses import Loss
 
@@ -23,6 +23,7 @@ Scalar = Callable[[float], float]
 _compiled = lru_cache(maxsize=64)(CompiledLoss)
 
 
+@understood
 class CustomLoss(Loss):
     """A loss given by three Python functions of one residual, compiled by Numba.
 

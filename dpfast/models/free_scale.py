@@ -18,13 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dpfast.arguments import check_constant
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.models.losses import Loss
 from dpfast.models.names import every_kind, kind_of
 from dpfast.models.scale_parts import ScalePart
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 
 
+@understood
 class FreeScale:
     """The residual scale is estimated; only an interval that contains it is public.
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import check_constant, real_array
+from dpfast.errors import understood
 
 if TYPE_CHECKING:
     from dpfast.kernels.user_loss import CompiledLoss
@@ -39,6 +40,7 @@ MASSES = MASSES / MASSES.sum()
 Array = NDArray[np.float64]
 
 
+@understood
 class Loss:
     """Base of the built-in losses.
 
@@ -579,6 +581,7 @@ class Labels(Loss):
         return (uniform < rate).astype(float)
 
 
+@understood
 class Logistic(Labels):
     """Cross-entropy of a response in {0, 1} as a function of the linear predictor.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import check_constant, detached, flag, positive, whole_number
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss
 from dpfast.models.names import resolve_loss
@@ -76,6 +76,7 @@ def _refuse_extreme(value: float, what: str) -> None:
         )
 
 
+@understood
 class Objective:
     """A weighted M-estimation objective ``mean_i L_i(theta) + ridge/2 ||theta||^2``.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpfast.arguments import check_constant, real_array
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.models.losses import Array, Loss
 
 #: Log of more than the largest mean that can be declared.
@@ -25,6 +25,7 @@ UNBOUNDED = 1e100
 CLIPPED_AT = 3.5
 
 
+@understood
 class Poisson(Loss):
     """Poisson regression: a count with mean ``exp(x'theta)``, up to a public cap.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpfast.arguments import check_constant, positive, real_array, whole_number
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.models.losses import FAR, NEAR, Array, Loss
 
 NORMAL = NormalDist()
@@ -54,6 +54,7 @@ def _density(tau: float) -> float:
     return max(NORMAL.pdf(NORMAL.inv_cdf(tau)), 0.01)
 
 
+@understood
 class Quantile(Loss):
     """A quantile by the check loss, convolved with a logistic kernel of width ``bandwidth``.
 

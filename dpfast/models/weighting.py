@@ -10,10 +10,11 @@ import math
 from typing import ClassVar, NamedTuple
 
 from dpfast.arguments import check_constant, refuse_own_class
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.models.losses import Loss
 
 
+@understood
 class Weighting:
     """Base of the weightings.
 

@@ -6,7 +6,7 @@ import math
 from numbers import Real
 from typing import Any, ClassVar, TypeVar
 
-from dpfast.errors import InvalidBudget, UnsupportedConversion, described
+from dpfast.errors import InvalidBudget, UnsupportedConversion, described, understood
 from dpfast.privacy.conversions import (
     DELTA_FLOOR,
     gdp_delta,
@@ -188,6 +188,7 @@ _REASONS = {
 }
 
 
+@understood
 class GDP(Budget):
     """mu-Gaussian differential privacy (Dong, Roth and Su 2022).
 
@@ -303,6 +304,7 @@ class GDP(Budget):
         )
 
 
+@understood
 class ZCDP(Budget):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016).
 
@@ -415,6 +417,7 @@ class ZCDP(Budget):
         )
 
 
+@understood
 class PureDP(Budget):
     """epsilon-differential privacy.
 
@@ -479,6 +482,7 @@ class PureDP(Budget):
         return amount(ApproxDP, epsilon, delta)
 
 
+@understood
 class ApproxDP(Budget):
     """(epsilon, delta)-differential privacy.
 

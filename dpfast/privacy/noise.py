@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.kernels.sampler import ExactSampler
 
 #: What a result says whose noise was not genuine.
@@ -143,6 +143,7 @@ class EntropyNoise(NoiseSource):
         return "EntropyNoise()"
 
 
+@understood
 class SeededNoise(NoiseSource):
     """Reproducible noise for simulations.  Carries **no** privacy guarantee.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpfast.arguments import flag, refuse_names, understood
+from dpfast.arguments import flag, refuse_names
 from dpfast.data.source import EVERYTHING, source_of
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, understood
 from dpfast.front.request import Request, rows_unseen, warn_of_weak
 from dpfast.inference.results import Fit
 from dpfast.models import resolve_loss

@@ -20,12 +20,12 @@ from dpfast.arguments import (
     positive,
     real_array,
     real_number,
-    understood,
     whole_number,
 )
 from dpfast.curator.door import Release, observed
 from dpfast.data.records import Covariates, Records
-from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described
+from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described, understood
+from dpfast.front.request import warn_of_weak
 from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
@@ -170,7 +170,7 @@ class Plan:
         lines = [
             f"n = {self.n:,}, {self._budget()}: the widest slope's {100 * self.level:g}% "
             f"interval is expected to be {self.width:.4g} wide",
-            f"  {cost:.3g} times as wide as without privacy; {self.method}",
+            f"  {cost:.3g} times as wide as without privacy",
             f"  forecast from {self._forecast.source}",
         ]
         return "\n".join(lines + [f"  beware: {remark}" for remark in self.remarks])
@@ -184,11 +184,11 @@ class Plan:
         facts = (
             ("Records", f"{self.n:,}"),
             ("Budget", self._budget()),
-            ("Method", self.method),
             ("Forecast", f"from {self._forecast.source}"),
         )
         title = "dpfast: expected widths of intervals"
-        return html(Table(title, facts, columns, tuple(labels), cells, "", (), self.remarks))
+        how = (("Method", self.method),)
+        return html(Table(title, facts, columns, tuple(labels), cells, "", (), self.remarks, how))
 
     def __repr__(self) -> str:
         return f"<Plan n={self.n}, mu={self.mu:.4g}, width={self.width:.4g}>"
@@ -257,6 +257,8 @@ def plan(
     if n is not None:
         n = whole_number(n, "n", 1)
     total = None if privacy is None else GDP.within(privacy).mu
+    if privacy is not None and n is not None:
+        warn_of_weak(privacy, n)
     forecast = _Forecast(p, level, asked, rate, pilot)
     if width is not None:
         width = positive(width, "width")

@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from dpfast.arguments import understood
 from dpfast.data.beside.given import DASK
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column, library
 from dpfast.data.formula import terms_of_table
 from dpfast.data.records import Records
 from dpfast.data.schema import Schema
-from dpfast.data.source import source_of
-from dpfast.errors import InvalidInput
+from dpfast.data.source import Source, source_of
+from dpfast.errors import InvalidInput, understood
 from dpfast.front.request import rows_unseen
 from dpfast.front.rows import FormulaRows
 from dpfast.inference.results import Fit
@@ -136,19 +135,12 @@ def fit_formula(
         coding, opened = coded_frame(formula, data, schema)
         source = source.but(covariates=opened)
     else:
-        with rows_unseen(source.each):
-            terms = terms_of_table(formula, data, schema)
-            coding, design = terms.coding, terms.coding.design(data)
-            if terms.left is not None:
-                y = terms.left.covariates(data)[:, 0]
-                source = source.but(covariates=design.X, response=y, names=design.names)
-            else:
-                source = source.but(covariates=design)
+        coding, source = of_table(formula, source, schema)
     if schema is None and options["standardize"] is None and terms_of(loss).scale is None:
         # robust losses buy what they lack by themselves; a declared scale says columns are coded
         options["standardize"] = True
     if not isinstance(source.covariates, Design):
-        loss = _with_intercept(loss, coding.fit_intercept)
+        loss = with_intercept(loss, coding.fit_intercept)
     found = fit(source, None, loss, **options)
     if schema is None:
         for told in {id(each): each for each in (found, found.coded)}.values():
@@ -156,7 +148,19 @@ def fit_formula(
     return found
 
 
-def _with_intercept(loss: str | Loss | Objective, intercept: bool) -> str | Loss | Objective:
+def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
+    """How a table in memory is coded by a formula, and its covariates with the response."""
+    data = source.covariates
+    with rows_unseen(source.each):
+        terms = terms_of_table(formula, data, schema)
+        coding, design = terms.coding, terms.coding.design(data)
+        if terms.left is None:
+            return coding, source.but(covariates=design)
+        y = terms.left.covariates(data)[:, 0]
+        return coding, source.but(covariates=design.X, response=y, names=design.names)
+
+
+def with_intercept(loss: str | Loss | Objective, intercept: bool) -> str | Loss | Objective:
     """The loss or objective of columns as they come, with or without an intercept."""
     terms = terms_of(loss)
     if intercept and not terms.fit_intercept:

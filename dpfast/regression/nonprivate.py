@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import positive, whole_number
+from dpfast.arguments import positive, refuse_names, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data.beside.given import own_largest
 from dpfast.data.source import source_of
-from dpfast.errors import InvalidInput, NotConverged
+from dpfast.errors import InvalidInput, NotConverged, understood
 from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
-from dpfast.front.rows import NewRows
+from dpfast.front.rows import FormulaRows, NewRows
 from dpfast.front.targets import target_of
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
@@ -26,6 +26,7 @@ from dpfast.models.objective import terms_of
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.exact import nonprivate_minimum, split_singular
+from dpfast.regression.formula import of_table, with_intercept
 
 #: What a mean score may be where rounding forbids less: far below a standard error.
 ROUNDING_SCORE = 1e-6
@@ -40,6 +41,7 @@ NOT_DETERMINED = (
 )
 
 
+@understood
 def nonprivate_fit(
     X: Any,
     y: Any = None,
@@ -87,6 +89,13 @@ def nonprivate_fit(
     """
     tolerance = positive(tolerance, "tolerance", or_zero=True)
     max_steps = whole_number(max_steps, "max_steps", 1)
+    if isinstance(X, str):
+        coding, source = of_table(X, source_of(y, None), None)
+        loss = with_intercept(loss, coding.fit_intercept)
+        fit = nonprivate_fit(source, None, loss, tolerance=tolerance, max_steps=max_steps)
+        fit._new_rows = FormulaRows(coding, fit._new_rows)
+        return fit
+    refuse_names(X, y)
     source, given = source_of(X, y), terms_of(loss)
     loss, scale, weights, ridge, fit_intercept, columns = given
     if source.sample_weight is not None and source.largest_weight is None:

@@ -23,8 +23,8 @@ from dpfast.regression.standardise import MOST_NOISE, complete_remarks
 ALONE = (
     "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
     "declared: all of the budget went to the mean of the response, which is the intercept, and the "
-    "slopes are zero, not estimated. There are no standard errors. Use more records, a larger "
-    "budget or fewer columns, or declare their ranges in a schema."
+    "slopes are NaN, not estimated; predictions are that mean. There are no standard errors. Use "
+    "more records, a larger budget or fewer columns, or declare their ranges in a schema."
 )
 
 UNWEIGHTED = (
@@ -88,15 +88,16 @@ def fit_mean_alone(
             request.remarks = complete_remarks(counted, request.n_units, names)
         if report is not None:
             report(1, 1)
-        params = np.zeros(objective.dimension)
-        params[0] = found[0]
+        line = np.zeros(objective.dimension)
+        line[0] = found[0]
         fit = request.fit(
-            params,
+            np.where(np.arange(len(line)) > 0, np.nan, line),
             objective,
-            model=f"the mean of the response alone; asked for: {objective!r}",
+            model=f"the mean of the response alone; asked for: {loss.name}",
             method=_how(loss, highest),
             privacy=spent(),
-            iterates=[np.zeros(len(params)), params],
+            iterates=[np.zeros(len(line)), line],
+            predictor=line,
             missing=ALONE.format(strength=n * mu, q=q),
         )
         if loss.needs_scale:

@@ -12,7 +12,7 @@ from dpfast.arguments import flag
 from dpfast.curator.bought.columns import Columns
 from dpfast.data.bought.units import Units, in_units, released_coding
 from dpfast.data.records import Records, as_records
-from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
@@ -217,6 +217,7 @@ def complete_remarks(
     )
 
 
+@understood
 def standardize(
     X: Any,
     y: Any = None,
@@ -455,8 +456,7 @@ def refuse_no_columns(request: Request) -> None:
 def _refuse_coded(records: Records) -> None:
     if records.coding is not None:
         raise InvalidInput(
-            "these records are coded already, by the public facts of a schema or by released "
-            "ones. dpfast.quantiles.with_private_scaling buys scales of declared columns."
+            "these records are coded already, by the public facts of a schema or by released ones."
         )
 
 

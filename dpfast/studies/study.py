@@ -12,7 +12,7 @@ from dpfast.arguments import file_path, flag, whole_number
 from dpfast.data.columns import column, column_names
 from dpfast.data.files import read_numbers, read_table
 from dpfast.data.schema import Schema
-from dpfast.errors import InvalidInput, UnsupportedConversion, described
+from dpfast.errors import InvalidInput, UnsupportedConversion, described, understood
 from dpfast.front.plain import plain
 from dpfast.inference.shown.study import report_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
@@ -25,6 +25,7 @@ from dpfast.studies.quotes import Quote, expected_widths, share_of
 from dpfast.studies.requests import Reads, Request, read_request
 
 
+@understood
 class Study(Asking):
     """A table or file, its schema, a ledger, and what was asked: several analyses, one total.
 

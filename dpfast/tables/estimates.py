@@ -12,7 +12,7 @@ from dpfast.arguments import positive
 from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
 from dpfast.data.schema import Schema
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.degrees import LEAST
@@ -32,6 +32,7 @@ Made = TypeVar("Made")
 COPIES = 5
 
 
+@understood
 def counts(
     table: Any,
     by: str | Sequence[str],
@@ -90,6 +91,7 @@ def counts(
     return asked.paid(ledger, made)
 
 
+@understood
 def means(
     table: Any,
     columns: str | Sequence[str],

@@ -123,7 +123,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.front.request": "checks arguments; audited within each fit",
     "dpfast.saved": "writes and reads results; no records",
     "dpfast.arguments.refuse_names": "looks at types alone",
-    "dpfast.arguments.understood": "looks at the names of arguments alone",
+    "dpfast.errors.understood": "looks at the names of arguments alone",
     "dpfast.habits": "says what to type; looks at names and types alone",
     "dpfast.front.targets": "checks arguments; audited within what asks for gradients",
     "dpfast.regression.walk.Walks": "fits by a method, audited within fit and fit_quantiles",

@@ -264,7 +264,7 @@ def of_function(name, data):
 
 
 #: The argument that holds records, of functions whose records are not X and y.
-TABLES = {"private_quantiles": "x", "with_private_scaling": "table", "fit_formula": "data",
+TABLES = {"private_quantiles": "x", "fit_formula": "data",
           "counts": "table", "means": "table", "cell quantiles": "table", "fits": "table",
           "two_stage": "table", "absorbed": "table", "cox": "table"}  # fmt: skip
 #: Of those, what is asked of a table of these columns, whose covariate is the column that changes.

@@ -53,7 +53,7 @@ def test_a_page_says_t_and_one_made_before_is_still_recomputed(tmp_path):
 def test_paragraphs_are_made_of_the_fits_own_numbers():
     fit = fit_of(0.7)
     paper, board = fit.methods_text(), fit.methods_text("board")
-    assert "from 800 records (intercept, x1, x2)" in paper and "mu = 0.7" in paper
+    assert "from 800 records, of intercept, x1, x2." in paper and "mu = 0.7" in paper
     assert f"epsilon = {fit.privacy.epsilon(1e-6):.3g} at delta = 1e-06" in paper
     assert f"at most {100 * dpfast.GDP(0.7).attack_power(0.05):.3g}% of cases" in board
     assert "800 records" in board and fit.privacy.relation in board

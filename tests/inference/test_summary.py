@@ -127,7 +127,8 @@ def read_markdown(summary):
 
 def read_text(summary):
     """Rows by position: a heading's end is its column's; names may have lines of their own."""
-    _, _, table, *_ = re.split(r"^=+$\n?", str(summary), flags=re.M)
+    _, *facts_and_table = re.split(r"^=+$\n?", str(summary), flags=re.M)
+    table = facts_and_table[bool(summary.table.facts)]
     head, _, *lines = table.removesuffix(f"{summary.table.remark}\n").splitlines()
     ends = [match.end() for match in re.finditer(r"\S+( err)?", head)]
     rows, waiting = [["", *re.findall(r"std err|\S+", head)]], ""

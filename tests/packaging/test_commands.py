@@ -122,6 +122,10 @@ def test_several_fits_on_one_budget(folder, capsys):
         ([*FIT, "--mu", "1", "--formula", "wage ~ age"], "either --formula or --response"),
         ([*FIT, "--mu", "1", "--covariates", "hair"], "does not declare"),
         ([*FIT, "--mu", "-1"], "mu must be positive"),
+        ([*FIT, "--mu", "1", "--level", "95"], "such as --level 0.95; received 95.0.\n"),
+        ([*FIT, "--mu", "1", "--method", "sgd"], '"adaptive-newton"; received'),
+        ([*FIT, "--mu", "1", "--loss", "ols"], "'welsch']; received 'ols'. Did you mean"),
+        ([*FIT, "--mu", "1", "--each", "persons"], "--each must be one of"),
         (["fit", "absent.csv", *FIT[2:], "--mu", "1"], "no data file"),
         (["fit", "data.csv", "--schema", "no.toml", *FIT[4:], "--mu", "1"], "no schema file"),
         (["fit", "data.csv", "--mu", "1"], "either --formula or --response"),
@@ -135,7 +139,14 @@ def test_a_refusal_is_a_sentence_and_a_code(folder, capsys, arguments, named):
     assert main(arguments) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("dpfast: ") and named in captured.err
-    assert captured.out == ""
+    assert captured.out == "" and "dpfast." not in captured.err
+
+
+@pytest.mark.filterwarnings("always::dpfast.errors.BudgetWarning")
+def test_a_warning_is_a_sentence_too(folder, capsys):
+    assert main([*FIT, "--epsilon", "30", "--delta", "0.1"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line[:14] for line in told] == ["dpfast: delta ", "dpfast: epsilo"]
 
 
 def test_wrong_usage_has_its_own_code(folder, capsys):
@@ -225,7 +236,7 @@ def test_persons_of_a_file_are_those_of_python(folder, capsys):
         assert found["params"] == told.params.tolist()
         assert found["n_records"] == told.to_dict()["n_records"] < 2701
     assert main(command) == 1
-    assert "group_size" in capsys.readouterr().err
+    assert "--group-size" in capsys.readouterr().err
     assert main([*command[:-2], "--group", "hair", "--each", "person"]) == 1
     assert "no column" in capsys.readouterr().err
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -175,3 +177,23 @@ def test_signatures_say_what_users_pass():
     spelt = "(x: ~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.float64]])"
     told, back = signature(None, "function", "dpfast.fit", dpfast.fit, {}, spelt, None)
     assert told == "(x: ~numpy.typing.NDArray[~numpy.float64])" and back is None
+
+
+def test_a_search_finds_what_to_do_before_a_proof():
+    """Sphinx gives a word in a text 5, in a title 15, and one more for the page's own title."""
+    if (node := shutil.which("node")) is None:
+        pytest.skip("needs node")
+    found = {
+        "a name": ["api/dpfast.fit", "dpfast.fit", "", "in API", 46],
+        "a longer one": ["api/dpfast.estimators.DPHuberRegressor", "d.e.D.fit", "", "in API", 46],
+        "how-to": ["howto", "How do I ...?", "", None, 5],
+        "reference": ["api/dpfast.fit", "dpfast.fit", "", None, 15],
+        "proof": ["claims/proofs", "Claims and proofs", "", None, 16],
+    }
+    script = (DOCS / "static/scorer.js").read_text() + (
+        f"console.log(JSON.stringify({json.dumps(list(found.values()))}.map(Scorer.score)))"
+    )
+    told = json.loads(subprocess.check_output([node, "-e", script], text=True))
+    assert sorted(told, reverse=True) == told and len(set(told)) == len(told)
+    settings = (DOCS / "conf.py").read_text()
+    assert 'html_search_scorer = "static/scorer.js"' in settings

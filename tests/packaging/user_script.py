@@ -93,7 +93,7 @@ NAMES: list[object] = [
     dpfast.tables,
     dpfast.tune,
     dpfast.inference.verify_report,
-    dpfast.quantiles.with_private_scaling,
+    dpfast.quantiles,
 ]
 
 rng = np.random.default_rng(0)

@@ -2464,14 +2464,6 @@ SHARES_AND_GROUPS = (
         "math.sqrt(self._steps)",
     ),
     plant(
-        "scaling-unpaid",
-        "columns are scaled privately and the shared ledger is not charged",
-        "dpfast/quantiles.py",
-        REFUSED_TESTS,
-        "        charge_shared(ledger, privacy, total, label, room_for(rows))\n        for",
-        "        for",
-    ),
-    plant(
         "rows-of-a-person-unpaid",
         "a person with m rows gets the noise of one row",
         REQUEST,
@@ -3523,14 +3515,6 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         ("tests/privacy/test_sums_of_releases.py::test_a_certificate_alone_costs_what_it_says",),
         'kind, "certify", privacy, ledger)',
         'kind, "certify", privacy, None)',
-    ),
-    plant(
-        "columns-at-the-price-of-one",
-        "several columns are scaled for the price of one",
-        "dpfast/quantiles.py",
-        (PAID + "test_answers_cost_at_most_the_total_and_nearly_all_of_it",),
-        "total.mu / math.sqrt(len(declared)) * (1.0 - MARGIN_8000)",
-        "total.mu * (1.0 - MARGIN_8000)",
     ),
     plant(
         "search-not-shared",

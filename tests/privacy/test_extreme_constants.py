@@ -139,13 +139,6 @@ OPTIONS = {
         "high": [1e-300, 1e-100, 1e100, 1e307],
         "privacy": [1e-9, 1e9],
     },
-    "with_private_scaling": {
-        "schema": [
-            dpfast.Schema({"a": dpfast.Numeric(a, b)})
-            for a, b in [(-1e307, 1e307), (0, 1e-300), (1e-300, 1e300), (1e15, 1e15 + 1)]
-        ],
-        "privacy": [1e-4, 1e9],
-    },
     "tune": {
         "clip": EXTREMES,
         "bounds": [
@@ -235,7 +228,7 @@ def test_every_function_that_spends_is_here():
         "Tuner": "tune",
         "private_clip": "tune",
         "private_choice": "tune",
-        "standardize": "with_private_scaling",
+        "standardize": "private_quantiles",
         "fit_formula": "fit",
     }
     missing = {*CALLS} - {*OPTIONS} - variants - {*same}

@@ -328,7 +328,6 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
         event="d", cuts=[0.5, 1.0],
     ),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
-    "scaling": partial(dpfast.quantiles.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(
         dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=0.8),
         method=dpfast.optimize.Adaptive(last_share=0.2),

@@ -216,7 +216,7 @@ def test_few_persons_get_the_mean_of_one_row_each_or_a_refusal():
         dpfast.records(X, y, group=group, each="person"), None, "log-cosh", privacy=0.15,
         noise=SeededNoise(1),
     )  # fmt: skip
-    assert found.params[1:].tolist() == [0.0, 0.0] and "mean of the response" in found.model
+    assert np.isnan(found.params[1:]).all() and "mean of the response" in found.model
     assert len(found.params) == 3
     with pytest.raises(InvalidBudget):
         dpfast.fit(

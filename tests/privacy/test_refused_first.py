@@ -106,10 +106,6 @@ CALLS = {
         dpfast.private_quantiles,
         {"x": Y, "probabilities": [0.5], "low": -2.0, "high": 2.0, "privacy": 1.0},
     ),
-    "with_private_scaling": (
-        dpfast.quantiles.with_private_scaling,
-        {"schema": SCHEMA, "table": TABLE, "columns": ["a"], "privacy": 1.0},
-    ),
     "treatment_effect": (
         dpfast.effects.treatment_effect,
         {"X": X, "treatment": (Y > 0.0).astype(float), "y": Y, "privacy": 9.0},
@@ -341,13 +337,6 @@ MUST_BE_REFUSED = [
     ("tune", {"search": dpfast.bayesopt.SearchSettings(keep_values="no")}),
     ("private_quantiles", {"noise": 7}),
     ("private_quantiles", {"low": -1e308, "high": 1e308}),
-    ("with_private_scaling", {"noise": 7}),
-    ("with_private_scaling", {"columns": ["absent"]}),
-    ("with_private_scaling", {"columns": ["text"]}),
-    ("with_private_scaling", {"columns": "a"}),
-    ("with_private_scaling", {"table": {"a": np.zeros(0)}}),
-    ("with_private_scaling", {"privacy": 1e-9}),
-    ("with_private_scaling", {"schema": dpfast.Schema({"a": dpfast.Numeric(0.0, 1e-321)})}),
     ("standardize", {"privacy": 0.01}),
     ("standardize", {"privacy": 1e12}),
     ("standardize", {"names": ["a", "a"]}),
@@ -497,12 +486,3 @@ def test_a_search_that_was_refused_leaves_no_budget_behind(tmp_path):
     assert not path.exists() and not shared.entries
     dpfast.tune(**options | {"privacy": 0.5})
     assert len(shared.entries) == 1
-
-
-def test_a_column_may_be_called_self():
-    schema = dpfast.Schema({"self": NUMBER})
-    ledger = dpfast.Ledger(dpfast.GDP(1.0))
-    found = dpfast.quantiles.with_private_scaling(
-        schema, {"self": Y}, ["self"], privacy=1.0, ledger=ledger
-    )
-    assert isinstance(found["self"], dpfast.Numeric) and found["self"].unit > 0.0

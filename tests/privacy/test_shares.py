@@ -10,10 +10,9 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from dpfast.curator.shares import Shares
-from dpfast.data.schema import Numeric, Schema
-from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.errors import InvalidInput
 from dpfast.privacy.sensitivity import centred_share
-from dpfast.quantiles import private_quantiles, with_private_scaling
+from dpfast.quantiles import private_quantiles
 
 HOSTILE = [-np.inf, -1e308, -1.0, -5e-324, 0.0, 5e-324, 0.5, 1.0, 1e308, np.inf, np.nan]
 
@@ -70,23 +69,6 @@ def test_a_range_that_misses_the_quantile_gives_its_end():
         x, [0.9, 0.1], low=0.0, high=1.0, privacy=1.0, noise=dpfast.SeededNoise(0)
     )
     assert found == pytest.approx([1.0, 1.0], abs=1e-4)
-
-
-def test_private_scaling_of_a_schema():
-    rng = np.random.default_rng(0)
-    table = {"a": 40 + 10 * rng.normal(size=5000), "b": rng.uniform(0, 1, 5000)}
-    schema = Schema({"a": Numeric(0, 120), "b": Numeric(-1, 2)})
-    ledger = dpfast.Ledger(1.0)
-    found = with_private_scaling(
-        schema, table, ["a", "b"], privacy=1.0, ledger=ledger, noise=dpfast.SeededNoise(1)
-    )
-    assert found["a"].centre == pytest.approx(40, abs=1.0)
-    assert found["a"].unit == pytest.approx(10, abs=1.0)
-    assert found["b"].centre == pytest.approx(0.5, abs=0.05)
-    assert (found["a"].low, found["a"].high) == (0, 120)
-    assert ledger.spent == dpfast.GDP(1.0)
-    with pytest.raises(BudgetExceeded):
-        with_private_scaling(schema, table, ["a"], privacy=0.1, ledger=ledger)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
 from dpfast.data.formula import Terms, terms_of_table
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
-from dpfast.errors import InvalidInput, RecordsUnavailable, described
+from dpfast.errors import InvalidInput, RecordsUnavailable, described, understood
 
 
+@understood
 def open_parquet(
     path: Any,
     *,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues, variances
-from dpfast.inference.named import Named
+from dpfast.inference.named import Named, named
 from dpfast.inference.shown.methods import Shown
 
 if TYPE_CHECKING:
@@ -49,6 +49,13 @@ class Ratios(NamedTuple):
     estimate: Array
     interval: Array
     pvalues: Array
+
+    def __repr__(self) -> str:
+        names = getattr(self.estimate, "_names", None) or [""] * len(self.estimate)
+        rows = zip(names, self.estimate, self.interval, self.pvalues, strict=True)
+        return "\n".join(
+            f"{name} {e:.4g} [{a:.4g}, {b:.4g}], P = {p:.3g}" for name, e, (a, b), p in rows
+        )
 
 
 class MarginalEffects(NamedTuple):
@@ -248,7 +255,11 @@ class AfterFit(Shown):
         half = t_half_widths(level, self._degrees(rows)) * test.bse
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
             ends = np.exp(np.column_stack([test.estimate - half, test.estimate + half]))
-            return Ratios(np.exp(test.estimate), ends, test.pvalues)
+            found = Ratios(np.exp(test.estimate), ends, test.pvalues)
+        if contrast is not None:
+            return found
+        pair = ("low", "high")
+        return Ratios(*[named(one, self.names, pair) for one in found])
 
     def simultaneous_int(
         self,

@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from dpfast.arguments import text_names
-from dpfast.errors import DpfastError, InvalidInput, described
+from dpfast.errors import DpfastError, InvalidInput, described, understood
 from dpfast.inference.composition import in_numbers
 from dpfast.inference.guarantees import statement
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.summary import coded_of
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Entry, Ledger
 
@@ -45,6 +46,7 @@ class Comparison(Summary):
     together: Budget | None = None
 
 
+@understood
 def compare(
     *fits: Fit | Sequence[Fit] | Mapping[str, Fit],
     names: Sequence[str] | None = None,
@@ -114,13 +116,16 @@ def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> 
     pairs = list(zip(columns, fits, strict=True))
     table = Table(
         "dpfast: fits side by side",
-        tuple([(name, printable(f"{fit.model}; {fit.method}")) for name, fit in pairs]),
+        tuple(
+            [(name, f"coded: {printable(told)}") for name, fit in pairs if (told := coded_of(fit))]
+        ),
         columns,
         (*map(printable, labels), RECORDS, PAID, EPSILON),
         tuple(body),
         "Standard errors, privacy noise included, in parentheses.",
         (*[f"{name}: {_promise(fit)}" for name, fit in pairs], sentence),
         tuple([printable(f"{name}: {told}") for name, fit in pairs for told in fit.warnings]),
+        tuple([(name, printable(f"{fit.model}; {fit.method}")) for name, fit in pairs]),
     )
     found = Comparison(table)
     found.together = together

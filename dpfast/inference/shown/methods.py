@@ -47,10 +47,10 @@ class Shown:
     _covariance: Any
 
     def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__" or hasattr(type(self), name):  # a property that refuses, in its words
+            return object.__getattribute__(self, name)
         from dpfast.habits import CALLED  # only who asks for what there is not
 
-        if hasattr(type(self), name):  # a property that refuses, in its own words
-            return object.__getattribute__(self, name)
         hint = f"; write {CALLED[name]}." if name in CALLED else ""
         raise AttributeError(f"'Fit' object has no attribute {name!r}" + hint)
 
@@ -118,18 +118,14 @@ class Shown:
         >>> bool(frame.loc["x1", "low"] < frame.loc["x1", "params"] < frame.loc["x1", "high"])
         True
         """
+        from dpfast.inference.shown.arrays import in_pandas
+
         level = coverage(level, alpha)
-        try:
-            from pandas import DataFrame
-        except ImportError as error:
-            raise ImportError("a data frame needs pandas: pip install pandas.") from error
         fit: Any = self
-        columns = {"params": self.params}
+        columns, heads = [self.params], ("params", "bse", "zvalues", "pvalues", "low", "high")
         if self._covariance is not None:
-            low, high = fit.conf_int(level).T
-            columns |= {"bse": fit.bse, "zvalues": self.zvalues, "pvalues": fit.pvalues}
-            columns |= {"low": low, "high": high}
-        return DataFrame(columns, index=list(self.names))
+            columns += [fit.bse, self.zvalues, fit.pvalues, *fit.conf_int(level).T]
+        return in_pandas(np.column_stack(columns), self.names, heads[: len(columns)])
 
     def methods_text(self, audience: str = "paper") -> str:
         """A paragraph about this fit, made of its own numbers.

@@ -120,6 +120,7 @@ def void(privacy: dict[str, Any]) -> str:
 
 def _facts(told: dict[str, Any]) -> str:
     facts = (
+        *([("Coded", told["coded"])] if "coded" in told else []),
         ("Model", told["model"]),
         ("Method", told["method"]),
         ("Records", str(told["n_records"])),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpfast.inference.composition import in_numbers
 from dpfast.inference.shown.digits import printable, span_of
 from dpfast.inference.shown.targets import target_of
+from dpfast.inference.summary import are_normal, coded_of
 from dpfast.privacy.budget import GDP
 
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
+
+#: Names that a sentence lists.
+MOST = 12
 
 #: False alarms that an attacker is allowed, where power is told.
 ALARMS = 0.05
@@ -21,27 +26,38 @@ def for_paper(fit: Fit) -> str:
     """What was fitted, at which privacy, and what intervals mean; from the fit's own numbers."""
     version = sys.modules["dpfast"].__version__
     said = [
-        f"Coefficients were estimated with dpfast {version} from {fit.n_records} records "
-        f"({', '.join(map(printable, fit.names))}).",
+        f"Coefficients were estimated with dpfast {version} from {fit.n_records} records, of "
+        f"{_listed(fit.names)}.",
         f"Target: {target_of(fit.model).rstrip('.')}.",
         _promise(fit),
     ]
     if units := fit.released_units():
-        columns = ", ".join(printable(name) for name, _ in units)
+        columns = _listed([name for name, _ in units])
         said.append(
             f"Location and scale of {columns} were estimated within the same budget; no bound on "
             "the data was assumed."
         )
+    if coded := coded_of(fit):
+        said.append(f"Coded: {printable(coded)}.")
     if fit._covariance is None:
         said.append("No standard errors were released.")
     else:
+        known = fit.degrees_of_freedom
         said.append(
-            "Standard errors account for sampling and for the privacy noise; as they were released "
-            "with noise themselves, intervals are those of a t distribution with "
-            f"{span_of(fit.degrees_of_freedom)} degrees of freedom."
+            "Standard errors account for sampling and for the privacy noise; "
+            + (
+                "intervals are those of a normal distribution."
+                if are_normal(known)
+                else "as they were released with noise themselves, intervals are those of a t "
+                f"distribution with {span_of(known)} degrees of freedom."
+            )
         )
     said += [f"Caution: {printable(warning)}" for warning in fit.warnings]
     return " ".join(said)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(printable, names)) if len(names) <= MOST else f"{len(names)} columns"
 
 
 def for_board(fit: Fit) -> str:

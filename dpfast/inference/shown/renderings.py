@@ -19,6 +19,9 @@ WIDTH = 79
 COLUMN, NAMES = 11, 16
 COLUMNS = {"z": 10, "P>|z|": 9, "t": 10, "P>|t|": 9}
 
+#: What a reader opens to see the details.
+FOLD = "How it was made, and what each part cost"
+
 #: A number in a cell, as Python writes it.
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e([+-]\d+))?")
 
@@ -33,14 +36,18 @@ def text(table: Table) -> str:
     rule = "=" * width
     lines = [table.title.center(WIDTH).rstrip(), rule]
     for heading, said in table.facts:
-        lines += _wrapped(f"{heading}:".ljust(9), said)
-    lines += [rule, *(line or "-" * width for line in body)]
+        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
+    lines += [rule] if table.facts else []
+    lines += [*(line or "-" * width for line in body)]
     lines += [table.remark] if table.remark else []
     lines.append(rule)
     for line in table.notes:
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
     for warning in table.warnings:
         lines += _wrapped("Warning: ", warning)
+    lines += ["-" * width] if table.details else []
+    for heading, said in table.details:
+        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
     return "\n".join(lines)
 
 
@@ -88,8 +95,9 @@ def html(table: Table) -> str:
         + "</tr>\n"
         for label, cells in zip(table.labels, table.cells, strict=True)
     )
-    facts = "".join(
-        f"<dt>{escape(heading)}</dt><dd>{escape(said)}</dd>\n" for heading, said in table.facts
+    facts, details = (
+        "".join(f"<dt>{escape(heading)}</dt><dd>{escape(said)}</dd>\n" for heading, said in each)
+        for each in (table.facts, table.details)
     )
     parts = [
         f"<dl>\n{facts}</dl>" if facts else "",
@@ -98,6 +106,7 @@ def html(table: Table) -> str:
         f"<p>{escape(table.remark)}</p>" if table.remark else "",
         f"<p>{'<br>'.join(map(escape, table.notes))}</p>" if table.notes else "",
         *(f'<p role="note">Warning: {escape(warning)}</p>' for warning in table.warnings),
+        f"<details><summary>{FOLD}</summary>\n<dl>\n{details}</dl></details>" if details else "",
     ]
     return '<div class="dpfast">\n' + "\n".join(filter(None, parts)) + "\n</div>"
 
@@ -137,6 +146,7 @@ def latex(table: Table, paper: Paper) -> str:
         *([_latex(table.remark)] if table.remark else []),
         *(_latex(line.strip()) for line in table.notes),
         *(f"Warning: {_latex(warning)}" for warning in table.warnings),
+        *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.details),
     ]
     caption = _latex(table.title if paper.caption is None else paper.caption)
     return "\n".join(
@@ -224,6 +234,9 @@ def markdown(table: Table) -> str:
         [_markdown(table.remark)] if table.remark else [],
         [f"{'  ' * line.startswith(' ')}- {_markdown(line.strip())}" for line in table.notes],
         [f"- Warning: {_markdown(warning)}" for warning in table.warnings],
+        [f"<details><summary>{FOLD}</summary>"] if table.details else [],
+        [f"- {_markdown(heading)}: {_markdown(said)}" for heading, said in table.details],
+        ["</details>"] if table.details else [],
     ]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 

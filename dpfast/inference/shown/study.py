@@ -94,6 +94,9 @@ def _table(told: dict[str, Any]) -> Table:
     """A table from plain values, without the notes: the privacy is said below, as of fits."""
     parts = {name: tuple(told[name]) for name in ("columns", "labels", "warnings")}
     parts |= {name: tuple(map(tuple, told[name])) for name in ("facts", "cells")}
+    parts["details"] = tuple(
+        [(one, said) for one, said in told.get("details", ()) if one != "Spent"]
+    )
     return Table(title=told["title"], remark=told["remark"], **parts)
 
 

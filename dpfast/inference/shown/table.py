@@ -30,8 +30,10 @@ class Table(NamedTuple):
     remark : str
         What is said right below them; may be empty.
     notes : tuple of str
-        What was paid, line by line; those that continue one begin with a space.
+        What is promised, line by line; those that continue one begin with a space.
     warnings : tuple of str
+    details : tuple of (str, str)
+        What only some readers ask for, below all else: how it was made, and what each part cost.
 
     Privacy
     -------
@@ -46,6 +48,7 @@ class Table(NamedTuple):
     remark: str = ""
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
 
 
 class Summary(str):
@@ -103,7 +106,7 @@ class Summary(str):
         return str(self)
 
     def as_html(self) -> str:
-        """A table of HTML with its facts above and what was paid below it; no style, no script.
+        """A table of HTML with its facts above, what was paid below it, and how it was made folded.
 
         Examples
         --------

@@ -10,6 +10,8 @@ ROBUST = Loss.estimates
 #: By a word of the model's description, the first that occurs; of a loss its own.
 TARGETS = {
     "least squares": LeastSquares.estimates,
+    "the mean of the response alone": "the mean of the response (its intercept, through the loss's "
+    "link); no slope was estimated",
     "Squared": "the coefficients that minimise the expected squared loss",
 }
 

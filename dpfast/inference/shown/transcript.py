@@ -26,7 +26,7 @@ from dpfast.inference.composition import (
 from dpfast.inference.degrees import t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee, is_stated
 from dpfast.inference.shown.targets import target_of
-from dpfast.inference.summary import headings, row_of
+from dpfast.inference.summary import coded_of, headings, row_of
 from dpfast.privacy.budget import GDP, ZCDP, Budget
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def transcript(fit: Fit, level: float) -> dict[str, Any]:
         "free_scale": fit._free_scale,
         "level": level,
     }
+    if coded := coded_of(fit):
+        told["coded"] = coded
     if fit._covariance is not None:
         told["bse"] = _plain(fit.bse)
         told["degrees_of_freedom"] = _plain(fit.degrees_of_freedom)

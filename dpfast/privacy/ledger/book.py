@@ -24,6 +24,7 @@ from dpfast.errors import (
     LedgerClosed,
     UnsupportedConversion,
     described,
+    understood,
 )
 from dpfast.privacy.budget import (
     GDP,
@@ -128,6 +129,7 @@ def _as_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+@understood
 class Ledger:
     """A total privacy budget and what was charged to it.
 
@@ -464,7 +466,8 @@ class Ledger:
         if not (self.keeps_apart and type(kept) is ApproxDP):
             raise InvalidInput(
                 "apart is a part (epsilon, delta) of a total (epsilon, delta), for charges not in "
-                f"GDP; received {described(apart)} of {self._total!r}."
+                f"GDP; received {described(apart)} of {self._total!r}. Such a total is a pair, "
+                "Ledger((1.0, 1e-6)), or ApproxDP(epsilon, delta)."
             )
         epsilon, delta = _cost(1, self._stands, *kept.values())
         if epsilon > self._limit[0] or delta > self._limit[1]:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, real_array, understood
+from dpfast.arguments import flag, real_array
 from dpfast.data.source import EVERYTHING
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import after, watched
 from dpfast.front.request import Request, charge_shared

@@ -13,7 +13,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import by_error, short_number
 from dpfast.inference.shown.table import Summary
-from dpfast.inference.summary import headings, shown
+from dpfast.inference.summary import coded_of, headings, shown
 
 Array = NDArray[np.float64]
 
@@ -200,11 +200,13 @@ class QuantileFits:
                     numbers = [float(fit.params[j]), float(fit.bse[j]), *limits[k, j].tolist()]
                     cells = tuple(by_error(numbers, numbers[1]))
                 rows.append((f"{tau:<5.4g} {name}", cells))
-        models = [(f"{tau:.4g}", fit.model) for tau, fit in zip(self.taus, self.fits, strict=True)]
+        pairs = zip(self.taus, self.fits, strict=True)
+        models = [("Model", f"{tau:.4g}: {fit.model}") for tau, fit in pairs]
         columns = headings(level)
+        coded = [("Coded", told)] if (told := coded_of(self.fits[0])) else []
         return shown(
             "dpfast: private quantile regression",
-            (*models, ("Records", str(self.fits[0].n_records))),
+            (("Records", str(self.fits[0].n_records)), *coded, *models),
             (*columns[:2], *columns[4:]) if bought else columns[:1],
             rows,
             self.privacy,

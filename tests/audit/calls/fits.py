@@ -290,19 +290,12 @@ def formulas() -> Iterator[Example]:
 
 
 def quantiles() -> Iterator[Example]:
-    from dpfast.data.schema import Numeric, Schema
-    from dpfast.quantiles import private_quantiles, with_private_scaling
+    from dpfast.quantiles import private_quantiles
 
     def quantiles(data: Any) -> Any:
         return private_quantiles(data[1], (0.2, 0.6), low=-2.0, high=2.0, privacy=1.0, steps=5)
 
-    def scaling(data: Any) -> Any:
-        schema = Schema({"a": Numeric(-1.0, 1.0), "b": Numeric(-2.0, 2.0)})
-        table = {"a": data[0][:, 0], "b": data[0][:, 1]}
-        return with_private_scaling(schema, table, ["a", "b"], privacy=1.0)
-
     yield Example("dpfast.quantiles.private_quantiles", "", quantiles, False, GDP(1.0))
-    yield Example("dpfast.quantiles.with_private_scaling", "", scaling, False, GDP(1.0))
 
 
 def standardised() -> Iterator[Example]:
