@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.curator.curator import Curator, Prepared, prepare
-from dpfast.curator.joint import Layout, make_plan
+from dpfast.curator.answers import (
+    Answer,
+    JointAnswer,
+    Receipt,
+    StepBudget,
+    answer_of,
+    joint_answer_of,
+)
+from dpfast.curator.curator import Curator, prepare
+from dpfast.curator.door import hand_out_together
+from dpfast.curator.joint import Layout, make_plan, shared_planner
 from dpfast.data.bought.maps import (
     BLOCK,
     FREE,
@@ -27,9 +35,17 @@ from dpfast.data.bought.maps import (
 from dpfast.data.bought.units import Units, uncoded
 from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
-from dpfast.errors import InvalidInput
-from dpfast.kernels.records import RecordView
-from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
+from dpfast.kernels.records import RecordKernel, RecordView
+from dpfast.models import (
+    Clip,
+    Constants,
+    Huber,
+    LeastSquares,
+    Loss,
+    Mallows,
+    Objective,
+    Weighting,
+)
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
@@ -69,12 +85,19 @@ class Whitened:
         weigh: float = 0.0,
     ) -> None:
         self._curator, self._few, self._weigh = curator, few, weigh
-        self._means = curator._records.means
+        records = curator._records
+        self._means = records.means
+        self._raw, self._units = uncoded(records)
         self._intercept = curator.objective.fit_intercept
         self._matrix, self._turn = matrix, None
-        columns = curator._records.n_covariates + int(self._intercept)
+        columns = records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
+        own, row = curator._layout, self.dimension // records.parts
+        #: Of what is seen, through a map or of persons.
+        self._layout = Layout(
+            own.n, row, own.largest_block, own.additions, own.excess, own.means, not own.means
+        )
         if matrix is not None and not self._means and self.n * self.dimension >= TURNED:
             # the kernels see rows that are turned, under half a matrix
             turn, half = np.linalg.qr(matrix.T)
@@ -103,8 +126,7 @@ class Whitened:
         of rows ``sqrt(c) a``.
         """
         view = self._view("response" if at is None else "curvature", at)
-        budget = StepBudget(0.0, mu)
-        return self._back(self._about(view, Mallows, radius).joint(self._zero(), budget).hessian)
+        return self._back(self._ask(view, Mallows, radius, StepBudget(0.0, mu)).hessian)
 
     def moment(
         self,
@@ -119,9 +141,9 @@ class Whitened:
 
         ``r`` is the response less ``shift``, one that the loss may have, or the score there.
         """
-        curator = self._about(self._view(what, at, shift), Mallows, radius, cap)
-        gradient = self._back(curator.joint(self._zero(), StepBudget(mu)).gradient)
-        return Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
+        view = self._view(what, at, shift)
+        gradient = self._back(self._ask(view, Mallows, radius, StepBudget(mu), cap).gradient)
+        return answer_of((-gradient.value, *gradient[1:]))
 
     def clipped(
         self,
@@ -138,10 +160,10 @@ class Whitened:
         """
         view = self._view("score", at, held=held)
         budget = StepBudget(mu, 0.0, mu_meat)
-        gradient, nothing, meat, cost = self._about(view, Clip, radius).joint(self._zero(), budget)
+        gradient, nothing, meat, cost = self._ask(view, Clip, radius, budget)
         gradient = self._back(gradient)
-        score = Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
-        return JointAnswer(score, nothing, self._back(meat) if mu_meat else meat, cost)
+        score = answer_of((-gradient.value, *gradient[1:]))
+        return joint_answer_of((score, nothing, self._back(meat) if mu_meat else meat, cost))
 
     def lengths(
         self,
@@ -208,12 +230,6 @@ class Whitened:
         self._lengths_receipt(cells, mu)
 
     @property
-    def _layout(self) -> Layout:
-        """Of what is seen."""
-        own = Layout.of(self._curator._records, self.dimension)
-        return own._replace(seen=not self._means)
-
-    @property
     def _scores_layout(self) -> Layout:
         """Of scores, of which persons have one each."""
         if not self._means:
@@ -225,9 +241,6 @@ class Whitened:
 
     def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
         return _lengths_receipt(self.n, self._curator._records.excess, cells, mu)
-
-    def _zero(self) -> Array:
-        return np.zeros(self.dimension)
 
     def _view(
         self,
@@ -255,32 +268,63 @@ class Whitened:
             value = 0.5 * (value + value.T)
         return answer._replace(value=value)
 
-    def _about(
-        self, view: View, weights: Callable[[float], Weighting], radius: float, cap: float = 0.0
-    ) -> Curator:
-        """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
-        records: Any = self._curator._records
-        if records.means and weights is Clip:
-            from dpfast.data.persons.scores import LOOSE, PersonScores
+    def _ask(
+        self,
+        view: View,
+        weights: Callable[[float], Weighting],
+        radius: float,
+        budget: StepBudget,
+        cap: float = 0.0,
+    ) -> JointAnswer:
+        """Answers about what is seen: of squares, or of Huber's loss with a corner at the cap."""
+        curator, layout = self._curator, self._layout
+        if self._means and weights is Clip:
+            layout = self._scores_layout
+        kernel, constants = _prepared(weights, radius, cap, self.dimension)
+        plan = shared_planner(constants, layout)(budget)
+        curator.ledger.charge(plan.cost, plan.label)
+        sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None)
+        question = (plan.label, plan.cost.mu, _zero(self.dimension))
+        answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
+        return joint_answer_of((*answers, plan.cost.mu))
 
-            records = PersonScores(records, view, LOOSE * radius)
-        elif records.means:
-            records = records.mapped(lambda rows: SeenRows(rows, view))
-        else:
-            records = Seen(records, view)
-        objective, prepared = _prepared(weights, radius, cap, self.dimension)
-        return self._curator._beside(records, objective, self._curator.ledger, prepared)
+    def _sums(
+        self, view: View, kernel: RecordKernel, want: int, radius: float | None = None
+    ) -> Any:
+        """Exact means of what is seen, which the kernels make; of rows of persons, or of persons'
+        mean scores if there is a radius to which these are held.
+        """
+        asked = kernel.sums, _zero(self.dimension), want, float(self.n), self._curator._threads
+        if not self._means:
+            return self._raw.total(*asked, compiled(view, self._units))
+        persons: Any = self._raw
+        if radius is None:
+            return persons.mapped(lambda rows: SeenRows(rows, view)).total(*asked)
+        from dpfast.data.persons.scores import LOOSE, PersonScores
+
+        return PersonScores(persons, view, LOOSE * radius).total(*asked)
+
+
+@lru_cache(maxsize=64)
+def _zero(p: int) -> Array:
+    """Where the kernels are asked: what is seen is that of the parameter already."""
+    zero = np.zeros(p)
+    zero.flags.writeable = False
+    return zero
 
 
 @lru_cache(maxsize=256)
 def _prepared(
     weights: Callable[[float], Weighting], radius: float, cap: float, p: int
-) -> tuple[Objective, Prepared]:
+) -> tuple[RecordKernel, Constants]:
     """What the kernels are asked about rows that are seen, remembered."""
     loss: Loss = Huber(cap) if cap else LeastSquares()
     scale = 1.0 if cap else None
-    objective = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
-    return objective, prepare(objective)
+    kernel, constants = prepare(
+        Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
+    )
+    assert constants is not None
+    return kernel, constants
 
 
 @lru_cache(maxsize=512)
@@ -300,8 +344,7 @@ def _refuse(
     asked += [(Mallows, 1.0, StepBudget(moment))] if moment else []
     asked += [(Clip, 0.0, StepBudget(mu, 0.0, 0.5 * mu)) for mu in steps]
     for weights, cap, budget in asked:
-        _, (_, constants) = _prepared(weights, 1.0, cap, layout.row)
-        assert constants is not None
+        constants = _prepared(weights, 1.0, cap, layout.row)[1]
         make_plan(constants, scores if weights is Clip else layout, budget)
     for mu in filter(None, lengths):
         _lengths_receipt(layout.n, excess, cells, mu)
@@ -336,30 +379,6 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
         np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
         spreads, response, reach, back, view.weigh,
     )  # fmt: skip
-
-
-class Seen(Records):
-    """What a query sees of records: the kernels make it, wherever the records are kept."""
-
-    seen = True
-
-    def __init__(self, records: Records, view: View) -> None:
-        self.n, self.n_covariates, self.names = records.n, view.columns, None
-        self.block_sizes, self.excess = records.block_sizes, records.excess
-        self._all, units = uncoded(records)
-        self._view = compiled(view, units)
-
-    @property
-    def additions(self) -> int:
-        return self._all.additions
-
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        """As of all records, of a kernel's function that is told what to see."""
-        if own is not None:
-            raise InvalidInput("mapped records have no arguments of single blocks.")
-        return self._all.total(function, *arguments, self._view)
 
 
 class SeenRows(Records):

@@ -25,7 +25,7 @@ _WEIGHT_STEP = 32.0
 
 def _check(**positive: int) -> None:
     for name, value in positive.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if type(value) is not int or value < 1:
             raise InvalidInput(f"{name} must be a positive integer; received {described(value)}.")
 
 

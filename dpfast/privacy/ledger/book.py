@@ -475,6 +475,8 @@ class Ledger:
         """What may be charged for a spend: the first that fits is."""
         charged: Any = spend
         currency = self._currency
+        if type(spend) is currency is GDP and type(label) is str:  # in every step of a fit
+            return ((_cost(2, self._stands, spend.mu), (label, spend, spend)),)
         if type(spend) is not currency:
             spend = as_budget(spend)
             in_mu = self.keeps_apart and type(spend) is GDP
