@@ -5162,8 +5162,8 @@ LEAST_SQUARES = (
         "lengths that are asked for twice are paid for once",
         ROAD,
         ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
-        "2 + setting.discounts + again + first",
-        "2 + setting.discounts + first",
+        "2 + discounts + again + first",
+        "2 + discounts + first",
     ),
     plant(
         "arrived-whatever-the-last-step-left",
@@ -5281,8 +5281,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "seen_to_vary(curvature / max(1.0, typical / first_typical))",
-        "seen_to_vary(curvature / 1.0)",
+        "curvature = curvature / max(1.0, typical / first_typical)",
+        "curvature = curvature / 1.0",
     ),
     plant(
         "odds-of-the-start",
@@ -5359,7 +5359,7 @@ LEAST_SQUARES = (
         "the second histogram of a loss with a link is not taken off what is left",
         ROAD,
         RUN_TESTS,
-        "2 + setting.discounts + again",
+        "2 + discounts + again",
         "2 + again",
     ),
     plant(

@@ -54,26 +54,28 @@ class Asked(NamedTuple):
     @property
     def heard(self) -> tuple[float, float]:
         """Squared length of the score without its noise's, and that of the noise."""
-        error = len(self.score) * self.noise**2
-        return max(float(self.score @ self.score) - error, 0.0), error
+        error = self.score.size * self.noise**2
+        square = float(self.score @ self.score) - error
+        return square if square > 0.0 else 0.0, error
 
 
-def bent(curvature: Array, before: Asked, here: Asked) -> Array:
+def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
     """A curvature that between two points is what the score changed by, where noise lets that be
     told.
 
     Where a loss is flatter at both ends of a step than between, Newton's steps would go to and fro
     for ever; where few long rows tell a direction and their scores are held, steps would be too
     short (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
-    the step, too.
+    the step, too.  None is the identity, of which nothing was learnt.
     """
     step, change = here.theta - before.theta, before.score - here.score
-    turned, size = curvature @ step, math.hypot(*step.tolist())
+    turned, size = step if curvature is None else curvature @ step, math.hypot(*step.tolist())
     was, between = float(step @ turned), float(step @ change)
     doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2
     if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
         return curvature
-    found = curvature - np.outer(turned, turned) / was + np.outer(change, change) / between
+    found = np.eye(len(step)) if curvature is None else curvature
+    found = found - np.outer(turned, turned) / was + np.outer(change, change) / between
     if not np.isfinite(found).all():
         return curvature
     values = eigh(found)[0]
@@ -91,7 +93,9 @@ def inside(step: Array, asked: list[Asked]) -> float:
     for one in asked[:-1]:
         away = here - one.theta
         to_plane, along = float(one.score @ away), -float(one.score @ step)
-        if to_plane > HEARD * one.noise * math.hypot(*away.tolist()) and along > BACK * to_plane:
+        if to_plane <= 0.0 or not along > BACK * to_plane:
+            continue
+        if to_plane > HEARD * one.noise * math.hypot(*away.tolist()):
             part = min(part, 0.5 * to_plane / along)
     return part
 
@@ -127,15 +131,17 @@ def within(curvature: float) -> float:
 def by_precision(noises: list[float]) -> Array:
     """Weights of a mean of answers with this noise."""
     weights = np.array([noise**-2 for noise in noises])
-    return weights / weights.sum()
+    return np.asarray(weights / np.add.reduce(weights))
 
 
-def mean_point(asked: list[Asked], curvature: Array) -> Array:
+def mean_point(asked: list[Asked], curvature: Array | None) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     weights = by_precision([one.noise for one in asked])
     where = weights @ [one.theta for one in asked]
     scores = weights @ [one.score for one in asked]
-    return np.asarray(where + np.linalg.solve(curvature, scores))
+    if curvature is not None:
+        scores = np.linalg.solve(curvature, scores)
+    return np.asarray(where + scores)
 
 
 def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
@@ -300,10 +306,10 @@ class Walked(NamedTuple):
     Attributes
     ----------
     theta : ndarray of shape (p,)
-    curvature : ndarray of shape (p, p)
-        What was learnt of it; the identity if nothing was.
-    least : ndarray of shape (p, p)
-        What scores vary by at least.
+    curvature : ndarray of shape (p, p) or None
+        What was learnt of it; None is the identity, of which nothing was.
+    least : ndarray of shape (p, p) or None
+        What scores vary by at least, if that is known.
     hidden : int
         Number of directions in which noise hides that they do.
     noise : float
@@ -317,8 +323,8 @@ class Walked(NamedTuple):
     """
 
     theta: Array
-    curvature: Array
-    least: Array
+    curvature: Array | None
+    least: Array | None
     hidden: int
     noise: float
     meats: list[Answer]
@@ -366,17 +372,19 @@ def walk(
     Which steps there are follows from answers (C9); together they cost ``mus``, each score with
     its meat (C17).
     """
-    theta, curvature = start.theta, np.eye(len(start.theta))
+    theta, identity = start.theta, np.eye(start.theta.size)
     counted, done, near = 0, 0, False
+    curvature: Array | None = None  # the identity
     asked: list[Asked] = []
     meats: list[Answer] = []
     noises: list[float] = []
     left = list(mus)
 
-    def seen_to_vary(curvature: Array) -> tuple[Array, Array, int]:
+    def seen_to_vary(curvature: Array | None) -> tuple[Array | None, Array | None, int]:
         if meats and bends and bends.varies < math.inf:
-            return as_scores_vary(curvature, *mean_answer(meats), bends.varies)
-        return curvature, np.zeros_like(curvature), 0
+            known = identity if curvature is None else curvature
+            return as_scores_vary(known, *mean_answer(meats), bends.varies)
+        return curvature, None, 0
 
     typical = first_typical = bends.typical(theta) if bends else 1.0
     while left:
@@ -384,7 +392,7 @@ def walk(
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        answer = rows.clipped(start._replace(theta=theta), bound, mu_step, mu_meat, held)
+        answer = rows.clipped(At(theta, *start[1:]), bound, mu_step, mu_meat, held)
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         asked.append(Asked(theta, direction, noise))
         if counts:
@@ -406,7 +414,9 @@ def walk(
         theta = theta + part * step
         if bends:
             here = bends.typical(theta)
-            curvature, typical = curvature * (here / typical), here
+            if here != typical:
+                curvature = identity if curvature is None else curvature
+                curvature, typical = curvature * (here / typical), here
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
@@ -416,5 +426,7 @@ def walk(
         done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
-    curvature, least, hidden = seen_to_vary(curvature / max(1.0, typical / first_typical))
+    if curvature is not None:
+        curvature = curvature / max(1.0, typical / first_typical)
+    curvature, least, hidden = seen_to_vary(curvature)
     return Walked(theta, curvature, least, hidden, spread, meats, noises, done)
