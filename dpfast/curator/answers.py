@@ -118,23 +118,28 @@ class Tape:
         self.forgotten = 0
         self._size = 0
 
-    def keep(self, question: tuple[Any, ...], answers: Sequence[tuple[Receipt, Any]]) -> None:
+    def keep(self, question: tuple[Any, ...], answers: Sequence[Answer]) -> None:
         """Take down copies of answers to one question that are handed out now."""
         at, size = question[2:], 0
         for i, part in enumerate(at):
-            if type(part) in PLAIN:
+            kind = type(part)
+            if kind in PLAIN:
                 size += 1
-                continue
-            copy, own = _copied(part)
-            size += own
-            if copy is not part:
+            elif kind is np.ndarray and part.base is None and not part.flags.writeable:
+                size += part.size  # nobody can change it
+            else:
+                copy, own = _copied(part)
+                size += own
                 at = (*at[:i], copy, *at[i + 1 :])
-        for receipt, value in answers:
+        for answer in answers:
+            if answer is NOTHING:
+                continue
+            value, scale, receipt = answer
             if type(value) is np.ndarray:
                 value, own = value.copy(), value.size
             else:
                 value, own = _copied(value)
-            self.answers.append(released_of((receipt[0], at, value, receipt[4], question[1])))
+            self.answers.append(released_of((receipt[0], at, value, scale, question[1])))
             self._size += size + own + 3
         while self._size > MOST_KEPT and len(self.answers) > 1:
             self._size -= _numbers(self.answers.popleft())
@@ -144,8 +149,7 @@ class Tape:
 def _copied(thing: Any) -> tuple[Any, int]:
     """A copy, or the thing itself where nobody can change it; and how many numbers it holds."""
     if isinstance(thing, np.ndarray):
-        fixed = thing.base is None and not thing.flags.writeable
-        return thing if fixed else thing.copy(), thing.size
+        return thing.copy(), thing.size
     if not isinstance(thing, tuple):
         return thing, 1
     kinds = {*map(type, thing)}

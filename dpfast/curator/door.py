@@ -114,16 +114,13 @@ def hand_out_together(
             return observer.release(question, _seen(Release, receipts[i], exact), lambda: draw()[i])
 
         noisy = [shown(i, exact) for i, exact in enumerate(values)]
-    found, told = [], []
-    for value, receipt in zip(noisy, receipts, strict=True):
-        if value is None:
-            found.append(NOTHING)
-        else:
-            found.append(answer_of((value, receipt[4], receipt)))
-            told.append((receipt, value))
+    found = [
+        NOTHING if value is None else answer_of((value, receipt[4], receipt))
+        for value, receipt in zip(noisy, receipts, strict=True)
+    ]
     tape = TAPE.get()
     if tape is not None:  # for a run that may end early
-        tape.keep(question, told)
+        tape.keep(question, found)
     return found
 
 
@@ -131,7 +128,7 @@ def _kept(question: tuple[Any, ...], receipt: Receipt, value: Handed) -> Handed:
     """Take down what is handed out, for a run that may end early."""
     tape = TAPE.get()
     if tape is not None:
-        tape.keep(question, [(receipt, value)])
+        tape.keep(question, [answer_of((value, receipt[4], receipt))])
     return value
 
 

@@ -183,10 +183,11 @@ class Whitened:
         -------
         Costs ``mu`` (claim C60).  A record that is not finite is in no cell.
         """
-        receipt, curator = self._lengths_receipt(len(edges) + 1, mu), self._curator
+        curator = self._curator
+        receipt, cost = _lengths_receipt(self.n, self._layout.excess, len(edges) + 1, mu)
         if what == "weight":
             receipt = receipt._replace(query="histogram of weights")
-        curator.ledger.charge(GDP(mu), receipt.query)
+        curator.ledger.charge(cost, receipt.query)
         view, records = self._view(what, at, held=held, turned=along is None), curator._records
         persons: Any = records
         of_rows = self._means and what != "score"
@@ -222,12 +223,12 @@ class Whitened:
         histograms the one with most cells does.  Zero is of what is not asked.
         """
         for rows in {self, self.few()}:
-            excess, layouts = rows._curator._records.excess, (rows._layout, rows._scores_layout)
-            _refuse(*layouts, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
+            asked = (*grams,), moment, (*lengths,), (*steps,), cells
+            _refuse(rows._layout, rows._scores_layout, *asked)
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
-        self._lengths_receipt(cells, mu)
+        _lengths_receipt(self.n, self._layout.excess, cells, mu)
 
     @property
     def _scores_layout(self) -> Layout:
@@ -239,9 +240,6 @@ class Whitened:
         sizes = blocks_of_persons(self.n, self.dimension)
         return Layout(self.n, self.dimension, max(sizes), additions(len(sizes)))
 
-    def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
-        return _lengths_receipt(self.n, self._curator._records.excess, cells, mu)
-
     def _view(
         self,
         what: str,
@@ -250,7 +248,7 @@ class Whitened:
         held: Held = FREE,
         turned: bool = True,
     ) -> View:
-        matrix = np.eye(self.dimension) if self._matrix is None else self._matrix
+        matrix = _identity(self.dimension) if self._matrix is None else self._matrix
         if turned and self._turn is not None:
             matrix, back = self._half, self._turn.T
             at = at and at._replace(theta=back @ at.theta)
@@ -306,6 +304,14 @@ class Whitened:
 
 
 @lru_cache(maxsize=64)
+def _identity(p: int) -> Array:
+    """Of rows under no map."""
+    identity = np.eye(p)
+    identity.flags.writeable = False
+    return identity
+
+
+@lru_cache(maxsize=64)
 def _zero(p: int) -> Array:
     """Where the kernels are asked: what is seen is that of the parameter already."""
     zero = np.zeros(p)
@@ -331,7 +337,6 @@ def _prepared(
 def _refuse(
     layout: Layout,
     scores: Layout,
-    excess: int,
     grams: tuple[float, ...],
     moment: float,
     lengths: tuple[float, ...],
@@ -347,14 +352,16 @@ def _refuse(
         constants = _prepared(weights, 1.0, cap, layout.row)[1]
         make_plan(constants, scores if weights is Clip else layout, budget)
     for mu in filter(None, lengths):
-        _lengths_receipt(layout.n, excess, cells, mu)
+        _lengths_receipt(layout.n, layout.excess, cells, mu)
 
 
-def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> Receipt:
+@lru_cache(maxsize=512)
+def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receipt, GDP]:
+    """Of a histogram, and what it costs; remembered."""
     sensitivity = histogram_sensitivity(n, excess)
     scale = gaussian_scale(sensitivity, mu, cells)
     check_grid_range(float(excess), scale, cells)
-    return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
+    return Receipt("histogram of lengths", "C60", mu, sensitivity, scale), GDP(mu)
 
 
 def compiled(view: View, units: Units | None = None) -> RecordView:
@@ -373,7 +380,9 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
         own = at.loss.code, at.loss.c, at.loss.h
         code, c, h = getattr(at.loss, "_seen_by_kernels", own)
         theta = np.ascontiguousarray(at.theta, dtype=np.float64)
-        of_scale = min(max(1e-100, at.scale), 1e100)
+        of_scale = at.scale
+        if not 1e-100 <= of_scale <= 1e100:
+            of_scale = min(max(1e-100, of_scale), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
         np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,

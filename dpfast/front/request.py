@@ -384,7 +384,7 @@ class Request:
     def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
-        entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
+        entries = [(label, m * spend.mu) for label, spend, _ in ledger._current()[1]]
         relation = group_relation(self.most_rows or m)
         if self.means and self.most_rows is None:
             relation = MEANS_RELATION

@@ -283,7 +283,7 @@ class Ledger:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every charge, in order."""
-        return tuple(map(Entry._make, self._current()[1]))
+        return tuple([Entry(*line) for line in self._current()[1]])
 
     def charge(
         self, spend: Budget | float | tuple[float, float], label: str, *, once: str = ""
@@ -324,9 +324,10 @@ class Ledger:
         >>> ledger.spent
         ZCDP(rho=0.18)
         """
-        if not isinstance(once, str):
+        if type(once) is not str:
             raise InvalidInput(f"once must be a string; received {described(once)}.")
-        label = label + once if isinstance(label, str) else label
+        if once and type(label) is str:
+            label = label + once
         self._settle(self._priced(spend, label), once)
 
     def check(self, spend: Budget | float | tuple[float, float], label: str) -> None:
@@ -499,7 +500,7 @@ class Ledger:
 
     def _added(self, spent: tuple[int, ...], cost: tuple[int, ...]) -> tuple[int, ...] | None:
         """The sums after a charge, or None if it does not fit (claims C9 and C87)."""
-        if len(cost) == 1:  # of most ledgers, and charged in every step
+        if not cost[1:]:  # of most ledgers, and charged in every step
             total = spent[0] + cost[0]
             return (total,) if total <= self._limit[0] else None
         limits = spent[3:]
