@@ -218,8 +218,9 @@ def understood(function: Function) -> Function:
 
     @wraps(function)
     def asked(*given: Any, **named: Any) -> Any:
-        unknown = next((name for name in named if name not in taken), None)
-        if unknown is not None:
+        for unknown in named:
+            if unknown in taken:
+                continue
             from dpfast.habits import ARGUMENTS  # only who asks for what there is not
 
             hint = ARGUMENTS.get(unknown)

@@ -20,7 +20,7 @@ from dpfast.curator.answers import (
 )
 from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.door import hand_out_together
-from dpfast.curator.joint import Layout, make_plan, shared_planner
+from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import (
     BLOCK,
     FREE,
@@ -126,7 +126,7 @@ class Whitened:
         of rows ``sqrt(c) a``.
         """
         view = self._view("response" if at is None else "curvature", at)
-        return self._back(self._ask(view, Mallows, radius, StepBudget(0.0, mu)).hessian)
+        return self._back(self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian)
 
     def moment(
         self,
@@ -142,7 +142,7 @@ class Whitened:
         ``r`` is the response less ``shift``, one that the loss may have, or the score there.
         """
         view = self._view(what, at, shift)
-        gradient = self._back(self._ask(view, Mallows, radius, StepBudget(mu), cap).gradient)
+        gradient = self._back(self._ask(view, Mallows, radius, cap, mu).gradient)
         return answer_of((-gradient.value, *gradient[1:]))
 
     def clipped(
@@ -159,8 +159,7 @@ class Whitened:
         C17 without a curvature).
         """
         view = self._view("score", at, held=held)
-        budget = StepBudget(mu, 0.0, mu_meat)
-        gradient, nothing, meat, cost = self._ask(view, Clip, radius, budget)
+        gradient, nothing, meat, cost = self._ask(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
         gradient = self._back(gradient)
         score = answer_of((-gradient.value, *gradient[1:]))
         return joint_answer_of((score, nothing, self._back(meat) if mu_meat else meat, cost))
@@ -271,15 +270,17 @@ class Whitened:
         view: View,
         weights: Callable[[float], Weighting],
         radius: float,
-        budget: StepBudget,
-        cap: float = 0.0,
+        cap: float,
+        *budget: float,
     ) -> JointAnswer:
-        """Answers about what is seen: of squares, or of Huber's loss with a corner at the cap."""
+        """Answers about what is seen: of squares, or of Huber's loss with a corner at the cap.
+
+        ``budget``: mu of the score, the curvature and the meat, as of :class:`StepBudget`.
+        """
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
-        kernel, constants = _prepared(weights, radius, cap, self.dimension)
-        plan = shared_planner(constants, layout)(budget)
+        kernel, plan = _planned(weights, radius, cap, layout, *budget)
         curator.ledger.charge(plan.cost, plan.label)
         sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None)
         question = (plan.label, plan.cost.mu, _zero(self.dimension))
@@ -334,6 +335,19 @@ def _prepared(
 
 
 @lru_cache(maxsize=512)
+def _planned(
+    weights: Callable[[float], Weighting],
+    radius: float,
+    cap: float,
+    layout: Layout,
+    *budget: float,
+) -> tuple[RecordKernel, Plan]:
+    """A kernel, and the plan of what it is asked, remembered."""
+    kernel, constants = _prepared(weights, radius, cap, layout.row)
+    return kernel, make_plan(constants, layout, StepBudget(*budget))
+
+
+@lru_cache(maxsize=512)
 def _refuse(
     layout: Layout,
     scores: Layout,
@@ -344,13 +358,12 @@ def _refuse(
     cells: int,
 ) -> None:
     """Plan such answers; what was not refused is remembered."""
-    asked: list[tuple[Callable[[float], Weighting], float, StepBudget]] = []
-    asked += [(Mallows, 0.0, StepBudget(0.0, mu)) for mu in grams if mu]
-    asked += [(Mallows, 1.0, StepBudget(moment))] if moment else []
-    asked += [(Clip, 0.0, StepBudget(mu, 0.0, 0.5 * mu)) for mu in steps]
-    for weights, cap, budget in asked:
-        constants = _prepared(weights, 1.0, cap, layout.row)[1]
-        make_plan(constants, scores if weights is Clip else layout, budget)
+    for mu in filter(None, grams):
+        _planned(Mallows, 1.0, 0.0, layout, 0.0, mu)
+    if moment:
+        _planned(Mallows, 1.0, 1.0, layout, moment)
+    for mu in steps:
+        _planned(Clip, 1.0, 0.0, scores, mu, 0.0, 0.5 * mu)
     for mu in filter(None, lengths):
         _lengths_receipt(layout.n, layout.excess, cells, mu)
 

@@ -141,7 +141,8 @@ def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
 
 def _times(value: Any, power: NDArray[Any]) -> Array:
     """Times this power of two, held to the range in which nothing overflows."""
-    return np.clip(np.ldexp(value, np.minimum(power, 1000)), -_LARGEST, _LARGEST)
+    found = np.ldexp(value, np.minimum(power, 1000))
+    return np.asarray(np.minimum(np.maximum(found, -_LARGEST), _LARGEST))
 
 
 def _farthest(cells: Array) -> NDArray[np.intp]:

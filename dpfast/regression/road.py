@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import check_constant
+from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
@@ -182,10 +184,6 @@ class OnRoad:
         request.check_response(loss)
         if scale is not None:  # refused where the loss has none
             request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-        # of the records as they are: what is asked about has an objective of its own
-        self._records = Objective(
-            LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
-        )
         weighted = request.beside is not None and request.beside.weight is not None
         self.setting = Setting(
             loss,
@@ -271,8 +269,12 @@ class OnRoad:
 
     def rows_for(self, ledger: Ledger) -> Whitened:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
-        request, about = self._request, (self._records, ledger)
-        rows = Whitened(request.curator(*about), few=request.curator_of_few(*about))
+        request = self._request
+        # of the records as they are: what is asked about has an objective of its own
+        objective, prepared = _squares(request.n_covariates, request.fit_intercept)
+        about = objective, ledger, prepared
+        few = None if request.few is None else request.curator(*about, few=True)
+        rows = Whitened(request.curator(*about), few=few)
         rows = self._weighing.seen(rows) if self._weighing else rows
         return rows if self.kept is None else rows.mapped(self.kept)
 
@@ -367,7 +369,7 @@ class OnRoad:
             predictor = None if predictor is None else back.params(predictor)
         fit = request.fit(
             iterates[-1],
-            shown_objective(request, loss),
+            loss._bounded,
             model=_model(loss, found, self._response_spread, request.dimension),
             method="whitened rows, clipped scores"
             if found is None
@@ -388,6 +390,13 @@ class OnRoad:
         """What a 1 of the response is worth in its own units."""
         coding = self._request.coding
         return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
+
+
+@lru_cache(maxsize=64)
+def _squares(q: int, fit_intercept: bool) -> tuple[Objective, Prepared]:
+    """Least squares of so many columns, remembered with what kernels are asked."""
+    objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=fit_intercept)
+    return objective, prepare(objective)
 
 
 def shown_objective(request: Request, loss: Loss) -> Objective:
@@ -493,7 +502,7 @@ def _predictor(
     mean = rows[0] / max(rows[0, 0], LEAST)
     slopes = found.theta[1:]
     inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
-    noise = max(1.0, float(np.trace(found.meat)) / p) / request.n_units + found.noise**2
+    noise = max(1.0, float(found.meat.trace()) / p) / request.n_units + found.noise**2
     kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
     if kept == 1.0:
         return 1.0, None
@@ -504,7 +513,7 @@ def _predictor(
 def _size(found: Found, n: int) -> float:
     """A whitened coefficient's standard error of sampling and noise."""
     p = found.mapping.shape[1]
-    return math.sqrt(np.trace(found.meat) / (p * max(1, n - p)) + found.noise**2)
+    return math.sqrt(found.meat.trace() / (p * max(1, n - p)) + found.noise**2)
 
 
 def _described(found: Found, n: int, kept: float, inference: bool) -> str:

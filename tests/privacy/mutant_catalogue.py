@@ -1245,8 +1245,8 @@ MONEY = (
         "threads charge without a lock",
         LEDGER,
         LEDGER_TESTS,
-        "        with self._lock:\n            _refuse_again(",
-        "        if self._lock:\n            _refuse_again(",
+        "        with self._lock:\n            if once:",
+        "        if self._lock:\n            if once:",
     ),
     plant(
         "file-ledger-without-lock",
@@ -5024,8 +5024,8 @@ LEAST_SQUARES = (
         "rows are whitened with a Gram to which no noise was added",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_answers_carry_the_noise_of_their_receipts",),
-        "        return self._back(self._ask(view, Mallows, radius, StepBudget(0.0, mu)).hessian)\n",
-        "        exact = self._sums(view, _prepared(Mallows, radius, 0.0, self.dimension)[0], 2)[1]\n        return self._back(self._ask(view, Mallows, radius, StepBudget(0.0, mu)).hessian._replace(value=exact))\n",
+        "        return self._back(self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian)\n",
+        "        exact = self._sums(view, _prepared(Mallows, radius, 0.0, self.dimension)[0], 2)[1]\n        return self._back(self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian._replace(value=exact))\n",
     ),
     plant(
         "curvature-at-an-exact-parameter",
@@ -5170,8 +5170,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_steps_go_on_until_what_they_leave_is_hardly_anything",
         ),
-        "self.even + self.bends * length, math.sqrt(kept)",
-        "self.even + self.bends * length, 0.0",
+        "            if square > explained:\n",
+        "            if square > math.inf:\n",
     ),
     plant(
         "slopes-of-counts-as-covariances-say-them",
@@ -5674,7 +5674,7 @@ STUDIES = (
         "a ledger in memory grants a charge again that is made once",
         LEDGER,
         (STUDY_TEST + "a_mark_is_charged_once",),
-        "            _refuse_again(once, self._entries)\n",
+        "            if once:\n                _refuse_again(once, self._entries)\n",
         "",
     ),
     plant(

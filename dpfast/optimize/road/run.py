@@ -522,7 +522,7 @@ def road(
         theta, back = steep_along @ theta, steep_along @ back
         held = held.mapped(steep_along)
     floor, doubt = floor_of(gram) / typical, 2.0 * gram.noise_scale / typical
-    known = np.clip((values - doubt) / np.maximum(values, floor), 0.0, 1.0)
+    known = np.minimum(np.maximum((values - doubt) / np.maximum(values, floor), 0.0), 1.0)
     away = theta
     if one is not None:
         turned = back @ one

@@ -130,18 +130,16 @@ def within(curvature: float) -> float:
 
 def by_precision(noises: list[float]) -> Array:
     """Weights of a mean of answers with this noise."""
-    weights = np.array([noise**-2 for noise in noises])
-    return np.asarray(weights / np.add.reduce(weights))
+    weights: Array = np.array([noise**-2 for noise in noises])
+    return weights / np.add.reduce(weights)
 
 
 def mean_point(asked: list[Asked], curvature: Array | None) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     weights = by_precision([one.noise for one in asked])
-    where = weights @ [one.theta for one in asked]
-    scores = weights @ [one.score for one in asked]
-    if curvature is not None:
-        scores = np.linalg.solve(curvature, scores)
-    return np.asarray(where + scores)
+    where: Array = weights @ [one.theta for one in asked]
+    scores: Array = weights @ [one.score for one in asked]
+    return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
 
 
 def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
@@ -233,11 +231,12 @@ class Rough(NamedTuple):
         n : int
         """
         square, error = step.heard
-        length, whole, kept = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:]), 0.0
+        length, whole = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:])
+        part = self.even + self.bends * length
         if before is not None:
-            explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / len(step.score)))
-            kept = max(square - explained, 0.0) / max(before[0], LEAST)
-        part = max(self.even + self.bends * length, math.sqrt(kept))
+            explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / step.score.size))
+            if square > explained:
+                part = max(part, math.sqrt((square - explained) / max(before[0], LEAST)))
         own = (counts * mus[0] / whole) ** 2
         stays = own * part * length + (1.0 - own) * part * math.hypot(part * length, error**0.5)
         noise = error**0.5 * mus[0] / whole

@@ -79,6 +79,7 @@ def clipped_moments(columns: int, n: int) -> float:
     return math.sqrt(columns) * (2.0 / n + 16.0 * UNIT_ROUNDOFF) * _UP
 
 
+@lru_cache(maxsize=512, typed=True)
 def query_mu(total: float, planned: int, m: int) -> float:
     """What m of a planned number of counts may cost together (claim D4), rounded down.
 

@@ -451,10 +451,12 @@ class Ledger:
                 "after the handler returned."
             )
         with self._lock:
-            _refuse_again(once, self._entries)
+            if once:
+                _refuse_again(once, self._entries)
             self._spent, line = self._after(self._spent, charges)  # first: an interrupt may follow
             self._entries.append(line)
-        if self._process is not this_process():  # forked in the middle: granted to the parent only
+        if HERE.token is not self._process or os.getpid() != HERE.number:
+            this_process()  # forked in the middle: granted to the parent only
             self._refuse_copies()
 
     # -- arithmetic
@@ -554,7 +556,7 @@ class Ledger:
 
 def _refuse_again(once: str, entries: Iterable[_Line]) -> None:
     """Refuse what was paid for already."""
-    if once and any(entry[0].endswith(once) for entry in entries):
+    if any(entry[0].endswith(once) for entry in entries):
         raise BudgetExceeded(
             f"a charge marked {once.strip()!r} was granted before, and such a charge is made once. "
             "Nothing was spent and no record was touched. Ask who made it for the answer, or give "
