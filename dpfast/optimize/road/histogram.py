@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,9 @@ TAIL_OCTAVES, FINER = 6, 8
 _LATER = np.arange(TAIL_OCTAVES + 1.0)
 _BEYOND = np.outer(np.exp2(_LATER), np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)).ravel()
 _WITHIN = np.arange(FINER) / FINER
+
+#: The last three octaves that are seen, the last one is 1.
+_LAST = np.array([-3.0, -2.0, -1.0])
 
 #: What radii and bounds are tried, as parts of the longest.
 _TRIED = np.exp2(-np.arange(104) / 8.0)
@@ -173,7 +177,7 @@ class Lengths(NamedTuple):
         back after a gap, which nobody sees, are not in it.
         """
         octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
-        first = np.searchsorted(-octaves, [-3.0, -2.0, -1.0]).tolist()  # lengths increase
+        first = (-octaves).searchsorted(_LAST).tolist()  # lengths increase
         ends = [*first[1:], len(octaves)]
         seen = [float(np.add.reduce(self.shares[a:b])) for a, b in zip(first, ends, strict=True)]
         falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
@@ -181,10 +185,10 @@ class Lengths(NamedTuple):
         if seen[-1] * falls[1] * bends > self.most_next:
             bends = self.most_next / (seen[-1] * falls[1])
         steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
-        parts = seen[-1] * np.cumprod([1.0, *steps.tolist()])
+        parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
         within = max(falls[1], 1e-3) ** _WITHIN
         rest = slice(first[2])
-        shares = (parts[:, None] * (within / within.sum())).ravel()
+        shares = (parts[:, None] * (within / np.add.reduce(within))).ravel()
         return (
             np.concatenate([self.middles[rest], self.longest * _BEYOND]),
             np.concatenate([self.shares[rest], shares]),

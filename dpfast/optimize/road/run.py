@@ -578,12 +578,14 @@ def _pilot(
     level, theta = 0.0, np.zeros(len(found))
     if setting.intercept:
         one = unmapping[:, 0]
-        unit = one / np.linalg.norm(one)
+        size = math.sqrt(one @ one)
+        unit = one / size
         # no nearer to the ends than noise can tell
-        error = moment.noise_scale * float(np.linalg.norm(mapping @ unit) / np.linalg.norm(one))
+        at_one = mapping @ unit
+        error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
         least = min(max(2.0 * error, cap / rows.n), 0.5 * cap)
         most = math.inf if loss.largest_response is None else cap - least
-        mean = 0.5 * cap + float(unit @ found) / float(np.linalg.norm(one))
+        mean = 0.5 * cap + float(unit @ found) / size
         level = loss._predictor(min(max(mean, least), most))
         theta, found = level * one, found - (unit @ found) * unit
     flat = within(float(loss._means(np.array([level]), loss.largest_mean)[1][0]))

@@ -37,6 +37,8 @@ EVEN = 1e-3
 #: radii must be numbers that weights can have.
 FLAT, STEEP = 1e-12, 1e60
 
+SQUARES = NODES**2
+
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
 SLIGHT, OF_SAMPLING = 0.3, 0.03
 
@@ -75,7 +77,7 @@ def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
     if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
         return curvature
     found = np.eye(len(step)) if curvature is None else curvature
-    found = found - np.outer(turned, turned) / was + np.outer(change, change) / between
+    found = found - turned[:, None] * turned / was + change[:, None] * change / between
     if not np.isfinite(found).all():
         return curvature
     values = eigh(found)[0]
@@ -102,7 +104,7 @@ def inside(step: Array, asked: list[Asked]) -> float:
 
 def expected_curvature(at: At, one: Array | None) -> Array:
     """That of normal rows, whose second moments are 1; positive wherever the parameter is."""
-    p = len(at.theta)
+    p = at.theta.size
     if one is None:
         mean, away = 0.0, at.theta
     else:
@@ -110,22 +112,28 @@ def expected_curvature(at: At, one: Array | None) -> Array:
         away = at.theta - mean * one
     variance = float(away @ away)
     curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
-    level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * NODES**2))
-    found = level * np.eye(p)
+    level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
+    found = np.zeros((p, p))
+    found.flat[:: p + 1] = level
     if variance > LEAST:
         bend = max(EVEN * level, min(STEEP, along)) - level
-        found += bend / variance * np.outer(away, away)
+        found += bend / variance * (away[:, None] * away)
     return found
 
 
 def typical_of(curvature: Array) -> float:
     """Of the directions' curvatures the median."""
     values = eigh(curvature)[0]  # increasing
-    return within(0.5 * float(values[(len(values) - 1) // 2] + values[len(values) // 2]))
+    return within(middle_of(values))
+
+
+def middle_of(values: Array) -> float:
+    """The median of numbers that increase."""
+    return 0.5 * float(values[(values.size - 1) // 2] + values[values.size // 2])
 
 
 def within(curvature: float) -> float:
-    return min(max(FLAT, curvature), STEEP)
+    return curvature if FLAT < curvature < STEEP else min(max(FLAT, curvature), STEEP)
 
 
 def by_precision(noises: list[float]) -> Array:
@@ -186,7 +194,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, or 1 where residuals alone decide it."""
         if self.at.loss.link == "identity":
             return 1.0
-        return typical_of(expected_curvature(self.at._replace(theta=self.whiten @ theta), self.one))
+        return typical_of(expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one))
 
 
 class Rough(NamedTuple):
@@ -291,7 +299,7 @@ def as_scores_vary(
     back = (vectors / np.sqrt(values)) @ vectors.T
     values, turned = eigh(back @ meat @ back)
     values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
-    unit = max(factor, float(np.median(values)), LEAST)
+    unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
     least = unit * np.where(told < 1.0, told, 0.0)
