@@ -94,6 +94,12 @@ FEW_TELL = (
     "larger budget."
 )
 
+SHORT = (
+    "records whose scores are held to a norm of {bound:.3g} tell the coefficients of {columns}, "
+    "and steps have not arrived: intervals may not cover those of {target}. Use a larger budget, "
+    "or a robust loss."
+)
+
 #: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
 #: that of the next; and a part of them.  Of others there are none but those of a sample.
 COPIES = 4
@@ -532,6 +538,13 @@ def _described(found: Found, n: int, kept: float, inference: bool) -> str:
     )
 
 
+def _most_of(direction: Array, request: Request) -> str:
+    """Names of the columns that most of a direction is of."""
+    sizes = np.abs(direction)
+    names = zip(request._coefficient_names(), sizes, strict=True)
+    return ", ".join(name for name, size in names if size >= 0.5 * sizes.max())
+
+
 def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covariance:
     """Sampling, noise, and what clipping and hidden directions may have left undone."""
     n, p = request.n_units, found.mapping.shape[1]
@@ -549,14 +562,12 @@ def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covari
     if found.leaning > LEANS:
         remarks.append(LONG.format(power=found.power, target=target))
     if found.tellers < np.inf and found.leaning > SOME_FAR:
-        sizes = np.abs(found.thin)
-        columns = ", ".join(
-            name
-            for name, size in zip(request._coefficient_names(), sizes, strict=True)
-            if size >= 0.5 * sizes.max()
-        )
+        columns = _most_of(found.thin, request)
         tellers = max(1.0, found.tellers)
         remarks.append(FEW_TELL.format(tellers=tellers, columns=columns, target=target))
+    if found.pointing is not None:
+        columns = _most_of(found.pointing, request)
+        remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
     whole = sampling + found.noise**2 * identity + undone
     matrix, out = W @ whole @ W.T, ~W.any(axis=1)
     matrix = 0.5 * (matrix + matrix.T)

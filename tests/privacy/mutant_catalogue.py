@@ -5263,6 +5263,27 @@ LEAST_SQUARES = (
         "was, between = float(step @ turned), max(float(step @ change), size**2)",
     ),
     plant(
+        "steps-that-stop-short-in-silence",
+        "a judgement: where scores still point somewhere at the end of steps nothing is said",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/optimize/test_road_choices.py::test_scores_that_still_point_somewhere_are_told_from_noise",
+            "tests/optimize/test_road_choices.py::test_a_label_that_few_held_scores_tell_is_named",
+        ),
+        "FALSE_ALARM = 1e-3",
+        "FALSE_ALARM = 1e-12",
+    ),
+    plant(
+        "steps-that-never-arrive",
+        "a judgement: scores of points that steps lead to are taken to have the noise of one alone",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/optimize/test_road_choices.py::test_scores_that_still_point_somewhere_are_told_from_noise",
+        ),
+        "    parts = np.append(0.0, weights)  #",
+        "    parts = np.append(0.0, 0.5 * weights)  #",
+    ),
+    plant(
         "curvature-of-the-start-for-good",
         "a rare event's curvature is that of the start, where events are taken to be more",
         "dpfast/optimize/road/steps.py",

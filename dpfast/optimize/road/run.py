@@ -156,6 +156,8 @@ class Found(NamedTuple):
         That direction, in the rows' units.
     scale : float
         Of the residuals, in the response's units.
+    pointing : ndarray of shape (p,) or None
+        Where scores still point at the end of steps, in the rows' units, if they do.
     steps : int
         How many there were.
     held : Held
@@ -179,6 +181,7 @@ class Found(NamedTuple):
     tellers: float
     thin: Array
     scale: float
+    pointing: Array | None = None
     steps: int = STEPS
     held: Held = FREE
 
@@ -189,6 +192,7 @@ class Found(NamedTuple):
             mapping=kept @ self.mapping,
             unmapping=self.unmapping @ kept.T,
             thin=kept @ self.thin,
+            pointing=None if self.pointing is None else kept @ self.pointing,
         )
 
 
@@ -497,7 +501,7 @@ def road(
         if progress is not None:
             progress(done, STEPS)
 
-    theta, steep_along, least, hidden, noise, meats, noises, done = walk(
+    theta, steep_along, least, hidden, noise, meats, noises, done, pointing = walk(
         steep,
         At(start, loss, scale),
         bound,
@@ -548,6 +552,7 @@ def road(
         # long rows count as much as one of this radius, so that fewer than n/radius^2 are few
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
         thin=mapping[:, 0],
+        pointing=None if pointing is None else mapping @ pointing,
         scale=scale,
         steps=done,
         held=held,

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.whitened import At, Held
@@ -38,6 +39,9 @@ EVEN = 1e-3
 FLAT, STEEP = 1e-12, 1e60
 
 SQUARES = NODES**2
+
+#: How often scores seem to point somewhere still where steps have arrived.
+FALSE_ALARM = 1e-3
 
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
 SLIGHT, OF_SAMPLING = 0.3, 0.03
@@ -161,6 +165,25 @@ def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
 def joint_noise(noises: list[float]) -> float:
     """Of a mean by precision."""
     return math.hypot(*[1.0 / noise for noise in noises]) ** -1.0
+
+
+def still_pointing(asked: list[Asked]) -> Array | None:
+    """Where scores of steps' ends still point on the whole, if noise does not explain it.
+
+    Each end is the mean of where those before it lead, so that its score is its own noise less the
+    mean of theirs, unless curvatures are not what steps took them for: where records whose scores
+    are held tell a direction it is less, and steps go but a part of the way.
+    """
+    if len(asked) < 3:
+        return None
+    precise = np.array([one.noise**-2 for one in asked])
+    weights, before = precise[1:] / precise[1:].sum(), np.cumsum(precise)[:-1]
+    parts = np.append(0.0, weights)  # of each score's noise in their mean
+    for k in range(len(weights)):
+        parts[: k + 1] -= weights[k] * precise[: k + 1] / before[k]
+    mean: Array = weights @ [one.score for one in asked[1:]]
+    found = float(mean @ mean) / float(parts**2 @ (1.0 / precise))
+    return mean if chdtrc(len(mean), found) < FALSE_ALARM else None
 
 
 class Bends(NamedTuple):
@@ -327,6 +350,8 @@ class Walked(NamedTuple):
         Of their scores.
     steps : int
         How many there were.
+    pointing : ndarray of shape (p,) or None
+        Where scores still point, if they do (:func:`still_pointing`).
     """
 
     theta: Array
@@ -337,6 +362,7 @@ class Walked(NamedTuple):
     meats: list[Answer]
     noises: list[float]
     steps: int
+    pointing: Array | None
 
 
 def walk(
@@ -436,4 +462,5 @@ def walk(
     if curvature is not None:
         curvature = curvature / max(1.0, typical / first_typical)
     curvature, least, hidden = seen_to_vary(curvature)
-    return Walked(theta, curvature, least, hidden, spread, meats, noises, done)
+    pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
+    return Walked(theta, curvature, least, hidden, spread, meats, noises, done, pointing)
