@@ -77,7 +77,7 @@ def seen(what: str, call: str) -> Case:
         "matrix = np.linalg.qr(np.cos(np.arange(121.0)).reshape(11, 11))[0].copy()\n"
         f"view = RecordView(matrix, {what!r}, 3, theta=np.full(11, 0.1))\n"
         "zero, edges = np.zeros(11), np.exp2(np.arange(-6.0, 20.0))\n"
-        "clip, gram = (_prepared(weights, 3.0, 0.0, 11)[1][0] for weights in (Clip, Mallows))\n"
+        "clip, gram = (_prepared(weights, 3.0, 0.0, 11)[0] for weights in (Clip, Mallows))\n"
     )
     calls = {
         "lengths": "view.counts(X, y, edges, 1)",

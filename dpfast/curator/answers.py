@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,13 +118,28 @@ class Tape:
         self.forgotten = 0
         self._size = 0
 
-    def keep(self, question: tuple[Any, ...], *answers: tuple[Receipt, Any]) -> None:
+    def keep(self, question: tuple[Any, ...], answers: Sequence[Answer]) -> None:
         """Take down copies of answers to one question that are handed out now."""
-        at, size = _copied(question[2:])
-        for receipt, value in answers:
-            value, own = _copied(value)
-            found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
-            self.answers.append(found)
+        at, size = question[2:], 0
+        for i, part in enumerate(at):
+            kind = type(part)
+            if kind in PLAIN:
+                size += 1
+            elif kind is np.ndarray and part.base is None and not part.flags.writeable:
+                size += part.size  # nobody can change it
+            else:
+                copy, own = _copied(part)
+                size += own
+                at = (*at[:i], copy, *at[i + 1 :])
+        for answer in answers:
+            if answer is NOTHING:
+                continue
+            value, scale, receipt = answer
+            if type(value) is np.ndarray:
+                value, own = value.copy(), value.size
+            else:
+                value, own = _copied(value)
+            self.answers.append(released_of((receipt[0], at, value, scale, question[1])))
             self._size += size + own + 3
         while self._size > MOST_KEPT and len(self.answers) > 1:
             self._size -= _numbers(self.answers.popleft())
@@ -130,27 +147,19 @@ class Tape:
 
 
 def _copied(thing: Any) -> tuple[Any, int]:
-    """A copy, and how many numbers it holds."""
+    """A copy, or the thing itself where nobody can change it; and how many numbers it holds."""
     if isinstance(thing, np.ndarray):
         return thing.copy(), thing.size
     if not isinstance(thing, tuple):
         return thing, 1
-    copies, size = [], 0
-    for part in thing:
-        if type(part) in PLAIN:
-            copies.append(part)
-            size += 1
-        elif type(part) is np.ndarray:
-            copies.append(part.copy())
-            size += part.size
-        elif type(part) is tuple and PLAIN.issuperset(map(type, part)):
-            copies.append(part)
-            size += len(part)
-        else:
-            copy, own = _copied(part)
-            copies.append(copy)
-            size += own
-    return tuple(copies) if type(thing) is tuple else thing, size
+    kinds = {*map(type, thing)}
+    if kinds <= PLAIN:
+        return thing, len(thing)
+    if kinds == {tuple} and PLAIN.issuperset(map(type, chain.from_iterable(thing))):
+        return thing, sum(map(len, thing))
+    parts = [_copied(part) for part in thing]
+    copies = tuple([copy for copy, _ in parts]) if type(thing) is tuple else thing
+    return copies, sum([own for _, own in parts])
 
 
 def _numbers(thing: Any) -> int:

@@ -105,37 +105,30 @@ def hand_out_together(
     observer = OBSERVER.get()
     if observer is None:
         noisy = release_together(values, grids, noise)
-        found = [
-            NOTHING if value is None else answer_of((value, receipt.noise_scale, receipt))
-            for value, receipt in zip(noisy, receipts, strict=True)
-        ]
-        return _kept_together(question, found)
-    draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
+    else:
+        draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
-    def shown(i: int) -> Answer:
-        exact, receipt = values[i], receipts[i]
-        if exact is None:
-            return NOTHING
-        answer = observer.release(question, _seen(Release, receipt, exact), lambda: draw()[i])
-        return Answer(answer, receipt.noise_scale, receipt)
+        def shown(i: int, exact: NDArray[np.float64] | None) -> Any:
+            if exact is None:
+                return None
+            return observer.release(question, _seen(Release, receipts[i], exact), lambda: draw()[i])
 
-    return _kept_together(question, [shown(i) for i in range(len(receipts))])
-
-
-def _kept_together(question: tuple[Any, ...], found: list[Answer]) -> list[Answer]:
-    """Take down what is handed out, for a run that may end early."""
+        noisy = [shown(i, exact) for i, exact in enumerate(values)]
+    found = [
+        NOTHING if value is None else answer_of((value, receipt[4], receipt))
+        for value, receipt in zip(noisy, receipts, strict=True)
+    ]
     tape = TAPE.get()
-    if tape is not None:
-        told = [(answer.receipt, answer.value) for answer in found if answer is not NOTHING]
-        tape.keep(question, *told)
+    if tape is not None:  # for a run that may end early
+        tape.keep(question, found)
     return found
 
 
 def _kept(question: tuple[Any, ...], receipt: Receipt, value: Handed) -> Handed:
-    """As for answers together."""
+    """Take down what is handed out, for a run that may end early."""
     tape = TAPE.get()
     if tape is not None:
-        tape.keep(question, (receipt, value))
+        tape.keep(question, [answer_of((value, receipt[4], receipt))])
     return value
 
 

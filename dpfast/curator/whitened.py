@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.curator.curator import Curator, Prepared, prepare
-from dpfast.curator.joint import Layout, make_plan
+from dpfast.curator.answers import (
+    Answer,
+    JointAnswer,
+    Receipt,
+    StepBudget,
+    answer_of,
+    joint_answer_of,
+)
+from dpfast.curator.curator import Curator, prepare
+from dpfast.curator.door import hand_out_together
+from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import (
     BLOCK,
     FREE,
@@ -27,9 +35,17 @@ from dpfast.data.bought.maps import (
 from dpfast.data.bought.units import Units, uncoded
 from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
-from dpfast.errors import InvalidInput
-from dpfast.kernels.records import RecordView
-from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
+from dpfast.kernels.records import RecordKernel, RecordView
+from dpfast.models import (
+    Clip,
+    Constants,
+    Huber,
+    LeastSquares,
+    Loss,
+    Mallows,
+    Objective,
+    Weighting,
+)
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
@@ -69,12 +85,19 @@ class Whitened:
         weigh: float = 0.0,
     ) -> None:
         self._curator, self._few, self._weigh = curator, few, weigh
-        self._means = curator._records.means
+        records = curator._records
+        self._means = records.means
+        self._raw, self._units = uncoded(records)
         self._intercept = curator.objective.fit_intercept
         self._matrix, self._turn = matrix, None
-        columns = curator._records.n_covariates + int(self._intercept)
+        columns = records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
+        own, row = curator._layout, self.dimension // records.parts
+        #: Of what is seen, through a map or of persons.
+        self._layout = Layout(
+            own.n, row, own.largest_block, own.additions, own.excess, own.means, not own.means
+        )
         if matrix is not None and not self._means and self.n * self.dimension >= TURNED:
             # the kernels see rows that are turned, under half a matrix
             turn, half = np.linalg.qr(matrix.T)
@@ -103,8 +126,7 @@ class Whitened:
         of rows ``sqrt(c) a``.
         """
         view = self._view("response" if at is None else "curvature", at)
-        budget = StepBudget(0.0, mu)
-        return self._back(self._about(view, Mallows, radius).joint(self._zero(), budget).hessian)
+        return self._back(self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian)
 
     def moment(
         self,
@@ -119,9 +141,9 @@ class Whitened:
 
         ``r`` is the response less ``shift``, one that the loss may have, or the score there.
         """
-        curator = self._about(self._view(what, at, shift), Mallows, radius, cap)
-        gradient = self._back(curator.joint(self._zero(), StepBudget(mu)).gradient)
-        return Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
+        view = self._view(what, at, shift)
+        gradient = self._back(self._ask(view, Mallows, radius, cap, mu).gradient)
+        return answer_of((-gradient.value, *gradient[1:]))
 
     def clipped(
         self,
@@ -137,11 +159,10 @@ class Whitened:
         C17 without a curvature).
         """
         view = self._view("score", at, held=held)
-        budget = StepBudget(mu, 0.0, mu_meat)
-        gradient, nothing, meat, cost = self._about(view, Clip, radius).joint(self._zero(), budget)
+        gradient, nothing, meat, cost = self._ask(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
         gradient = self._back(gradient)
-        score = Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
-        return JointAnswer(score, nothing, self._back(meat) if mu_meat else meat, cost)
+        score = answer_of((-gradient.value, *gradient[1:]))
+        return joint_answer_of((score, nothing, self._back(meat) if mu_meat else meat, cost))
 
     def lengths(
         self,
@@ -161,10 +182,11 @@ class Whitened:
         -------
         Costs ``mu`` (claim C60).  A record that is not finite is in no cell.
         """
-        receipt, curator = self._lengths_receipt(len(edges) + 1, mu), self._curator
+        curator = self._curator
+        receipt, cost = _lengths_receipt(self.n, self._layout.excess, len(edges) + 1, mu)
         if what == "weight":
             receipt = receipt._replace(query="histogram of weights")
-        curator.ledger.charge(GDP(mu), receipt.query)
+        curator.ledger.charge(cost, receipt.query)
         view, records = self._view(what, at, held=held, turned=along is None), curator._records
         persons: Any = records
         of_rows = self._means and what != "score"
@@ -200,18 +222,12 @@ class Whitened:
         histograms the one with most cells does.  Zero is of what is not asked.
         """
         for rows in {self, self.few()}:
-            excess, layouts = rows._curator._records.excess, (rows._layout, rows._scores_layout)
-            _refuse(*layouts, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
+            asked = (*grams,), moment, (*lengths,), (*steps,), cells
+            _refuse(rows._layout, rows._scores_layout, *asked)
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
-        self._lengths_receipt(cells, mu)
-
-    @property
-    def _layout(self) -> Layout:
-        """Of what is seen."""
-        own = Layout.of(self._curator._records, self.dimension)
-        return own._replace(seen=not self._means)
+        _lengths_receipt(self.n, self._layout.excess, cells, mu)
 
     @property
     def _scores_layout(self) -> Layout:
@@ -223,12 +239,6 @@ class Whitened:
         sizes = blocks_of_persons(self.n, self.dimension)
         return Layout(self.n, self.dimension, max(sizes), additions(len(sizes)))
 
-    def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
-        return _lengths_receipt(self.n, self._curator._records.excess, cells, mu)
-
-    def _zero(self) -> Array:
-        return np.zeros(self.dimension)
-
     def _view(
         self,
         what: str,
@@ -237,7 +247,7 @@ class Whitened:
         held: Held = FREE,
         turned: bool = True,
     ) -> View:
-        matrix = np.eye(self.dimension) if self._matrix is None else self._matrix
+        matrix = _identity(self.dimension) if self._matrix is None else self._matrix
         if turned and self._turn is not None:
             matrix, back = self._half, self._turn.T
             at = at and at._replace(theta=back @ at.theta)
@@ -255,39 +265,92 @@ class Whitened:
             value = 0.5 * (value + value.T)
         return answer._replace(value=value)
 
-    def _about(
-        self, view: View, weights: Callable[[float], Weighting], radius: float, cap: float = 0.0
-    ) -> Curator:
-        """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
-        records: Any = self._curator._records
-        if records.means and weights is Clip:
-            from dpfast.data.persons.scores import LOOSE, PersonScores
+    def _ask(
+        self,
+        view: View,
+        weights: Callable[[float], Weighting],
+        radius: float,
+        cap: float,
+        *budget: float,
+    ) -> JointAnswer:
+        """Answers about what is seen: of squares, or of Huber's loss with a corner at the cap.
 
-            records = PersonScores(records, view, LOOSE * radius)
-        elif records.means:
-            records = records.mapped(lambda rows: SeenRows(rows, view))
-        else:
-            records = Seen(records, view)
-        objective, prepared = _prepared(weights, radius, cap, self.dimension)
-        return self._curator._beside(records, objective, self._curator.ledger, prepared)
+        ``budget``: mu of the score, the curvature and the meat, as of :class:`StepBudget`.
+        """
+        curator, layout = self._curator, self._layout
+        if self._means and weights is Clip:
+            layout = self._scores_layout
+        kernel, plan = _planned(weights, radius, cap, layout, *budget)
+        curator.ledger.charge(plan.cost, plan.label)
+        sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None)
+        question = (plan.label, plan.cost.mu, _zero(self.dimension))
+        answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
+        return joint_answer_of((*answers, plan.cost.mu))
+
+    def _sums(
+        self, view: View, kernel: RecordKernel, want: int, radius: float | None = None
+    ) -> Any:
+        """Exact means of what is seen, which the kernels make; of rows of persons, or of persons'
+        mean scores if there is a radius to which these are held.
+        """
+        asked = kernel.sums, _zero(self.dimension), want, float(self.n), self._curator._threads
+        if not self._means:
+            return self._raw.total(*asked, compiled(view, self._units))
+        persons: Any = self._raw
+        if radius is None:
+            return persons.mapped(lambda rows: SeenRows(rows, view)).total(*asked)
+        from dpfast.data.persons.scores import LOOSE, PersonScores
+
+        return PersonScores(persons, view, LOOSE * radius).total(*asked)
+
+
+@lru_cache(maxsize=64)
+def _identity(p: int) -> Array:
+    """Of rows under no map."""
+    identity = np.eye(p)
+    identity.flags.writeable = False
+    return identity
+
+
+@lru_cache(maxsize=64)
+def _zero(p: int) -> Array:
+    """Where the kernels are asked: what is seen is that of the parameter already."""
+    zero = np.zeros(p)
+    zero.flags.writeable = False
+    return zero
 
 
 @lru_cache(maxsize=256)
 def _prepared(
     weights: Callable[[float], Weighting], radius: float, cap: float, p: int
-) -> tuple[Objective, Prepared]:
+) -> tuple[RecordKernel, Constants]:
     """What the kernels are asked about rows that are seen, remembered."""
     loss: Loss = Huber(cap) if cap else LeastSquares()
     scale = 1.0 if cap else None
-    objective = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
-    return objective, prepare(objective)
+    kernel, constants = prepare(
+        Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
+    )
+    assert constants is not None
+    return kernel, constants
+
+
+@lru_cache(maxsize=512)
+def _planned(
+    weights: Callable[[float], Weighting],
+    radius: float,
+    cap: float,
+    layout: Layout,
+    *budget: float,
+) -> tuple[RecordKernel, Plan]:
+    """A kernel, and the plan of what it is asked, remembered."""
+    kernel, constants = _prepared(weights, radius, cap, layout.row)
+    return kernel, make_plan(constants, layout, StepBudget(*budget))
 
 
 @lru_cache(maxsize=512)
 def _refuse(
     layout: Layout,
     scores: Layout,
-    excess: int,
     grams: tuple[float, ...],
     moment: float,
     lengths: tuple[float, ...],
@@ -295,23 +358,23 @@ def _refuse(
     cells: int,
 ) -> None:
     """Plan such answers; what was not refused is remembered."""
-    asked: list[tuple[Callable[[float], Weighting], float, StepBudget]] = []
-    asked += [(Mallows, 0.0, StepBudget(0.0, mu)) for mu in grams if mu]
-    asked += [(Mallows, 1.0, StepBudget(moment))] if moment else []
-    asked += [(Clip, 0.0, StepBudget(mu, 0.0, 0.5 * mu)) for mu in steps]
-    for weights, cap, budget in asked:
-        _, (_, constants) = _prepared(weights, 1.0, cap, layout.row)
-        assert constants is not None
-        make_plan(constants, scores if weights is Clip else layout, budget)
+    for mu in filter(None, grams):
+        _planned(Mallows, 1.0, 0.0, layout, 0.0, mu)
+    if moment:
+        _planned(Mallows, 1.0, 1.0, layout, moment)
+    for mu in steps:
+        _planned(Clip, 1.0, 0.0, scores, mu, 0.0, 0.5 * mu)
     for mu in filter(None, lengths):
-        _lengths_receipt(layout.n, excess, cells, mu)
+        _lengths_receipt(layout.n, layout.excess, cells, mu)
 
 
-def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> Receipt:
+@lru_cache(maxsize=512)
+def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receipt, GDP]:
+    """Of a histogram, and what it costs; remembered."""
     sensitivity = histogram_sensitivity(n, excess)
     scale = gaussian_scale(sensitivity, mu, cells)
     check_grid_range(float(excess), scale, cells)
-    return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
+    return Receipt("histogram of lengths", "C60", mu, sensitivity, scale), GDP(mu)
 
 
 def compiled(view: View, units: Units | None = None) -> RecordView:
@@ -330,36 +393,14 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
         own = at.loss.code, at.loss.c, at.loss.h
         code, c, h = getattr(at.loss, "_seen_by_kernels", own)
         theta = np.ascontiguousarray(at.theta, dtype=np.float64)
-        of_scale = min(max(1e-100, at.scale), 1e100)
+        of_scale = at.scale
+        if not 1e-100 <= of_scale <= 1e100:
+            of_scale = min(max(1e-100, of_scale), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
         np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
         spreads, response, reach, back, view.weigh,
     )  # fmt: skip
-
-
-class Seen(Records):
-    """What a query sees of records: the kernels make it, wherever the records are kept."""
-
-    seen = True
-
-    def __init__(self, records: Records, view: View) -> None:
-        self.n, self.n_covariates, self.names = records.n, view.columns, None
-        self.block_sizes, self.excess = records.block_sizes, records.excess
-        self._all, units = uncoded(records)
-        self._view = compiled(view, units)
-
-    @property
-    def additions(self) -> int:
-        return self._all.additions
-
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        """As of all records, of a kernel's function that is told what to see."""
-        if own is not None:
-            raise InvalidInput("mapped records have no arguments of single blocks.")
-        return self._all.total(function, *arguments, self._view)
 
 
 class SeenRows(Records):

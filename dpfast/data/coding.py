@@ -283,6 +283,10 @@ class Coding:
         >>> np.round(constant + matrix @ [80.0], 6).tolist()
         [1.0]
         """
+        columns = [self._alone(term) for term in self.terms]
+        if None not in columns:  # numbers, each on its own
+            centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
+            return 0.0 - centres / spreads, np.diag(1.0 / spreads)
         terms, first = [self._parts(term) for term in self.terms], 0
         where: dict[Any, int] = {}
         for names, others, width in terms:
@@ -312,6 +316,14 @@ class Coding:
                     )
             first += width
         return constant, matrix
+
+    def _alone(self, term: tuple[Any, ...]) -> tuple[float, float] | None:
+        """Centre and unit of a term that is one column of numbers."""
+        factor, *others = term or (None,)
+        if others or type(factor) is not Main or self.columns[factor.name].kind == "categorical":
+            return None
+        column = self.columns[factor.name]
+        return column.location, column.spread
 
     def _parts(self, term: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
         """Numbers that a term multiplies, its other factors, and its width."""

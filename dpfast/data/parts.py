@@ -148,6 +148,8 @@ def in_memory(records: Records) -> bool:
 
 def on_disk(array: Any) -> bool:
     """Whether an array's memory is a file, whose rows are dear to gather one by one."""
+    if type(array) is np.ndarray and array.base is None:  # as most are
+        return False
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):
             return True

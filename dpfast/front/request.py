@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import check_constant, flag, one_of, real_array, whole_number
 from dpfast.curator import Curator
+from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
@@ -327,17 +328,20 @@ class Request:
         names = self.records.names
         return _numbered(self.n_covariates) if names is None else names
 
-    def curator(self, objective: Objective, ledger: Ledger, single: bool = False) -> Curator:
-        """Of the records; or of those of which scales are bought."""
+    def curator(
+        self,
+        objective: Objective,
+        ledger: Ledger,
+        prepared: Prepared | None = None,
+        *,
+        single: bool = False,
+        few: bool = False,
+    ) -> Curator:
+        """Of the records; or of those of which scales are bought, or of the sample."""
         self.check_response(objective.loss)
-        records = self.single if single else self.records
-        return Curator(records, objective, ledger, self.noise, self.threads)
-
-    def curator_of_few(self, objective: Objective, ledger: Ledger) -> Curator | None:
-        """Of the sample, if there is one."""
-        if self.few is None:
-            return None
-        return Curator(self.few, objective, ledger, self.noise, self.threads)
+        records = self.few if few else self.single if single else self.records
+        assert records is not None
+        return Curator(records, objective, ledger, self.noise, self.threads, prepared)
 
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""
@@ -384,7 +388,7 @@ class Request:
     def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
-        entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
+        entries = [(label, m * spend.mu) for label, spend, _ in ledger._current()[1]]
         relation = group_relation(self.most_rows or m)
         if self.means and self.most_rows is None:
             relation = MEANS_RELATION
@@ -400,7 +404,7 @@ class Request:
     def fit(
         self,
         theta: Array,
-        objective: Objective,
+        target: Objective | Loss,
         *,
         method: str,
         privacy: Guarantee,
@@ -412,16 +416,17 @@ class Request:
     ) -> Fit:
         """The result; a one-shot method has no path, only the zero start and its answer.
 
-        With an ``objective`` whose scale is free everything is in its optimiser's coordinates;
-        ``model`` describes it where its own words do not.
+        With an objective whose scale is free everything is in its optimiser's coordinates;
+        ``model`` describes what was fitted where an objective's own words do not.
         """
         if iterates is None:
             iterates = [np.zeros(self.dimension), theta]
-        free_scale = objective.free_scale is not None
+        units: Array | None = None
+        if isinstance(target, Objective) and target.free_scale is not None:
+            units = target.units()
         names = self._coefficient_names()
         path = np.array(iterates)
-        if free_scale:
-            units = objective.units()
+        if units is not None:
             if self.coding is not None:
                 units[-1] *= self.coding.response_units()[1]
             names = (*names, "scale")
@@ -438,7 +443,7 @@ class Request:
             params=theta,
             names=names,
             n_records=self.n,
-            model=(described_model(objective) if model is None else model)
+            model=(described_model(target) if model is None else model)
             + told
             + OF_PERSONS * (self.means and self.most_rows is None)
             + WITHIN * self.within,
@@ -449,9 +454,9 @@ class Request:
             remarks=self.remarks,
             predictor=predictor,
             iterates=path,
-            **response_of(objective),
+            **response_of(target),
             fit_intercept=self.fit_intercept,
-            free_scale=free_scale,
+            free_scale=units is not None,
             reads=self._reads,
             rows=self.new_rows,
         )
@@ -506,15 +511,15 @@ def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
     return names if len(names) == records.n_covariates else None
 
 
-def described_model(objective: Objective) -> str:
+def described_model(objective: Any) -> str:
     """What a result says was estimated."""
     return f"{objective!r}{objective.loss._target(objective.scale)}"
 
 
 def response_of(target: Any) -> dict[str, Any]:
     """What a result has to know of the response to predict it, from an objective or another."""
-    loss = target.loss if isinstance(target, Objective) else None
-    if loss is None or loss.link == "identity":
+    loss = target.loss if isinstance(target, Objective) else target
+    if not isinstance(loss, Loss) or loss.link == "identity":
         return {}
     return {"linked": loss.name, "largest_mean": loss.largest_mean}
 

@@ -34,10 +34,11 @@ class NaturalRows(NamedTuple):
 
 
 class NaturalMap(NamedTuple):
-    """``natural = constant + matrix @ coded``."""
+    """``natural = constant + matrix @ coded``; ``units``: ``coded = c + M natural``, of columns."""
 
     matrix: Array
     constant: Array
+    units: tuple[Array, Array] | None = None
 
     def params(self, coded: Array) -> Array:
         """Coefficients, one vector or a row for each."""
@@ -84,4 +85,4 @@ def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> Natural
             "coefficients in their own units. Fit with an intercept, or do not centre: "
             "dpfast.standardize(..., fit_intercept=False), Numeric(low, high, centre=0, unit=...)."
         )
-    return NaturalMap(matrix, constant)
+    return NaturalMap(matrix, constant, (shift, columns))

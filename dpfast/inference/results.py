@@ -159,7 +159,8 @@ class Fit(AfterFit):
             found._covariance = to_natural.covariance(self._covariance)
         if self._predictor is not None:
             found._predictor = to_natural.params(self._predictor)
-        found._new_rows = NaturalRows(self._new_rows, *self.coding.natural_units())
+        assert to_natural.units is not None
+        found._new_rows = NaturalRows(self._new_rows, *to_natural.units)
         found._coded = self
         return found
 

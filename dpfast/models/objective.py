@@ -296,7 +296,10 @@ class Objective:
         """
         if self.free_scale is not None:
             return None
-        return Constants(**{name: getattr(self, name) for name in Constants._fields})
+        return Constants(
+            self.dimension, self.coupling, self.majorizer_coupling, self.score_bound,
+            self.score_diameter, self.curvature_bound, self.meat_bound, self.sides, self.means,
+        )  # fmt: skip
 
     def curvature_refusal(self) -> str:
         """Why there is no Hessian, for error messages.

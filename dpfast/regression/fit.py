@@ -11,7 +11,6 @@ from dpfast.errors import InvalidInput, understood
 from dpfast.front.request import Request, rows_unseen, warn_of_weak
 from dpfast.inference.results import Fit
 from dpfast.models import resolve_loss
-from dpfast.models.names import offset_joins_predictor
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -151,7 +150,8 @@ def fit(
     source, given = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)
     options = given._asdict() | {"method": method}
-    taken = on_road(given.loss, standardize, options)
+    loss = resolve_loss(given.loss, unbounded=True)
+    taken = on_road(loss, standardize, options)
     with rows_unseen(source.each):
         request = Request(
             source,
@@ -161,9 +161,9 @@ def fit(
             takes=EVERYTHING,
             together=taken,
             bound_to=given.n_covariates,
-            of_predictor=offset_joins_predictor(given.loss),
+            of_predictor=loss.link != "identity",
         )
-    if request.within and resolve_loss(given.loss, unbounded=True).link != "identity":
+    if request.within and loss.link != "identity":
         raise InvalidInput(
             'effects="person" is for losses of differences, such as least-squares and log-cosh: '
             "means taken from a response with a link leave no such model."
@@ -175,7 +175,7 @@ def fit(
             request,
             privacy,
             total,
-            given.loss,
+            loss,
             scale=given.scale,
             inference=inference,
             standardize=standardize,

@@ -11,7 +11,6 @@ changed is seen as it was before.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -88,76 +87,34 @@ class Location(NamedTuple):
 class _Quantile:
     """The interval of keys in which a quantile of a column lies."""
 
+    __slots__ = ("above", "below", "high", "low", "patience")
+
     def __init__(self) -> None:
         self.low, self.high = -2047 * _BINADE, 2047 * _BINADE
-        self._counts = [-math.inf, math.inf]
-        self._patience = 0
-
-    @property
-    def is_tie(self) -> bool:
-        return self.high - self.low <= _TIE_KEYS or self._at_zero
-
-    @property
-    def _at_zero(self) -> bool:
-        return (self.low, self.high) == (0, _BINADE)
-
-    def is_open(self, enough: float) -> bool:
-        """Whether another count helps: more than enough records are inside."""
-        return not (self._counts[1] - self._counts[0] < enough or self.is_tie)
-
-    def threshold(self) -> int:
-        width = self.high - self.low
-        if width > _BINADE:
-            return _threshold(self.low, self.high)
-        if self._patience >= _PATIENCE:
-            for shift in _TRIED:
-                if 2 << shift < width:
-                    return self.low + (1 << shift)
-        shift = (self.low ^ (self.high - 1)).bit_length() - 1  # the roundest number inside
-        return (self.high - 1) >> shift << shift
-
-    def answer(self, threshold: int, count: float) -> None:
-        """Take a count of what is below the threshold, minus three fifths of the records."""
-        if count < 0.0:
-            self.low, self._counts[0], self._patience = threshold, count, 0
-        else:
-            self.high, self._counts[1] = threshold, count
-            self._patience += 1
-
-    def place(self) -> tuple[float, float]:
-        """About the quantile, a tie's own value, and how far away an entry is told from it."""
-        low, high = value_of(self.low), value_of(self.high)
-        if self._at_zero:
-            return 0.0, _AT_ZERO
-        if self.is_tie:
-            return low, max(high - low, _SMALLEST)
-        return 0.5 * low + 0.5 * high, max(0.5 * high - 0.5 * low, _SMALLEST)
+        #: Counts at the ends, minus three fifths of the records; and answers that it is below.
+        self.below, self.above, self.patience = -math.inf, math.inf, 0
 
 
 class _Distances(NamedTuple):
     """A released histogram of the distances of one column: above and below a centre."""
 
-    place: tuple[float, float]
+    centre: float
+    nearest: float
     cells: Array
     noise: Array
 
-    @property
-    def first(self) -> int:
-        """The power of two of the first cell."""
-        return math.frexp(self.place[1])[1] - 1
-
     def joined(self, other: _Distances | None) -> _Distances:
         """With what an earlier one of the same distances says, each by its precision."""
-        if other is None or other.place != self.place:
+        if other is None or other[:2] != self[:2]:
             return self
         own, theirs = self.noise**-2, other.noise**-2
         cells = (own * self.cells + theirs * other.cells) / (own + theirs)
-        return _Distances(self.place, cells, (own + theirs) ** -0.5)
+        return self._replace(cells=cells, noise=(own + theirs) ** -0.5)
 
 
 def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     """Means and spreads of all that is not beyond the farthest cells that stand out."""
-    cells, noise = (np.array(parts) for parts in zip(*[one[1:] for one in found], strict=True))
+    centres, nearest, cells, noise = (np.array(parts) for parts in zip(*found, strict=True))
     ends = _farthest(cells / noise) + 1  # of the cells that are added up
     tops, octaves = ends.max(axis=1), np.arange(cells.shape[2])
     steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
@@ -168,30 +125,24 @@ def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     squares = np.einsum("ijk,ijk->i", second, cells) / complete
     moved = (second - 2.0 * means[:, None, None] * first) * noise
     errors = np.sqrt(np.einsum("ijk,ijk->i", moved, moved)) / complete
-    numbers = zip(
-        found, ends.tolist(), means.tolist(), squares.tolist(), errors.tolist(), strict=True
-    )
-    return [_location(*of_column) for of_column in numbers]
+    # these numbers are in units of each column's farthest cell; the first ends at a power of two
+    powers = np.frexp(nearest)[1] - 1
+    units, ends = powers + tops, powers[:, None] + ends
+    spreads = _times(np.sqrt(np.maximum(squares - means * means, 2.0 * errors)), units)
+    above, below = _times(1.0, ends).T
+    lows, highs = np.maximum(centres - below, -_LARGEST), np.minimum(centres + above, _LARGEST)
+    middles = np.minimum(np.maximum(centres + _times(means, units), lows), highs)
+    numbers = (centres, middles, np.maximum(spreads, _SMALLEST), lows, highs, tops)
+    return [
+        Location(middle, spread, low, high) if top else Location(centre, 1.0, centre, centre, False)
+        for centre, middle, spread, low, high, top in np.array(numbers).T.tolist()
+    ]
 
 
-def _location(
-    found: _Distances, ends: list[int], mean: float, square: float, error: float
-) -> Location:
-    """Of one column, the numbers in units of its farthest cell."""
-    centre, _ = found.place
-    if not any(ends):
-        return Location(centre, 1.0, centre, centre, seen=False)
-    unit = found.first + max(ends)
-    spread = _times(math.sqrt(max(square - mean * mean, 2.0 * error)), unit)
-    above, below = (_times(1.0, found.first + end) for end in ends)
-    low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
-    middle = min(max(centre + _times(mean, unit), low), high)
-    return Location(middle, max(spread, _SMALLEST), low, high)
-
-
-def _times(value: float, power: int) -> float:
+def _times(value: Any, power: NDArray[Any]) -> Array:
     """Times this power of two, held to the range in which nothing overflows."""
-    return math.copysign(min(abs(math.ldexp(value, min(power, 1000))), _LARGEST), value)
+    found = np.ldexp(value, np.minimum(power, 1000))
+    return np.asarray(np.minimum(np.maximum(found, -_LARGEST), _LARGEST))
 
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
@@ -278,7 +229,7 @@ class Search:
             again = Search(self._every, unseen, self._left(0.0))
             found |= dict(zip(unseen, again.run(), strict=True))
         elif unseen:
-            vague = [column for column in unseen if self._quantiles[column].is_open(self._enough)]
+            vague = [column for column in unseen if self._asks(self._quantiles[column])]
             if vague:
                 self._bisect(vague, COUNT_SHARE * LOOK_SHARE)
             found |= self._measure(unseen, self._left(0.0))
@@ -309,9 +260,14 @@ class Search:
             left -= len(asked)
             mu = query_mu(total, planned, len(asked))
             self._spent += mu * mu
-            counts = self._counts(self._answers.below(asked, mu, self._of_labels))
+            counts = self._counts(self._answers.below(asked, mu, self._of_labels)).tolist()
             for (column, key), count in zip(asked, counts, strict=True):
-                self._quantiles[column].answer(key, float(count))
+                one = self._quantiles[column]
+                if count < 0.0:
+                    one.low, one.below, one.patience = key, count, 0
+                else:
+                    one.high, one.above = key, count
+                    one.patience += 1
 
     def _count_labels(self) -> None:
         """In how many complete records the response is 0 or 1."""
@@ -337,30 +293,38 @@ class Search:
         self._complete += precision / self._precision * (found - self._complete)
         return np.asarray(answer.value[:-1] - _ABOVE * self._complete)
 
-    @property
-    def _enough(self) -> float:
-        return _INSIDE * self._complete
+    def _asks(self, one: _Quantile) -> bool:
+        """Whether another count helps: more than enough records are inside, and it is no tie."""
+        inside = one.above - one.below
+        return not inside < _INSIDE * self._complete and not _is_tie(one.low, one.high)
 
     def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
         """The next thresholds: of the coarsest cells first, so that few passes serve all."""
-        enough = self._enough
-        quantiles = [(column, self._quantiles[column]) for column in columns]
-        asked = [(column, one.threshold()) for column, one in quantiles if one.is_open(enough)]
-        levels = [_level(key) for _, key in asked]
-        coarsest = max(levels, default=0)
-        return [one for one, level in zip(asked, levels, strict=True) if level == coarsest]
+        enough, coarsest = _INSIDE * self._complete, 0
+        asked: list[tuple[int, int]] = []
+        for column in columns:
+            one = self._quantiles[column]
+            if one.above - one.below < enough or _is_tie(one.low, one.high):
+                continue
+            key, level = _next_key(one.low, one.high, one.patience >= _PATIENCE)
+            if level > coarsest:
+                asked, coarsest = [], level
+            if level == coarsest:
+                asked += [(column, key)]
+        return asked
 
     # -- distances
 
     def _measure(self, columns: Sequence[int], mu: float) -> dict[int, Location]:
         """What a histogram of distances at this price says of these columns."""
-        places = [self._quantiles[column].place() for column in columns]
-        centres, nearest = np.array(places).T.copy()
+        ends = [self._quantiles[column] for column in columns]
+        centres, nearest = _places(np.array([(one.low, one.high) for one in ends]).T)
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
-        for column, place, cells in zip(columns, places, answer.value, strict=True):
-            measured = _Distances(place, cells, np.full(cells.shape, answer.noise_scale))
-            self._known[column] = measured.joined(self._known.get(column))
+        parts = centres.tolist(), nearest.tolist(), answer.value
+        noise = np.full(answer.value.shape, answer.noise_scale)
+        for column, *measured in zip(columns, *parts, noise, strict=True):
+            self._known[column] = _Distances(*measured).joined(self._known.get(column))
         complete = max(self._complete, 1.0)
         found = _locations([self._known[column] for column in columns], complete)
         return dict(zip(columns, found, strict=True))
@@ -369,10 +333,41 @@ class Search:
 # ---- keys
 
 
-def value_of(key: int) -> float:
-    """The double with this key, within the range in which differences do not overflow."""
-    (value,) = struct.unpack("<d", struct.pack("<q", abs(key)))
-    return math.copysign(min(value, _LARGEST), key)  # beyond the largest: infinity
+def value_of(keys: Any) -> Array:
+    """The doubles with these keys, within the range in which differences do not overflow."""
+    keys = np.asarray(keys, dtype=np.int64)
+    values = np.minimum(np.abs(keys).view(np.float64), _LARGEST)  # beyond the largest: infinity
+    return np.copysign(values, keys)
+
+
+def _places(ends: NDArray[np.int64]) -> tuple[Array, Array]:
+    """About quantiles, ties' own values, and how far away an entry is told from each."""
+    low, high = value_of(ends)
+    tie, at_zero = ends[1] - ends[0] <= _TIE_KEYS, (ends[0] == 0) & (ends[1] == _BINADE)
+    centres = np.where(tie, low, 0.5 * low + 0.5 * high)
+    nearest = np.maximum(np.where(tie, high - low, 0.5 * high - 0.5 * low), _SMALLEST)
+    return np.where(at_zero, 0.0, centres), np.where(at_zero, _AT_ZERO, nearest)
+
+
+@lru_cache(maxsize=1024)
+def _is_tie(low: int, high: int) -> bool:
+    """Whether so many records have the same value, or zero, that no count tells more."""
+    return high - low <= _TIE_KEYS or (low, high) == (0, _BINADE)
+
+
+@lru_cache(maxsize=1024)
+def _next_key(low: int, high: int, patient: bool) -> tuple[int, int]:
+    """A threshold between the ends of an interval, and of which cells it is the end.
+
+    ``patient``: several answers said that the quantile is below, and the lower end may be a tie.
+    """
+    key, width = _threshold(low, high), high - low
+    if width <= _BINADE:
+        shift = (low ^ (high - 1)).bit_length() - 1  # the roundest number inside
+        key = (high - 1) >> shift << shift
+        tried = [shift for shift in _TRIED if patient and 2 << shift < width]
+        key = low + (1 << tried[0]) if tried else key
+    return key, _level(key)
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import check_constant
+from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
@@ -90,6 +92,12 @@ FEW_TELL = (
     "{columns} apart from the rest: their intervals may not cover those of {target}. "
     "Leave out rare levels and columns that are nearly constant or follow from others, or use a "
     "larger budget."
+)
+
+SHORT = (
+    "records whose scores are held to a norm of {bound:.3g} tell the coefficients of {columns}, "
+    "and steps have not arrived: intervals may not cover those of {target}. Use a larger budget, "
+    "or a robust loss."
 )
 
 #: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
@@ -182,10 +190,6 @@ class OnRoad:
         request.check_response(loss)
         if scale is not None:  # refused where the loss has none
             request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-        # of the records as they are: what is asked about has an objective of its own
-        self._records = Objective(
-            LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
-        )
         weighted = request.beside is not None and request.beside.weight is not None
         self.setting = Setting(
             loss,
@@ -271,8 +275,12 @@ class OnRoad:
 
     def rows_for(self, ledger: Ledger) -> Whitened:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
-        request, about = self._request, (self._records, ledger)
-        rows = Whitened(request.curator(*about), few=request.curator_of_few(*about))
+        request = self._request
+        # of the records as they are: what is asked about has an objective of its own
+        objective, prepared = _squares(request.n_covariates, request.fit_intercept)
+        about = objective, ledger, prepared
+        few = None if request.few is None else request.curator(*about, few=True)
+        rows = Whitened(request.curator(*about), few=few)
         rows = self._weighing.seen(rows) if self._weighing else rows
         return rows if self.kept is None else rows.mapped(self.kept)
 
@@ -367,7 +375,7 @@ class OnRoad:
             predictor = None if predictor is None else back.params(predictor)
         fit = request.fit(
             iterates[-1],
-            shown_objective(request, loss),
+            loss._bounded,
             model=_model(loss, found, self._response_spread, request.dimension),
             method="whitened rows, clipped scores"
             if found is None
@@ -388,6 +396,13 @@ class OnRoad:
         """What a 1 of the response is worth in its own units."""
         coding = self._request.coding
         return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
+
+
+@lru_cache(maxsize=64)
+def _squares(q: int, fit_intercept: bool) -> tuple[Objective, Prepared]:
+    """Least squares of so many columns, remembered with what kernels are asked."""
+    objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=fit_intercept)
+    return objective, prepare(objective)
 
 
 def shown_objective(request: Request, loss: Loss) -> Objective:
@@ -493,7 +508,7 @@ def _predictor(
     mean = rows[0] / max(rows[0, 0], LEAST)
     slopes = found.theta[1:]
     inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
-    noise = max(1.0, float(np.trace(found.meat)) / p) / request.n_units + found.noise**2
+    noise = max(1.0, float(found.meat.trace()) / p) / request.n_units + found.noise**2
     kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
     if kept == 1.0:
         return 1.0, None
@@ -504,7 +519,7 @@ def _predictor(
 def _size(found: Found, n: int) -> float:
     """A whitened coefficient's standard error of sampling and noise."""
     p = found.mapping.shape[1]
-    return math.sqrt(np.trace(found.meat) / (p * max(1, n - p)) + found.noise**2)
+    return math.sqrt(found.meat.trace() / (p * max(1, n - p)) + found.noise**2)
 
 
 def _described(found: Found, n: int, kept: float, inference: bool) -> str:
@@ -521,6 +536,13 @@ def _described(found: Found, n: int, kept: float, inference: bool) -> str:
         f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
         f"however far: {unseen:.0f} or fewer{pull}); {found.steps} steps{leaning}"
     )
+
+
+def _most_of(direction: Array, request: Request) -> str:
+    """Names of the columns that most of a direction is of."""
+    sizes = np.abs(direction)
+    names = zip(request._coefficient_names(), sizes, strict=True)
+    return ", ".join(name for name, size in names if size >= 0.5 * sizes.max())
 
 
 def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covariance:
@@ -540,14 +562,12 @@ def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covari
     if found.leaning > LEANS:
         remarks.append(LONG.format(power=found.power, target=target))
     if found.tellers < np.inf and found.leaning > SOME_FAR:
-        sizes = np.abs(found.thin)
-        columns = ", ".join(
-            name
-            for name, size in zip(request._coefficient_names(), sizes, strict=True)
-            if size >= 0.5 * sizes.max()
-        )
+        columns = _most_of(found.thin, request)
         tellers = max(1.0, found.tellers)
         remarks.append(FEW_TELL.format(tellers=tellers, columns=columns, target=target))
+    if found.pointing is not None:
+        columns = _most_of(found.pointing, request)
+        remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
     whole = sampling + found.noise**2 * identity + undone
     matrix, out = W @ whole @ W.T, ~W.any(axis=1)
     matrix = 0.5 * (matrix + matrix.T)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.whitened import Discount, Held, whole_of
+from dpfast.curator.whitened import Discount, Held, _prepared, whole_of
 from dpfast.data.bought.maps import View
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged, of_slots
@@ -221,8 +221,8 @@ def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():
 
 def meat_of(rows, at, bound):
     """The exact meat that is released beside clipped scores."""
-    inner = rows._about(rows._view("score", at), Clip, bound)
-    return inner._sums(np.zeros(3), MEAT)[2]
+    kernel, _ = _prepared(Clip, bound, 0.0, 3)
+    return rows._sums(rows._view("score", at), kernel, MEAT, bound)[2]
 
 
 def loops(whose, f):

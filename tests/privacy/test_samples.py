@@ -13,8 +13,7 @@ from dpfast.curator import Curator
 from dpfast.curator.blocks import sample
 from dpfast.curator.bought.columns import Columns
 from dpfast.curator.joint import Layout
-from dpfast.curator.whitened import At, Seen, Whitened
-from dpfast.data.bought.maps import View
+from dpfast.curator.whitened import At, Whitened
 from dpfast.data.bought.units import CodedBlocks, Units, released_coding
 from dpfast.data.records import Records, as_records
 from dpfast.data.reduction import additions
@@ -130,21 +129,26 @@ def test_c85_a_sample_follows_no_position():
     assert abs(together - 400 * 1023 / 256) < 240
 
 
+def layout_of_seen(records):
+    """Of rows under a map."""
+    q = records.n_covariates
+    objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=False)
+    curator = Curator(records, objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+    return Whitened(curator, np.eye(q))._layout
+
+
 def test_c85_depth_and_shares_cover_a_sample_of_all_records():
     """How many there are is secret, and may be all."""
     rng = np.random.default_rng(0)
     records = as_records(rng.normal(size=(N, 20)), rng.normal(size=N))
     few = sample(records, dpfast.SeededNoise(1), WANTED)
-    seen = Seen(few, View(np.eye(20), False))
-    layout, excess = Layout.of(seen, 20), N // WANTED
+    layout, excess = layout_of_seen(few), N // WANTED
     assert (few.n, few.excess, layout.excess) == (WANTED, excess, excess)
     assert sum(few.block_sizes) >= N
     one_piece = summation_depth(max(few.block_sizes), 20, GRADIENT | SEEN)
-    assert layout.depth(GRADIENT) == (one_piece + seen.additions) * excess
+    assert layout.depth(GRADIENT) == (one_piece + few.additions) * excess
     assert histogram(WANTED, excess) >= 2.0**0.5 / WANTED + 4.0 * 2.0**-53 * excess
-    plain = Layout.of(
-        Seen(Records(np.ones((10**6, 20)), np.ones(10**6), None), View(np.eye(20), False)), 20
-    )
+    plain = layout_of_seen(Records(np.ones((10**6, 20)), np.ones(10**6), None))
     assert plain.depth(GRADIENT) == summation_depth(10**6, 20, GRADIENT | SEEN)
     assert summation_depth(10**6, 20, GRADIENT | SEEN) != summation_depth(10**6, 20, GRADIENT)
 
@@ -313,6 +317,6 @@ def test_c85_a_sample_on_a_cluster_allows_for_the_additions_of_its_pieces(monkey
     coding = released_coding(units, ranges, "ab", by_name=False, fit_intercept=True)
     coded = CodedBlocks(few, units, coding)
     own = sample(as_records(X, y), dpfast.SeededNoise(1), WANTED).additions
-    for one in (few, coded, *[Seen(one, View(np.eye(2), False)) for one in (few, coded)]):
+    for one in (few, coded):
         assert one.additions >= own + additions(few._found()._n_tasks) > own
-        assert Layout.of(one, 2).additions == one.additions
+        assert Layout.of(one, 2).additions == layout_of_seen(one).additions == one.additions

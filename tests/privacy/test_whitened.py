@@ -522,7 +522,6 @@ def test_an_answer_that_cannot_be_paid_reads_nothing(ask, mapped, monkeypatch):
         raise AssertionError("the records were read")
 
     monkeypatch.setattr("dpfast.data.records.Records.total", never)
-    monkeypatch.setattr("dpfast.curator.whitened.Seen.total", never)
     with pytest.raises(BudgetExceeded):
         asked_of(rows, ask)
 

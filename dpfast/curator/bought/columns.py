@@ -72,15 +72,16 @@ class Columns:
         self._records = records
         self._noise = source_of_noise(noise)
         self._windows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+        self._complete = 0  # records, as any coarsest window says
         self._measured: tuple[Any, Any] = (None, None)  # what was asked last, and its sums
 
     def counts_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`below` would release; touches nothing."""
-        return _counts_receipt(self._most, m, mu)
+        return _counts_receipt(self._most, m, mu)[0]
 
     def distances_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`distances` of m columns would release; touches nothing."""
-        return _distances_receipt(self._most, m, mu)
+        return _distances_receipt(self._most, m, mu)[0]
 
     def moments_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`moments` of m columns would release; touches nothing."""
@@ -114,8 +115,8 @@ class Columns:
         Costs ``mu`` (claim D2).
         """
         chains = [(column, _chain_of(key)) for column, key in [*asked, *later]]  # refuses others
-        receipt = self.counts_receipt(len(asked), mu)
-        self.ledger.charge(GDP(mu), receipt.query)
+        receipt, cost = _counts_receipt(self._most, len(asked), mu)
+        self.ledger.charge(cost, receipt.query)
         self._count_windows(chains)
         values = [self._below(column, key) for column, key in asked]
         question = (receipt.query, mu, tuple(asked))
@@ -149,8 +150,8 @@ class Columns:
         -------
         Costs ``mu`` (claim D6).
         """
-        receipt = self.distances_receipt(len(columns), mu)
-        self.ledger.charge(GDP(mu), receipt.query)
+        receipt, cost = _distances_receipt(self._most, len(columns), mu)
+        self.ledger.charge(cost, receipt.query)
         every = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
         every[0][list(columns)], every[1][list(columns)] = centres, nearest
         asked = tuple(columns), *[some.tobytes() for some in every]
@@ -190,19 +191,15 @@ class Columns:
 
     def _centred(self, values: Sequence[int]) -> Array:
         """Exact: halves and 32nds of whole numbers below 2^33."""
-        complete = self._complete()
-        centred = [value - 0.5 * complete for value in values]
-        return np.array([*centred, complete_weight(len(values)) * complete])
-
-    def _complete(self) -> int:
-        """Complete records: those in all cells of any coarsest window."""
-        return next(int(below[-1]) for below in self._windows.values())
+        half = 0.5 * self._complete
+        centred = [value - half for value in values]
+        return np.array([*centred, complete_weight(len(values)) * self._complete])
 
     def _below(self, column: int, key: int) -> int:
         shift, start = _window_of(key)
         return int(self._windows[column, shift, start][(key - start) >> shift])
 
-    def _count_windows(self, chains: Iterable[tuple[int, list[Asked]]]) -> None:
+    def _count_windows(self, chains: Iterable[tuple[int, Sequence[Asked]]]) -> None:
         """Count in those of these windows that were not asked for before."""
         needed = [(column, *window) for column, chain in chains for window in chain]
         missing = [window for window in dict.fromkeys(needed) if window not in self._windows]
@@ -210,26 +207,31 @@ class Columns:
             windows = missing[first : first + MOST_WINDOWS]
             columns, shifts, starts = np.array(windows, dtype=np.int64).T.copy()
             cells = self._records.total(_cells, columns, starts, shifts)
-            for (column, shift, start), inside in zip(windows, cells, strict=True):
-                base = 0 if start == _FIRST_KEY else self._below(column, start)
-                self._windows[column, shift, start] = base + np.append(0, np.cumsum(inside))
+            below = np.zeros((len(windows), cells.shape[1] + 1), dtype=np.int64)
+            cells.cumsum(axis=1, out=below[:, 1:])
+            for (column, shift, start), inside in zip(windows, below, strict=True):
+                if start != _FIRST_KEY:
+                    inside += self._below(column, start)
+                self._windows[column, shift, start] = inside
+                if shift == WINDOW_SHIFTS[0]:
+                    self._complete = int(inside[-1])
 
 
 @lru_cache(maxsize=256)
-def _counts_receipt(most: int, m: int, mu: float) -> Receipt:
+def _counts_receipt(most: int, m: int, mu: float) -> tuple[Receipt, GDP]:
     sensitivity = counts(m)
     scale = gaussian_scale(sensitivity, mu, m + 1)
     check_grid_range(most * max(1.0, complete_weight(m)), scale, m + 1)
-    return Receipt("counts", "D2", mu, sensitivity, scale)
+    return Receipt("counts", "D2", mu, sensitivity, scale), GDP(mu)
 
 
 @lru_cache(maxsize=256)
-def _distances_receipt(most: int, m: int, mu: float) -> Receipt:
+def _distances_receipt(most: int, m: int, mu: float) -> tuple[Receipt, GDP]:
     cells = m * 2 * kernel.OCTAVES
     sensitivity = distances(m)
     scale = gaussian_scale(sensitivity, mu, cells)
     check_grid_range(most, scale, cells)
-    return Receipt("histogram of distances", "D6", mu, sensitivity, scale)
+    return Receipt("histogram of distances", "D6", mu, sensitivity, scale), GDP(mu)
 
 
 @lru_cache(maxsize=1024)
@@ -245,12 +247,12 @@ def _window_of(key: int) -> tuple[int, int]:
     return shift, key >> (shift + _CELL_BITS) << (shift + _CELL_BITS)
 
 
-def _chain_of(key: int) -> list[tuple[int, int]]:
+@lru_cache(maxsize=1024)
+def _chain_of(key: int) -> tuple[tuple[int, int], ...]:
     """The window of a threshold after the coarser ones in which each of them begins."""
-    chain = [_window_of(key)]
-    while chain[0][0] != WINDOW_SHIFTS[0]:
-        chain.insert(0, _window_of(chain[0][1]))
-    return chain
+    shift, start = _window_of(key)
+    coarser = () if shift == WINDOW_SHIFTS[0] else _chain_of(start)
+    return *coarser, (shift, start)
 
 
 # what a cluster's workers are told by name

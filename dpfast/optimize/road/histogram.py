@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,9 @@ TAIL_OCTAVES, FINER = 6, 8
 _LATER = np.arange(TAIL_OCTAVES + 1.0)
 _BEYOND = np.outer(np.exp2(_LATER), np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)).ravel()
 _WITHIN = np.arange(FINER) / FINER
+
+#: The last three octaves that are seen, the last one is 1.
+_LAST = np.array([-3.0, -2.0, -1.0])
 
 #: What radii and bounds are tried, as parts of the longest.
 _TRIED = np.exp2(-np.arange(104) / 8.0)
@@ -94,20 +98,20 @@ class Lengths(NamedTuple):
         Cells below these thresholds need not be empty.
         """
         tops = unit * tops_of_cells(per_octave)
-        mode, fine = int(np.argmax(shares)), per_octave > 1
+        mode, fine = int(shares.argmax()), per_octave > 1
         seen = shares > ALONE * noise_scale
         seen[mode] = True
         if fine:  # in a run around the largest; and several together, of less noise each
-            gaps = np.flatnonzero(shares <= BESIDE * noise_scale)
+            gaps = (shares <= BESIDE * noise_scale).nonzero()[0]
             gaps = gaps[gaps != mode]
-            k = int(np.searchsorted(gaps, mode))
+            k = int(gaps.searchsorted(mode))
             seen[gaps[k - 1] + 1 if k else 0 : gaps[k] if k < len(gaps) else len(shares)] = True
             sums, others = _sums(shares), _sums(seen) < 0.5
-            for first in np.flatnonzero(others & (sums > ALONE * noise_scale * TOGETHER**0.5)):
+            for first in (others & (sums > ALONE * noise_scale * TOGETHER**0.5)).nonzero()[0]:
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
-        after = int(np.flatnonzero(seen)[-1]) + 1
-        told = max(float(shares[after : after + per_octave].sum()), 0.0)
+        after = int(seen.nonzero()[0][-1]) + 1
+        told = max(float(np.add.reduce(shares[after : after + per_octave])), 0.0)
         most = told + ABOVE * noise_scale * per_octave**0.5
         tops = tops[seen]
         middles = tops * 2.0 ** (-0.5 / per_octave)
@@ -125,12 +129,12 @@ class Lengths(NamedTuple):
         """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
         discounted = radius ** (2.0 * exponent) * self.middles ** (2.0 - 2.0 * exponent)
         over = self.shares @ np.maximum(discounted - radius**2, 0.0)
-        return float(over / max(self.shares.sum(), 1e-300))
+        return float(over / max(np.add.reduce(self.shares), 1e-300))
 
     def shortened(self, reach: float) -> float:
         """Mean ``(a^2 - reach a)^+``: what rows lose of their curvature, at most."""
         lost = self.shares @ np.maximum(self.middles**2 - reach * self.middles, 0.0)
-        return float(lost / max(self.shares.sum(), 1e-300))
+        return float(lost / max(np.add.reduce(self.shares), 1e-300))
 
     def over(self, unit: float) -> Lengths:
         """The same in units of this length."""
@@ -143,12 +147,12 @@ class Lengths(NamedTuple):
         """
         candidates = self.longest * _TRIED[:64]
         squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
-        left = squares / (p * typical * float(self.shares.sum()))
+        left = squares / (p * typical * float(np.add.reduce(self.shares)))
         return float(candidates[int(np.argmin(left + noise * candidates**2))])
 
     def median(self) -> float:
         """The length that half of the visible records exceed."""
-        passed = np.cumsum(self.shares) / max(float(self.shares.sum()), 1e-300)
+        passed = self.shares.cumsum() / max(float(np.add.reduce(self.shares)), 1e-300)
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
     def tail(self, bounds: Array, longest: float = math.inf) -> Array:
@@ -173,18 +177,18 @@ class Lengths(NamedTuple):
         back after a gap, which nobody sees, are not in it.
         """
         octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
-        first = np.searchsorted(-octaves, [-3.0, -2.0, -1.0]).tolist()  # lengths increase
+        first = (-octaves).searchsorted(_LAST).tolist()  # lengths increase
         ends = [*first[1:], len(octaves)]
-        seen = [float(self.shares[a:b].sum()) for a, b in zip(first, ends, strict=True)]
+        seen = [float(np.add.reduce(self.shares[a:b])) for a, b in zip(first, ends, strict=True)]
         falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
         bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
         if seen[-1] * falls[1] * bends > self.most_next:
             bends = self.most_next / (seen[-1] * falls[1])
         steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
-        parts = seen[-1] * np.cumprod([1.0, *steps.tolist()])
+        parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
         within = max(falls[1], 1e-3) ** _WITHIN
         rest = slice(first[2])
-        shares = (parts[:, None] * (within / within.sum())).ravel()
+        shares = (parts[:, None] * (within / np.add.reduce(within))).ravel()
         return (
             np.concatenate([self.middles[rest], self.longest * _BEYOND]),
             np.concatenate([self.shares[rest], shares]),
@@ -194,7 +198,7 @@ class Lengths(NamedTuple):
         """Part of these lengths' squares that discounts with this radius and power take."""
         squares = self.shares * self.middles**2
         kept = squares @ np.minimum(1.0, radius / self.middles) ** (2.0 * power)
-        return 1.0 - float(kept) / max(float(squares.sum()), 1e-300)
+        return 1.0 - float(kept) / max(float(np.add.reduce(squares)), 1e-300)
 
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
         """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals.

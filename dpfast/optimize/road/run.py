@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,6 +156,8 @@ class Found(NamedTuple):
         That direction, in the rows' units.
     scale : float
         Of the residuals, in the response's units.
+    pointing : ndarray of shape (p,) or None
+        Where scores still point at the end of steps, in the rows' units, if they do.
     steps : int
         How many there were.
     held : Held
@@ -178,6 +181,7 @@ class Found(NamedTuple):
     tellers: float
     thin: Array
     scale: float
+    pointing: Array | None = None
     steps: int = STEPS
     held: Held = FREE
 
@@ -188,6 +192,7 @@ class Found(NamedTuple):
             mapping=kept @ self.mapping,
             unmapping=self.unmapping @ kept.T,
             thin=kept @ self.thin,
+            pointing=None if self.pointing is None else kept @ self.pointing,
         )
 
 
@@ -283,6 +288,7 @@ class Budgets(NamedTuple):
         return math.hypot(self.matrix, self.vector, setting.sees_scale * self.histogram)
 
 
+@lru_cache(maxsize=512)
 def few(n: int, p: int, mu: float) -> float:
     """How few the records are, from 0 to 1: public."""
     return min(1.0, FEW * math.sqrt(p / 8.0) / max(n * mu, LEAST))
@@ -310,13 +316,28 @@ def budgets(
     a matrix, a histogram of rows and one of scores.
     ``begun``: the beginning was paid for already.  ``again``: lengths are asked for twice.
     """
+    return _budgets(n, p, mu, setting.discounts, setting.sees_scale, rounds, begun, again)
+
+
+@lru_cache(maxsize=512)
+def _budgets(
+    n: int,
+    p: int,
+    mu: float,
+    discounts: bool,
+    sees_scale: bool,
+    rounds: int,
+    begun: bool,
+    again: bool,
+) -> Budgets:
+    """The same, remembered."""
     times, first = 1.0 + MORE * few(n, p, mu), not begun
     part = [share * times for share in SHARES.values()]
     in_rounds = ROUND * rounds
     asked = (
         1 + first + in_rounds,
         first + in_rounds,
-        2 + setting.discounts + again + first * setting.sees_scale + in_rounds,
+        2 + discounts + again + first * sees_scale + in_rounds,
     )
     left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
     counted = STEPS - EARLY
@@ -457,8 +478,9 @@ def road(
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
-        unwhiten = np.asarray(np.linalg.inv(whiten), np.float64)
-        held = Held(Discount(at, radius, power, unwhiten)) if power else FREE
+        if power:
+            unwhiten = np.asarray(np.linalg.inv(whiten), np.float64)
+            held = Held(Discount(at, radius, power, unwhiten))
     scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
@@ -479,7 +501,7 @@ def road(
         if progress is not None:
             progress(done, STEPS)
 
-    theta, steep_along, least, hidden, noise, meats, noises, done = walk(
+    theta, steep_along, least, hidden, noise, meats, noises, done, pointing = walk(
         steep,
         At(start, loss, scale),
         bound,
@@ -495,14 +517,16 @@ def road(
     if inference:
         mean, meat_scale = mean_answer(meats)
         meat = _meat(mean, lengths.over(unit), radius / unit, power, bound)
-        if least.any():
+        if least is not None and least.any():
             meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
-    mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)
-    unmapping = steep_along @ unmapping
-    theta, back = steep_along @ theta, steep_along @ back
-    held = held.mapped(steep_along)
+    mapping = np.asfortranarray(mapping)  # as solve has it: how numbers lie is a rounding
+    if steep_along is not None:
+        mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)
+        unmapping = steep_along @ unmapping
+        theta, back = steep_along @ theta, steep_along @ back
+        held = held.mapped(steep_along)
     floor, doubt = floor_of(gram) / typical, 2.0 * gram.noise_scale / typical
-    known = np.clip((values - doubt) / np.maximum(values, floor), 0.0, 1.0)
+    known = np.minimum(np.maximum((values - doubt) / np.maximum(values, floor), 0.0), 1.0)
     away = theta
     if one is not None:
         turned = back @ one
@@ -528,6 +552,7 @@ def road(
         # long rows count as much as one of this radius, so that fewer than n/radius^2 are few
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
         thin=mapping[:, 0],
+        pointing=None if pointing is None else mapping @ pointing,
         scale=scale,
         steps=done,
         held=held,
@@ -558,12 +583,14 @@ def _pilot(
     level, theta = 0.0, np.zeros(len(found))
     if setting.intercept:
         one = unmapping[:, 0]
-        unit = one / np.linalg.norm(one)
+        size = math.sqrt(one @ one)
+        unit = one / size
         # no nearer to the ends than noise can tell
-        error = moment.noise_scale * float(np.linalg.norm(mapping @ unit) / np.linalg.norm(one))
+        at_one = mapping @ unit
+        error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
         least = min(max(2.0 * error, cap / rows.n), 0.5 * cap)
         most = math.inf if loss.largest_response is None else cap - least
-        mean = 0.5 * cap + float(unit @ found) / float(np.linalg.norm(one))
+        mean = 0.5 * cap + float(unit @ found) / size
         level = loss._predictor(min(max(mean, least), most))
         theta, found = level * one, found - (unit @ found) * unit
     flat = within(float(loss._means(np.array([level]), loss.largest_mean)[1][0]))
@@ -673,7 +700,7 @@ def _meat(mean: Array, rows: Lengths, radius: float, power: float, bound: float)
     vary by and hardly anything from the others: it is given back where least is left.
     """
     held = floor_eigenvalues(mean, 0.0)[0]
-    spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
+    spread = math.sqrt(max(float(held.trace()), 0.0) / len(held))
     values, vectors = eigh(held)
     level = water_level(values, rows.clipped_off(spread, radius, power, bound))
     return np.asarray((vectors * np.maximum(values, level)) @ vectors.T)
@@ -681,4 +708,4 @@ def _meat(mean: Array, rows: Lengths, radius: float, power: float, bound: float)
 
 def water_level(values: Array, more: float) -> float:
     """To which the lowest of increasing values rise if so much is poured over them."""
-    return float(np.min((more + np.cumsum(values)) / np.arange(1.0, len(values) + 1.0)))
+    return float(((more + values.cumsum()) / np.arange(1.0, len(values) + 1.0)).min())

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.whitened import At, Held
@@ -37,6 +38,11 @@ EVEN = 1e-3
 #: radii must be numbers that weights can have.
 FLAT, STEEP = 1e-12, 1e60
 
+SQUARES = NODES**2
+
+#: How often scores seem to point somewhere still where steps have arrived.
+FALSE_ALARM = 1e-3
+
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
 SLIGHT, OF_SAMPLING = 0.3, 0.03
 
@@ -54,26 +60,28 @@ class Asked(NamedTuple):
     @property
     def heard(self) -> tuple[float, float]:
         """Squared length of the score without its noise's, and that of the noise."""
-        error = len(self.score) * self.noise**2
-        return max(float(self.score @ self.score) - error, 0.0), error
+        error = self.score.size * self.noise**2
+        square = float(self.score @ self.score) - error
+        return square if square > 0.0 else 0.0, error
 
 
-def bent(curvature: Array, before: Asked, here: Asked) -> Array:
+def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
     """A curvature that between two points is what the score changed by, where noise lets that be
     told.
 
     Where a loss is flatter at both ends of a step than between, Newton's steps would go to and fro
     for ever; where few long rows tell a direction and their scores are held, steps would be too
     short (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
-    the step, too.
+    the step, too.  None is the identity, of which nothing was learnt.
     """
     step, change = here.theta - before.theta, before.score - here.score
-    turned, size = curvature @ step, math.hypot(*step.tolist())
+    turned, size = step if curvature is None else curvature @ step, math.hypot(*step.tolist())
     was, between = float(step @ turned), float(step @ change)
     doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2
     if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
         return curvature
-    found = curvature - np.outer(turned, turned) / was + np.outer(change, change) / between
+    found = np.eye(len(step)) if curvature is None else curvature
+    found = found - turned[:, None] * turned / was + change[:, None] * change / between
     if not np.isfinite(found).all():
         return curvature
     values = eigh(found)[0]
@@ -91,14 +99,16 @@ def inside(step: Array, asked: list[Asked]) -> float:
     for one in asked[:-1]:
         away = here - one.theta
         to_plane, along = float(one.score @ away), -float(one.score @ step)
-        if to_plane > HEARD * one.noise * math.hypot(*away.tolist()) and along > BACK * to_plane:
+        if to_plane <= 0.0 or not along > BACK * to_plane:
+            continue
+        if to_plane > HEARD * one.noise * math.hypot(*away.tolist()):
             part = min(part, 0.5 * to_plane / along)
     return part
 
 
 def expected_curvature(at: At, one: Array | None) -> Array:
     """That of normal rows, whose second moments are 1; positive wherever the parameter is."""
-    p = len(at.theta)
+    p = at.theta.size
     if one is None:
         mean, away = 0.0, at.theta
     else:
@@ -106,36 +116,42 @@ def expected_curvature(at: At, one: Array | None) -> Array:
         away = at.theta - mean * one
     variance = float(away @ away)
     curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
-    level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * NODES**2))
-    found = level * np.eye(p)
+    level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
+    found = np.zeros((p, p))
+    found.flat[:: p + 1] = level
     if variance > LEAST:
         bend = max(EVEN * level, min(STEEP, along)) - level
-        found += bend / variance * np.outer(away, away)
+        found += bend / variance * (away[:, None] * away)
     return found
 
 
 def typical_of(curvature: Array) -> float:
     """Of the directions' curvatures the median."""
     values = eigh(curvature)[0]  # increasing
-    return within(0.5 * float(values[(len(values) - 1) // 2] + values[len(values) // 2]))
+    return within(middle_of(values))
+
+
+def middle_of(values: Array) -> float:
+    """The median of numbers that increase."""
+    return 0.5 * float(values[(values.size - 1) // 2] + values[values.size // 2])
 
 
 def within(curvature: float) -> float:
-    return min(max(FLAT, curvature), STEEP)
+    return curvature if FLAT < curvature < STEEP else min(max(FLAT, curvature), STEEP)
 
 
 def by_precision(noises: list[float]) -> Array:
     """Weights of a mean of answers with this noise."""
-    weights = np.array([noise**-2 for noise in noises])
-    return weights / weights.sum()
+    weights: Array = np.array([noise**-2 for noise in noises])
+    return weights / np.add.reduce(weights)
 
 
-def mean_point(asked: list[Asked], curvature: Array) -> Array:
+def mean_point(asked: list[Asked], curvature: Array | None) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     weights = by_precision([one.noise for one in asked])
-    where = weights @ [one.theta for one in asked]
-    scores = weights @ [one.score for one in asked]
-    return np.asarray(where + np.linalg.solve(curvature, scores))
+    where: Array = weights @ [one.theta for one in asked]
+    scores: Array = weights @ [one.score for one in asked]
+    return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
 
 
 def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
@@ -149,6 +165,25 @@ def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
 def joint_noise(noises: list[float]) -> float:
     """Of a mean by precision."""
     return math.hypot(*[1.0 / noise for noise in noises]) ** -1.0
+
+
+def still_pointing(asked: list[Asked]) -> Array | None:
+    """Where scores of steps' ends still point on the whole, if noise does not explain it.
+
+    Each end is the mean of where those before it lead, so that its score is its own noise less the
+    mean of theirs, unless curvatures are not what steps took them for: where records whose scores
+    are held tell a direction it is less, and steps go but a part of the way.
+    """
+    if len(asked) < 3:
+        return None
+    precise = np.array([one.noise**-2 for one in asked])
+    weights, before = precise[1:] / precise[1:].sum(), np.cumsum(precise)[:-1]
+    parts = np.append(0.0, weights)  # of each score's noise in their mean
+    for k in range(len(weights)):
+        parts[: k + 1] -= weights[k] * precise[: k + 1] / before[k]
+    mean: Array = weights @ [one.score for one in asked[1:]]
+    found = float(mean @ mean) / float(parts**2 @ (1.0 / precise))
+    return mean if chdtrc(len(mean), found) < FALSE_ALARM else None
 
 
 class Bends(NamedTuple):
@@ -182,7 +217,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, or 1 where residuals alone decide it."""
         if self.at.loss.link == "identity":
             return 1.0
-        return typical_of(expected_curvature(self.at._replace(theta=self.whiten @ theta), self.one))
+        return typical_of(expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one))
 
 
 class Rough(NamedTuple):
@@ -227,11 +262,12 @@ class Rough(NamedTuple):
         n : int
         """
         square, error = step.heard
-        length, whole, kept = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:]), 0.0
+        length, whole = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:])
+        part = self.even + self.bends * length
         if before is not None:
-            explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / len(step.score)))
-            kept = max(square - explained, 0.0) / max(before[0], LEAST)
-        part = max(self.even + self.bends * length, math.sqrt(kept))
+            explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / step.score.size))
+            if square > explained:
+                part = max(part, math.sqrt((square - explained) / max(before[0], LEAST)))
         own = (counts * mus[0] / whole) ** 2
         stays = own * part * length + (1.0 - own) * part * math.hypot(part * length, error**0.5)
         noise = error**0.5 * mus[0] / whole
@@ -286,7 +322,7 @@ def as_scores_vary(
     back = (vectors / np.sqrt(values)) @ vectors.T
     values, turned = eigh(back @ meat @ back)
     values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
-    unit = max(factor, float(np.median(values)), LEAST)
+    unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
     least = unit * np.where(told < 1.0, told, 0.0)
@@ -300,10 +336,10 @@ class Walked(NamedTuple):
     Attributes
     ----------
     theta : ndarray of shape (p,)
-    curvature : ndarray of shape (p, p)
-        What was learnt of it; the identity if nothing was.
-    least : ndarray of shape (p, p)
-        What scores vary by at least.
+    curvature : ndarray of shape (p, p) or None
+        What was learnt of it; None is the identity, of which nothing was.
+    least : ndarray of shape (p, p) or None
+        What scores vary by at least, if that is known.
     hidden : int
         Number of directions in which noise hides that they do.
     noise : float
@@ -314,16 +350,19 @@ class Walked(NamedTuple):
         Of their scores.
     steps : int
         How many there were.
+    pointing : ndarray of shape (p,) or None
+        Where scores still point, if they do (:func:`still_pointing`).
     """
 
     theta: Array
-    curvature: Array
-    least: Array
+    curvature: Array | None
+    least: Array | None
     hidden: int
     noise: float
     meats: list[Answer]
     noises: list[float]
     steps: int
+    pointing: Array | None
 
 
 def walk(
@@ -366,17 +405,19 @@ def walk(
     Which steps there are follows from answers (C9); together they cost ``mus``, each score with
     its meat (C17).
     """
-    theta, curvature = start.theta, np.eye(len(start.theta))
+    theta, identity = start.theta, np.eye(start.theta.size)
     counted, done, near = 0, 0, False
+    curvature: Array | None = None  # the identity
     asked: list[Asked] = []
     meats: list[Answer] = []
     noises: list[float] = []
     left = list(mus)
 
-    def seen_to_vary(curvature: Array) -> tuple[Array, Array, int]:
+    def seen_to_vary(curvature: Array | None) -> tuple[Array | None, Array | None, int]:
         if meats and bends and bends.varies < math.inf:
-            return as_scores_vary(curvature, *mean_answer(meats), bends.varies)
-        return curvature, np.zeros_like(curvature), 0
+            known = identity if curvature is None else curvature
+            return as_scores_vary(known, *mean_answer(meats), bends.varies)
+        return curvature, None, 0
 
     typical = first_typical = bends.typical(theta) if bends else 1.0
     while left:
@@ -384,7 +425,7 @@ def walk(
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        answer = rows.clipped(start._replace(theta=theta), bound, mu_step, mu_meat, held)
+        answer = rows.clipped(At(theta, *start[1:]), bound, mu_step, mu_meat, held)
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         asked.append(Asked(theta, direction, noise))
         if counts:
@@ -406,7 +447,9 @@ def walk(
         theta = theta + part * step
         if bends:
             here = bends.typical(theta)
-            curvature, typical = curvature * (here / typical), here
+            if here != typical:
+                curvature = identity if curvature is None else curvature
+                curvature, typical = curvature * (here / typical), here
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
@@ -416,5 +459,8 @@ def walk(
         done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
-    curvature, least, hidden = seen_to_vary(curvature / max(1.0, typical / first_typical))
-    return Walked(theta, curvature, least, hidden, spread, meats, noises, done)
+    if curvature is not None:
+        curvature = curvature / max(1.0, typical / first_typical)
+    curvature, least, hidden = seen_to_vary(curvature)
+    pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
+    return Walked(theta, curvature, least, hidden, spread, meats, noises, done, pointing)

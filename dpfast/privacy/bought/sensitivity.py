@@ -25,7 +25,7 @@ _WEIGHT_STEP = 32.0
 
 def _check(**positive: int) -> None:
     for name, value in positive.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if type(value) is not int or value < 1:
             raise InvalidInput(f"{name} must be a positive integer; received {described(value)}.")
 
 
@@ -79,6 +79,7 @@ def clipped_moments(columns: int, n: int) -> float:
     return math.sqrt(columns) * (2.0 / n + 16.0 * UNIT_ROUNDOFF) * _UP
 
 
+@lru_cache(maxsize=512, typed=True)
 def query_mu(total: float, planned: int, m: int) -> float:
     """What m of a planned number of counts may cost together (claim D4), rounded down.
 

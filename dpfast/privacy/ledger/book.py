@@ -285,7 +285,7 @@ class Ledger:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every charge, in order."""
-        return tuple(map(Entry._make, self._current()[1]))
+        return tuple([Entry(*line) for line in self._current()[1]])
 
     def charge(
         self, spend: Budget | float | tuple[float, float], label: str, *, once: str = ""
@@ -326,9 +326,10 @@ class Ledger:
         >>> ledger.spent
         ZCDP(rho=0.18)
         """
-        if not isinstance(once, str):
+        if type(once) is not str:
             raise InvalidInput(f"once must be a string; received {described(once)}.")
-        label = label + once if isinstance(label, str) else label
+        if once and type(label) is str:
+            label = label + once
         self._settle(self._priced(spend, label), once)
 
     def check(self, spend: Budget | float | tuple[float, float], label: str) -> None:
@@ -452,10 +453,12 @@ class Ledger:
                 "after the handler returned."
             )
         with self._lock:
-            _refuse_again(once, self._entries)
+            if once:
+                _refuse_again(once, self._entries)
             self._spent, line = self._after(self._spent, charges)  # first: an interrupt may follow
             self._entries.append(line)
-        if self._process is not this_process():  # forked in the middle: granted to the parent only
+        if HERE.token is not self._process or os.getpid() != HERE.number:
+            this_process()  # forked in the middle: granted to the parent only
             self._refuse_copies()
 
     # -- arithmetic
@@ -478,6 +481,8 @@ class Ledger:
         """What may be charged for a spend: the first that fits is."""
         charged: Any = spend
         currency = self._currency
+        if type(spend) is currency is GDP and type(label) is str:  # in every step of a fit
+            return ((_cost(2, self._stands, spend.mu), (label, spend, spend)),)
         if type(spend) is not currency:
             spend = as_budget(spend)
             in_mu = self.keeps_apart and type(spend) is GDP
@@ -500,7 +505,7 @@ class Ledger:
 
     def _added(self, spent: tuple[int, ...], cost: tuple[int, ...]) -> tuple[int, ...] | None:
         """The sums after a charge, or None if it does not fit (claims C9 and C87)."""
-        if len(cost) == 1:  # of most ledgers, and charged in every step
+        if not cost[1:]:  # of most ledgers, and charged in every step
             total = spent[0] + cost[0]
             return (total,) if total <= self._limit[0] else None
         limits = spent[3:]
@@ -554,7 +559,7 @@ class Ledger:
 
 def _refuse_again(once: str, entries: Iterable[_Line]) -> None:
     """Refuse what was paid for already."""
-    if once and any(entry[0].endswith(once) for entry in entries):
+    if any(entry[0].endswith(once) for entry in entries):
         raise BudgetExceeded(
             f"a charge marked {once.strip()!r} was granted before, and such a charge is made once. "
             "Nothing was spent and no record was touched. Ask who made it for the answer, or give "

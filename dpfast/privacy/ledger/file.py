@@ -205,7 +205,8 @@ class FileLedger(Ledger):
 
     def _append(self, charges: Sequence[_Charge], once: str, file: FileIO) -> None:
         known = self._read(file)
-        _refuse_again(once, islice(self._lines, known.count))
+        if once:
+            _refuse_again(once, islice(self._lines, known.count))
         after, granted = self._after(known.spent, charges)
         entry = Entry._make(granted)
         line = _line(
