@@ -32,7 +32,7 @@ from dpfast.data.bought.maps import (
     projections,
     seen,
 )
-from dpfast.data.bought.units import Units, uncoded
+from dpfast.data.bought.units import Units
 from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.kernels.records import RecordKernel, RecordView
@@ -87,7 +87,7 @@ class Whitened:
         self._curator, self._few, self._weigh = curator, few, weigh
         records = curator._records
         self._means = records.means
-        self._raw, self._units = uncoded(records)
+        self._raw, self._units = records.uncoded
         self._intercept = curator.objective.fit_intercept
         self._matrix, self._turn = matrix, None
         columns = records.n_covariates + int(self._intercept)
@@ -201,7 +201,7 @@ class Whitened:
         elif along is not None:
             counts = records.total(_count_along, edges, view, along)
         else:
-            records, units = uncoded(records)
+            records, units = records.uncoded
             counts = records.total(compiled(view, units).counts, edges, curator._threads)
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
@@ -271,16 +271,17 @@ class Whitened:
         weights: Callable[[float], Weighting],
         radius: float,
         cap: float,
-        *budget: float,
+        gradient: float,
+        hessian: float = 0.0,
+        meat: float = 0.0,
     ) -> JointAnswer:
-        """Answers about what is seen: of squares, or of Huber's loss with a corner at the cap.
-
-        ``budget``: mu of the score, the curvature and the meat, as of :class:`StepBudget`.
+        """Answers about what is seen, at these mu: of squares, or of Huber's loss with a corner at
+        the cap.
         """
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
-        kernel, plan = _planned(weights, radius, cap, layout, *budget)
+        kernel, plan = _planned(weights, radius, cap, layout, gradient, hessian, meat)
         curator.ledger.charge(plan.cost, plan.label)
         sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None)
         question = (plan.label, plan.cost.mu, _zero(self.dimension))
@@ -340,11 +341,13 @@ def _planned(
     radius: float,
     cap: float,
     layout: Layout,
-    *budget: float,
+    gradient: float,
+    hessian: float = 0.0,
+    meat: float = 0.0,
 ) -> tuple[RecordKernel, Plan]:
     """A kernel, and the plan of what it is asked, remembered."""
     kernel, constants = _prepared(weights, radius, cap, layout.row)
-    return kernel, make_plan(constants, layout, StepBudget(*budget))
+    return kernel, make_plan(constants, layout, StepBudget(gradient, hessian, meat))
 
 
 @lru_cache(maxsize=512)

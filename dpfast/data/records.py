@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -158,6 +159,16 @@ class Records:
         return self
 
     @property
+    def in_memory(self) -> bool:
+        """Whether they are arrays whose rows can be had one by one."""
+        return hasattr(self, "X") and not (on_disk(self.X) or on_disk(self.y))
+
+    @property
+    def uncoded(self) -> tuple[Records, Any]:
+        """Records as they came, and the released units they are in, if they are in any."""
+        return self, None
+
+    @property
     def additions(self) -> int:
         """Most additions that the part of a block passes through in :meth:`total` (claim C11)."""
         return additions(len(self.block_sizes))
@@ -169,6 +180,17 @@ class Records:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, n_covariates={self.n_covariates})"
+
+
+def on_disk(array: Any) -> bool:
+    """Whether an array's memory is a file, whose rows are dear to gather one by one."""
+    if type(array) is np.ndarray and array.base is None:  # as most are
+        return False
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap):
+            return True
+        array = array.base
+    return isinstance(array, mmap.mmap)
 
 
 def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
@@ -192,7 +214,9 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     wrap = Records if plain else _wrapper(X, y)
     covariates: Any
     response: Any
-    if wrap is Records:
+    if plain and X.dtype == y.dtype == FLOAT64 and (X.ndim, y.ndim) == (2, 1):
+        covariates, response = X, y
+    elif wrap is Records:
         covariates, response = _as_floats(X, "X", 2), _as_float64(y, "y", 1)
     else:
         covariates, response = _as_readable(X, "X", 2), _as_readable(y, "y", 1)

@@ -19,7 +19,7 @@ from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL, in_memory
+from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL
 from dpfast.data.source import source_of
 from dpfast.errors import BudgetWarning, InvalidInput, described
 from dpfast.front.rows import NewRows
@@ -141,7 +141,9 @@ class Request:
         else:
             self.records = as_records(X, y, names)
             self.coding = self.records.coding
-        columns = None if self.coding is not None else _columns(X, y, self.records)
+        columns: tuple[str, ...] | None = None
+        if self.coding is None and type(X) is not np.ndarray:
+            columns = _columns(X, y, self.records)
         kinds = None
         if columns is not None and len(set(columns)) < len(columns) and is_table(X):
             kinds = column_kinds(X)  # only they tell the columns apart
@@ -359,7 +361,7 @@ class Request:
             return room_for(self.n + max(records.block_sizes), q, copies + AT_A_TIME)
         if records.elsewhere:
             return 0
-        if in_memory(records) or (whole and arrays):
+        if records.in_memory or (whole and arrays):
             return room_for(self.n, q, copies)
         rows = max(records.block_sizes)
         if arrays:

@@ -51,7 +51,6 @@ from dpfast.regression.purchase import (
     LEVEL,
     SCARCE,
     kept_part,
-    only_the_mean,
     units_share,
 )
 from dpfast.regression.standardise import (
@@ -60,6 +59,7 @@ from dpfast.regression.standardise import (
     Purchase,
     Standardized,
     refuse_boundless,
+    units_are_hidden,
 )
 
 Array = NDArray[np.float64]
@@ -203,9 +203,7 @@ class OnRoad:
             return
         if self._weighing:
             least = self._weighing.refuse(self.rows_for(self.ledger), least)
-        rows = self.rows_for(self.ledger)
-        for part in (least, mu):  # how much is left is not known before
-            self._refuse(part, rows)
+        self._refuse(least, mu)  # how much is left is not known before
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
@@ -220,7 +218,10 @@ class OnRoad:
                 raise InvalidInput(SIZELESS)
         elif (not self._released if standardize is None else standardize) and columns:
             share, inner = units_share(n, columns, mu), request.coding is not None
-            out_of_reach = only_the_mean(request, share, columns, mu)
+            out_of_reach = request.fit_intercept and request.n_covariates > 0
+            if out_of_reach:  # p coefficients of columns in units to be bought
+                scarce = n * mu < SCARCE * request.dimension**1.5
+                out_of_reach = scarce or units_are_hidden(n, columns, mu * share**0.5)
             if out_of_reach and standardize is None and (self._scale is not None or inner):
                 return mu  # as if the scale said that units are right, or the ranges do
             self.only_mean = out_of_reach
@@ -236,20 +237,20 @@ class OnRoad:
                 return mu * (1.0 - share) ** 0.5
         return mu
 
-    def _refuse(self, mu: float, rows: Whitened) -> None:
+    def _refuse(self, *totals: float) -> None:
         """Refuse budgets at which an answer would be, however many rounds there are."""
-        n, p, shared = self._request.n, self._request.dimension, 0.0
-        begun = len(self.losses) > 1
-        if begun:
-            first = budgets(n, p, mu, self.setting, 1)
-            bought = (first.matrix,), first.vector, (first.histogram,), ()
-            rows.refuse(*bought, cells=MOST_CELLS)
-            shared = first.beginning(self.setting)
-        each = math.sqrt(mu**2 - shared**2) * self._part
-        for loss in self.losses:
-            setting = self.setting._replace(loss=loss)
+        n, p, rows = self._request.n, self._request.dimension, self.rows_for(self.ledger)
+        begun, agains = len(self.losses) > 1, {False, rows.few() is not rows}
+        for mu, loss in product(totals, self.losses):
+            shared, setting = 0.0, self.setting._replace(loss=loss)
+            if begun:
+                first = budgets(n, p, mu, self.setting, 1)
+                bought = (first.matrix,), first.vector, (first.histogram,), ()
+                rows.refuse(*bought, cells=MOST_CELLS)
+                shared = first.beginning(self.setting)
+            each = math.sqrt(mu**2 - shared**2) * self._part
             most = most_rounds(n, p, each, setting)
-            for rounds, again in product({min(1, most), most}, {False, rows.few() is not rows}):
+            for rounds, again in product({min(1, most), most}, agains):
                 asked = budgets(n, p, each, setting, rounds, begun, again)
                 last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
                 kinds = (asked, asked.round) if most else (asked,)
@@ -333,6 +334,36 @@ class OnRoad:
         spent = self.ledger.spent.mu
         return math.sqrt(self._mu**2 - spent**2) * (1.0 - MARGIN_8000)
 
+    def fit(
+        self,
+        privacy: Budget | float | tuple[float, float],
+        ledger: Ledger | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Fit:
+        """Charge, and fit the one loss; where coefficients are out of reach, its mean alone."""
+        request, loss = self._request, self.losses[0]
+        if self.only_mean:
+            from dpfast.regression.scarce import fit_mean_alone
+
+            request.in_slots()
+            shown = shown_objective(request, loss)
+            return fit_mean_alone(request, privacy, self._total, shown, ledger, progress)
+        report = watched(progress, STEPS)
+        iterates: list[Array] = []
+
+        def so_far(error: str) -> Fit | None:
+            return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
+
+        # what is paid for must arrive
+        with (
+            KeepingPaid(so_far, privacy=self.paid, units=lambda: self.units),
+            np.errstate(all="ignore"),
+        ):
+            label = request.label("fit", loss.name)
+            charge_shared(ledger, privacy, self._total, label, room_of(request))
+            self.begin()
+            return self.result(0, iterates, self.run(0, iterates, report))
+
     def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k], rough=self._rough(k))
@@ -403,50 +434,6 @@ def shown_objective(request: Request, loss: Loss) -> Objective:
     """What a result knows of its loss."""
     scale = 1.0 if loss.needs_scale else None
     return request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-
-
-def fit_on_road(
-    request: Request,
-    privacy: Budget | float | tuple[float, float],
-    total: GDP,
-    loss: str | Loss,
-    *,
-    scale: Any,
-    standardize: bool | Standardized | None,
-    inference: bool,
-    ledger: Ledger | None,
-    progress: Callable[[int, int], None] | None,
-) -> Fit:
-    """The fit of a checked request by one loss; columns that nobody coded are put into units.
-
-    Privacy
-    -------
-    ``privacy`` in total (:class:`OnRoad`).
-    """
-    planned = OnRoad(
-        request, total, [loss], scale=scale, standardize=standardize, inference=inference
-    )
-    if planned.only_mean:
-        from dpfast.regression.scarce import fit_mean_alone
-
-        request.in_slots()
-        shown = shown_objective(request, planned.losses[0])
-        return fit_mean_alone(request, privacy, total, shown, ledger, progress)
-    report = watched(progress, STEPS)
-    iterates: list[Array] = []
-
-    def so_far(error: str) -> Fit | None:
-        return planned.result(0, iterates, None, UNFINISHED % error) if iterates else None
-
-    # what is paid for must arrive
-    with (
-        KeepingPaid(so_far, privacy=planned.paid, units=lambda: planned.units),
-        np.errstate(all="ignore"),
-    ):
-        label = request.label("fit", planned.losses[0].name)
-        charge_shared(ledger, privacy, total, label, room_of(request))
-        planned.begin()
-        return planned.result(0, iterates, planned.run(0, iterates, report))
 
 
 def room_of(request: Request) -> int:
