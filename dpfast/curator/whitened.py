@@ -31,6 +31,7 @@ from dpfast.data.bought.maps import (
     lengths,
     projections,
     seen,
+    view_of,
 )
 from dpfast.data.bought.units import Units
 from dpfast.data.records import Covariates, Records
@@ -252,7 +253,7 @@ class Whitened:
             matrix, back = self._half, self._turn.T
             at = at and at._replace(theta=back @ at.theta)
             held = held.mapped(back)
-        return View(matrix, self._intercept, what, at, shift, held, self._weigh)
+        return view_of((matrix, self._intercept, what, at, shift, held, self._weigh))
 
     def _back(self, answer: Answer) -> Answer:
         """What was released of turned rows, as of rows that are not: noise has no direction."""

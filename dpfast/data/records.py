@@ -161,7 +161,17 @@ class Records:
     @property
     def in_memory(self) -> bool:
         """Whether they are arrays whose rows can be had one by one."""
-        return hasattr(self, "X") and not (on_disk(self.X) or on_disk(self.y))
+        if not hasattr(self, "X"):
+            return False
+        for array in (self.X, self.y):
+            base: Any = array  # its memory may be a file, whose rows are dear to gather one by one
+            while base is not None and isinstance(base, np.ndarray):
+                if type(base) is not np.ndarray and isinstance(base, np.memmap):
+                    return False
+                base = base.base
+            if base is not None and isinstance(base, mmap.mmap):
+                return False
+        return True
 
     @property
     def uncoded(self) -> tuple[Records, Any]:
@@ -180,17 +190,6 @@ class Records:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, n_covariates={self.n_covariates})"
-
-
-def on_disk(array: Any) -> bool:
-    """Whether an array's memory is a file, whose rows are dear to gather one by one."""
-    if type(array) is np.ndarray and array.base is None:  # as most are
-        return False
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap):
-            return True
-        array = array.base
-    return isinstance(array, mmap.mmap)
 
 
 def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:

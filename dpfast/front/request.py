@@ -44,6 +44,10 @@ WITHIN = " less their own means"
 #: record of which temporary copies are made, beside its row.
 SPARE, BESIDE = 1 << 26, 8
 
+#: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
+#: that of the next; and a part of them.  Of others there are none but those of a sample.
+COPIES = 4
+
 #: Further copies of what is read, or averaged, at a time.
 AT_A_TIME = 3
 
@@ -370,6 +374,15 @@ class Request:
             rows = max(block_sizes_for(self.n, q))
         kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
         return room_for(rows, q, copies + AT_A_TIME) + kept
+
+    def room_on_road(self) -> int:
+        """Bytes that a default fit needs after its charge: public."""
+        if self.means:
+            return self.room(COPIES)
+        few = self.few
+        # slots are dealt at random: twice as many records as are to be expected
+        own = 0 if few is None or few.elsewhere else room_for(2 * few.n, self.n_covariates, 1)
+        return self.room(int(self.records.read_again)) + own
 
     @property
     def _reads(self) -> int | None:

@@ -146,7 +146,8 @@ def fit(
             X, y, loss, privacy=privacy, method=method, standardize=standardize,
             inference=inference, ledger=ledger, noise=noise, progress=progress,
         )  # fmt: skip
-    refuse_names(X, y)
+    if getattr(y, "ndim", 0) != 1:
+        refuse_names(X, y)
     total = GDP.within(privacy)
     source, given = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)

@@ -17,7 +17,7 @@ from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, watched
-from dpfast.front.request import Request, charge_shared, room_for
+from dpfast.front.request import Request, charge_shared
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
@@ -93,10 +93,6 @@ FEW_TELL = (
     "Leave out rare levels and columns that are nearly constant or follow from others, or use a "
     "larger budget."
 )
-
-#: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
-#: that of the next; and a part of them.  Of others there are none but those of a sample.
-COPIES = 4
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
 #: with their square root.
@@ -242,7 +238,9 @@ class OnRoad:
         n, p, rows = self._request.n, self._request.dimension, self.rows_for(self.ledger)
         begun, agains = len(self.losses) > 1, {False, rows.few() is not rows}
         for mu, loss in product(totals, self.losses):
-            shared, setting = 0.0, self.setting._replace(loss=loss)
+            shared, setting = 0.0, self.setting
+            if loss is not setting.loss:
+                setting = setting._replace(loss=loss)
             if begun:
                 first = budgets(n, p, mu, self.setting, 1)
                 bought = (first.matrix,), first.vector, (first.histogram,), ()
@@ -360,7 +358,7 @@ class OnRoad:
             np.errstate(all="ignore"),
         ):
             label = request.label("fit", loss.name)
-            charge_shared(ledger, privacy, self._total, label, room_of(request))
+            charge_shared(ledger, privacy, self._total, label, request.room_on_road())
             self.begin()
             return self.result(0, iterates, self.run(0, iterates, report))
 
@@ -436,14 +434,8 @@ def shown_objective(request: Request, loss: Loss) -> Objective:
     return request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
 
 
-def room_of(request: Request) -> int:
-    """Bytes that a fit needs after its charge: public."""
-    if request.means:
-        return request.room(COPIES)
-    few = request.few
-    # slots are dealt at random: twice as many records as are to be expected
-    own = 0 if few is None or few.elsewhere else room_for(2 * few.n, request.n_covariates, 1)
-    return request.room(int(request.records.read_again)) + own
+#: Bytes that a fit needs after its charge: public.
+room_of = Request.room_on_road
 
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:

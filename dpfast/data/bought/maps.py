@@ -6,6 +6,7 @@ has the sensitivity of a query about records of that kind (adaptive composition,
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,6 +115,10 @@ class View(NamedTuple):
         """Of the rows that are seen through a matrix."""
         assert self.matrix is not None
         return int(self.matrix.shape[1])
+
+
+#: From a tuple, without the frame of the generated constructor: a fit makes many of them.
+view_of = partial(tuple.__new__, View)
 
 
 def alone(y: Array) -> Array:

@@ -635,6 +635,8 @@ def broadened(at: At) -> tuple[At, float]:
 
 
 def _over(answer: Answer, times: float) -> Answer:
+    if times == 1.0:
+        return answer
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 
