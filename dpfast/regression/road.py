@@ -242,14 +242,14 @@ class OnRoad:
             if loss is not setting.loss:
                 setting = setting._replace(loss=loss)
             if begun:
-                first = budgets(n, p, mu, self.setting, 1)
+                first = budgets(n, p, mu, self.setting.asks, 1)
                 bought = (first.matrix,), first.vector, (first.histogram,), ()
                 rows.refuse(*bought, cells=MOST_CELLS)
                 shared = first.beginning(self.setting)
             each = math.sqrt(mu**2 - shared**2) * self._part
             most = most_rounds(n, p, each, setting)
             for rounds, again in product({min(1, most), most}, agains):
-                asked = budgets(n, p, each, setting, rounds, begun, again)
+                asked = budgets(n, p, each, setting.asks, rounds, begun, again)
                 last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
                 kinds = (asked, asked.round) if most else (asked,)
                 rows.refuse(
@@ -317,7 +317,7 @@ class OnRoad:
             self._weighing.buy(self.rows_for(self.ledger))
         if len(self.losses) > 1:
             rows = self.rows_for(self.ledger)
-            asked = budgets(rows.n, rows.dimension, self._left(), setting, 1)
+            asked = budgets(rows.n, rows.dimension, self._left(), setting.asks, 1)
             self._begun = begin(rows, setting, asked)
         self._each = self._left() * self._part
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Receipt
 from dpfast.curator.door import hand_out_count
 from dpfast.curator.whitened import FREE, At, Held, Whitened
-from dpfast.data.bought.maps import BLOCK, View, projections
+from dpfast.data.bought.maps import View
+from dpfast.data.bought.seen import BLOCK, projections
 from dpfast.data.records import Covariates
 from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger import Ledger
