@@ -388,9 +388,9 @@ class OnRoad:
             iterates = [self.kept @ iterate for iterate in iterates]
             found = found and found.among(self.kept)
         if found is not None:
-            kept, predictor = _predictor(found, request, loss)
+            kept, predictor = self._predictor(found, loss)
             if self._inference:
-                covariance = _covariance(found, request, self._each, loss)
+                covariance = self._covariance(found, loss)
         if self._inner is not None:
             back = natural_map(self._inner._coding, request.fit_intercept, False)
             iterates = [back.params(iterate) for iterate in iterates]
@@ -413,6 +413,64 @@ class OnRoad:
         if found is not None and self._scale is None and loss.needs_scale:
             fit._scale = found.scale * self._response_spread
         return fit if self.units is None else fit.natural
+
+    def _predictor(self, found: Found, loss: Loss) -> tuple[float, Array | None]:
+        """Part of the slopes that predictions keep, and their coefficients unless that is all.
+
+        Of released numbers only.  They lean to the mean of the response, or, where that is noise,
+        to its centre.
+        """
+        request, p = self._request, self._request.dimension
+        if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
+            return 1.0, None
+        rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
+        mean = rows[0] / max(rows[0, 0], LEAST)
+        slopes = found.theta[1:]
+        inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
+        noise = max(1.0, float(found.meat.trace()) / p) / request.n_units + found.noise**2
+        kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
+        if kept == 1.0:
+            return 1.0, None
+        level = float(mean @ found.theta) if noise <= LEVEL else 0.0
+        return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
+
+    def _covariance(self, found: Found, loss: Loss) -> Covariance:
+        """Sampling, noise, and what clipping and hidden directions may have left undone."""
+        request, p = self._request, found.mapping.shape[1]
+        n = request.n_units
+        W, identity = found.mapping, np.eye(p)
+        sampling = found.meat / max(1, n - p)
+        undone = np.diag(found.undone)
+        bias, strength = found.cut / _size(found, n), request.n * self._each
+        target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
+        remarks = []
+        if strength < SCARCE * p**1.5:
+            remarks.append(FEW.format(strength=strength, needed=SCARCE * p**1.5))
+        if bias > BIASED:
+            remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
+            remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
+        if found.leaning > LEANS:
+            remarks.append(LONG.format(power=found.power, target=target))
+        if found.tellers < np.inf and found.leaning > SOME_FAR:
+            sizes = np.abs(found.thin)
+            columns = ", ".join(
+                name
+                for name, size in zip(request._coefficient_names(), sizes, strict=True)
+                if size >= 0.5 * sizes.max()
+            )
+            tellers = max(1.0, found.tellers)
+            remarks.append(FEW_TELL.format(tellers=tellers, columns=columns, target=target))
+        whole = sampling + found.noise**2 * identity + undone
+        matrix, out = W @ whole @ W.T, ~W.any(axis=1)
+        matrix = 0.5 * (matrix + matrix.T)
+        matrix[out], matrix[:, out] = np.nan, np.nan  # not estimable
+        return Covariance(
+            matrix,
+            found.n_hidden,
+            np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
+            tuple(remarks),
+            VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
+        )
 
     @property
     def _response_spread(self) -> float:
@@ -466,29 +524,6 @@ def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:
     return told
 
 
-def _predictor(
-    found: Found, request: Request, loss: Loss
-) -> tuple[float, NDArray[np.float64] | None]:
-    """Part of the slopes that predictions keep, and their coefficients unless that is all.
-
-    Of released numbers only.  They lean to the mean of the response, or, where that is noise, to
-    its centre.
-    """
-    p = request.dimension
-    if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
-        return 1.0, None
-    rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
-    mean = rows[0] / max(rows[0, 0], LEAST)
-    slopes = found.theta[1:]
-    inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
-    noise = max(1.0, float(found.meat.trace()) / p) / request.n_units + found.noise**2
-    kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
-    if kept == 1.0:
-        return 1.0, None
-    level = float(mean @ found.theta) if noise <= LEVEL else 0.0
-    return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
-
-
 def _size(found: Found, n: int) -> float:
     """A whitened coefficient's standard error of sampling and noise."""
     p = found.mapping.shape[1]
@@ -508,42 +543,4 @@ def _described(found: Found, n: int, kept: float, inference: bool) -> str:
         f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
         f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
         f"however far: {unseen:.0f} or fewer{pull}); {found.steps} steps{leaning}"
-    )
-
-
-def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covariance:
-    """Sampling, noise, and what clipping and hidden directions may have left undone."""
-    n, p = request.n_units, found.mapping.shape[1]
-    W, identity = found.mapping, np.eye(p)
-    sampling = found.meat / max(1, n - p)
-    undone = np.diag(found.undone)
-    bias, strength = found.cut / _size(found, n), request.n * mu
-    target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
-    remarks = []
-    if strength < SCARCE * p**1.5:
-        remarks.append(FEW.format(strength=strength, needed=SCARCE * p**1.5))
-    if bias > BIASED:
-        remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
-        remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
-    if found.leaning > LEANS:
-        remarks.append(LONG.format(power=found.power, target=target))
-    if found.tellers < np.inf and found.leaning > SOME_FAR:
-        sizes = np.abs(found.thin)
-        columns = ", ".join(
-            name
-            for name, size in zip(request._coefficient_names(), sizes, strict=True)
-            if size >= 0.5 * sizes.max()
-        )
-        tellers = max(1.0, found.tellers)
-        remarks.append(FEW_TELL.format(tellers=tellers, columns=columns, target=target))
-    whole = sampling + found.noise**2 * identity + undone
-    matrix, out = W @ whole @ W.T, ~W.any(axis=1)
-    matrix = 0.5 * (matrix + matrix.T)
-    matrix[out], matrix[:, out] = np.nan, np.nan  # not estimable
-    return Covariance(
-        matrix,
-        found.n_hidden,
-        np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
-        tuple(remarks),
-        VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
     )
