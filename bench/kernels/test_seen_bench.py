@@ -13,7 +13,8 @@ import pytest
 import dpfast
 from bench.harness import compare, interleaved, is_quick
 from dpfast.curator.whitened import compiled
-from dpfast.data.bought.maps import At, View, lengths, seen
+from dpfast.data.bought.maps import At, View
+from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.bought.units import Units
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
 

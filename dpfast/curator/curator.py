@@ -100,15 +100,9 @@ class Curator:
         receipts = self.plan(budget, theta).receipts
         return [receipt for receipt in receipts if receipt is not NOTHING.receipt]
 
-    def _beside(
-        self,
-        records: Records,
-        objective: Objective,
-        ledger: Ledger,
-        prepared: Prepared | None = None,
-    ) -> Curator:
+    def _beside(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
         """A curator of other records or for another objective, with the same noise."""
-        return Curator(records, objective, ledger, self._noise, self._threads, prepared)
+        return Curator(records, objective, ledger, self._noise, self._threads)
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
         """Add noise to one mean."""

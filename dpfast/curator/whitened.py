@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,31 +20,11 @@ from dpfast.curator.answers import (
 from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.door import hand_out_together
 from dpfast.curator.joint import Layout, Plan, make_plan
-from dpfast.data.bought.maps import (
-    BLOCK,
-    FREE,
-    At,
-    Discount,
-    Held,
-    View,
-    lengths,
-    projections,
-    seen,
-)
-from dpfast.data.bought.units import Units, uncoded
-from dpfast.data.records import Covariates, Records
+from dpfast.data.bought.maps import FREE, At, Discount, Held, View, view_of
+from dpfast.data.bought.units import Units
 from dpfast.data.reduction import additions
 from dpfast.kernels.records import RecordKernel, RecordView
-from dpfast.models import (
-    Clip,
-    Constants,
-    Huber,
-    LeastSquares,
-    Loss,
-    Mallows,
-    Objective,
-    Weighting,
-)
+from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
@@ -87,7 +66,7 @@ class Whitened:
         self._curator, self._few, self._weigh = curator, few, weigh
         records = curator._records
         self._means = records.means
-        self._raw, self._units = uncoded(records)
+        self._raw, self._units = records.uncoded
         self._intercept = curator.objective.fit_intercept
         self._matrix, self._turn = matrix, None
         columns = records.n_covariates + int(self._intercept)
@@ -196,12 +175,16 @@ class Whitened:
             records = PersonScores(persons, view, float(edges[-1]))
             view = View(np.eye(self.dimension), False)
         if of_rows:
+            from dpfast.data.bought.seen import count_lengths, whole_of
+
             whole = whole_of(self.n)
-            counts = records.total(_count_lengths, edges, view, whole) / whole
+            counts = records.total(count_lengths, edges, view, whole) / whole
         elif along is not None:
-            counts = records.total(_count_along, edges, view, along)
+            from dpfast.data.bought.seen import count_along
+
+            counts = records.total(count_along, edges, view, along)
         else:
-            records, units = uncoded(records)
+            records, units = records.uncoded
             counts = records.total(compiled(view, units).counts, edges, curator._threads)
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
@@ -247,12 +230,12 @@ class Whitened:
         held: Held = FREE,
         turned: bool = True,
     ) -> View:
-        matrix = _identity(self.dimension) if self._matrix is None else self._matrix
+        matrix = _known(self.dimension)[1] if self._matrix is None else self._matrix
         if turned and self._turn is not None:
             matrix, back = self._half, self._turn.T
             at = at and at._replace(theta=back @ at.theta)
             held = held.mapped(back)
-        return View(matrix, self._intercept, what, at, shift, held, self._weigh)
+        return view_of((matrix, self._intercept, what, at, shift, held, self._weigh))
 
     def _back(self, answer: Answer) -> Answer:
         """What was released of turned rows, as of rows that are not: noise has no direction."""
@@ -271,19 +254,20 @@ class Whitened:
         weights: Callable[[float], Weighting],
         radius: float,
         cap: float,
-        *budget: float,
+        gradient: float,
+        hessian: float = 0.0,
+        meat: float = 0.0,
     ) -> JointAnswer:
-        """Answers about what is seen: of squares, or of Huber's loss with a corner at the cap.
-
-        ``budget``: mu of the score, the curvature and the meat, as of :class:`StepBudget`.
+        """Answers about what is seen, at these mu: of squares, or of Huber's loss with a corner at
+        the cap.
         """
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
-        kernel, plan = _planned(weights, radius, cap, layout, *budget)
+        kernel, plan = _planned(weights, radius, cap, layout, gradient, hessian, meat)
         curator.ledger.charge(plan.cost, plan.label)
         sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None)
-        question = (plan.label, plan.cost.mu, _zero(self.dimension))
+        question = (plan.label, plan.cost.mu, _known(self.dimension)[0])
         answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
         return joint_answer_of((*answers, plan.cost.mu))
 
@@ -293,11 +277,13 @@ class Whitened:
         """Exact means of what is seen, which the kernels make; of rows of persons, or of persons'
         mean scores if there is a radius to which these are held.
         """
-        asked = kernel.sums, _zero(self.dimension), want, float(self.n), self._curator._threads
+        asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads
         if not self._means:
             return self._raw.total(*asked, compiled(view, self._units))
         persons: Any = self._raw
         if radius is None:
+            from dpfast.data.bought.seen import SeenRows
+
             return persons.mapped(lambda rows: SeenRows(rows, view)).total(*asked)
         from dpfast.data.persons.scores import LOOSE, PersonScores
 
@@ -305,19 +291,11 @@ class Whitened:
 
 
 @lru_cache(maxsize=64)
-def _identity(p: int) -> Array:
-    """Of rows under no map."""
-    identity = np.eye(p)
-    identity.flags.writeable = False
-    return identity
-
-
-@lru_cache(maxsize=64)
-def _zero(p: int) -> Array:
-    """Where the kernels are asked: what is seen is that of the parameter already."""
-    zero = np.zeros(p)
-    zero.flags.writeable = False
-    return zero
+def _known(p: int) -> tuple[Array, Array]:
+    """Where kernels are asked, as what is seen is that of the parameter already; and no map."""
+    zero, identity = np.zeros(p), np.eye(p)
+    zero.flags.writeable = identity.flags.writeable = False
+    return zero, identity
 
 
 @lru_cache(maxsize=256)
@@ -325,11 +303,9 @@ def _prepared(
     weights: Callable[[float], Weighting], radius: float, cap: float, p: int
 ) -> tuple[RecordKernel, Constants]:
     """What the kernels are asked about rows that are seen, remembered."""
-    loss: Loss = Huber(cap) if cap else LeastSquares()
-    scale = 1.0 if cap else None
-    kernel, constants = prepare(
-        Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
-    )
+    loss, scale = (Huber(cap), 1.0) if cap else (LeastSquares(), None)
+    about = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
+    kernel, constants = prepare(about)
     assert constants is not None
     return kernel, constants
 
@@ -340,11 +316,13 @@ def _planned(
     radius: float,
     cap: float,
     layout: Layout,
-    *budget: float,
+    gradient: float,
+    hessian: float = 0.0,
+    meat: float = 0.0,
 ) -> tuple[RecordKernel, Plan]:
     """A kernel, and the plan of what it is asked, remembered."""
     kernel, constants = _prepared(weights, radius, cap, layout.row)
-    return kernel, make_plan(constants, layout, StepBudget(*budget))
+    return kernel, make_plan(constants, layout, StepBudget(gradient, hessian, meat))
 
 
 @lru_cache(maxsize=512)
@@ -401,60 +379,3 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
         np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
         spreads, response, reach, back, view.weigh,
     )  # fmt: skip
-
-
-class SeenRows(Records):
-    """What a query sees of rows of persons, made block by block in every pass."""
-
-    def __init__(self, records: Records, view: View) -> None:
-        self.n, self.n_covariates, self.names = records.n, view.columns, None
-        self.block_sizes = records.block_sizes
-        if hasattr(records, "X"):  # in memory, or on disk
-            self.block_sizes = block_sizes_of(records.n)
-        self._all, self._view = records, view
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """As they are, mapped on the way."""
-        records, first = self._all, 0
-        if not hasattr(records, "X"):
-            for X, y in records.blocks():
-                yield seen(X, y, self._view)
-            return
-        for size in self.block_sizes:
-            some = slice(first, first + size)
-            yield seen(records.X[some], records.y[some], self._view)
-            first += size
-
-
-def block_sizes_of(n: int) -> tuple[int, ...]:
-    """Sizes of the blocks in which records in memory are seen: public."""
-    return (BLOCK,) * (n // BLOCK) + ((n % BLOCK,) if n % BLOCK else ())
-
-
-def whole_of(n: int) -> float:
-    """What a person's rows share when their lengths are counted: n of it are added exactly."""
-    return math.ldexp(1.0, 52 - n.bit_length())
-
-
-def _count_lengths(X: Covariates, y: Array, edges: Array, view: View, whole: float) -> Array:
-    """How many rows there are of each length, each with its person's part of ``whole``."""
-    counts = np.zeros(len(edges) + 1)
-    for first in range(0, len(X), BLOCK):
-        some = slice(first, first + BLOCK)
-        found = lengths(X[some], y[some], view)
-        told = ~np.isnan(found)
-        cells = np.searchsorted(edges, found[told])
-        parts = None if whole is None else np.floor(whole * y[some, 1][told])
-        counts += np.bincount(cells, parts, minlength=len(counts))
-    return counts
-
-
-def _count_along(X: Covariates, y: Array, edges: Array, view: View, along: Array) -> NDArray[Any]:
-    """How many records have scores of each size along a direction."""
-    counts = np.zeros(len(edges) + 1, dtype=np.int64)
-    for first in range(0, len(X), BLOCK):
-        some = slice(first, first + BLOCK)
-        found = np.abs(projections(X[some], y[some], view, along))
-        cells = np.searchsorted(edges, found[~np.isnan(found)])
-        counts += np.bincount(cells, minlength=len(counts))
-    return counts

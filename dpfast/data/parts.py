@@ -6,7 +6,6 @@ Who deals the slots is the curator's business.
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -134,27 +133,11 @@ class Dealt:
 
 def dealt(table: Records, slots: Slots, n_slots: int) -> Dealt:
     """Records on this machine with their slots, gathered from where they are or kept as read."""
-    if in_memory(table):
+    if table.in_memory:
         return Dealt(table, slots)
     from dpfast.data.files.kept import DealtStream
 
     return DealtStream(table, lambda k, start, size: slots[start : start + size], n_slots)
-
-
-def in_memory(records: Records) -> bool:
-    """Whether they are arrays whose rows can be had one by one."""
-    return hasattr(records, "X") and not (on_disk(records.X) or on_disk(records.y))
-
-
-def on_disk(array: Any) -> bool:
-    """Whether an array's memory is a file, whose rows are dear to gather one by one."""
-    if type(array) is np.ndarray and array.base is None:  # as most are
-        return False
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap):
-            return True
-        array = array.base
-    return isinstance(array, mmap.mmap)
 
 
 class WithoutCovariates(Records):

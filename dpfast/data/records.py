@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -158,6 +159,26 @@ class Records:
         return self
 
     @property
+    def in_memory(self) -> bool:
+        """Whether they are arrays whose rows can be had one by one."""
+        if not hasattr(self, "X"):
+            return False
+        for array in (self.X, self.y):
+            base: Any = array  # its memory may be a file, whose rows are dear to gather one by one
+            while base is not None and isinstance(base, np.ndarray):
+                if type(base) is not np.ndarray and isinstance(base, np.memmap):
+                    return False
+                base = base.base
+            if base is not None and isinstance(base, mmap.mmap):
+                return False
+        return True
+
+    @property
+    def uncoded(self) -> tuple[Records, Any]:
+        """Records as they came, and the released units they are in, if they are in any."""
+        return self, None
+
+    @property
     def additions(self) -> int:
         """Most additions that the part of a block passes through in :meth:`total` (claim C11)."""
         return additions(len(self.block_sizes))
@@ -192,7 +213,9 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     wrap = Records if plain else _wrapper(X, y)
     covariates: Any
     response: Any
-    if wrap is Records:
+    if plain and X.dtype == y.dtype == FLOAT64 and (X.ndim, y.ndim) == (2, 1):
+        covariates, response = X, y
+    elif wrap is Records:
         covariates, response = _as_floats(X, "X", 2), _as_float64(y, "y", 1)
     else:
         covariates, response = _as_readable(X, "X", 2), _as_readable(y, "y", 1)

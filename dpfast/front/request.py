@@ -19,7 +19,7 @@ from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL, in_memory
+from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL
 from dpfast.data.source import source_of
 from dpfast.errors import BudgetWarning, InvalidInput, described
 from dpfast.front.rows import NewRows
@@ -43,6 +43,10 @@ WITHIN = " less their own means"
 #: Bytes that are there before anything is charged, beside those of the records; numbers of each
 #: record of which temporary copies are made, beside its row.
 SPARE, BESIDE = 1 << 26, 8
+
+#: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
+#: that of the next; and a part of them.  Of others there are none but those of a sample.
+COPIES = 4
 
 #: Further copies of what is read, or averaged, at a time.
 AT_A_TIME = 3
@@ -141,7 +145,9 @@ class Request:
         else:
             self.records = as_records(X, y, names)
             self.coding = self.records.coding
-        columns = None if self.coding is not None else _columns(X, y, self.records)
+        columns: tuple[str, ...] | None = None
+        if self.coding is None and type(X) is not np.ndarray:
+            columns = _columns(X, y, self.records)
         kinds = None
         if columns is not None and len(set(columns)) < len(columns) and is_table(X):
             kinds = column_kinds(X)  # only they tell the columns apart
@@ -359,7 +365,7 @@ class Request:
             return room_for(self.n + max(records.block_sizes), q, copies + AT_A_TIME)
         if records.elsewhere:
             return 0
-        if in_memory(records) or (whole and arrays):
+        if records.in_memory or (whole and arrays):
             return room_for(self.n, q, copies)
         rows = max(records.block_sizes)
         if arrays:
@@ -368,6 +374,15 @@ class Request:
             rows = max(block_sizes_for(self.n, q))
         kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
         return room_for(rows, q, copies + AT_A_TIME) + kept
+
+    def room_on_road(self) -> int:
+        """Bytes that a default fit needs after its charge: public."""
+        if self.means:
+            return self.room(COPIES)
+        few = self.few
+        # slots are dealt at random: twice as many records as are to be expected
+        own = 0 if few is None or few.elsewhere else room_for(2 * few.n, self.n_covariates, 1)
+        return self.room(int(self.records.read_again)) + own
 
     @property
     def _reads(self) -> int | None:

@@ -15,7 +15,7 @@ from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.road import fit_on_road, on_road
+from dpfast.regression.road import OnRoad, on_road
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 if TYPE_CHECKING:  # of methods that are asked for
@@ -145,7 +145,8 @@ def fit(
             X, y, loss, privacy=privacy, method=method, standardize=standardize,
             inference=inference, ledger=ledger, noise=noise, progress=progress,
         )  # fmt: skip
-    refuse_names(X, y)
+    if getattr(y, "ndim", 0) != 1:
+        refuse_names(X, y)
     total = GDP.within(privacy)
     source, given = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)
@@ -171,17 +172,10 @@ def fit(
     inference = flag(inference, "inference")
     warn_of_weak(privacy, request.n_units)
     if taken:
-        return fit_on_road(
-            request,
-            privacy,
-            total,
-            loss,
-            scale=given.scale,
-            inference=inference,
-            standardize=standardize,
-            ledger=ledger,
-            progress=progress,
+        planned = OnRoad(
+            request, total, [loss], scale=given.scale, standardize=standardize, inference=inference
         )
+        return planned.fit(privacy, ledger, progress)
     from dpfast.regression.walk import Walks
 
     walks = Walks(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dpfast.front.request import Request
 from dpfast.optimize.road.run import LEAST, few
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
-from dpfast.regression.standardise import units_are_hidden
 
 #: A scale that was given is held to this range of spreads of the response: what is bought never
 #: makes a fit refuse that was paid for.
@@ -31,25 +29,14 @@ LEVEL = 0.01
 
 
 def units_share(n: int, columns: int, mu: float) -> float:
-    """Part of mu^2 that units are worth: 2 to 7 percent, and more where that shows nothing."""
-    told = ENOUGH * n * mu
+    """Part of mu^2 that units are worth: two percent where records are many, five more where they
+    are few, and more where that shows nothing.
+    """
+    least, told = BOUGHT + BOUGHT_OF_FEW * few(n, columns, mu), ENOUGH * n * mu
     if not 1e-100 < told < 1e100:  # its square would leave float64; refused later for what it is
-        return MOST if told < 1.0 else least_share(n, columns, mu)
+        return MOST if told < 1.0 else least
     needed = COUNTS * columns / (COUNT_SHARE * told**2)
-    return min(MOST, max(least_share(n, columns, mu), needed))
-
-
-def least_share(n: int, columns: int, mu: float) -> float:
-    """Two percent where records are many, five more where they are few."""
-    return BOUGHT + BOUGHT_OF_FEW * few(n, columns, mu)
-
-
-def only_the_mean(request: Request, share: float, columns: int, mu: float) -> bool:
-    """Whether p coefficients of columns in units to be bought are out of reach: public."""
-    if not request.fit_intercept or request.n_covariates == 0:
-        return False
-    scarce = request.n * mu < SCARCE * request.dimension**1.5
-    return scarce or units_are_hidden(request.n, columns, mu * share**0.5)
+    return min(MOST, max(least, needed))
 
 
 def kept_part(explained: float, noise: float) -> float:

@@ -17,7 +17,7 @@ from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, watched
-from dpfast.front.request import Request, charge_shared, room_for
+from dpfast.front.request import Request, charge_shared
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
@@ -51,7 +51,6 @@ from dpfast.regression.purchase import (
     LEVEL,
     SCARCE,
     kept_part,
-    only_the_mean,
     units_share,
 )
 from dpfast.regression.standardise import (
@@ -60,6 +59,7 @@ from dpfast.regression.standardise import (
     Purchase,
     Standardized,
     refuse_boundless,
+    units_are_hidden,
 )
 
 Array = NDArray[np.float64]
@@ -99,10 +99,6 @@ SHORT = (
     "and steps have not arrived: intervals may not cover those of {target}. Use a larger budget, "
     "or a robust loss."
 )
-
-#: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
-#: that of the next; and a part of them.  Of others there are none but those of a sample.
-COPIES = 4
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
 #: with their square root.
@@ -209,9 +205,7 @@ class OnRoad:
             return
         if self._weighing:
             least = self._weighing.refuse(self.rows_for(self.ledger), least)
-        rows = self.rows_for(self.ledger)
-        for part in (least, mu):  # how much is left is not known before
-            self._refuse(part, rows)
+        self._refuse(least, mu)  # how much is left is not known before
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
@@ -226,7 +220,10 @@ class OnRoad:
                 raise InvalidInput(SIZELESS)
         elif (not self._released if standardize is None else standardize) and columns:
             share, inner = units_share(n, columns, mu), request.coding is not None
-            out_of_reach = only_the_mean(request, share, columns, mu)
+            out_of_reach = request.fit_intercept and request.n_covariates > 0
+            if out_of_reach:  # p coefficients of columns in units to be bought
+                scarce = n * mu < SCARCE * request.dimension**1.5
+                out_of_reach = scarce or units_are_hidden(n, columns, mu * share**0.5)
             if out_of_reach and standardize is None and (self._scale is not None or inner):
                 return mu  # as if the scale said that units are right, or the ranges do
             self.only_mean = out_of_reach
@@ -242,21 +239,23 @@ class OnRoad:
                 return mu * (1.0 - share) ** 0.5
         return mu
 
-    def _refuse(self, mu: float, rows: Whitened) -> None:
+    def _refuse(self, *totals: float) -> None:
         """Refuse budgets at which an answer would be, however many rounds there are."""
-        n, p, shared = self._request.n, self._request.dimension, 0.0
-        begun = len(self.losses) > 1
-        if begun:
-            first = budgets(n, p, mu, self.setting, 1)
-            bought = (first.matrix,), first.vector, (first.histogram,), ()
-            rows.refuse(*bought, cells=MOST_CELLS)
-            shared = first.beginning(self.setting)
-        each = math.sqrt(mu**2 - shared**2) * self._part
-        for loss in self.losses:
-            setting = self.setting._replace(loss=loss)
+        n, p, rows = self._request.n, self._request.dimension, self.rows_for(self.ledger)
+        begun, agains = len(self.losses) > 1, {False, rows.few() is not rows}
+        for mu, loss in product(totals, self.losses):
+            shared, setting = 0.0, self.setting
+            if loss is not setting.loss:
+                setting = setting._replace(loss=loss)
+            if begun:
+                first = budgets(n, p, mu, self.setting.asks, 1)
+                bought = (first.matrix,), first.vector, (first.histogram,), ()
+                rows.refuse(*bought, cells=MOST_CELLS)
+                shared = first.beginning(self.setting)
+            each = math.sqrt(mu**2 - shared**2) * self._part
             most = most_rounds(n, p, each, setting)
-            for rounds, again in product({min(1, most), most}, {False, rows.few() is not rows}):
-                asked = budgets(n, p, each, setting, rounds, begun, again)
+            for rounds, again in product({min(1, most), most}, agains):
+                asked = budgets(n, p, each, setting.asks, rounds, begun, again)
                 last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
                 kinds = (asked, asked.round) if most else (asked,)
                 rows.refuse(
@@ -324,7 +323,7 @@ class OnRoad:
             self._weighing.buy(self.rows_for(self.ledger))
         if len(self.losses) > 1:
             rows = self.rows_for(self.ledger)
-            asked = budgets(rows.n, rows.dimension, self._left(), setting, 1)
+            asked = budgets(rows.n, rows.dimension, self._left(), setting.asks, 1)
             self._begun = begin(rows, setting, asked)
         self._each = self._left() * self._part
 
@@ -338,6 +337,36 @@ class OnRoad:
     def _left(self) -> float:
         spent = self.ledger.spent.mu
         return math.sqrt(self._mu**2 - spent**2) * (1.0 - MARGIN_8000)
+
+    def fit(
+        self,
+        privacy: Budget | float | tuple[float, float],
+        ledger: Ledger | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Fit:
+        """Charge, and fit the one loss; where coefficients are out of reach, its mean alone."""
+        request, loss = self._request, self.losses[0]
+        if self.only_mean:
+            from dpfast.regression.scarce import fit_mean_alone
+
+            request.in_slots()
+            shown = shown_objective(request, loss)
+            return fit_mean_alone(request, privacy, self._total, shown, ledger, progress)
+        report = watched(progress, STEPS)
+        iterates: list[Array] = []
+
+        def so_far(error: str) -> Fit | None:
+            return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
+
+        # what is paid for must arrive
+        with (
+            KeepingPaid(so_far, privacy=self.paid, units=lambda: self.units),
+            np.errstate(all="ignore"),
+        ):
+            label = request.label("fit", loss.name)
+            charge_shared(ledger, privacy, self._total, label, request.room_on_road())
+            self.begin()
+            return self.result(0, iterates, self.run(0, iterates, report))
 
     def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
@@ -365,9 +394,9 @@ class OnRoad:
             iterates = [self.kept @ iterate for iterate in iterates]
             found = found and found.among(self.kept)
         if found is not None:
-            kept, predictor = _predictor(found, request, loss)
+            kept, predictor = self._predictor(found, loss)
             if self._inference:
-                covariance = _covariance(found, request, self._each, loss)
+                covariance = self._covariance(found, loss)
         if self._inner is not None:
             back = natural_map(self._inner._coding, request.fit_intercept, False)
             iterates = [back.params(iterate) for iterate in iterates]
@@ -391,6 +420,62 @@ class OnRoad:
             fit._scale = found.scale * self._response_spread
         return fit if self.units is None else fit.natural
 
+    def _predictor(self, found: Found, loss: Loss) -> tuple[float, Array | None]:
+        """Part of the slopes that predictions keep, and their coefficients unless that is all.
+
+        Of released numbers only.  They lean to the mean of the response, or, where that is noise,
+        to its centre.
+        """
+        request, p = self._request, self._request.dimension
+        if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
+            return 1.0, None
+        rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
+        mean = rows[0] / max(rows[0, 0], LEAST)
+        slopes = found.theta[1:]
+        inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
+        noise = max(1.0, float(found.meat.trace()) / p) / request.n_units + found.noise**2
+        kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
+        if kept == 1.0:
+            return 1.0, None
+        level = float(mean @ found.theta) if noise <= LEVEL else 0.0
+        return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
+
+    def _covariance(self, found: Found, loss: Loss) -> Covariance:
+        """Sampling, noise, and what clipping and hidden directions may have left undone."""
+        request, p = self._request, found.mapping.shape[1]
+        n = request.n_units
+        W, identity = found.mapping, np.eye(p)
+        sampling = found.meat / max(1, n - p)
+        undone = np.diag(found.undone)
+        bias, strength = found.cut / _size(found, n), request.n * self._each
+        target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
+        remarks = []
+        if strength < SCARCE * p**1.5:
+            remarks.append(FEW.format(strength=strength, needed=SCARCE * p**1.5))
+        if bias > BIASED:
+            remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
+            remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
+        if found.leaning > LEANS:
+            remarks.append(LONG.format(power=found.power, target=target))
+        if found.tellers < np.inf and found.leaning > SOME_FAR:
+            columns = _most_of(found.thin, request)
+            tellers = max(1.0, found.tellers)
+            remarks.append(FEW_TELL.format(tellers=tellers, columns=columns, target=target))
+        if found.pointing is not None:
+            columns = _most_of(found.pointing, request)
+            remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
+        whole = sampling + found.noise**2 * identity + undone
+        matrix, out = W @ whole @ W.T, ~W.any(axis=1)
+        matrix = 0.5 * (matrix + matrix.T)
+        matrix[out], matrix[:, out] = np.nan, np.nan  # not estimable
+        return Covariance(
+            matrix,
+            found.n_hidden,
+            np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
+            tuple(remarks),
+            VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
+        )
+
     @property
     def _response_spread(self) -> float:
         """What a 1 of the response is worth in its own units."""
@@ -411,58 +496,8 @@ def shown_objective(request: Request, loss: Loss) -> Objective:
     return request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
 
 
-def fit_on_road(
-    request: Request,
-    privacy: Budget | float | tuple[float, float],
-    total: GDP,
-    loss: str | Loss,
-    *,
-    scale: Any,
-    standardize: bool | Standardized | None,
-    inference: bool,
-    ledger: Ledger | None,
-    progress: Callable[[int, int], None] | None,
-) -> Fit:
-    """The fit of a checked request by one loss; columns that nobody coded are put into units.
-
-    Privacy
-    -------
-    ``privacy`` in total (:class:`OnRoad`).
-    """
-    planned = OnRoad(
-        request, total, [loss], scale=scale, standardize=standardize, inference=inference
-    )
-    if planned.only_mean:
-        from dpfast.regression.scarce import fit_mean_alone
-
-        request.in_slots()
-        shown = shown_objective(request, planned.losses[0])
-        return fit_mean_alone(request, privacy, total, shown, ledger, progress)
-    report = watched(progress, STEPS)
-    iterates: list[Array] = []
-
-    def so_far(error: str) -> Fit | None:
-        return planned.result(0, iterates, None, UNFINISHED % error) if iterates else None
-
-    # what is paid for must arrive
-    with (
-        KeepingPaid(so_far, privacy=planned.paid, units=lambda: planned.units),
-        np.errstate(all="ignore"),
-    ):
-        label = request.label("fit", planned.losses[0].name)
-        charge_shared(ledger, privacy, total, label, room_of(request))
-        planned.begin()
-        return planned.result(0, iterates, planned.run(0, iterates, report))
-
-
-def room_of(request: Request) -> int:
-    """Bytes that a fit needs after its charge: public."""
-    if request.means:
-        return request.room(COPIES)
-    few = request.few
-    # slots are dealt at random: twice as many records as are to be expected
-    own = 0 if few is None or few.elsewhere else room_for(2 * few.n, request.n_covariates, 1)
-    return request.room(int(request.records.read_again)) + own
+#: Bytes that a fit needs after its charge: public.
+room_of = Request.room_on_road
 
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
@@ -493,29 +528,6 @@ def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:
     return told
 
 
-def _predictor(
-    found: Found, request: Request, loss: Loss
-) -> tuple[float, NDArray[np.float64] | None]:
-    """Part of the slopes that predictions keep, and their coefficients unless that is all.
-
-    Of released numbers only.  They lean to the mean of the response, or, where that is noise, to
-    its centre.
-    """
-    p = request.dimension
-    if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
-        return 1.0, None
-    rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
-    mean = rows[0] / max(rows[0, 0], LEAST)
-    slopes = found.theta[1:]
-    inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
-    noise = max(1.0, float(found.meat.trace()) / p) / request.n_units + found.noise**2
-    kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
-    if kept == 1.0:
-        return 1.0, None
-    level = float(mean @ found.theta) if noise <= LEVEL else 0.0
-    return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
-
-
 def _size(found: Found, n: int) -> float:
     """A whitened coefficient's standard error of sampling and noise."""
     p = found.mapping.shape[1]
@@ -543,39 +555,3 @@ def _most_of(direction: Array, request: Request) -> str:
     sizes = np.abs(direction)
     names = zip(request._coefficient_names(), sizes, strict=True)
     return ", ".join(name for name, size in names if size >= 0.5 * sizes.max())
-
-
-def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covariance:
-    """Sampling, noise, and what clipping and hidden directions may have left undone."""
-    n, p = request.n_units, found.mapping.shape[1]
-    W, identity = found.mapping, np.eye(p)
-    sampling = found.meat / max(1, n - p)
-    undone = np.diag(found.undone)
-    bias, strength = found.cut / _size(found, n), request.n * mu
-    target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
-    remarks = []
-    if strength < SCARCE * p**1.5:
-        remarks.append(FEW.format(strength=strength, needed=SCARCE * p**1.5))
-    if bias > BIASED:
-        remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
-        remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
-    if found.leaning > LEANS:
-        remarks.append(LONG.format(power=found.power, target=target))
-    if found.tellers < np.inf and found.leaning > SOME_FAR:
-        columns = _most_of(found.thin, request)
-        tellers = max(1.0, found.tellers)
-        remarks.append(FEW_TELL.format(tellers=tellers, columns=columns, target=target))
-    if found.pointing is not None:
-        columns = _most_of(found.pointing, request)
-        remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
-    whole = sampling + found.noise**2 * identity + undone
-    matrix, out = W @ whole @ W.T, ~W.any(axis=1)
-    matrix = 0.5 * (matrix + matrix.T)
-    matrix[out], matrix[:, out] = np.nan, np.nan  # not estimable
-    return Covariance(
-        matrix,
-        found.n_hidden,
-        np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
-        tuple(remarks),
-        VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
-    )

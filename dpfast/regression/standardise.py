@@ -161,7 +161,8 @@ class Standardized:
         return Units(self.centres, self.spreads, self.response)
 
     def _check_columns(self, records: Records) -> None:
-        _refuse_coded(records)
+        if records.coding is not None:
+            raise InvalidInput(CODED_ALREADY)
         found = records.names or self.names
         same = records.n_covariates == len(self.names)
         if not same or (records.names and found != self.names):
@@ -311,6 +312,11 @@ def checked_standardize(value: Any) -> bool | Standardized | None:
     )
 
 
+CODED_ALREADY = (
+    "these records are coded already, by the public facts of a schema or by released ones."
+)
+
+
 class Handed:
     """Units that were released before, in place of a purchase: free (claim D5)."""
 
@@ -353,8 +359,8 @@ class Purchase:
         whole: float | None = None,
         inner: bool = False,
     ) -> None:
-        if not inner:
-            _refuse_coded(request.records)
+        if not inner and request.records.coding is not None:
+            raise InvalidInput(CODED_ALREADY)
         refuse_boundless(mu)
         self._linked, self.inner = linked, inner
         q = request.n_covariates
@@ -375,12 +381,17 @@ class Purchase:
             q if labels else None,
             every,
         )
-        _refuse_hopeless(search, columns.n, mu, mu if whole is None else whole)
+        n, count, noise = columns.n, len(search.columns), search.noise
+        if noise > MOST_NOISE * n:  # it would hide where the columns lie
+            needed = (mu if whole is None else whole) * noise / (MOST_NOISE * n)
+            raise InvalidBudget(
+                f"n = {n} records at mu = {mu:.3g} are too few to find where {count} columns lie: "
+                f"with {COUNTS} counts for each, every count has noise of {noise:.0f} records. "
+                f"Needed is mu of at least {needed:.3g}. Declare ranges in a schema, or use fewer "
+                "columns."
+            )
         for asked in {columns, every}:
-            for counted in search.counts_asked():  # refuses an impossible budget
-                asked.counts_receipt(*counted)
-            for measured in search.distances_asked():
-                asked.distances_receipt(*measured)
+            asked.refuse(search.counts_asked(), search.distances_asked())
 
     def run(self, spent: Callable[[], Guarantee], spend: bool = True) -> Standardized:
         """Pay, and say in which units the columns are, and how they are coded."""
@@ -453,13 +464,6 @@ def refuse_no_columns(request: Request) -> None:
         raise InvalidInput("X must have at least one column.")
 
 
-def _refuse_coded(records: Records) -> None:
-    if records.coding is not None:
-        raise InvalidInput(
-            "these records are coded already, by the public facts of a schema or by released ones."
-        )
-
-
 def refuse_boundless(mu: float) -> None:
     """A budget that no noise could spend."""
     if mu > LARGEST_MU:
@@ -471,15 +475,3 @@ def refuse_boundless(mu: float) -> None:
 def units_are_hidden(n: int, columns: int, mu: float) -> bool:
     """Whether the noise of counts would hide where so many columns lie: public."""
     return math.sqrt(COUNTS * columns / COUNT_SHARE) > MOST_NOISE * n * mu
-
-
-def _refuse_hopeless(search: Search, n: int, mu: float, whole: float) -> None:
-    """From public numbers: the noise of counts would hide where the columns lie."""
-    if search.noise > MOST_NOISE * n:
-        q = len(search.columns)
-        raise InvalidBudget(
-            f"n = {n} records at mu = {mu:.3g} are too few to find where {q} columns lie: "
-            f"with {COUNTS} counts for each, every count has noise of {search.noise:.0f} records. "
-            f"Needed is mu of at least {whole * search.noise / (MOST_NOISE * n):.3g}. Declare "
-            "ranges in a schema, or use fewer columns."
-        )

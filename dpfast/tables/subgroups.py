@@ -18,7 +18,7 @@ from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import COPIES, Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
@@ -29,7 +29,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.fit import fit
 from dpfast.regression.purchase import SCARCE, units_share
-from dpfast.regression.road import COPIES, OnRoad
+from dpfast.regression.road import OnRoad
 from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import declared_levels, grouping_of

@@ -9,7 +9,8 @@ import pytest
 
 import dpfast
 from dpfast.curator.whitened import compiled
-from dpfast.data.bought.maps import At, Discount, Held, View, lengths, seen
+from dpfast.data.bought.maps import At, Discount, Held, View
+from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.bought.units import Units
 from dpfast.kernels import records as kernels
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, SEEN, SQUARES, RecordKernel, RecordView

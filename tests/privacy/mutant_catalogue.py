@@ -4414,7 +4414,7 @@ SEEN_TESTS = (
     "tests/privacy/test_whitened.py::test_a_record_that_is_not_finite_counts_in_no_answer",
     "tests/kernels/test_seen.py",
 )
-MAPS = "dpfast/data/bought/maps.py"
+SEEN_OF_ROWS = "dpfast/data/bought/seen.py"
 ROAD = "dpfast/optimize/road/run.py"
 ROAD_FITS = "dpfast/regression/road.py"
 ODDS = (
@@ -4596,7 +4596,7 @@ LEAST_SQUARES = (
     plant(
         "discount-by-the-longest-row",
         "a row is discounted by the length of the longest of all",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "    size = norms(_product(a, discount.back), False) * np.sqrt(curved)\n",
         "    size = norms(_product(a, discount.back), False) * np.sqrt(curved)\n    size = np.full(len(size), np.nanmax(size))\n",
@@ -4604,7 +4604,7 @@ LEAST_SQUARES = (
     plant(
         "discount-that-lengthens",
         "rows that are short are made longer",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "np.where(size > discount.radius, factor, 1.0)",
         "factor",
@@ -4612,7 +4612,7 @@ LEAST_SQUARES = (
     plant(
         "reach-that-lengthens",
         "rows whose foreseen score is short are made longer until it is not",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "np.where(size > reach, reach / size, 1.0)",
         "reach / size",
@@ -4620,7 +4620,7 @@ LEAST_SQUARES = (
     plant(
         "scores-foreseen-together",
         "the predictor of a record is measured from what those of its block are in the mean",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "    return found if offset is None else found + offset\n",
         "    found = found - np.mean(found[np.isfinite(found)])\n    return found if offset is None else found + offset\n",
@@ -4628,7 +4628,7 @@ LEAST_SQUARES = (
     plant(
         "offset-twice",
         "an offset is added to the predictor a second time",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "return found if offset is None else found + offset",
         "return found if offset is None else found + offset + offset",
@@ -4636,7 +4636,7 @@ LEAST_SQUARES = (
     plant(
         "offset-left-beside-the-score",
         "an offset that is in a score is taken from the score, too",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "    if view.at is None:\n        joined[:, 2] = y[:, 2]\n",
         "    joined[:, 2] = y[:, 2]\n",
@@ -4644,7 +4644,7 @@ LEAST_SQUARES = (
     plant(
         "offset-lost-under-a-map",
         "records that are mapped in memory lose their offsets, those of files keep them",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "    if view.at is None:\n        joined[:, 2] = y[:, 2]\n",
         "",
@@ -4652,7 +4652,7 @@ LEAST_SQUARES = (
     plant(
         "curvature-in-place-of-its-root",
         "rows are multiplied by the curvature, so that their Gram has its square",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "return y, np.sqrt(loss._curvature_at(y, eta, scale))",
         "return y, loss._curvature_at(y, eta, scale)",
@@ -4660,7 +4660,7 @@ LEAST_SQUARES = (
     plant(
         "infinite-responses-have-scores",
         "a record whose response is infinite takes part where the score is bounded",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "y = np.where(np.isfinite(y), loss._response(y), np.nan)  # a score may be finite at infinity",
         "y = loss._response(y)",
@@ -4676,7 +4676,7 @@ LEAST_SQUARES = (
     plant(
         "moment-about-zero",
         "responses are held about zero and not about the middle of what they may be",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         '    if view.what == "response":\n        return y - view.shift, None\n',
         '    if view.what == "response":\n        return y, None\n',
@@ -4684,7 +4684,7 @@ LEAST_SQUARES = (
     plant(
         "mapped-rows-of-incomplete-records",
         "a record with an infinite entry takes part if its mapped row happens to be finite",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         '            if view.matrix is not None:  # zero, or NaN where an entry is not finite\n                response[some] += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))\n',
         "",
@@ -4692,7 +4692,7 @@ LEAST_SQUARES = (
     plant(
         "lengths-of-incomplete-records",
         "a record with an infinite entry is the longest of all",
-        MAPS,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         '            value += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))\n            size',
         "            size",
@@ -4716,7 +4716,7 @@ LEAST_SQUARES = (
     plant(
         "last-block-unseen",
         "of records in memory those after the last whole block are left out",
-        WHITENED,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "return (BLOCK,) * (n // BLOCK) + ((n % BLOCK,) if n % BLOCK else ())",
         "return (BLOCK,) * (n // BLOCK) if n >= BLOCK else (n,)",
@@ -4724,7 +4724,7 @@ LEAST_SQUARES = (
     plant(
         "first-block-again-and-again",
         "the rows of the first block are seen in the place of all others",
-        WHITENED,
+        SEEN_OF_ROWS,
         SEEN_TESTS,
         "            some = slice(first, first + size)\n            yield",
         "            some = slice(0, size)\n            yield",
@@ -4732,7 +4732,7 @@ LEAST_SQUARES = (
     plant(
         "rows-of-a-person-each-counted-once",
         "every row of a person counts as much as a person in the histogram of lengths",
-        WHITENED,
+        SEEN_OF_ROWS,
         PERSONS_SEEN,
         "np.floor(whole * y[some, 1][told])",
         "np.full(len(cells), whole)",
@@ -4740,7 +4740,7 @@ LEAST_SQUARES = (
     plant(
         "parts-of-a-person-rounded-up",
         "the parts of a person with many rows add up to more than a person",
-        WHITENED,
+        SEEN_OF_ROWS,
         PERSONS_SEEN,
         "np.floor(whole * y[some, 1][told])",
         "np.ceil(2.0**10 * y[some, 1][told]) * (whole / 2.0**10)",

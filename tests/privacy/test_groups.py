@@ -12,7 +12,8 @@ import pytest
 import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
-from dpfast.data.bought.maps import View, seen
+from dpfast.data.bought.maps import View
+from dpfast.data.bought.seen import seen
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput

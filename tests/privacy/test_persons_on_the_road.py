@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.whitened import Discount, Held, _prepared, whole_of
+from dpfast.curator.whitened import Discount, Held, _prepared
 from dpfast.data.bought.maps import View
+from dpfast.data.bought.seen import whole_of
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged, of_slots
 from dpfast.data.persons.scores import LOOSE, PersonScores
@@ -238,7 +239,7 @@ def loops(whose, f):
 @pytest.mark.parametrize("mapped", [0, 1, 2])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how, monkeypatch):
-    monkeypatch.setattr("dpfast.curator.whitened.BLOCK", 7)
+    monkeypatch.setattr("dpfast.data.bought.seen.BLOCK", 7)
 
     records, a, y, _, _ = table(how)
     whose = np.random.default_rng(4).permutation(50) % 17

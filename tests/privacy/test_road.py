@@ -126,7 +126,7 @@ def test_several_losses_share_a_beginning_and_no_more(name):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         rows = Rows(20_000, 4, rng, 1.0)
-        begun = begin(rows, setting, budgets(20_000, 4, 1.0, setting, 1))
+        begun = begin(rows, setting, budgets(20_000, 4, 1.0, setting.asks, 1))
         each = math.sqrt((1.0 - spent(rows)) / 3.0)
         for _ in range(3):
             before = spent(rows)

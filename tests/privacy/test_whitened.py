@@ -14,7 +14,8 @@ from dpfast.curator import Curator
 from dpfast.curator.door import observed
 from dpfast.curator.release.one_step import mean_along
 from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
-from dpfast.data.bought.maps import View, lengths, seen
+from dpfast.data.bought.maps import View
+from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.records import Records, as_records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel

@@ -13,7 +13,8 @@ from dpfast.curator import Curator
 from dpfast.curator.release.one_step import _sum_held, mean_along
 from dpfast.curator.whitened import At, Held, Whitened
 from dpfast.data import as_records
-from dpfast.data.bought.maps import CHUNK, View, projections
+from dpfast.data.bought.maps import CHUNK, View
+from dpfast.data.bought.seen import projections
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.inference.composition import Prepaid, Sum
 from dpfast.models import Huber, LeastSquares, Logistic, Mallows, Objective

@@ -75,13 +75,14 @@ class Columns:
         self._complete = 0  # records, as any coarsest window says
         self._measured: tuple[Any, Any] = (None, None)  # what was asked last, and its sums
 
-    def counts_receipt(self, m: int, mu: float) -> Receipt:
-        """What :meth:`below` would release; touches nothing."""
-        return _counts_receipt(self._most, m, mu)[0]
-
-    def distances_receipt(self, m: int, mu: float) -> Receipt:
-        """What :meth:`distances` of m columns would release; touches nothing."""
-        return _distances_receipt(self._most, m, mu)[0]
+    def refuse(
+        self, counted: Sequence[tuple[int, float]], measured: Sequence[tuple[int, float]]
+    ) -> None:
+        """Refuse budgets at which so many counts, or distances of so many columns, would be."""
+        for asked in counted:
+            _counts_receipt(self._most, *asked)
+        for asked in measured:
+            _distances_receipt(self._most, *asked)
 
     def moments_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`moments` of m columns would release; touches nothing."""

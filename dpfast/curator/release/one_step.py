@@ -20,7 +20,8 @@ from dpfast.curator.answers import Receipt
 from dpfast.curator.door import hand_out_count
 from dpfast.curator.release.terms import shared
 from dpfast.curator.whitened import FREE, At, Held, Whitened
-from dpfast.data.bought.maps import BLOCK, View, projections
+from dpfast.data.bought.maps import View
+from dpfast.data.bought.seen import BLOCK, projections
 from dpfast.data.records import Covariates
 from dpfast.kernels.records import GRADIENT
 from dpfast.models import Domain

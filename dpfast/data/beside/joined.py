@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.coding import Coding
-from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 from dpfast.data.streams import memmap_records
 
@@ -117,7 +116,7 @@ class _Slices:
 
 def joined(records: Records, join: Join, weight: Array | None, offset: Array | None) -> Records:
     """Records with weights and offsets of shape (n,) in memory."""
-    if in_memory(records):
+    if records.in_memory:
         return Joined(records, join.of(records.y, weight, offset))
     if hasattr(records, "X"):  # of which the whole is one block
         records = memmap_records(records.X, records.y, records.names)

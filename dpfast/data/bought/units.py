@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dpfast.data.bought.maps import CHUNK
 from dpfast.data.coding import Coding, Column, Encoded, Main
 from dpfast.data.columns import numbers
-from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 
 Array = NDArray[np.float64]
@@ -121,6 +120,13 @@ class CodedRecords(Records):
         self._raw, self._units = records, units
         self._copy: tuple[Covariates, Array] | None = None
 
+    in_memory = True
+
+    @property
+    def uncoded(self) -> tuple[Records, Units]:
+        """As they came, and the units they are in."""
+        return self._raw, self._units
+
     def _coded(self) -> tuple[Covariates, Array]:
         if self._copy is None:
             self._copy = self._units.coded(self._raw.X, self._raw.y)
@@ -175,6 +181,11 @@ class CodedBlocks(Records):
     def additions(self) -> int:
         return self._raw.additions
 
+    @property
+    def uncoded(self) -> tuple[Records, Units]:
+        """As they came, and the units they are in."""
+        return self._raw, self._units
+
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         return (self._units.coded(X, y) for X, y in self._raw.blocks())
 
@@ -211,20 +222,13 @@ class _Coded:
         return self.function(*self.units.coded(X, y), *arguments)
 
 
-def uncoded(records: Records) -> tuple[Records, Units | None]:
-    """Records as they came, and the released units they are in, if they are in any."""
-    if isinstance(records, CodedRecords | CodedBlocks):
-        return records._raw, records._units
-    return records, None
-
-
 def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:
     """The same records in released units, with the coding that says so."""
     if records.means:
         persons: Any = records
         coded: Records = persons.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
         return coded
-    if in_memory(records):
+    if records.in_memory:
         if not in_pieces:
             return CodedRecords(records, units, coding)
         records = InPieces(records.X, records.y, records.names)

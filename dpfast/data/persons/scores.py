@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.bought.maps import View, norms, seen
+from dpfast.data.bought.maps import View
+from dpfast.data.bought.seen import norms, seen
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 

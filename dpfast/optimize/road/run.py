@@ -265,6 +265,11 @@ class Setting(NamedTuple):
         return Held(reach=bound / (scale * self.over)) if self.over < math.inf else FREE
 
     @property
+    def asks(self) -> tuple[bool, bool]:
+        """Whether for what is foreseen of scores, and for the residuals' scale."""
+        return self.discounts, self.sees_scale
+
+    @property
     def sees_scale(self) -> bool:
         """Whether residuals have a scale: far from the end it is not the one that was declared."""
         return bool(self.loss.needs_scale)
@@ -301,36 +306,23 @@ def most_rounds(n: int, p: int, mu: float, setting: Setting) -> int:
     return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - few(n, p, mu)))))
 
 
+@lru_cache(maxsize=512)
 def budgets(
     n: int,
     p: int,
     mu: float,
-    setting: Setting,
+    asks: tuple[bool, bool],
     rounds: int,
     begun: bool = False,
     again: bool = False,
 ) -> Budgets:
-    """How ``mu`` is divided if there are so many rounds: public.
+    """How ``mu`` is divided if there are so many rounds: public, and remembered.
 
     A matrix and a vector to begin with, and a histogram of residuals where they have a scale; then
     a matrix, a histogram of rows and one of scores.
-    ``begun``: the beginning was paid for already.  ``again``: lengths are asked for twice.
+    ``asks``: of the setting.  ``begun``: that was paid for.  ``again``: lengths are asked twice.
     """
-    return _budgets(n, p, mu, setting.discounts, setting.sees_scale, rounds, begun, again)
-
-
-@lru_cache(maxsize=512)
-def _budgets(
-    n: int,
-    p: int,
-    mu: float,
-    discounts: bool,
-    sees_scale: bool,
-    rounds: int,
-    begun: bool,
-    again: bool,
-) -> Budgets:
-    """The same, remembered."""
+    discounts, sees_scale = asks
     times, first = 1.0 + MORE * few(n, p, mu), not begun
     part = [share * times for share in SHARES.values()]
     in_rounds = ROUND * rounds
@@ -419,7 +411,7 @@ def road(
     """
     n, p = rows.n, rows.dimension
     most, paid = most_rounds(n, p, mu, setting), begun is not None
-    budget = budgets(n, p, mu, setting, most, paid)
+    budget = budgets(n, p, mu, setting.asks, most, paid)
     if begun is None:
         begun = begin(rows, setting, budget)
     rows, mapping, unmapping, theta, pilot_variance, scale, clear = begun
@@ -441,7 +433,7 @@ def road(
         arrived = settled and scale <= told
         if settled:  # on to a smaller one, whose scores point elsewhere
             scale, rounds = max(told, 0.5 * scale), []
-    budget, scale = budgets(n, p, mu, setting, done, paid), told
+    budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 
     at = At(theta, loss, scale)
     expected = expected_curvature(at, one)
@@ -457,7 +449,7 @@ def road(
         and lengths.unseen_square() <= LIGHT * p * unit**2
     )
     if told_by is not rows and not light:
-        told_by, budget = rows, budgets(n, p, mu, setting, done, paid, again=True)
+        told_by, budget = rows, budgets(n, p, mu, setting.asks, done, paid, again=True)
         lengths = seen_lengths(rows, FINE, budget.histogram, broad, "curvature")
         longest = longest_radius(n, p, budget.matrix) * unit
     # the largest eigenvalue of noise is twice what it does to a direction
@@ -479,8 +471,7 @@ def road(
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
         if power:
-            unwhiten = np.asarray(np.linalg.inv(whiten), np.float64)
-            held = Held(Discount(at, radius, power, unwhiten))
+            held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
     scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
@@ -640,6 +631,8 @@ def broadened(at: At) -> tuple[At, float]:
 
 
 def _over(answer: Answer, times: float) -> Answer:
+    if times == 1.0:
+        return answer
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 

@@ -22,8 +22,6 @@ from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
 Array = NDArray[np.float64]
 
-Array = NDArray[np.float64]
-
 _UP = 1.0 + MARGIN_500
 
 #: The penalty's stiffness is the step of the eigenvalue divided by this, where rounding allows it.
