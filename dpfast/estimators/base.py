@@ -164,10 +164,11 @@ class PrivateEstimator(BaseEstimator):
         relation = result.privacy.relation + ALONE + _among(self.ledger)
         result.privacy = result.privacy._replace(relation=relation)
         self.result_ = result
-        self.intercept_: Any = float(result.params[0]) if self.fit_intercept else 0.0
+        params = np.where(np.isnan(result.params), 0.0, result.params)  # predictions' slopes
+        self.intercept_: Any = float(params[0]) if self.fit_intercept else 0.0
         first = int(self.fit_intercept)
         # without the scale, which comes last where it was estimated
-        self.coef_ = result.params[first : first + self.n_features_in_]
+        self.coef_ = params[first : first + self.n_features_in_]
         return self
 
     def _linear(self, X: Any) -> Array:
@@ -186,10 +187,8 @@ class PrivateEstimator(BaseEstimator):
 
     def _linear_of(self, X: Covariates) -> Array:
         """As the fit predicts: in bought units, columns are held to what was seen of them."""
-        result = self.result_
-        own = getattr(result, "_predictor", None) is None  # of a mean alone slopes are not known
-        if not own or getattr(result, "coded", result) is not result:
-            return np.asarray(result._line(X), dtype=np.float64)
+        if getattr(self.result_, "coded", self.result_) is not self.result_:
+            return np.asarray(self.result_._line(X), dtype=np.float64)
         with np.errstate(all="ignore"):
             return np.asarray(X @ np.ravel(self.coef_) + self.intercept_, dtype=np.float64)
 
