@@ -84,18 +84,14 @@ class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
 
 
 def make_terms(
-    what: str,
-    total: ApproxDP,
-    certificate_share: float,
-    count: int = 1,
-    certificates: int = 1,
-    whole: ApproxDP | None = None,
+    what: str, total: ApproxDP, certificate_share: float, count: int = 1, certificates: int = 1
 ) -> Terms:
-    """Divide the total between certificate and release, in units of the whole."""
-    whole = total if whole is None else whole
+    """Divide the total between certificate and release, in units of its last place."""
     share = number_in(certificate_share, "certificate_share", "(0, 1)")
-    first = in_units(total.epsilon * share, whole.epsilon)
-    failure = in_units(total.delta * FAILURE_SHARE, whole.delta)
+    first, failure = (
+        in_units(part * whole, whole)
+        for part, whole in zip((share, FAILURE_SHARE), total.values(), strict=True)
+    )
     return Terms(what, total.epsilon, total.delta, first, failure, count, certificates)
 
 
@@ -122,6 +118,7 @@ class Opened:
         self.kind = self.query.kind
         self._shared, self._label = ledger, request.label(what)
         self._count: int | None = None
+        self._smallest = 0.0
         self._largest: float | None = None
         refuse_unpayable(ledger, privacy, privacy, self._label)
         # everything that can be refused was
@@ -151,9 +148,10 @@ class Opened:
 
     def certificate(self) -> Certificate:
         """Release the lower bound, and an upper bound of the largest eigenvalue if asked for."""
-        self._count, terms = self.query.certificate().value, self.terms
+        count, terms = self.query.certificate().value, self.terms
+        self._count, self._smallest = count, self.kind.lower_bound(count, terms.tail())
         if terms.certificates > 1:
-            scale = largest_scale(self.kind.plan, self._certificate().lower_bound)
+            scale = largest_scale(self.kind.plan, self._smallest)
             if scale is not None:  # wrong as often as the lower bound (claim R28)
                 count = self.query.largest(scale).value
                 self._largest = largest_bound(count, terms.tail(), scale)
@@ -163,7 +161,7 @@ class Opened:
         kind, terms, count = self.kind, self.terms, self._count
         assert count is not None
         return Certificate(
-            lower_bound=kind.lower_bound(count, terms.tail()),
+            lower_bound=self._smallest,
             estimate=kind.estimate(count),
             step=kind.plan.step,
             floor=kind.plan.floor,

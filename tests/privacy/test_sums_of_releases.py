@@ -217,7 +217,7 @@ def test_parts_of_a_total_add_up_to_its_last_bit():
     for _ in range(300):
         total = dpfast.ApproxDP(10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-9, -3))
         main, aside = divided(total, rng.uniform(0.01, 0.9))
-        made = make_terms("functional", main, rng.uniform(0.01, 0.9), whole=total)
+        made = make_terms("functional", main, rng.uniform(0.01, 0.9))
         for whole, *parts in zip(
             *(budget.values() for budget in (total, aside, made.opening, made.rest)), strict=True
         ):
