@@ -4582,8 +4582,8 @@ LEAST_SQUARES = (
         "what is asked about a few records is charged to nobody",
         "dpfast/front/request.py",
         ("tests/privacy/test_samples.py",),
-        "return Curator(self.few, objective, ledger, self.noise, self.threads)",
-        "return Curator(self.few, objective, type(ledger)(ledger.total), self.noise, self.threads)",
+        "return Curator(records, objective, ledger, self.noise,",
+        "return Curator(records, objective, Ledger(GDP(1e6)) if few else ledger, self.noise,",
     ),
     plant(
         "shares-of-a-sample-have-one-rounding",
@@ -5094,7 +5094,7 @@ LEAST_SQUARES = (
     plant(
         "last-rows-are-not-padded",
         "the last rows of a piece are mapped by a product of another shape, which rounds otherwise who moves there",
-        "dpfast/data/bought/maps.py",
+        SEEN_OF_ROWS,
         WHITENED_TESTS,
         "    if len(rows) == CHUNK:\n",
         "    if True:\n",
@@ -5102,7 +5102,7 @@ LEAST_SQUARES = (
     plant(
         "lengths-by-where-rows-stand",
         "predictors of rows are a matrix product, which rounds a row by how many others there are",
-        "dpfast/data/bought/maps.py",
+        SEEN_OF_ROWS,
         WHITENED_TESTS,
         'np.asarray(np.einsum("ij,j->i", X, theta[1:]) + theta[0])',
         "np.asarray(X @ theta[1:] + theta[0])",
@@ -5110,7 +5110,7 @@ LEAST_SQUARES = (
     plant(
         "rows-mapped-as-they-are-stored",
         "rows that are stored by columns are mapped as they are, but for the last, which are copied",
-        "dpfast/data/bought/maps.py",
+        SEEN_OF_ROWS,
         WHITENED_TESTS,
         "    return np.ascontiguousarray(X, dtype=np.float64)\n",
         "    return X\n",

@@ -326,9 +326,9 @@ class Ledger:
         >>> ledger.spent
         ZCDP(rho=0.18)
         """
-        if type(once) is not str:
+        if type(once) is not str and not isinstance(once, str):
             raise InvalidInput(f"once must be a string; received {described(once)}.")
-        if once and type(label) is str:
+        if once and isinstance(label, str):
             label = label + once
         self._settle(self._priced(spend, label), once)
 
