@@ -139,7 +139,6 @@ class Found(NamedTuple):
     undone : ndarray of shape (p,)
         Squares of what clipping, and directions that noise hides, may have left undone.
     n_hidden : int
-        Number of such directions.
     bound : float
         Norm to which scores were held.
     beyond : float
@@ -152,14 +151,11 @@ class Found(NamedTuple):
         Number of records that no histogram would show, however far they are from the others.
     tellers : float
         Number of records that tell the direction that fewest do, if these are far from the others.
-    thin : ndarray of shape (p,)
-        That direction, in the rows' units.
+    thin, pointing : ndarray of shape (p,)
+        That direction; where scores still point at the end of steps, if they do: in rows' units.
     scale : float
         Of the residuals, in the response's units.
-    pointing : ndarray of shape (p,) or None
-        Where scores still point at the end of steps, in the rows' units, if they do.
     steps : int
-        How many there were.
     held : Held
         How rows are held back before their scores count.
     """

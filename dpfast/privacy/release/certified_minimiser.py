@@ -54,16 +54,6 @@ def gradient_error(
     )
 
 
-#: A record's computed score is within this part of its bound, its predictor taken as it is.
-SCORE_ERROR = 2.0**-44
-
-#: Lengths beyond this many units of 1/(c radius) are written down by their logarithm.
-KNEE = 8.0
-
-#: What is found has a gradient of at most this many errors of a computed one.
-ERRORS = 4.0
-
-
 class MinimiserPlan(NamedTuple):
     """Public constants of a certified minimiser (claims R20 and R21)."""
 
