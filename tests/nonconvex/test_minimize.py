@@ -139,7 +139,7 @@ def test_refusals_come_before_anything_is_spent(options, message):
 def test_settings_are_checked():
     for wrong in (
         lambda: Adaptive(step_size=0.0),
-        lambda: Adaptive(memory=1.0),
+        lambda: Adaptive(average=1.0),
         lambda: Adaptive(max_steps=0),
         lambda: Spider(decay=1.0),
         lambda: Spider(step=2.0, threshold=0.5),

@@ -32,6 +32,9 @@ Array = NDArray[np.float64]
 #: A step size may wander this far from the first one.
 STEP_RANGE = 1e4
 
+#: Weight of the past in the free estimate of a gradient's squared norm.
+MEMORY = 0.7
+
 #: Weight of the past in the direction that a gradient is compared with.
 DIRECTION = 0.5
 
@@ -61,8 +64,6 @@ class Adaptive:
     norm_queries : bool
         Estimate the norm by a query of its own before each gradient, as in the paper, at
         ``2 sqrt(rho)/n`` each.  Otherwise by the gradients already released, which is free.
-    memory : float in [0, 1)
-        Weight of the past in that free estimate.
     clip : {"private"} or float or None
         Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is a
         quantile of their lengths at the start (lengths have at most 8% of the budget all along),
@@ -110,7 +111,6 @@ class Adaptive:
         signal: float = 1.0,
         last_share: float = 0.007,
         norm_queries: bool = False,
-        memory: float = 0.7,
         clip: str | float | None = "private",
         quantile: float = 0.75,
         average: float = 0.75,
@@ -121,7 +121,6 @@ class Adaptive:
         self.signal = positive(signal, "signal")
         self.last_share = min(1.0, positive(last_share, "last_share"))
         self.norm_queries = flag(norm_queries, "norm_queries")
-        self.memory = number_in(memory, "memory", "[0, 1)")
         self.clip: str | float | None = None
         if isinstance(clip, str):
             self.clip = one_of(clip, ("private",), "clip", otherwise=", a public number, or None")
@@ -291,7 +290,7 @@ class Adaptive:
             if not asks:
                 path.saw(size)  # noise included: what was read badly does not look short
                 seen = min(size, bound) ** 2 - d * noise * noise
-                square = self.memory * square + (1.0 - self.memory) * seen
+                square = MEMORY * square + (1.0 - MEMORY) * seen
                 square = max(square, 0.1 * d * noise * noise)
             if size > bound:  # no mean of clipped gradients is longer
                 gradient = gradient * (bound / size)
