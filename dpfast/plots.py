@@ -89,6 +89,7 @@ def _labelled(fits: Mapping[str, Any] | Any) -> dict[str, Any]:
     labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
     for fit in labelled.values():
         if not hasattr(fit, "names"):
+            _matplotlib()  # without it nothing is drawn, whatever it is
             raise InvalidInput(f"what is drawn are fits of dpfast.fit; received {described(fit)}.")
     if not labelled:
         raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")

@@ -326,7 +326,11 @@ class Newton(Method):
         if outside(run.objective, run.n, trajectory.iterates, trajectory.final):
             said += (OUTSIDE,)
         left = _start_left(trajectory, curvature.floored(), ridge)
-        return PrivacyNoise(noise + np.outer(left, left), unfinished, said)
+        noise = noise + np.outer(left, left)
+        if LONG_STEP in said:  # as much again may be left, along the direction that it has
+            last = trajectory.iterates[-1] - trajectory.iterates[-2]
+            noise += np.outer(last, last)
+        return PrivacyNoise(noise, unfinished, said)
 
     def _description(self, curvatures: Sequence[str], schedule: Schedule) -> str:
         decided = copy(self)

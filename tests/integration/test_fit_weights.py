@@ -479,7 +479,7 @@ def test_too_few_for_slopes_is_refused_where_a_mean_would_be_unweighted(loss):
         )
     assert not ledger.entries
     alone = fit(X[few], Y[few], "log-cosh", offset=O[few], **{**options, "privacy": 2.5})
-    assert alone.params[1:3].tolist() == [0.0, 0.0]
+    assert np.isnan(alone.params[1:3]).all()
 
 
 def test_the_largest_curvature_is_that_of_weighted_records():

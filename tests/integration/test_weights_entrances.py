@@ -120,6 +120,6 @@ def test_the_command_line_names_columns(tmp_path, monkeypatch, capsys, kind, dec
     assert main(typed) == 0
     assert "sample weights and an offset" in json.loads(capsys.readouterr().out)["model"]
     assert main([*typed, "--method", "newton", "--scale", "1"]) == 1
-    assert "largest_weight" in capsys.readouterr().err
+    assert "--largest-weight" in capsys.readouterr().err
     assert main([*typed, "--largest-weight", "3", "--offset", "absent"]) == 1
     assert "has no column 'absent'" in capsys.readouterr().err

@@ -56,6 +56,14 @@ def test_the_tests_expected_to_notice_exist(mutant):
         assert not name or f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), selection
 
 
+@each("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_test_that_noticed_is_still_there(mutant):
+    path, _, name = ROWS[mutant.name].killer.partition("::")
+    if name:  # others are noticed by the build
+        text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+        assert f"def {name.removesuffix(' (not expected)')}(" in text
+
+
 @pytest.mark.parametrize("text", ["x = 2\n", "x = 1\nx = 1\n"])
 def test_a_pattern_that_does_not_apply_once_is_an_error(text):
     mutant = Mutant("m", "b", "p.py", ("tests",), (("x = 1", "x = 3"),))

@@ -42,8 +42,9 @@ def test_the_room_imports_only_what_its_rules_allow(path):
         assert allowed, f"{path.name}:{line} imports {name}"
 
 
-def test_errors_imports_nothing_of_ours():
-    assert {name for name, _ in imports(ROOM.parent / "errors.py")} <= {"__future__", "sys"}
+def test_errors_imports_nothing_of_ours_but_what_to_type_in_place_of_a_call():
+    allowed = {"__future__", "sys", "functools", "typing", "dpfast.habits"}  # it imports nothing
+    assert {name for name, _ in imports(ROOM.parent / "errors.py")} <= allowed
 
 
 def test_importing_the_room_is_light():
@@ -131,7 +132,7 @@ def test_claims_cited_in_the_code_exist():
 
 
 def test_every_exception_is_a_dpfast_error_and_a_builtin_one():
-    for name in {*errors.__all__} - {"described", "dtype_name"}:
+    for name in {*errors.__all__} - {"described", "dtype_name", "understood"}:
         kind = getattr(errors, name)
         if issubclass(kind, Warning):
             assert issubclass(kind, errors.DpfastWarning)

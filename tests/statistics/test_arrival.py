@@ -71,7 +71,7 @@ def warned_and_wide(fits, *arguments, **options):
 
 
 def test_fits_that_cannot_arrive_say_so_and_are_wide():
-    """Log odds that change by 7 (standard deviation): all are warned of and 99% covered.
+    """Log odds that change by 7 (standard deviation): 98% are warned of and 93% covered.
 
     Without what is left undone in the intervals a quarter misses something.  Fewer than 90 of 120
     warned, or fewer than 9 in 10 of 630 coefficients covered, with probability below 1e-6.
