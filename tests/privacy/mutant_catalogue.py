@@ -4953,13 +4953,13 @@ LEAST_SQUARES = (
     ),
     plant(
         "steps-that-never-arrive",
-        "a judgement: scores of points that steps lead to are taken to have the noise of one alone",
+        "a judgement: the noise of a mean of scores is taken to be that of three times as many",
         "dpfast/optimize/road/steps.py",
         (
             "tests/optimize/test_road_choices.py::test_scores_that_still_point_somewhere_are_told_from_noise",
         ),
-        "    parts = np.append(0.0, weights)  #",
-        "    parts = np.append(0.0, 0.5 * weights)  #",
+        "    found = float(mean @ mean) / float(",
+        "    found = 3.0 * float(mean @ mean) / float(",
     ),
     plant(
         "curvature-of-the-start-for-good",
