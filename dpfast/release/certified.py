@@ -123,18 +123,17 @@ class Opened:
         refuse_unpayable(ledger, privacy, privacy, self._label)
         # everything that can be refused was
         if terms.what == "nothing":
-            self._charge(privacy, "", request.room)
+            self._charge(privacy, privacy, "", request.room)
         else:
-            self._charge(terms.opening, ": certificate", request.room)
+            self._charge(terms.opening, terms.opening, ": certificate", request.room)
 
-    def _charge(self, spend: PureDP | ApproxDP, part: str, room: int = 0) -> None:
+    def _charge(self, spend: Any, promised: Any, part: str, room: int = 0) -> None:
         charge_shared(self._shared, spend, spend, self._label + part, room)
-        self.promised = spend
+        self.promised = promised  # at once: an interrupt must not leave less than was charged
 
     def pay_rest(self) -> None:
         """Charge what of the total follows the certificate; refused, nothing of it is drawn."""
-        self._charge(self.left, ": release")
-        self.promised = self.privacy
+        self._charge(self.left, self.privacy, ": release")
 
     @property
     def left(self) -> ApproxDP:

@@ -2190,9 +2190,9 @@ BLACK_BOX = (
         ("tests/privacy/test_refused_first.py",),
         "        curator = request.curator(self.own_ledger)\n        self.query",
         "        charge_shared(ledger, terms.opening, terms.opening, request.label(what), 0)\n        curator = request.curator(self.own_ledger)\n        self.query",
-        '            self._charge(terms.opening, ": certificate", request.room)\n',
+        '            self._charge(terms.opening, terms.opening, ": certificate", request.room)\n',
         "            self.promised = terms.opening\n",
-        '            self._charge(privacy, "", request.room)\n',
+        '            self._charge(privacy, privacy, "", request.room)\n',
         "            self.promised = privacy\n",
     ),
     plant(
@@ -3495,8 +3495,16 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         (
             "tests/privacy/test_paid_before.py::test_a_certificate_is_charged_and_then_what_it_allows",
         ),
-        '        self._charge(self.left, ": release")\n',
-        "",
+        '        self._charge(self.left, self.privacy, ": release")\n',
+        "        self.promised = self.privacy\n",
+    ),
+    plant(
+        "promised-of-the-rest-alone",
+        "between the second charge and the draw a release promises what the second cost alone",
+        "dpfast/release/certified.py",
+        ("tests/release/test_functional.py::test_what_is_promised_is_never_less_than_was_charged",),
+        '        self._charge(self.left, self.privacy, ": release")\n',
+        '        self._charge(self.left, self.left, ": release")\n        self.promised = self.privacy\n',
     ),
     plant(
         "rest-charged-when-it-is-drawn",

@@ -20,6 +20,7 @@ from dpfast.data import as_records
 from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic, Objective, Product
 from dpfast.models.products import Interval, OneHot
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease, TestAndRelease
+from dpfast.release.certified import Opened
 from tests.flat import flat
 from tests.release.neighbours import (
     assert_told_apart_no_better,
@@ -348,3 +349,21 @@ def test_more_budget_or_records_never_have_a_larger_error(kind):
     for (n, epsilon), error in found.items():
         least = min(e for (m, b), e in found.items() if m <= n and b <= epsilon)
         assert error <= 1.5 * least, (n, epsilon, found)
+
+
+def test_what_is_promised_is_never_less_than_was_charged(monkeypatch):
+    """An interrupt between the second charge and the draw says what both cost."""
+    promised = []
+
+    def noted(self, name, value):
+        if name == "promised":
+            promised.append(value.values())
+        object.__setattr__(self, name, value)
+
+    monkeypatch.setattr(Opened, "__setattr__", noted)
+    found = flat(dpfast.release_parameter)(
+        *sample(20_000), LOSS, scale=1.0, privacy=BUDGET, domain=Box(1.0), certificate="global"
+    )
+    assert found.certified
+    first, both = promised
+    assert first[0] < both[0] and both == BUDGET.values()
