@@ -24,10 +24,11 @@ from bench.rivals.literature.subsample import (
     poisson_sample,
 )
 from dpfast.curator import Curator
-from dpfast.curator.door import observed
 from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
+from tests.curator.test_curator import Blocks, Untouchable
 from tests.flat import flat
+from tests.watching import watched
 
 BUDGET, LESS = dpfast.ApproxDP(2.0, 1e-6), dpfast.ApproxDP(0.3, 1e-5)
 
@@ -230,21 +231,6 @@ def test_a_missing_accounting_library_is_named(monkeypatch):
 # ---- the curator's sampled gradients -------------------------------------------------------------
 
 
-class Untouchable(Records):
-    def blocks(self):
-        raise AssertionError("the records were touched")
-
-
-class Blocks(Records):
-    def __init__(self, X, y, names):
-        super().__init__(X, y, names)
-        self.block_sizes = (7, 1, len(y) - 8)
-
-    def blocks(self):
-        for a, b in ((0, 7), (7, 8), (8, self.n)):
-            yield self.X[a:b], self.y[a:b]
-
-
 def test_a_sequence_is_paid_for_at_once_and_ends():
     needs_accounting()
     keeper = curator(*data(50))
@@ -285,18 +271,10 @@ def test_values_are_sums_over_the_sample(rate, records):
     """The exact value, seen by an observer, equals the sum over the sample drawn alongside."""
     needs_accounting()
     X, y = data(50)
-    seen = []
-
-    class Recorder:
-        def release(self, question, release, draw):
-            seen.append(release)
-            return draw()
-
-    with observed(Recorder()):
-        keeper = curator(X, y, records=records, noise=dpfast.SeededNoise(5))
-        gradients = SampledGradients(keeper, plan_sampling(keeper, BUDGET, rate, 3))
-        theta = np.array([0.1, 0.2, -0.3])
-        answers = [gradients.gradient(theta) for _ in range(3)]
+    keeper = curator(X, y, records=records, noise=dpfast.SeededNoise(5))
+    gradients = SampledGradients(keeper, plan_sampling(keeper, BUDGET, rate, 3))
+    theta, answers = np.array([0.1, 0.2, -0.3]), []
+    seen = watched(lambda: answers.extend([gradients.gradient(theta) for _ in range(3)]))
     twin = dpfast.SeededNoise(5)
     from dpfast.privacy.mechanisms import grid_bits
 

@@ -13,8 +13,8 @@ import pytest
 import dpfast
 from bench.rivals import literature
 from bench.rivals.literature.sensitivity import statistics_mu, symmetric_noise_bound
-from dpfast.curator.door import observed
 from tests.flat import flat
+from tests.watching import watched
 
 HUGE = 3e4
 BETA = np.array([1.0, -1.0, 0.5, -0.5])
@@ -50,16 +50,15 @@ METHODS = {
         X, y, "huber", scale=0.5, ridge=0.1, **k
     ),
 }
+
+
+def seen_by(name, X, y, **options):
+    """What a method releases before its noise, at mu = .7."""
+    options = {"privacy": 0.7, "noise": dpfast.SeededNoise(0)} | options
+    return watched(lambda: METHODS[name](X, y, **options))
+
+
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
-
-
-class Recorder:
-    def __init__(self):
-        self.seen = []
-
-    def release(self, question, release, draw):
-        self.seen.append(release)
-        return draw()
 
 
 # ---- a huge budget gives the exact answer --------------------------------------------------------
@@ -141,10 +140,7 @@ def test_output_perturbation_minimises_the_objective(loss, weights):
 def test_noise_of_the_sufficient_statistics():
     X, y = linear_data()
     n, ratio = len(y), 2.0
-    recorder = Recorder()
-    with observed(recorder):
-        METHODS["ssp"](X, y, privacy=0.7, noise=dpfast.SeededNoise(0))
-    gram, moment = recorder.seen
+    gram, moment = watched(lambda: METHODS["ssp"](X, y, privacy=0.7, noise=dpfast.SeededNoise(0)))
     mu_gram = 0.7 / statistics_mu(1.0, math.sqrt(ratio))
     assert gram.noise_scale == pytest.approx(math.sqrt(2) * 4.0 / (n * mu_gram), rel=1e-5)
     mu_moment = mu_gram * math.sqrt(ratio)
@@ -156,30 +152,30 @@ def test_noise_of_the_sufficient_statistics():
 
 def test_noise_of_the_smallest_eigenvalue():
     X, y = linear_data()
-    recorder = Recorder()
-    with observed(recorder):
-        METHODS["adassp"](X, y, privacy=0.7, noise=dpfast.SeededNoise(0), eigenvalue_share=0.25)
-    smallest, gram, _ = recorder.seen
+    smallest, gram, _ = watched(
+        lambda: METHODS["adassp"](
+            X, y, privacy=0.7, noise=dpfast.SeededNoise(0), eigenvalue_share=0.25
+        )
+    )
     assert smallest.noise_scale == pytest.approx(4.0 / (len(y) * 0.35), rel=1e-5)
     assert smallest.value[0] == pytest.approx(np.linalg.eigvalsh(gram.value)[0], rel=1e-12)
 
 
 def test_noise_of_output_perturbation():
     X, y = linear_data()
-    recorder = Recorder()
-    with observed(recorder):
-        METHODS["output"](X, y, privacy=0.7, noise=dpfast.SeededNoise(0))
-    (release,) = recorder.seen
+    (release,) = watched(lambda: METHODS["output"](X, y, privacy=0.7, noise=dpfast.SeededNoise(0)))
     bound = 1.345 * 2.0  # corner times the default radius sqrt(p)
     assert release.noise_scale == pytest.approx(2 * bound / (len(y) * 0.1 * 0.7), rel=1e-5)
 
 
 def test_noise_of_clipped_gradients():
     X, y = linear_data()
-    recorder = Recorder()
-    with observed(recorder):
-        METHODS["clipping"](X, y, privacy=0.7, noise=dpfast.SeededNoise(0), schedule="uniform")
-    scales = [release.noise_scale for release in recorder.seen]
+    seen = watched(
+        lambda: METHODS["clipping"](
+            X, y, privacy=0.7, noise=dpfast.SeededNoise(0), schedule="uniform"
+        )
+    )
+    scales = [release.noise_scale for release in seen]
     assert len(scales) == 20
     assert scales == pytest.approx([2 * 3.0 * math.sqrt(20) / (len(y) * 0.7)] * 20, rel=1e-4)
 
@@ -194,10 +190,11 @@ def test_the_ridge_of_adassp_adapts():
     assert adaptive_ridge(strong) == 0.0
     X, y = linear_data(400)
     X[:, 1] = X[:, 0]
-    recorder = Recorder()
-    with observed(recorder):
-        weak = METHODS["adassp"](X, y, privacy=0.5, noise=dpfast.SeededNoise(0))
-    noise_scale = recorder.seen[1].noise_scale
+    fits = []
+    seen = watched(
+        lambda: fits.append(METHODS["adassp"](X, y, privacy=0.5, noise=dpfast.SeededNoise(0)))
+    )
+    (weak,), noise_scale = fits, seen[1].noise_scale
     level = symmetric_noise_bound(noise_scale, 4, 0.025)
     assert 0.8 * level <= adaptive_ridge(weak) <= level * (1 + 1e-3)
     assert np.linalg.norm(weak.params) < 10.0

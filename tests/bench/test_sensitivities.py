@@ -11,7 +11,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.optimize import differential_evolution
 from scipy.special import ndtr
 
 import dpfast
@@ -25,51 +24,20 @@ from bench.rivals.literature.sensitivity import (
 )
 from bench.rivals.literature.sums import sufficient_statistics
 from dpfast.curator import Curator
-from dpfast.curator.door import observed
 from dpfast.data import Records
 from dpfast.models import Bounded, Huber, Logistic, Mallows, Objective, PseudoHuber
+from tests.privacy.test_attacks import search
+from tests.watching import watched
 
 TIGHT = 0.99
 ROUNDING = 1 + 1e-9
 
 
-def search(objective, n_variables, starts, generations=150, population=60, seed=0):
-    """Largest value found over the unit cube; every start is part of the first population."""
-    first = np.random.default_rng(seed).random((population, n_variables))
-    for i, start in enumerate(starts):
-        first[i] = start
-    result = differential_evolution(
-        lambda z: -objective(z),
-        [(0.0, 1.0)] * n_variables,
-        init=first,
-        vectorized=True,
-        updating="deferred",
-        maxiter=generations,
-        tol=1e-10,
-        polish=False,
-        seed=seed,
-    )
-    return -float(result.fun)
-
-
-class Recorder:
-    """An observer that keeps the exact value behind every release."""
-
-    def __init__(self):
-        self.seen = []
-
-    def release(self, question, release, draw):
-        self.seen.append(release)
-        return draw()
-
-
 def exact_releases(ask, records, objective):
     """The exact values behind the releases of ``ask(curator)`` and what they cost."""
-    recorder = Recorder()
     curator = Curator(records, objective, dpfast.Ledger(1e3), dpfast.SeededNoise(0))
-    with observed(recorder):
-        ask(curator)
-    return recorder.seen, float(curator.ledger.spent.mu)
+    seen = watched(lambda: ask(curator))
+    return seen, float(curator.ledger.spent.mu)
 
 
 # ---- B1: the two sufficient statistics -----------------------------------------------------------
@@ -111,7 +79,7 @@ def test_b1_joint_cost_of_sufficient_statistics(p, ratio):
         outer, moment = differences(z)
         return a / 2 * np.sum(outer**2, axis=(0, 1)) + b / 4 * np.sum(moment**2, axis=0)
 
-    found = math.sqrt(search(squared, 2 * p + 4, starts(p)))
+    found = math.sqrt(search(squared, 2 * p + 4, starts(p), generations=150))
     bound = statistics_mu(1.0, math.sqrt(ratio))
     assert TIGHT * bound <= found <= bound * ROUNDING
     assert bound <= math.sqrt(a + b)
@@ -196,7 +164,9 @@ def printed_distance(z, p):
 @pytest.mark.parametrize("p", [2, 4])
 def test_erratum_the_printed_ssp_is_under_noised(p):
     """Claimed mu, worst case 1.125 mu: why it is not offered."""
-    found = math.sqrt(search(lambda z: printed_distance(z, p), 2 * p + 4, starts(p)))
+    found = math.sqrt(
+        search(lambda z: printed_distance(z, p), 2 * p + 4, starts(p), generations=150)
+    )
     assert found == pytest.approx(1.125, rel=2e-3)
     assert found <= 1.125 * ROUNDING
 
