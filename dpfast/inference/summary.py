@@ -34,8 +34,9 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     """The coefficients of ``fit`` with what they cost, and intervals of this coverage."""
     columns, cells = _numbers(fit, level)
     private = fit.privacy.total is not None
-    facts = [("Target", target_of(fit.model)), ("Records", str(fit.n_records)), *_coded(fit)]
-    facts += [("Model", fit.model), ("Method", fit.method)]
+    facts = [("Target", target_of(fit.model)), ("Records", str(fit.n_records))]
+    told = ("Bought", _bought(fit)), ("Coded", coded_of(fit))
+    facts += [fact for fact in told if fact[1]] + [("Model", fit.model), ("Method", fit.method)]
     if fit._covariance is not None and not are_normal(fit.degrees_of_freedom):
         facts.append(("Degrees", _degrees(fit)))
     remark = ""
@@ -122,11 +123,6 @@ def _degrees(fit: Fit) -> str:
     return f"of freedom of t: {span}, as each standard error was released with noise"
 
 
-def coded_of(fit: Fit) -> str:
-    """How columns were coded in whose units coefficients are; empty if they came so."""
-    return dict(_coded(fit)).get("Coded", "")
-
-
 def _scaled(coding: Coded) -> bool:
     """Whether covariates are in other units than those of the table."""
     try:
@@ -136,20 +132,23 @@ def _scaled(coding: Coded) -> bool:
     return bool(constant.any() or (matrix != np.eye(len(matrix))).any())
 
 
-def _coded(fit: Fit) -> list[tuple[str, str]]:
-    """How the response was coded, where coefficients are not in its own units; what was bought."""
-    if units := fit.released_units():
-        bought = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in units)
-        return [("Bought", f"where columns lie, and their unit: {bought}")]
-    location, spread = (0.0, 1.0) if fit.coding is None else fit.coding.response_units()
-    if fit.coding is None:
-        return []
+def _bought(fit: Fit) -> str:
+    """Where columns lie and their units, if these were bought."""
+    pairs = fit.released_units()
+    units = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in pairs)
+    return units and f"where columns lie, and their unit: {units}"
+
+
+def coded_of(fit: Fit) -> str:
+    """How columns were coded in whose units coefficients are; empty if they came so."""
+    if fit.released_units() or fit.coding is None:
+        return ""
+    location, spread = fit.coding.response_units()
     if (location, spread) == (0.0, 1.0):
         told = "columns are coded (x - centre) / unit, as declared; coefficients are in these units"
-        return [("Coded", told + NATURAL)] if _scaled(fit.coding) else []
+        return told + NATURAL if _scaled(fit.coding) else ""
     own = "; the scale below is in the response's own" if fit._free_scale else ""
-    text = (
+    return (
         f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "
         f"constants are in these units{own}{NATURAL}"
     )
-    return [("Coded", text)]

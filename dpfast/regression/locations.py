@@ -300,11 +300,11 @@ class Search:
 
     def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
         """The next thresholds: of the coarsest cells first, so that few passes serve all."""
-        enough, coarsest = _INSIDE * self._complete, 0
+        coarsest = 0
         asked: list[tuple[int, int]] = []
         for column in columns:
             one = self._quantiles[column]
-            if one.above - one.below < enough or _is_tie(one.low, one.high):
+            if not self._asks(one):
                 continue
             key, level = _next_key(one.low, one.high, one.patience >= _PATIENCE)
             if level > coarsest:

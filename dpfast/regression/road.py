@@ -350,7 +350,8 @@ class OnRoad:
             from dpfast.regression.scarce import fit_mean_alone
 
             request.in_slots()
-            shown = shown_objective(request, loss)
+            scale = 1.0 if loss.needs_scale else None
+            shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
             return fit_mean_alone(request, privacy, self._total, shown, ledger, progress)
         report = watched(progress, STEPS)
         iterates: list[Array] = []
@@ -488,16 +489,6 @@ def _squares(q: int, fit_intercept: bool) -> tuple[Objective, Prepared]:
     """Least squares of so many columns, remembered with what kernels are asked."""
     objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=fit_intercept)
     return objective, prepare(objective)
-
-
-def shown_objective(request: Request, loss: Loss) -> Objective:
-    """What a result knows of its loss."""
-    scale = 1.0 if loss.needs_scale else None
-    return request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-
-
-#: Bytes that a fit needs after its charge: public.
-room_of = Request.room_on_road
 
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:

@@ -88,10 +88,10 @@ def fit_mean_alone(
             request.remarks = complete_remarks(counted, request.n_units, names)
         if report is not None:
             report(1, 1)
-        line = np.zeros(objective.dimension)
-        line[0] = found[0]
+        alone, line = np.full(objective.dimension, np.nan), np.zeros(objective.dimension)
+        alone[0] = line[0] = found[0]
         fit = request.fit(
-            np.where(np.arange(len(line)) > 0, np.nan, line),
+            alone,
             objective,
             model=f"the mean of the response alone; asked for: {loss.name}",
             method=_how(loss, highest),

@@ -14,7 +14,6 @@ from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import (
     FunctionalTerms,
     Terms,
-    difference,
     functional_terms,
     in_units,
     largest_scale,
@@ -28,6 +27,7 @@ from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.release.calibration import smallest
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.sensitivity import LEAST_CHANGE, largest_bound
 from dpfast.release.request import ReleaseRequest, approximate
@@ -138,8 +138,7 @@ class Opened:
     @property
     def left(self) -> ApproxDP:
         """What of the total follows the certificate."""
-        assert isinstance(self.privacy, ApproxDP) and isinstance(self.terms.opening, ApproxDP)
-        return difference(self.privacy, self.terms.opening)
+        return self.terms.rest
 
     def so_far(self, error: str) -> Certificate | None:
         """The certificate, if it was released: of what follows nothing is handed back."""
@@ -181,14 +180,9 @@ class Opened:
 
     def refusal(self, found: Certificate, allows: Callable[[float], bool]) -> NotCertified:
         """What would have been enough."""
-        kind, count, needed = self.kind, self._count, math.inf
+        kind, count, step = self.kind, self._count, self.kind.plan.step
         assert count is not None
-        low, high = 0.1 * kind.plan.step, 1e6 * kind.plan.step
-        if allows(high):
-            while high / low > 1.01:
-                middle = math.sqrt(low * high)
-                low, high = (low, middle) if allows(middle) else (middle, high)
-            needed = high
+        needed = smallest(allows, 0.1 * step, 1e6 * step, precision=0.01)
         records = kind.records_needed(needed, count, self.terms.tail())
         return NotCertified(
             certificate=found,

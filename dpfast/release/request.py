@@ -18,7 +18,7 @@ from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.regression.road import OnRoad, on_road, room_of
+from dpfast.regression.road import OnRoad, on_road
 from dpfast.release.results import ReleaseGuarantee
 
 #: At which a budget of another kind is translated in a message.
@@ -194,7 +194,7 @@ class RawRequest(Asking):
     @property
     def room(self) -> int:
         """Bytes that are needed once a release is paid for: public."""
-        return room_of(self._request)
+        return self._request.room_on_road()
 
     def planned(self, total: GDP) -> OnRoad:
         """A fit with standard errors; refuses whatever can be refused, and costs nothing."""

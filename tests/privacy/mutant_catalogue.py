@@ -4702,8 +4702,8 @@ LEAST_SQUARES = (
         "a record with an infinite entry is the longest of all",
         SEEN_OF_ROWS,
         SEEN_TESTS,
-        '            value += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))\n            size',
-        "            size",
+        '        value += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))\n        yield',
+        "        yield",
     ),
     plant(
         "map-from-an-exact-gram",

@@ -55,16 +55,22 @@ def seen(X: Covariates, y: Array, view: View) -> tuple[Any, Array]:
     return rows, joined
 
 
+def _parts(X: Covariates, y: Array, view: View) -> Iterator[tuple[slice, Any, Array, Array | None]]:
+    """Which rows, under the map; what is beside them, NaN where an entry is not finite; factors."""
+    for first in range(0, len(X), CHUNK):
+        some = slice(first, first + CHUNK)
+        a = _mapped(X[some], view, None)
+        given = None if y.ndim == 1 else y[some, 2]
+        value, factor = _beside(a, alone(y)[some], given, view)
+        value += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))
+        yield some, a, value, factor
+
+
 def lengths(X: Covariates, y: Array, view: View) -> Array:
     """Of the rows that are seen times what is beside them (of curvatures: alone), NaN for none."""
     found = np.empty(len(X))
     with np.errstate(all="ignore"):
-        for first in range(0, len(X), CHUNK):
-            some = slice(first, first + CHUNK)
-            a = _mapped(X[some], view, None)
-            given = None if y.ndim == 1 else y[some, 2]
-            value, factor = _beside(a, alone(y)[some], given, view)
-            value += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))
+        for some, a, value, factor in _parts(X, y, view):
             size = np.ones(len(a))
             if view.what != "residual":
                 size = norms(a, view.intercept and view.matrix is None)
@@ -79,12 +85,7 @@ def projections(X: Covariates, y: Array, view: View, direction: Array) -> Array:
     """Of the scores that are seen, along a direction: one number a record, NaN for none."""
     found = np.empty(len(X))
     with np.errstate(all="ignore"):
-        for first in range(0, len(X), CHUNK):
-            some = slice(first, first + CHUNK)
-            a = _mapped(X[some], view, None)
-            given = None if y.ndim == 1 else y[some, 2]
-            value, factor = _beside(a, alone(y)[some], given, view)
-            value += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))
+        for some, a, value, factor in _parts(X, y, view):
             if factor is not None:
                 value *= factor
             found[some] = value * predictors(a, direction, view.intercept and view.matrix is None)

@@ -83,7 +83,7 @@ def functional_multiplier(
         ends = (gaussian_profile(epsilon, _UP / b, ratio) for ratio in (1.0 - tau, 1.0 + tau))
         return max(ends) <= budget
 
-    return _smallest(enough)
+    return smallest(enough)
 
 
 def _check_budget(epsilon: float, delta: float) -> None:
@@ -94,12 +94,16 @@ def _check_budget(epsilon: float, delta: float) -> None:
         )
 
 
-def _smallest(enough: Callable[[float], bool]) -> float:
+def smallest(
+    enough: Callable[[float], bool],
+    low: float = _RANGE[0],
+    high: float = _RANGE[1],
+    precision: float = _PRECISION,
+) -> float:
     """Smallest value of an increasing criterion, from above; infinity where there is none."""
-    low, high = _RANGE
     if not enough(high):
         return math.inf
-    while high / low > 1.0 + _PRECISION:
+    while high / low > 1.0 + precision:
         middle = math.sqrt(low * high)
         if not low < middle < high:
             break
@@ -165,4 +169,4 @@ def objective_perturbation_scale(epsilon: float, delta: float, *problem: float) 
     def enough(b: float) -> bool:
         return objective_perturbation_delta(epsilon, b * unit, *problem) <= delta
 
-    return _smallest(enough) * unit * _UP
+    return smallest(enough) * unit * _UP

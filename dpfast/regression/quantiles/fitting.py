@@ -28,7 +28,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.quantiles.results import QuantileFits
-from dpfast.regression.road import OnRoad, on_road, room_of
+from dpfast.regression.road import OnRoad, on_road
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 #: Levels that one call takes.
@@ -175,7 +175,7 @@ def _on_road(
         np.errstate(all="ignore"),
     ):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
-        charge_shared(ledger, privacy, total, label, room_of(request))
+        charge_shared(ledger, privacy, total, label, request.room_on_road())
         planned.begin()
         for k in range(len(losses)):
             found = planned.run(k, iterates, after(report, STEPS * k, STEPS * len(losses)))
