@@ -60,7 +60,9 @@ def run(cell: tuple[int, float, float], fits: int) -> dict[str, float]:
     squares: dict[str, list[float]] = {name: [] for name in [*methods, "start"]}
     for seed in range(max(2, round(fits * min(1.0, 20.0 / p)))):
         X, y = simulate(p, n, correlation, seed)
-        plain = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
+        plain = dpfast.nonprivate_fit(
+            X, y, dpfast.Objective("log-cosh", weights=dpfast.Mallows(p**0.5), scale=1.0)
+        )
         A = np.column_stack([np.ones(n), X])
         weight = np.minimum(1.0, p / (A**2).sum(axis=1))
         curvature = weight * objective.loss.psi_prime(y - A @ plain.params)

@@ -183,13 +183,7 @@ class Cell(NamedTuple):
 
 def exact(X: Array, y: Array, loss: Any, scale: float | None) -> Any:
     """The same loss without privacy, weights or clipping."""
-    if loss == "least-squares":
-        return dpfast.nonprivate_fit(X, y, loss)
-    if loss == "poisson":
-        loss = dpfast.Poisson(largest_mean=1e9, largest_residual=1e9)
-    return dpfast.nonprivate_fit(
-        X, y, dpfast.Objective(loss, weights=dpfast.Mallows(1e9), scale=scale)
-    )
+    return dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=scale))
 
 
 def target(X: Array, y: Array, loss: Any, mu: float, runs: int) -> tuple[str, bool]:

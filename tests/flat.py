@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
+import dpfast
 from dpfast.data.source import records
 from dpfast.models.objective import Objective
 
-__all__ = ["flat"]
+__all__ = ["flat", "weighted_fit"]
 
 OF_RECORDS = frozenset(inspect.signature(records).parameters) - {"X", "y"}
 OF_OBJECTIVE = frozenset({"scale", "weights", "ridge", "fit_intercept"})
@@ -86,3 +87,9 @@ def _plain(terms: dict[str, Any]) -> bool:
     return all(
         type(value) is type(plain[name]) and value == plain[name] for name, value in terms.items()
     )
+
+
+def weighted_fit(X, y, loss, scale=None):
+    """Without privacy what methods of the papers fit: rows weighted as `Mallows(sqrt(p))` says."""
+    weights = dpfast.Mallows((1 + X.shape[1]) ** 0.5)
+    return dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=weights, scale=scale))

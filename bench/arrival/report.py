@@ -36,7 +36,10 @@ def measure(cell: Cell, seeds: Sequence[int]) -> Fits:
     for seed in seeds:
         X, y, truth = simulate(np.random.default_rng([own, seed]), cell, **dict(cell.options))
         try:
-            exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(cell.loss, scale=scale))
+            weights = dpfast.Mallows((1 + X.shape[1]) ** 0.5)
+            exact = dpfast.nonprivate_fit(
+                X, y, dpfast.Objective(cell.loss, weights=weights, scale=scale)
+            )
         except NotConverged:
             continue
         if not (exact.bse < 1e3).all():

@@ -193,3 +193,15 @@ def direction_receipt(
     scale = gaussian_scale(sensitivity, mu, p)
     check_grid_range(2.0 * length / damping, scale, p)
     return Receipt("damped direction", "C25", mu, sensitivity, scale)
+
+
+def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:
+    """Exact numbers of records with absolute residuals below each edge, and beyond: not private."""
+    from dpfast.curator.whitened import At, View, compiled
+
+    rows, units = curator._records.uncoded
+    objective = curator.objective
+    at = At(theta, objective.loss)
+    view = View(np.eye(len(theta)), objective.fit_intercept, "residual", at)
+    found: Array = rows.total(compiled(view, units).counts, edges, curator._threads)
+    return found.cumsum()

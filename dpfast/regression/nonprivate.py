@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import positive, refuse_names, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.curator.steps import nonprivate_residuals
 from dpfast.data.beside.given import own_largest
 from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
@@ -19,20 +21,25 @@ from dpfast.front.targets import target_of
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
-from dpfast.models import Loss, Mallows, Objective, resolve_loss
+from dpfast.models import LeastSquares, Loss, Mallows, Objective, resolve_loss
 from dpfast.models.names import offset_joins_predictor
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.models.objective import terms_of
+from dpfast.optimize.road.run import MEDIAN
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.exact import nonprivate_minimum, split_singular
 from dpfast.regression.formula import of_table, with_intercept
+from dpfast.regression.road import on_road
 
 #: What a mean score may be where rounding forbids less: far below a standard error.
 ROUNDING_SCORE = 1e-6
 
-#: Rows of least squares up to this length have full weight.
-FARTHEST = 1e30
+#: Rows up to this length have full weight.
+FARTHEST = 1e20
+
+#: Ends of the cells among which the median residual is looked for, in typical ones.
+CELLS = 2.0 ** np.linspace(-20.0, 4.0, 24 * 128 + 1)
 
 NOT_DETERMINED = (
     "{} coefficients are not determined by these data, and their standard errors are missing. "
@@ -57,8 +64,10 @@ def nonprivate_fit(
     Parameters
     ----------
     X, y, loss
-        As in :func:`dpfast.fit`; "least-squares" is ordinary least squares.  The bound on weights
-        of the records is their largest by default.
+        As in :func:`dpfast.fit`, by default with full weight of each record; where neither
+        weights, a ridge nor a scale to be estimated are declared it has that in :func:`dpfast.fit`,
+        too.  A residual scale that nobody declared is the median absolute residual of least
+        squares over .6745 (``fit.scale`` of a private one was released).
     tolerance : float
         The mean score is zero when no entry exceeds this times the root mean square of the
         records' own (1e-6 of it where rounding forbids more).
@@ -107,10 +116,11 @@ def nonprivate_fit(
     )  # fmt: skip
     known, free = checked_free_scale(request.coded_scale(scale))
     loss = resolve_loss(loss, unbounded=True)
-    if not loss.has_bound:
-        if scale is not None or weights is not None:
-            raise InvalidInput(f"{loss.name} takes neither scale nor weights. Leave them out.")
-        weights = Mallows(FARTHEST)
+    told = {"scale": scale, "weights": weights, "ridge": ridge, "method": "auto"}
+    if on_road(loss, None, told):
+        loss, weights = loss._bounded, Mallows(FARTHEST)
+        if loss.needs_scale and known is None:
+            known = _residual_scale(request, tolerance, max_steps)
     objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     if not objective.has_curvature:
         raise InvalidInput(
@@ -131,7 +141,7 @@ def nonprivate_fit(
     inverse, lost = split_singular(found.hessian)
     covariance = inverse @ found.meat @ inverse / request.n
     covariance[lost] = covariance[:, lost] = np.nan
-    return request.fit(
+    fit = request.fit(
         found.iterates[-1],
         objective,
         method=f"Newton, {len(found.iterates) - 1} exact steps",
@@ -144,6 +154,22 @@ def nonprivate_fit(
             remarks=(NOT_DETERMINED.format(int(lost.sum())),) if lost.any() else (),
         ),
     )
+    if scale is None and known is not None:
+        fit._scale = known / request.coded_scale(1.0)
+    return fit
+
+
+def _residual_scale(request: Request, tolerance: float, max_steps: int) -> float:
+    """Median absolute residual of least squares over that of a normal one: **not private**."""
+    squares = request.objective(LeastSquares(), scale=None, weights=Mallows(FARTHEST), ridge=0.0)
+    curator = request.curator(squares, Ledger(1.0))
+    theta = nonprivate_minimum(curator, squares.origin(), tolerance, max_steps).iterates[-1]
+    typical = (2.0 * curator.nonprivate_loss(theta)) ** 0.5
+    if not 0.0 < typical < math.inf:
+        return 1.0
+    edges = typical * CELLS
+    below = nonprivate_residuals(curator, theta, edges)
+    return float(np.interp(0.5 * below[-1], below[:-1], edges)) / MEDIAN
 
 
 def nonprivate_minimize(

@@ -8,7 +8,7 @@ import pytest
 import dpfast
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.optimize.planning import choose_method
-from tests.flat import flat
+from tests.flat import flat, weighted_fit
 
 
 def data(n=2000, seed=0, loss="log-cosh"):
@@ -37,7 +37,7 @@ LONG = [
 def test_large_budget_recovers_the_exact_fit_and_its_errors(method, loss):
     X, y = data(loss=loss)
     scale = None if loss == "logistic" else 1.0
-    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=scale))
+    exact = weighted_fit(X, y, loss, scale)
     fit = dpfast.fit(
         X, y, dpfast.Objective(loss, scale=scale), privacy=1e5, method=method, standardize=False,
         noise=dpfast.SeededNoise(0),
@@ -67,7 +67,7 @@ def test_majorised_directions_come_home_from_a_far_start():
         method=dpfast.optimize.DoubleNoise(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(1),
     )
-    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
+    exact = weighted_fit(X, y, "log-cosh", 1.0)
     assert np.linalg.norm(fit.params - exact.params) < 0.2
 
 
@@ -79,7 +79,7 @@ def test_privacy_noise_is_in_the_intervals():
     and the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
     """
     X, y = data(n=1500)
-    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
+    exact = weighted_fit(X, y, "log-cosh", 1.0)
     squares = []
     for seed in range(400):
         fit = dpfast.fit(

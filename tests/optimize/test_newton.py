@@ -15,7 +15,7 @@ from dpfast.optimize import Newton
 from dpfast.optimize.newton import _below
 from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.scale_steps import majorized, moved
-from tests.flat import flat
+from tests.flat import flat, weighted_fit
 
 LOSSES = pytest.mark.parametrize("loss", ["log-cosh", "huber", "logistic"])
 SCALED = pytest.mark.parametrize("loss", ["log-cosh", "huber", "pseudo-huber"])
@@ -46,10 +46,6 @@ def scale_of(loss, free):
     return None if loss == "logistic" else WIDE if free else 1.0
 
 
-def exact_fit(X, y, loss, scale):
-    return dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=scale))
-
-
 CASES = pytest.mark.parametrize(
     ("loss", "free"),
     [("log-cosh", False), ("huber", False), ("logistic", False), ("log-cosh", True),
@@ -75,7 +71,7 @@ def test_all_of_the_budget_is_spent_and_no_more(loss, free, options):
 def test_a_generous_budget_recovers_the_exact_fit_and_its_errors(loss, free):
     X, y, _ = draw(20_000, loss=loss)
     scale = scale_of(loss, free)
-    exact = exact_fit(X, y, loss, scale)
+    exact = weighted_fit(X, y, loss, scale)
     found = fit(X, y, loss, mu=1e4, scale=scale)
     assert (np.abs(found.params - exact.params) < 0.05 * exact.bse).all()
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-3)
@@ -92,7 +88,7 @@ def test_errors_are_those_announced(loss, free):
     """
     X, y, _ = draw(4_000, loss=loss)
     scale = scale_of(loss, free)
-    exact = exact_fit(X, y, loss, scale)
+    exact = weighted_fit(X, y, loss, scale)
     squares = []
     for seed in range(60):
         found = fit(X, y, loss, mu=0.2, seed=seed, scale=scale)
@@ -187,7 +183,7 @@ def test_an_interval_that_misses_the_scale_is_said_and_coefficients_are_right(lo
     end = interval[0] if interval[0] > 1.0 else interval[1]
     for seed in range(10):
         X, y, _ = draw(3_000, seed=seed)
-        exact = exact_fit(X, y, loss, end)
+        exact = weighted_fit(X, y, loss, end)
         found = fit(X, y, loss, seed=seed, scale=dpfast.FreeScale(*interval))
         assert found.scale == pytest.approx(end)
         apart = np.abs(found.params[:-1] - exact.params)

@@ -19,7 +19,7 @@ from dpfast.optimize import Budgets, GradientDescent, Method, Trajectory, Unifor
 from dpfast.optimize.damping import Backtracking
 from dpfast.optimize.protocol import answers_only, public_copy
 from dpfast.privacy.ledger import Ledger
-from tests.flat import flat
+from tests.flat import flat, weighted_fit
 from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +57,7 @@ def test_the_example_of_contributing_has_valid_intervals():
     the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
     """
     X, y = data()
-    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
+    exact = weighted_fit(X, y, "log-cosh", 1.0)
     squares = []
     for seed in range(200):
         found = fit(HeavyBall(), seed=seed)
@@ -70,7 +70,7 @@ def test_the_example_of_contributing_has_valid_intervals():
 
 def test_a_large_budget_recovers_the_exact_fit_and_its_errors():
     X, y = data()
-    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
+    exact = weighted_fit(X, y, "log-cosh", 1.0)
     found = fit(Own(steps=300), mu=1e5)
     np.testing.assert_allclose(found.params, exact.params, atol=1e-3)
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-2)

@@ -86,7 +86,7 @@ PILOT_CAP = 3.0
 GRAM_NOISE = 0.3
 
 #: Rows of high leverage are discounted by what is foreseen of their scores, not by the responses,
-#: which leaves a model's target where it is; of another's, so much of what that takes is bias.
+#: which leaves a model's target where it is: of what that takes so much is in the intervals.
 FORESEEN = 0.05
 
 #: Curvature that discounted rows may have beyond that of the whitened Gram, which is about 1: a
@@ -460,7 +460,7 @@ def road(
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
-        reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
+        reach, lost = best_bound(foreseen, per_bound, p)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
