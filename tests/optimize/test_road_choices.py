@@ -488,3 +488,22 @@ def test_a_label_that_few_held_scores_tell_is_named():
         fit = dpfast.fit(X, y, "least-squares", privacy=1.0, noise=dpfast.SeededNoise(seed))
         named += any("of x1, and steps have not arrived" in one for one in fit.warnings)
     assert named >= 10
+
+
+def test_levels_that_the_model_misses_keep_their_place():
+    """Counts that level off where 3.4% of the records are: seen, and shortened rows would leave.
+
+    Mean errors of four fits are .31, .07 and .03 standard errors; 5.5, 3.4 and 2.1 where as much of
+    what shortening takes was bias as of right models, 2.3 at mu = 1 where cells were points.
+    """
+    shares, means = [0.085, 0.767, 0.114, 0.034], np.array([0.02, 0.62, 0.74, 0.8])
+    for mu in (1.0, 3.0, 10.0):
+        off = []
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            x = rng.choice(4, 18_000, p=shares)
+            X, y = x[:, None] + 1.0, 1.0 + rng.binomial(4, means[x])
+            fit = dpfast.fit(X, y, "poisson", privacy=mu, noise=dpfast.SeededNoise(seed))
+            exact = dpfast.nonprivate_fit(X, y, "poisson")
+            off.append((fit.params - exact.params) / exact.bse)
+        assert np.abs(np.mean(off, axis=0)).max() < 0.75

@@ -37,9 +37,11 @@ UNSEEN_VARY = 3.0
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
-#: These octaves, lengths in them over that at which the first ends, and what shares fall with.
+#: Points of a cell, these octaves, lengths in them over the longest that is seen, and what shares
+#: fall with.
+_EVENLY = (np.arange(FINER) + 0.5) / FINER
 _LATER = np.arange(TAIL_OCTAVES + 1.0)
-_BEYOND = np.outer(np.exp2(_LATER), np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)).ravel()
+_BEYOND = np.outer(np.exp2(_LATER[:-1]), np.exp2(_EVENLY)).ravel()
 _WITHIN = np.arange(FINER) / FINER
 
 #: The last three octaves that are seen, the last one is 1.
@@ -170,7 +172,7 @@ class Lengths(NamedTuple):
         return float(lengths[beyond] ** 2 @ shares[beyond])
 
     def _continued(self) -> tuple[Array, Array]:
-        """Lengths and shares that fall beyond what is seen as they do within it.
+        """Lengths and shares, evenly in the cells, that fall beyond what is seen as within it.
 
         The logarithm of an octave's share bends down as much again from each octave to the next,
         or, where less was told of the first octave beyond, as much as that says; lengths that come
@@ -187,11 +189,11 @@ class Lengths(NamedTuple):
         steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
         parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
         within = max(falls[1], 1e-3) ** _WITHIN
-        rest = slice(first[2])
-        shares = (parts[:, None] * (within / np.add.reduce(within))).ravel()
+        shares = (parts[1:, None] * (within / np.add.reduce(within))).ravel()
+        width = (self.middles[-1] / self.tops[-1]) ** 2
         return (
-            np.concatenate([self.middles[rest], self.longest * _BEYOND]),
-            np.concatenate([self.shares[rest], shares]),
+            np.concatenate([np.outer(self.tops, width**_EVENLY).ravel(), self.longest * _BEYOND]),
+            np.concatenate([np.repeat(self.shares / FINER, FINER), shares]),
         )
 
     def taken(self, radius: float, power: float) -> float:
