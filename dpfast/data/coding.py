@@ -1,8 +1,4 @@
-"""How the columns of a table become the columns of a design: public facts, no records.
-
-A fit keeps the coding of the table it was made from, so that predictions take tables in the same
-units.
-"""
+"""How the columns of a table become the columns of a design: public facts, no records."""
 
 from __future__ import annotations
 
@@ -436,10 +432,7 @@ def _length(values: Any, name: str) -> int:
 def columns_by_name(
     table: Any, names: tuple[str, ...], kinds: tuple[str, ...] | None = None
 ) -> Array:
-    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q).
-
-    Labels are compared by type, too, where several look the same as text, as 0 and "0" do.
-    """
+    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q)."""
     found = column_names(table)
     if sorted(found) != sorted(names):
         absent = [name for name in names if name not in found]

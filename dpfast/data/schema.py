@@ -1,9 +1,4 @@
-"""Public facts about a table: ranges, categories, units.
-
-A schema turns a table into numbers without looking at the data: clipping, scaling and one-hot
-coding follow from what was declared.  Learning any of it from the records would be a release that
-nobody paid for.
-"""
+"""Public facts about a table: ranges, categories, units."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Records larger than memory: decoded block by block, one block ahead of the arithmetic.
-
-A block's size is chosen from public numbers.  What is held at a time is the block being summed,
-the one being decoded and what its decoder needs, whatever n is.
-"""
+"""Records larger than memory: decoded block by block, one block ahead of the arithmetic."""
 
 from __future__ import annotations
 

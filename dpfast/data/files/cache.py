@@ -1,8 +1,4 @@
-"""Decoded blocks kept in a file of the caller's: float64 as they are, and a small JSON header.
-
-The file holds the records themselves, unprotected; it is readable by its owner only, and used only
-if nobody else can write to it or to its folder.
-"""
+"""Decoded blocks kept in a file of the caller's: float64 as they are, and a small JSON header."""
 
 from __future__ import annotations
 
@@ -32,19 +28,7 @@ def cached(
     n_covariates: int,
     identity: dict[str, Any],
 ) -> Callable[[int], Block]:
-    """A decoder that reads the folder's file, which is written first unless it is up to date.
-
-    Parameters
-    ----------
-    folder : path
-        Made if it is absent.
-    decode : callable
-        ``decode(k)`` returns block k as arrays (rows, q) and (rows,).
-    block_sizes : sequence of int
-    n_covariates : int
-    identity : dict
-        What the blocks were decoded from, as JSON; another one makes the file stale.
-    """
+    """A decoder that reads the folder's file, which is written first unless it is up to date."""
     place = Path(folder)
     width = n_covariates + 1
     header = {"format": FORMAT, "width": width, "block_sizes": list(block_sizes)} | identity

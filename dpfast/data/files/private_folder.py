@@ -47,10 +47,7 @@ def any_folder(path: str | Path, flags: int = os.O_CLOEXEC) -> Iterator[int]:
 
 
 def for_owner_alone(path: str | Path) -> BinaryIO:
-    """A file to read and write, made if it is absent; OSError if others can look into it.
-
-    A link and a file with a second name are refused: the other end may be anywhere.
-    """
+    """A file to read and write, made if it is absent; OSError if others can look into it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | NO_LINKS
     file = open(os.open(path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115 - handed on
     try:

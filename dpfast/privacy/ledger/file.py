@@ -129,18 +129,7 @@ class _Head(NamedTuple):
 
 
 class FileLedger(Ledger):
-    """What :meth:`Ledger.open` returns.
-
-    Parameters
-    ----------
-    path : str
-    total : Budget or None
-        As for :meth:`Ledger.open`.
-    apart : ApproxDP, optional
-        As for :meth:`Ledger.open`.
-    head : _Head, optional
-        Of a copy: the file has to begin with what the original had read of it.
-    """
+    """What :meth:`Ledger.open` returns."""
 
     def __init__(
         self, path: str, total: Budget | None, apart: Any = None, head: _Head | None = None
