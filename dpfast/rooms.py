@@ -19,11 +19,7 @@ def habit(name: str) -> str:
 def opened(
     room: str, homes: "Mapping[str, str]", hint: "Callable[[str], str] | None" = None
 ) -> "Callable[[str], object]":
-    """The ``__getattr__`` of a room, from its modules and the names of each.
-
-    ``hint(name)`` ends the message for a name that is none of them; by default with what is called
-    so elsewhere.
-    """
+    """The ``__getattr__`` of a room, from its modules and the names of each."""
 
     def find(name: str) -> object:
         for home, names in homes.items():

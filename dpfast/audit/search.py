@@ -134,11 +134,7 @@ class _Notes:
 
 
 def declared(objective: Objective, n: int, budget: StepBudget) -> tuple[list[Release], float]:
-    """What a Curator of n records declares for a joint release, and the mu it charges.
-
-    Asked of a Curator whose records are all NaN, so that exactly what it does is audited rather
-    than a copy of its formulas.
-    """
+    """What a Curator of n records declares for a joint release, and the mu it charges."""
     records = as_records(np.full((n, objective.n_covariates), np.nan), np.full(n, np.nan))
     ledger = Ledger(GDP(1e3 * (1.0 + sum(budget))))
     notes = _Notes()

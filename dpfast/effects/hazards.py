@@ -257,10 +257,7 @@ class _Plan:
         return self._natural(params, matrix, float(precise.sum()) ** -0.5, cut)
 
     def _natural(self, params: Array, matrix: Array, noise: float, cut: float) -> Fit:
-        """The ratios in the columns' own units: those of intervals are used and left out.
-
-        Of whitened scores the covariance is the identity, where the model is true.
-        """
+        """The ratios in the columns' own units: those of intervals are used and left out."""
         request, K = self.request, self.intervals
         assert request.coding is not None
         scales = np.array([request.coding.columns[k].spread for k in request.column_names])

@@ -266,19 +266,7 @@ def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Mo
 
 
 class Seen(NamedTuple):
-    """A Gram of rows as they are, and how it was asked for.
-
-    Attributes
-    ----------
-    whitening : ndarray of shape (p, p)
-    radius : float
-        To which whitened rows were held.
-    gram : ndarray of shape (p, p)
-    noise : float
-        In an entry, for whitened rows.
-    hidden : int
-        Directions that the noise hides.
-    """
+    """A Gram of rows as they are, and how it was asked for."""
 
     whitening: Array
     radius: float
@@ -443,11 +431,7 @@ def _units(request: Request) -> tuple[list[float], list[float]]:
 
 
 def _first_stage_f(moments: _Moments, columns: _Columns, n: int) -> float:
-    """Least of the endogenous regressors' F, of the instruments beside the exogenous ones.
-
-    Errors of the first stage are those of sampling and of the Gram's noise, which is of one size
-    along whitened rows.
-    """
+    """Least of the endogenous regressors' F, of the instruments beside the exogenous ones."""
     z, own, excluded = columns.z, columns.own, columns.excluded
     gram = moments.gram
     inner = gram[np.ix_(excluded, excluded)] - gram[np.ix_(excluded, own)] @ np.linalg.solve(

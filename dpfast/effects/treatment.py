@@ -455,11 +455,7 @@ class _Analysis:
     def _bound(
         self, pseudo: PseudoOutcomes, weighed: Weighed, centre: float, unit: float
     ) -> tuple[float, float, float]:
-        """The bound on deviations, the residuals' spread, and the mean length of what is cut off.
-
-        A bound that is bought is the best for the lengths that are seen, or a larger one for those
-        that are foreseen of the smaller arm, whom too few are in to be seen.
-        """
+        """The bound on deviations, the residuals' spread, the mean length of what is cut off."""
         if self._clip is not None:
             clip = min(max(self._clip / unit, 1.0 / FARTHEST), FARTHEST)
             return clip, math.sqrt(RESIDUAL_VARIANCE), 0.0
@@ -510,11 +506,7 @@ def _located(
     counts: float,
     n: int,
 ) -> _Located:
-    """The second step, the mean of clipped deviations, and their variance.
-
-    ``left``: variance that errors of both nuisances leave in that mean; ``counts``: how much the
-    records count in it.
-    """
+    """The second step, the mean of clipped deviations, and their variance."""
     last, square = pseudo.location(centre, clip, budget.steps[1], square=True)
     assert square is not None
     step, unsure = float(last.value[0]), square.noise_scale
@@ -535,11 +527,7 @@ def _located(
 def _remarks(
     found: _Located, cut: float | None, shares: Array, noise: float, overlap: float, aim: Aim
 ) -> list[str]:
-    """What makes an interval unreliable, from released numbers.
-
-    What a bound that was bought cuts off was seen beside it (``cut``).  Of one that was given only
-    the mean square tells, which of outcomes of 0 and 1 is near the bound although none is cut.
-    """
+    """What makes an interval unreliable, from released numbers."""
     told = []
     if cut is None:
         clipped = found.square > (found.clip / BITES) ** 2

@@ -202,11 +202,7 @@ def _in_kind(price: Any, currency: type[Budget]) -> Budget:
 def _guarantee(
     model: PrivateEstimator, dealt: DealtFolds, n: int, fits: int, scores: int
 ) -> Guarantee:
-    """Of all fits and scores together; genuine only if every source of randomness is.
-
-    Of a run that ended early its entries are those that were begun: of a record at most k - 1 fits
-    and one score.
-    """
+    """Of all fits and scores together; genuine only if every source of randomness is."""
     k = dealt.n_splits
     fit_mu, score_mu = GDP.within(model.privacy), model._score_total()
     total = cross_validation_cost(fit_mu, score_mu, k)

@@ -107,11 +107,7 @@ def t_test(fit: Any, contrast: ArrayLike, value: ArrayLike) -> Contrast:
 
 
 def wald_test(fit: Any, restriction: ArrayLike, value: ArrayLike) -> WaldTest:
-    """One test for all rows of ``restriction`` together.
-
-    Its p value is that of an F distribution with the degrees of freedom of the row whose variance
-    is known least, the chi-squared one where all are known.
-    """
+    """One test for all rows of ``restriction`` together."""
     from scipy.special import chdtrc, fdtrc
 
     rows = combinations(restriction, len(fit.params))

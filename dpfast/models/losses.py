@@ -1,10 +1,4 @@
-"""Losses of one residual (or one linear predictor) and the public constants privacy needs.
-
-A loss is ``sigma * rho(r)`` with ``r = (y - x'theta) / sigma`` for the Huber family, and the
-cross-entropy of a Bernoulli response for :class:`Logistic`.  The scaling by ``sigma`` keeps the
-score bound at ``c * R`` whatever ``sigma`` is (formulas page, section 2b).  Every constant here is
-public: it follows from the formula of the loss, never from data.
-"""
+"""Losses of one residual (or one linear predictor) and the public constants privacy needs."""
 
 from __future__ import annotations
 
@@ -321,10 +315,7 @@ class Loss:
         return eta, np.ones(eta.shape), np.zeros(eta.shape)
 
     def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
-        """Responses of a model without slopes, at numbers spread evenly over (0, 1).
-
-        ``rate``: part of ones, or the mean as a part of the largest; ``scale``: of residuals.
-        """
+        """Responses of a model without slopes, at numbers spread evenly over (0, 1)."""
         from scipy.special import ndtri
 
         return np.asarray(scale * ndtri(uniform))

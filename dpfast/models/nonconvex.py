@@ -1,9 +1,4 @@
-"""Objectives that need not be convex: users' own gradients, and the condition that bounds risk.
-
-A :class:`PerRecordObjective` is a function that returns one gradient per record, with declared
-constants.  The constants are enforced by the curator record by record, so privacy does not depend
-on their being right; the rate of convergence does.
-"""
+"""Objectives that need not be convex: users' own gradients, and the condition that bounds risk."""
 
 from __future__ import annotations
 

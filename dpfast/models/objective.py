@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 
 class Constants(NamedTuple):
-    """The public numbers on which cost and noise of a joint release depend, for a known scale.
-
-    Attributes are those of :class:`Objective` of the same name.
-    """
+    """The public numbers on which cost and noise of a joint release depend, for a known scale."""
 
     dimension: int
     coupling: str

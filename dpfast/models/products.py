@@ -1,7 +1,4 @@
-"""Domains that bound column by column: boxes, and intervals beside one-hot blocks.
-
-The latter are the shape of survey data.
-"""
+"""Domains that bound column by column: boxes, and intervals beside one-hot blocks."""
 
 from __future__ import annotations
 

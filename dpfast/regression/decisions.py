@@ -34,10 +34,7 @@ UNCHANGEABLE = frozenset({str, float, int, bool, type(None)})
 
 
 def remembered(function: Callable[P, R]) -> Callable[P, R]:
-    """Remember results for numbers and text: the many fits of a simulation share them.
-
-    Equal arguments of other types are others: ``ridge=True`` is refused and equals ``ridge=1``.
-    """
+    """Remember results for numbers and text: the many fits of a simulation share them."""
     cached: Callable[..., R] = lru_cache(maxsize=64, typed=True)(function)
 
     @wraps(function)

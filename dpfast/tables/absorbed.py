@@ -151,19 +151,7 @@ def parts_of(formula: Any) -> tuple[str, str]:
 
 
 class _Round(NamedTuple):
-    """Released numbers after a round of sums.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-        Of which centred rows ``x'A`` have about the identity as their Gram.
-    slopes : ndarray of shape (p,)
-    spread : float
-        Of what the slopes leave of the response.
-    means : ndarray of shape (levels, p + 1)
-    counts, variances : ndarray of shape (levels,)
-        Of records, and of the noise in a level's means, along whitened rows and in spreads.
-    """
+    """Released numbers after a round of sums."""
 
     matrix: Array
     slopes: Array

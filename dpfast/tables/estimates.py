@@ -197,15 +197,7 @@ def moments_of(answer: Answer, grouping: Grouping, weight: float) -> Moments:
 
 
 class Asked:
-    """Everything about a table that is decided before the charge.
-
-    Attributes
-    ----------
-    mu : float
-        What all queries may cost together.
-    least : float
-        As it was asked for.
-    """
+    """Everything about a table that is decided before the charge."""
 
     def __init__(
         self,
