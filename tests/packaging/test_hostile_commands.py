@@ -14,8 +14,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dpfast
 from dpfast.cli import main
-from dpfast.cli.completion import completion
-from dpfast.cli.parser import make_parser
 from tests.surface import without_paths
 
 SCHEMA = "".join(
@@ -31,26 +29,7 @@ SPENDING = {
     "minimize": ["minimize", *DESIGN, "--mu", "1"],
     "release": ["release", *DESIGN, "--ridge", "0.5", *PAIR],
     "release of one": ["release", *DESIGN, "--ridge", "0.5", "--directions", " a , b ", *PAIR],
-    "effect": ["effect", *DATA, "--treatment", "b", "--response", "y", "--mu", "1"],
-    "quantiles": ["quantiles", *DATA, "--column", "a", "--mu", "1"],
-    "instruments": ["instruments", "data.csv", "--formula", "y ~ a | b", "--mu", "9"],
-    "hazards": [
-        "hazards",
-        "data.csv",
-        "--formula",
-        "y ~ a",
-        "--event",
-        "b",
-        "--cuts",
-        "1,2",
-        "--mu",
-        "20",
-    ],
-    "table": ["table", *DATA, "--means", "a, b", "--mu", "1"],
-    "table of quantiles": ["table", *DATA, "--quantiles", "a", "--mu", "1"],
 }
-#: Those without a schema.
-PLAIN = ("instruments", "hazards")
 #: What each may be given that is wrong.
 WRONG = {
     "fit": [["--level", "2"], ["--covariates", "zz"], ["--formula", "y ~ a"], ["--steps", "-1"],
@@ -58,24 +37,11 @@ WRONG = {
             ["--loss", "quantile", "--bandwidth", "nan"], ["--group", "a"], ["--each", "person"],
             ["--group", "zz", "--each", "person"], ["--group", "a", "--each", "zz"],
             ["--group-size", "2"], ["--group", "a", "--each", "person", "--group-size", "2"]],
-    "effect": [["--level", "2"], ["--method", "zz"], ["--overlap", "0.7"], ["--clip", "-1"],
-               ["--treatment", "zz"], ["--treatment", "zz=1"], ["--covariates", "zz"],
-               ["--propensity", "1"], ["--average", "zz"], ["--sample-weight", "a"],
-               ["--largest-weight", "1"], ["--sample-weight", "zz", "--largest-weight", "1"]],
     "minimize": [["--method", "zz"], ["--select", "zz"], ["--loss", "zz"], ["--radius", "-1"]],
     "release": [["--level", "2"], ["--certificate", "zz"], ["--mu", "1"],
                 ["--loss", "tukey"]],
     "release of one": [["--directions", "zz"], ["--directions", ""],
                        ["--certificate", "recursive"]],
-    "instruments": [["--formula", "y ~ a"], ["--formula", "y ~ a | zz"], ["--level", "2"]],
-    "hazards": [["--formula", "y ~ zz"], ["--event", "zz"], ["--cuts", "2,1"], ["--cuts", "a"],
-                ["--level", "2"]],
-    "table": [["--by", "zz"], ["--by", "a"], ["--means", "zz"], ["--means", ""], ["--level", "2"],
-              ["--least", "-1"], ["--quantiles", "a"], ["--formula", "y ~ a"]],
-    "table of quantiles": [["--quantiles", "zz"], ["--probabilities", "2"], ["--level", "2"],
-                           ["--probabilities", "zz"]],
-    "quantiles": [["--column", "zz"], ["--probabilities", "zz"], ["--probabilities", ""],
-                  ["--probabilities", "2"], ["--probabilities", "nan"]],
 }  # fmt: skip
 WRONG_FOR_ALL = [
     ["--mu", "nan"], ["--rho", "1"], ["--epsilon", "1"], ["--seed", "-1"],
@@ -126,7 +92,7 @@ def test_commands_that_spend_charge_and_deliver_json(folder, capsys, name):
     assert capsys.readouterr().out.strip()
     assert spent() == 1 + (name == "release")  # its certificate is charged first
     report = json.loads(Path("out.json").read_text(), parse_constant=pytest.fail)
-    assert name in PLAIN or "numeric" in report["source"]["schema"]
+    assert "numeric" in report["source"]["schema"]
     assert not any(mark in json.dumps(report) for mark in ("array(", "<dpfast", "GDP(", "DP("))
     assert main([*SPENDING[name], "--seed", "1", "--json"]) == 0
     simulated = json.loads(capsys.readouterr().out)
@@ -137,8 +103,6 @@ def test_wrong_options_cost_nothing(folder, capsys):
     before = set(os.listdir())
     for name, right in SPENDING.items():
         for wrong in [*WRONG[name], *WRONG_FOR_ALL]:
-            if wrong[0] == "--schema" and name in PLAIN:
-                continue  # it has none
             if wrong[0] == "--mu" and name.startswith("release"):
                 wrong = ["--rho", "1"]
             if wrong[0] == "--epsilon" and name.startswith("release"):
@@ -208,8 +172,8 @@ def test_folders_absent_files_and_files_that_may_not_be_read(folder, capsys):
 
 WORDS = st.one_of(
     st.sampled_from(
-        ["fit", "plan", "explain", "ledger", "create", "show", "schema", "draft", "quantiles",
-         "release", "minimize", "completion", "bash", "audit", "--mu", "--rho", "--json", "--p",
+        ["fit", "plan", "explain", "ledger", "create", "show", "schema", "draft", "run",
+         "release", "minimize", "audit", "--mu", "--rho", "--json", "--p",
          "--n", "--width", "--out", "data.csv", "schema.toml", "--schema", "--column", "a", "y",
          "--response", "1", "0", "-1", "nan", "inf", "1e999", "1e-320", "--seed", "--plot",
          "--level", "--only", "--quick", "--ledger", "--scale", "--radius", "--loss", "logistic"]
@@ -256,7 +220,7 @@ def test_an_interrupt_has_its_own_code(folder, capsys, monkeypatch):
 def test_a_reader_that_leaves_early_is_no_error_of_ours():
     reader, writer = os.pipe()
     os.close(reader)
-    run = [sys.executable, "-m", "dpfast", "completion", "bash"]
+    run = [sys.executable, "-m", "dpfast", "explain", "--mu", "1"]
     result = subprocess.run(run, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert result.returncode == 1 and result.stderr == ""
@@ -268,19 +232,3 @@ def test_help_lists_the_exit_codes(capsys):
             main(arguments)
         told = " ".join(capsys.readouterr().out.split())
         assert all(code in told for code in ("0 done", "1 refused", "3 the ledger", "4 paid for"))
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_every_command_and_option(shell, capsys):
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert script == completion(shell)
-    for word in ("quantiles", "--probabilities", "create", "--certificate"):
-        assert word in script
-    if shell == "bash":
-        ask = 'COMP_WORDS=(dpfast fit --res); COMP_CWORD=2; _dpfast; echo "${COMPREPLY[@]}"'
-        found = subprocess.run(
-            ["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True
-        )
-        assert found.stdout.split() == ["--response"] and found.stderr == ""
-    assert make_parser().prog == "dpfast"
