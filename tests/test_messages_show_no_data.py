@@ -11,7 +11,6 @@ import pytest
 import dpfast
 from dpfast import bayesopt
 from dpfast.errors import described, dtype_name
-from dpfast.models import Objective
 from tests.flat import flat
 from tests.loops import each
 from tests.surface import flat_public, parameters_of, without_paths
@@ -206,9 +205,6 @@ CALLS = {
                           "n_samples": 100},
     "audit.neighbours": {"X": X, "y": Y},
     "audit.replay": {"fn": replayed, "data": X, "neighbour": OTHER},
-    "audit.sensitivity_search": {"objective": Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2,
-                                                        scale=1.0),
-                                 "quantities": ["gradient"], "rounds": 0},
     "audit.to_dp_accounting": {"ledger": dpfast.Ledger(1.0)},
     "datasets.load_census2000": {},
     "estimators.DPHuberRegressor": {"privacy": 1.0, "scale": 1.0, "score_privacy": 1.0, **SEEDED},
@@ -234,8 +230,8 @@ CALLS = {
 NOT_CALLED = {
     "BudgetExceeded", "DpfastError", "Fit", "InvalidInput", "Minimum", "Plan",
     "QuantileFits",
-    "audit.Finding", "audit.LeakFound", "audit.LossReport", "audit.LowerBound", "audit.Pair",
-    "audit.ReplayReport", "audit.SearchReport", "bayesopt.Covariance", "bayesopt.Tuning",
+    "audit.LeakFound", "audit.LossReport", "audit.LowerBound", "audit.Pair",
+    "audit.ReplayReport", "bayesopt.Covariance", "bayesopt.Tuning",
     "datasets.Table", "estimators.CrossValidation",
 }  # fmt: skip
 #: Calls whose arguments above are refused, or whose extra is absent.

@@ -21,7 +21,7 @@ __all__ = ["EXEMPT", "callables", "reason_for_exemption"]
 #: Qualified name of a callable, class or module: why replaying it would show nothing.
 EXEMPT: dict[str, str] = {
     "dpfast.kernels": (
-        "exact sums behind the Curator, imported by nothing else; attacked by sensitivity_search"
+        "exact sums behind the Curator, imported by nothing else; attacked by the suite"
     ),
     "dpfast.audit": "the attacks themselves",
     "dpfast.regression.weighing": "a purchase of `fit`, which is audited with weights",

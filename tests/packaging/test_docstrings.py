@@ -33,8 +33,8 @@ NAMES = [
 
 #: Made by dpfast, not by users: their attributes are described, not their constructors.
 RESULTS = {
-    "Fit", "Minimum", "Plan", "audit.Finding", "audit.LossReport", "audit.LowerBound", "audit.Pair",
-    "audit.ReplayReport", "audit.SearchReport", "bayesopt.Tuning", "datasets.Table",
+    "Fit", "Minimum", "Plan", "audit.LossReport", "audit.LowerBound", "audit.Pair",
+    "audit.ReplayReport", "bayesopt.Tuning", "datasets.Table",
     "estimators.CrossValidation",
 }  # fmt: skip
 
