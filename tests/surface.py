@@ -33,7 +33,7 @@ HANDED = (
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
     "effects.iv.TwoStage", "effects.results.TreatmentEffect",
-    "inference.after.methods.MarginalEffects", "inference.after.methods.Ratios",
+    "inference.after_fit.MarginalEffects", "inference.after_fit.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.shown.compare.Comparison", "inference.shown.table.Summary",
     "inference.shown.table.Table", "inference.shown.transcript.ReportCheck",

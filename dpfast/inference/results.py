@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
-from dpfast.inference.after.methods import AfterFit
-from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pvalues
+from dpfast.inference.after_fit import AfterFit
+from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pvalues, variances
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
@@ -366,14 +366,7 @@ class Fit(AfterFit):
             line = self._predictor[: len(line)]
         return self._rows(X) @ line
 
-    def predict_interval(
-        self,
-        X: Any,
-        level: float = 0.95,
-        *,
-        alpha: float | None = None,
-        simultaneous: str | None = None,
-    ) -> Array:
+    def predict_interval(self, X: Any, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Confidence interval of the mean response for new rows, shape (m, 2).
 
         Parameters
@@ -381,9 +374,7 @@ class Fit(AfterFit):
         X : table, or array-like of shape (m, q)
             As for :meth:`predict`.
         level : float in [0.5, 1)
-            Nominal coverage, one row at a time unless they are simultaneous.
-        simultaneous : {"max-t", "bonferroni", "scheffe"}, optional
-            Intervals that cover at all the rows together; "scheffe": at all combinations of them.
+            Nominal coverage, one row at a time.
 
         Returns
         -------
@@ -410,8 +401,8 @@ class Fit(AfterFit):
         rows = self._rows(X)
         q = rows.shape[1]
         padded = np.pad(rows, ((0, 0), (0, len(self.params) - q)))
-        width, errors = self._joint(padded, level, simultaneous)
-        half = width * errors
+        errors = np.sqrt(variances(padded, self.cov_params()))
+        half = t_half_widths(level, self._degrees(padded)) * errors
         t = rows @ self._coefficients()
         return self._response(np.column_stack([t - half, t + half]))
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues, variances
 from dpfast.inference.named import Named, named
@@ -261,55 +260,6 @@ class AfterFit(Shown):
         pair = ("low", "high")
         return Ratios(*[named(one, self.names, pair) for one in found])
 
-    def simultaneous_int(
-        self,
-        contrast: ArrayLike | Combination | Sequence[Combination] | None = None,
-        level: float = 0.95,
-        *,
-        method: str = "max-t",
-        alpha: float | None = None,
-    ) -> Array:
-        """Intervals of several coefficients, or combinations, that hold all at once.
-
-        Parameters
-        ----------
-        contrast : str, mapping of str to float, list of these, or array-like, optional
-            As for :meth:`t_test`, without equations; by default every coefficient.
-        level : float in [0.5, 1)
-            Nominal probability that all intervals cover together.
-        method : {"max-t", "bonferroni", "scheffe"}
-            "max-t" uses the correlations and is the narrowest; "scheffe" covers every combination
-            of the given ones, too.
-
-        Returns
-        -------
-        ndarray of shape (k, 2)
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Notes
-        -----
-        Of the t distribution with the degrees of freedom of the variance that is known least.  A
-        free scale is treated as any other coefficient.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> together, alone = fit.simultaneous_int(), fit.conf_int()
-        >>> bool((np.diff(together) > np.diff(alone)).all())
-        True
-        """
-        from dpfast.inference.after.simultaneous import JOINT
-
-        level = coverage(level, alpha)
-        rows, estimate = self._combinations(contrast)
-        width, errors = self._joint(rows, level, one_of(method, JOINT, "method"))
-        return np.column_stack([estimate - width * errors, estimate + width * errors])
-
     def marginal_effects(
         self, X: Any, level: float = 0.95, *, alpha: float | None = None
     ) -> MarginalEffects:
@@ -385,16 +335,6 @@ class AfterFit(Shown):
             )
         rows = combinations(found, len(self.params))
         return rows, rows @ self.params
-
-    def _joint(self, rows: Array, level: float, method: str | None) -> tuple[Array | float, Array]:
-        """Half widths of intervals in standard errors, each alone or all together; these errors."""
-        covariance, degrees = self.cov_params(), self._degrees(rows)
-        errors = np.sqrt(variances(rows, covariance))
-        if method is None:
-            return t_half_widths(level, degrees), errors
-        from dpfast.inference.after.simultaneous import joint_half_width
-
-        return joint_half_width(rows, covariance, degrees, level, method), errors
 
     def _index(self, name: int | str) -> int:
         if isinstance(name, str):
