@@ -248,14 +248,15 @@ class Request:
         self,
         loss: str | Loss,
         *,
-        scale: float | None,
+        scale: float | FreeScale | None,
         weights: Weighting | None,
         ridge: float,
-        free_scale: FreeScale | None = None,
     ) -> Objective:
         """The objective these arguments describe; the scales are of the coded response."""
-        shape = self.n_covariates, self.fit_intercept
-        return objective_of(*shape, self.loss(loss), scale, weights, ridge, free_scale)
+        return Objective(
+            self.loss(loss), weights, self.n_covariates, fit_intercept=self.fit_intercept,
+            scale=scale, ridge=ridge,
+        )  # fmt: skip
 
     def loss(self, loss: str | Loss, mu: float | None = None) -> Loss:
         """A loss by name, with the constants that depend on the number of records."""
@@ -486,27 +487,6 @@ def response_of(target: Any) -> dict[str, Any]:
     return {"linked": loss.name, "largest_mean": loss.largest_mean}
 
 
-def objective_of(
-    n_covariates: int,
-    fit_intercept: bool,
-    loss: str | Loss,
-    scale: float | None,
-    weights: Weighting | None,
-    ridge: float,
-    free_scale: FreeScale | None,
-) -> Objective:
-    """The objective that the arguments of a fit describe."""
-    return Objective(
-        loss,
-        weights,
-        n_covariates,
-        fit_intercept=fit_intercept,
-        scale=scale,
-        ridge=ridge,
-        free_scale=free_scale,
-    )
-
-
 @lru_cache(maxsize=64)
 def _numbered(n_covariates: int) -> tuple[str, ...]:
     return tuple([f"x{j + 1}" for j in range(n_covariates)])
@@ -601,13 +581,6 @@ def _checked_threads(threads: int | None) -> int:
         refuse_malformed()
         return 0
     return whole_number(threads, "threads", 1, MOST_THREADS, otherwise=", or None")
-
-
-def checked_free_scale(
-    scale: float | FreeScale | None,
-) -> tuple[float | None, FreeScale | None]:
-    """A known scale, or the interval of a free one."""
-    return (None, scale) if isinstance(scale, FreeScale) else (scale, None)
 
 
 #: Of a start, and of the ridge's gradient there: their squares stay within float64.

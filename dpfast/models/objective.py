@@ -101,8 +101,6 @@ class Objective:
         "pseudo-huber" with Mallows or Bounded weights only.
     ridge : float
         Public penalty ``ridge/2 ||theta||^2``, added outside the private sums; it costs nothing.
-    free_scale : FreeScale, optional
-        A free scale of an objective for ``n_covariates`` columns.
 
     Attributes
     ----------
@@ -166,7 +164,6 @@ class Objective:
         fit_intercept: bool = True,
         scale: float | FreeScale | None = None,
         ridge: float = 0.0,
-        free_scale: FreeScale | None = None,
     ) -> None:
         fit_intercept = flag(fit_intercept, "fit_intercept")
         if n_covariates is None:
@@ -186,19 +183,16 @@ class Objective:
         self.n_covariates = n_covariates
         self.fit_intercept = fit_intercept
         self.n_coefficients = n_covariates + int(fit_intercept)
-        self.free_scale = None if free_scale is None else joint_scale(loss, weighting, free_scale)
-        self.dimension = self.n_coefficients + int(free_scale is not None)
-        if free_scale is None:
-            self.scale = _resolve_scale(loss, scale)
-        else:
-            self.scale = free_scale.high
+        free = scale if isinstance(scale, FreeScale) else None
+        self.free_scale = None if free is None else joint_scale(loss, weighting, free)
+        self.dimension = self.n_coefficients + int(free is not None)
+        self.scale = _resolve_scale(loss, scale) if free is None else free.high
         self.ridge = _resolve_ridge(ridge)
         check_together(weighting, loss, fit_intercept)
-        if free_scale is not None and (scale is not None or self.ridge):
+        if free is not None and self.ridge:
             raise InvalidInput(
-                "a free scale cannot be combined with a fixed one, nor with a ridge penalty, "
-                "whose weight beside the loss would change with the estimated scale; received "
-                f"scale={described(scale)} and ridge={described(ridge)}."
+                "a free scale cannot be combined with a ridge penalty, whose weight beside the "
+                f"loss would change with the estimated scale; received ridge={described(ridge)}."
             )
         radius = weighting.radius
         self.score_bound = radius if isinstance(weighting, Clip) else loss.psi_bound * radius
@@ -226,7 +220,7 @@ class Objective:
         self.smoothness = steepest + self.ridge
         # Schweppe's scaled row and a declared ball are bounded themselves (paper 1, Lemma 3);
         # Mallows weights bound ||x||^2 w alone.
-        if isinstance(weighting, (Bounded, Schweppe)) and free_scale is None:
+        if isinstance(weighting, (Bounded, Schweppe)) and free is None:
             self.self_concordance = loss.self_concordance * radius / self.scale
         else:
             self.self_concordance = math.inf
@@ -255,18 +249,7 @@ class Objective:
                     f"{described(n_covariates)}."
                 )
             return self
-        loss, scale, weights, ridge, fit_intercept, _ = self._terms
-        free = scale if isinstance(scale, FreeScale) else None
-        known = None if isinstance(scale, FreeScale) else scale
-        return Objective(
-            loss,
-            weights,
-            n_covariates,
-            fit_intercept=fit_intercept,
-            scale=known,
-            ridge=ridge,
-            free_scale=free,
-        )
+        return Objective(**self._terms._replace(n_covariates=n_covariates)._asdict())
 
     def terms(self) -> Terms:
         """What it is made of: loss, scale, weights, ridge, intercept and number of columns.

@@ -13,7 +13,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data.beside.given import own_largest
 from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
-from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
+from dpfast.front.request import Request, checked_start, response_of
 from dpfast.front.rows import FormulaRows, NewRows
 from dpfast.front.targets import target_of
 from dpfast.inference.degrees import Covariance
@@ -105,13 +105,13 @@ def nonprivate_fit(
         source, None, fit_intercept=fit_intercept, noise=SeededNoise(0), bound_to=columns,
         takes=("sample_weight", "offset"), of_predictor=offset_joins_predictor(loss),
     )  # fmt: skip
-    known, free = checked_free_scale(request.coded_scale(scale))
     loss = resolve_loss(loss, unbounded=True)
     if not loss.has_bound:
         if scale is not None or weights is not None:
             raise InvalidInput(f"{loss.name} takes neither scale nor weights. Leave them out.")
         weights = Mallows(FARTHEST)
-    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
+    scale = request.coded_scale(scale)
+    objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
     if not objective.has_curvature:
         raise InvalidInput(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
