@@ -222,8 +222,7 @@ CALLS = {
     "estimators.cross_validate": {"estimator": ESTIMATOR, "X": X, "y": Y, "folds": 3},
     "plots.budget_plot": {"privacy": dpfast.Ledger(1.0)},
     "plots.coefficient_plot": {"fits": FITTED}, "plots.plan_plot": {"plan": PLANNED},
-    "plots.ellipse_plot": {"fits": FITTED, "first": 1, "second": 2},
-    "plots.tradeoff_plot": {"budgets": 1.0}, "plots.trajectory_plot": {"fit": FITTED},
+    "plots.tradeoff_plot": {"budgets": 1.0},
 }  # fmt: skip
 
 #: Results, exceptions and an abstract class: nobody passes them arguments.

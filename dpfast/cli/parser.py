@@ -42,8 +42,7 @@ SHARED = {
 --tau float: level of --loss quantile (default .5)
 --bandwidth float: of --loss quantile, in residual scales (default: from n, p and the budget)
 --largest-mean float: of --loss poisson: no mean above it is modelled
---largest-residual float: of --loss poisson: where count less mean is clipped
---largest-count float: of --loss poisson, in place of --largest-residual""",
+--largest-residual float: of --loss poisson: where count less mean is clipped""",
     "@design": """\
 @declared
 --response required: the response column
