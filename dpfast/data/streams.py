@@ -69,13 +69,6 @@ class StreamedRecords(Records):
 
         ``(X, y)`` of shapes (rows, q) and (rows,), float64.
         :class:`~dpfast.errors.RecordsUnavailable` if the source has changed since it was opened.
-
-        Examples
-        --------
-        >>> from dpfast.data.streams import StreamedRecords
-        >>> source = StreamedRecords(lambda k: (np.full((2, 1), k), np.zeros(2)), [2, 2], 1, None)
-        >>> [X.ravel().tolist() for X, y in source.blocks()]
-        [[0, 0], [1, 1]]
         """
         count = len(self.block_sizes)
         self.reads = (self.reads or 0) + 1

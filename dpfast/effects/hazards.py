@@ -111,17 +111,6 @@ def cox(
         Of the log hazard ratios, in the columns' own units.  Standard errors take the model for
         true, as is usual of this regression.
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For a term that is not evaluated record by record, cuts that do not increase, or a budget
-        that is too small, before anything is spent.  Never because of a value in the table.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-    Exception
-        Ctrl-C and whatever else ends a run has the guarantee so far in its attribute
-        ``partial_result``.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claim T7: a person's score is a

@@ -125,18 +125,6 @@ def two_stage(
         With the first stage's F, an Anderson-Rubin interval that holds for weak instruments, and a
         test of over-identifying restrictions.
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For a formula with fewer instruments than endogenous regressors, a column of a wrong type or
-        a budget that is too small, before anything is spent.  Never because of a value in the
-        table.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-    Exception
-        Ctrl-C and whatever else ends a run has the answers so far in its attribute
-        ``partial_result``.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claim T7); units are claims D1

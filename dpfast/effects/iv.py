@@ -94,10 +94,6 @@ class TwoStage(NamedTuple):
             Nominal coverage.
         alpha : float, optional
             ``1 - level``, in its place; by name only.
-
-        Returns
-        -------
-        ndarray of shape (p, 2)
         """
         half = t_half_widths(coverage(level, alpha), self.degrees_of_freedom) * self.bse
         return np.stack([self.params - half, self.params + half], axis=1)
@@ -124,8 +120,6 @@ class TwoStage(NamedTuple):
         ------
         InferenceUnavailable
             With more than one endogenous regressor.
-        InvalidInput
-            If the level is out of range, or both are given.
         """
         level = coverage(level, alpha)
         if self.curve is None:

@@ -177,21 +177,6 @@ def treatment_effect(
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
-    Returns
-    -------
-    TreatmentEffect
-
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        On a wrong shape, dtype, option or budget, before anything is spent.  Never because of a
-        value in the data.
-    BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.
-    Exception
-        Ctrl-C and whatever else ends a run has the answers so far, and the units if they are
-        complete, in its attribute ``partial_result``.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims C78 and C79 of

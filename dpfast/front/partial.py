@@ -71,15 +71,7 @@ class Unfinished(NamedTuple):
     units: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values and arrays.
-
-        Examples
-        --------
-        >>> from dpfast.front.partial import Unfinished
-        >>> from dpfast.inference.guarantees import NOT_PRIVATE
-        >>> sorted(Unfinished((), NOT_PRIVATE).to_dict())
-        ['answers', 'privacy', 'units']
-        """
+        """Everything as plain Python values and arrays."""
         units = self.units
         return {
             "answers": [answer._asdict() for answer in self.answers],

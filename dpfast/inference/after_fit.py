@@ -85,7 +85,19 @@ class MarginalEffects(NamedTuple):
 
 
 class AfterFit(Shown):
-    """Tests, ratios, effects and joint intervals of released coefficients and their covariance."""
+    """Tests, ratios, effects and joint intervals of released coefficients and their covariance.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+    >>> fit.t_test("x1 = 0.5").pvalues.shape, fit.wald_test("x1 = 0.5, intercept = 0").df
+    ((1,), 2)
+    >>> fit.ratios("x1").interval.shape, fit.marginal_effects([[0.0]]).estimate.shape
+    ((1, 2), (1, 1))
+    >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
+    (50, 2)
+    """
 
     _fit_intercept: bool
     _free_scale: bool
@@ -112,11 +124,6 @@ class AfterFit(Shown):
         -------
         Contrast
             Four arrays of shape (k,).
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
 
         Examples
         --------
@@ -151,18 +158,6 @@ class AfterFit(Shown):
         -------
         WaldTest
             Statistic, degrees of freedom and p value.
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.wald_test(["intercept", "x1"]).df, fit.wald_test("intercept = 0, 2*x1 = 1").df
-        (2, 2)
         """
         from dpfast.inference.contrasts import by_name
         from dpfast.inference.hypotheses import wald_test
@@ -194,18 +189,6 @@ class AfterFit(Shown):
         -------
         ndarray of shape (n_points, 2)
             In order around the ellipse, the first point again at the end.
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
-        (50, 2)
         """
         from dpfast.inference.hypotheses import confidence_ellipse
 
@@ -228,23 +211,6 @@ class AfterFit(Shown):
         ----------
         contrast : str, mapping of str to float, list of these, or array-like, optional
             As for :meth:`t_test`, without equations; by default every coefficient.
-
-        Returns
-        -------
-        Ratios
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, X[:, 0] > 0.0, "logistic", privacy=2.0)
-        >>> odds = fit.ratios("x1")
-        >>> bool(odds.estimate[0] == np.exp(fit.params[1])), odds.interval.shape
-        (True, (1, 2))
         """
         from dpfast.inference.hypotheses import t_test
 
@@ -270,15 +236,6 @@ class AfterFit(Shown):
         X : table, or array-like of shape (m, q)
             Public rows, as for :meth:`dpfast.Fit.predict`.  Not "overall" or "mean": averages over
             the records, or at their means, are queries about them.
-
-        Returns
-        -------
-        MarginalEffects
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought, or an average over the records is asked for.
 
         Privacy
         -------

@@ -166,15 +166,7 @@ class Fit(AfterFit):
 
     @property
     def coded(self) -> Fit:
-        """The fit of the coded columns that this one is the :attr:`natural` one of; or itself.
-
-        Examples
-        --------
-        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
-        >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0)  # nothing declared: bought
-        >>> bool(abs(fit.params[1]) < 1e-4), bool(abs(fit.coded.params[1]) > 0.1)
-        (True, True)
-        """
+        """The fit of the coded columns that this one is the :attr:`natural` one of; or itself."""
         return self if self._coded is None else self._coded
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
@@ -188,13 +180,6 @@ class Fit(AfterFit):
         Privacy
         -------
         Free: these numbers were released.
-
-        Examples
-        --------
-        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
-        >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0)  # nothing declared: bought
-        >>> [name for name, _ in fit.released_units()]
-        ['x1', 'y']
         """
         coding = self.coded.coding
         return [] if coding is None else coding.released_units()
@@ -203,13 +188,6 @@ class Fit(AfterFit):
         """Covariance of the coefficients, sampling and privacy noise together, shape (p, p).
 
         :class:`~dpfast.errors.InferenceUnavailable` where none was bought (``inference=False``).
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.cov_params().shape
-        (2, 2)
         """
         if self._covariance is None:
             raise InferenceUnavailable(
@@ -267,25 +245,12 @@ class Fit(AfterFit):
         ndarray of shape (p, 2)
             Lower and upper ends, in the units of the coefficients; ``conf_int()["age"]`` is a row.
 
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
         Notes
         -----
         Standard errors are themselves released with noise, so the intervals are those of a t
         distribution whose degrees of freedom follow from the noise scales; with a generous budget
         it is the normal.  The interval of a free scale is symmetric on the logarithm, so it is
         always positive.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> narrow, wide = fit.conf_int(0.9), fit.conf_int(alpha=0.01)
-        >>> bool((np.diff(narrow) < np.diff(wide)).all())
-        True
         """
         widths = t_half_widths(coverage(level, alpha), self.degrees_of_freedom)
         with np.errstate(all="ignore"):
@@ -381,21 +346,9 @@ class Fit(AfterFit):
         ndarray of shape (m, 2)
             Lower and upper ends, in the response's own units.
 
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
         Privacy
         -------
         As for :meth:`predict`.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.predict_interval([[0.0], [1.0]], level=0.9).shape
-        (2, 2)
         """
         level = coverage(level, alpha)
         rows = self._rows(X)
@@ -450,15 +403,7 @@ class Fit(AfterFit):
         return location + spread * t, np.full(t.shape, spread), np.zeros(t.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published by this fit, as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> sorted(fit.to_dict())[:4]
-        ['bse', 'cov_params', 'method', 'model']
-        """
+        """Everything published by this fit, as plain Python values (for JSON)."""
         table: dict[str, Any] = {
             "names": list(self.names),
             "params": self.params.tolist(),

@@ -237,10 +237,6 @@ class Objective:
         ----------
         n_covariates : int
             Columns of X, without the intercept.
-
-        Returns
-        -------
-        Objective
         """
         if self._terms is None:
             if n_covariates != self.n_covariates:
@@ -252,12 +248,7 @@ class Objective:
         return Objective(**self._terms._replace(n_covariates=n_covariates)._asdict())
 
     def terms(self) -> Terms:
-        """What it is made of: loss, scale, weights, ridge, intercept and number of columns.
-
-        Returns
-        -------
-        Terms
-        """
+        """What it is made of: loss, scale, weights, ridge, intercept and number of columns."""
         if self._terms is not None:
             return self._terms
         joint = self.free_scale
@@ -268,12 +259,7 @@ class Objective:
         return Terms(self.loss, scale, self._given_weights, self.ridge, *columns)
 
     def constants(self) -> Constants | None:
-        """The numbers that cost and noise depend on; None with a free scale: the parameter, too.
-
-        Returns
-        -------
-        Constants or None
-        """
+        """The numbers that cost and noise depend on; None with a free scale: the parameter, too."""
         if self.free_scale is not None:
             return None
         return Constants(
@@ -282,12 +268,7 @@ class Objective:
         )  # fmt: skip
 
     def curvature_refusal(self) -> str:
-        """Why there is no Hessian, for error messages.
-
-        Returns
-        -------
-        str
-        """
+        """Why there is no Hessian, for error messages."""
         if not self.loss.has_curvature:
             return self.loss.curvature_refusal
         return f"{self.weighting!r} has no Hessian: {self.weighting.no_curvature_reason}"
@@ -316,11 +297,6 @@ class Objective:
         Returns
         -------
         ndarray of shape (p,), or 0 without a penalty
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array.
         """
         return self.ridge * theta if self.ridge else 0.0
 
@@ -348,15 +324,6 @@ class Objective:
         Parameters
         ----------
         theta : ndarray of shape (p,)
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array and the scale is free.
         """
         joint = self.free_scale
         return self.scale if joint is None else joint.factor * float(theta[-1])
@@ -367,15 +334,6 @@ class Objective:
         Parameters
         ----------
         theta : ndarray of shape (p,)
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array and the scale is free.
         """
         joint = self.free_scale
         if joint is None:
@@ -384,20 +342,11 @@ class Objective:
         return self.loss.psi_prime_bound * radius**2 * joint.curvature / self.scale_at(theta)
 
     def project(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The parameter with a free scale put back between its bounds.
+        """The parameter with a free scale put back between its bounds, shape (p,).
 
         Parameters
         ----------
         theta : ndarray of shape (p,)
-
-        Returns
-        -------
-        ndarray of shape (p,)
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array and the scale is free.
         """
         joint = self.free_scale
         if joint is None:
@@ -419,12 +368,7 @@ class Objective:
         return start
 
     def units(self) -> NDArray[np.float64]:
-        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,).
-
-        Returns
-        -------
-        ndarray of shape (p,)
-        """
+        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,)."""
         units = np.ones(self.dimension)
         if self.free_scale is not None:
             units[-1] = self.free_scale.factor
@@ -433,12 +377,7 @@ class Objective:
     def kernel_arguments(
         self,
     ) -> tuple[int, float, float, int, float, bool, float, float, float, CompiledLoss | None]:
-        """The arguments of the compiled kernels, in their order.
-
-        Returns
-        -------
-        tuple
-        """
+        """The arguments of the compiled kernels, in their order."""
         joint = self.free_scale
         return (
             self.loss.code,

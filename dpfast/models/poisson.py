@@ -130,15 +130,11 @@ class Poisson(Loss):
         return min(self.h, self.c) / self.c
 
     def mean(self, r: ArrayLike) -> Array:
-        """Mean count at linear predictors.
+        """Mean count at linear predictors, of the shape of ``r``.
 
         Parameters
         ----------
         r : array-like
-
-        Returns
-        -------
-        ndarray of the shape of ``r``
         """
         return np.asarray(self._means(real_array(r, "r"), self.h)[0])
 

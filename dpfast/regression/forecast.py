@@ -228,10 +228,6 @@ def plan(
         By default covariates are independent standard normal, residuals normal with standard
         deviation ``scale`` of the objective (1, if it is not declared), and the coefficients zero.
 
-    Returns
-    -------
-    Plan
-
     Privacy
     -------
     Spends nothing, and must see public data only: never pass the private records as a pilot.

@@ -91,17 +91,6 @@ def absorbed(
         Of the slopes, in the columns' own units, without an intercept; standard errors are robust
         to unequal variances and not to records of a level that go together.
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For a formula without one bar, levels that are not declared, or a budget that is too small
-        for so many levels, before anything is spent.  Never because of a value in the table.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-    Exception
-        Ctrl-C and whatever else ends a run has the guarantee so far in its attribute
-        ``partial_result``.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claim T8); units are claims D1

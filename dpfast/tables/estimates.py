@@ -129,10 +129,6 @@ def means(
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
-    Returns
-    -------
-    CellTable
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims T2 to T4).

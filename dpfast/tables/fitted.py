@@ -85,7 +85,7 @@ class SubgroupFits(NamedTuple):
         return self._each("bse")
 
     def conf_int(self, name: str, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Confidence intervals of one coefficient, a row for each level.
+        """Confidence intervals of one coefficient, a row for each level, shape (levels, 2).
 
         Parameters
         ----------
@@ -95,10 +95,6 @@ class SubgroupFits(NamedTuple):
             Nominal coverage.
         alpha : float, optional
             ``1 - level``, in its place; by name only.
-
-        Returns
-        -------
-        ndarray of shape (levels, 2)
         """
         level, j = coverage(level, alpha), self._place(name)
         nothing = np.full(2, np.nan)

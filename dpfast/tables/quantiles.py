@@ -76,10 +76,6 @@ def quantiles(
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
-    Returns
-    -------
-    QuantileTable
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims T1 and T5).

@@ -87,16 +87,6 @@ def fits(
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
-    Returns
-    -------
-    SubgroupFits
-
-    Raises
-    ------
-    Exception
-        Ctrl-C and whatever else ends a run has the fits so far in its attribute
-        ``partial_result``.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claim T6): every query of every

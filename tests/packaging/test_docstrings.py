@@ -58,7 +58,7 @@ PAYS = {"charge", "child"}
 PLAIN = ("None", "NoReturn", "float", "int", "bool", "str")
 
 #: What says of what kind it is, but not what it is of.
-VAGUE = ("Any", "tuple", "dict", "list")
+VAGUE = ("Any", "tuple", "dict")
 
 #: An array's shape, as in "shape (p,)" or "(m, d)".
 SHAPE = re.compile(r"shape|\(\w+,( \w+)?\)")
@@ -72,7 +72,8 @@ def says_what_is_returned(function, text):
     """By its annotation, which names a class; of an array the shape is beside the first line."""
     returned = str(function.__annotations__.get("return", ""))
     if "rray" in returned or returned == "Named":
-        return bool(SHAPE.search(re.split(r"\n\w+\n-+\n", text)[0]))
+        heads = re.sub(r"^\w+\n-+\n(.+\n|\n(?=    |[\w, *]+ : |>>>))*", "", f"{text}\n", flags=re.M)
+        return bool(SHAPE.search(heads))
     return returned in PLAIN or not returned.startswith(VAGUE)
 
 

@@ -58,13 +58,6 @@ def open_parquet(
     StreamedRecords
         To be passed as ``dpfast.fit(records, None, ...)``.
 
-    Raises
-    ------
-    InvalidInput
-        For an absent column or one of a wrong type, from the files' schemas alone.
-    ImportError
-        Without pyarrow: ``pip install 'dpfast[tables]'``.
-
     Notes
     -----
     A missing value or one that the schema does not allow makes its record contribute zero.  If a

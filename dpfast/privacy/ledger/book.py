@@ -216,10 +216,6 @@ class Ledger:
         apart : ApproxDP, optional
             As of a ledger in memory; of a file that exists, it must equal the file's.
 
-        Returns
-        -------
-        Ledger
-
         Raises
         ------
         LedgerCorrupted
@@ -305,9 +301,6 @@ class Ledger:
 
         Raises
         ------
-        BudgetExceeded
-            If it does not fit, or a charge with that mark was granted before, to whomever; the
-            ledger is then unchanged.
         UnsupportedConversion
             If the spend cannot be paid in the ledger's currency.
         LedgerClosed
@@ -318,13 +311,6 @@ class Ledger:
         Privacy
         -------
         Spends ``spend``; what it pays for has to be proved elsewhere.
-
-        Examples
-        --------
-        >>> ledger = dpfast.Ledger(dpfast.ZCDP(0.5))
-        >>> ledger.charge(dpfast.GDP(0.6), "a mean")
-        >>> ledger.spent
-        ZCDP(rho=0.18)
         """
         if type(once) is not str and not isinstance(once, str):
             raise InvalidInput(f"once must be a string; received {described(once)}.")
@@ -346,19 +332,10 @@ class Ledger:
 
         Raises
         ------
-        BudgetExceeded
-            If it does not fit.
         UnsupportedConversion
             If the spend cannot be paid in the ledger's currency.
         LedgerClosed
             If this ledger is a copy.
-
-        Examples
-        --------
-        >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
-        >>> ledger.check(0.9, "a fit")
-        >>> ledger.spent
-        GDP(mu=0.0)
         """
         charges = self._priced(spend, label)
         self._refuse_copies()
@@ -376,14 +353,8 @@ class Ledger:
         label : str
             What it is for; public.
 
-        Returns
-        -------
-        Ledger
-
         Raises
         ------
-        BudgetExceeded
-            If it does not fit.
         UnsupportedConversion
             If charges in the child's currency would not add up to its total here (claim C9).
 

@@ -85,15 +85,6 @@ class QuantileFits:
             ``1 - level``, in its place.
         simultaneous : bool
             All intervals hold together (Bonferroni); one at a time by default.
-
-        Returns
-        -------
-        ndarray of shape (K, p, 2)
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
         """
         each = coverage(level, alpha)
         if simultaneous:
@@ -137,15 +128,6 @@ class QuantileFits:
         alpha : float, optional
             ``1 - level``, in its place.
 
-        Returns
-        -------
-        ndarray of shape (m, K, 2)
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
         Privacy
         -------
         As for :meth:`predict`.
@@ -161,10 +143,6 @@ class QuantileFits:
         ----------
         tau : float
             One of :attr:`taus`.
-
-        Returns
-        -------
-        Fit
         """
         for own, fit in zip(self.taus, self.fits, strict=True):
             if own == tau:
@@ -218,12 +196,7 @@ class QuantileFits:
         return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON).
-
-        Returns
-        -------
-        dict
-        """
+        """Everything published, as plain Python values (for JSON)."""
         fits = [fit.to_dict() for fit in self.fits]
         for one in fits:
             del one["privacy"]  # of all of them together
