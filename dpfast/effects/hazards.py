@@ -100,10 +100,8 @@ def cox(
         followed for longer is so until then.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, units and intervals included.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------

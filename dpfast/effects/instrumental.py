@@ -114,10 +114,8 @@ def two_stage(
         A record with an entry that is not finite contributes zero and counts in n.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, units, first stage and intervals included.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------

@@ -86,15 +86,7 @@ class TwoStage(NamedTuple):
         return np.asarray(t_pvalues(self.zvalues, self.degrees_of_freedom))
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Confidence intervals, shape (p, 2); for weak instruments see :meth:`anderson_rubin`.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
-        """
+        """Confidence intervals, shape (p, 2); for weak instruments see :meth:`anderson_rubin`."""
         half = t_half_widths(coverage(level, alpha), self.degrees_of_freedom) * self.bse
         return np.stack([self.params - half, self.params + half], axis=1)
 
@@ -103,13 +95,6 @@ class TwoStage(NamedTuple):
 
         Valid however weak the instruments are (Anderson and Rubin 1949); it may be unbounded, and
         empty where the instruments contradict one another.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
 
         Returns
         -------
@@ -139,13 +124,6 @@ class TwoStage(NamedTuple):
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Coefficients, first stage and what it cost: text, and other forms.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------

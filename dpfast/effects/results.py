@@ -77,13 +77,6 @@ class TreatmentEffect(NamedTuple):
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
         """Confidence interval, shape (2,).
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
-
         Returns
         -------
         ndarray of shape (2,)
@@ -95,13 +88,6 @@ class TreatmentEffect(NamedTuple):
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """The effect and what it cost: text, and for notebooks and papers other forms.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the interval.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------

@@ -172,10 +172,8 @@ def treatment_effect(
         Buy centres and spreads of covariates and outcome, within ``privacy``; by default unless a
         schema coded them.  Those that were bought before are passed for True, and cost nothing.
         Without, both are taken to be about 0 and of unit size.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------

@@ -180,8 +180,6 @@ class AfterFit(Shown):
         ----------
         first, second : int or str
             Position or name of two coefficients.
-        level : float
-            Joint confidence level.
         n_points : int
             Points on the boundary.
 

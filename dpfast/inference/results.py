@@ -233,13 +233,6 @@ class Fit(AfterFit):
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Named:
         """Confidence intervals, shape (p, 2).
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place, as statsmodels has it; by name only.
-
         Returns
         -------
         ndarray of shape (p, 2)
@@ -338,8 +331,6 @@ class Fit(AfterFit):
         ----------
         X : table, or array-like of shape (m, q)
             As for :meth:`predict`.
-        level : float in [0.5, 1)
-            Nominal coverage, one row at a time.
 
         Returns
         -------

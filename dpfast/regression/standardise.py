@@ -233,9 +233,8 @@ def standardize(
         Buy the centre and spread of the response, too; not for one of 0 and 1.
     fit_intercept : bool
         Without an intercept columns are scaled by their root mean squares and not centred.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------

@@ -80,10 +80,8 @@ def absorbed(
         Declares that column, Categorical: its levels are public.  Nothing else of it is used.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, units and intervals included.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------

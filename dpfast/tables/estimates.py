@@ -58,10 +58,8 @@ def counts(
     least : float
         Public: cells with fewer records are not told.  Those whose count is below
         four standard deviations of its noise never are.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -124,10 +122,8 @@ def means(
     least : float
         Public: cells with fewer records are not told.  Those whose count is below
         four standard deviations of its noise never are.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------

@@ -91,10 +91,6 @@ class SubgroupFits(NamedTuple):
         ----------
         name : str
             One of ``names``.
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
         """
         level, j = coverage(level, alpha), self._place(name)
         nothing = np.full(2, np.nan)
@@ -126,13 +122,6 @@ class SubgroupFits(NamedTuple):
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
         """One row for each level and coefficient.
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
         Returns
         -------
         pandas.DataFrame
@@ -156,13 +145,6 @@ class SubgroupFits(NamedTuple):
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """The coefficients of every level, tests of equality, and what it cost.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------

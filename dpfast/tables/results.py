@@ -95,10 +95,6 @@ class CellTable(NamedTuple):
         ----------
         column : str, optional
             One of ``columns``; by default the counts.
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
 
         Returns
         -------
@@ -151,13 +147,6 @@ class CellTable(NamedTuple):
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
         """One row for each cell, with everything that was released.
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
         Returns
         -------
         pandas.DataFrame
@@ -184,13 +173,6 @@ class CellTable(NamedTuple):
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """The table and what it cost: text, and for notebooks and papers other forms.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Returns
         -------

@@ -82,10 +82,8 @@ def fits(
     least : float
         Public: levels with fewer records are not fitted.  Those with too few for so many
         coefficients never are: a released count decides.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------

@@ -79,10 +79,6 @@ class QuantileFits:
 
         Parameters
         ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place.
         simultaneous : bool
             All intervals hold together (Bonferroni); one at a time by default.
         """
@@ -123,10 +119,6 @@ class QuantileFits:
         ----------
         X : table, or array-like of shape (m, q)
             As for :meth:`predict`.
-        level : float in [0.5, 1)
-            Nominal coverage of a row's intervals together.
-        alpha : float, optional
-            ``1 - level``, in its place.
 
         Privacy
         -------
@@ -156,8 +148,6 @@ class QuantileFits:
 
         Parameters
         ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
         simultaneous : bool
             Whether all intervals hold together (default) or one at a time.
 
