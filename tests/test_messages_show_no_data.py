@@ -342,7 +342,7 @@ def test_an_argument_of_a_method_that_is_data(call):
     assert not leaks
 
 
-@pytest.mark.parametrize("parameter", ["covariates", "response", "schema", "cache"])
+@pytest.mark.parametrize("parameter", ["covariates", "response", "schema"])
 def test_an_argument_of_open_parquet_that_is_data(tmp_path, parameter):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -351,8 +351,6 @@ def test_an_argument_of_open_parquet_that_is_data(tmp_path, parameter):
     right = {"covariates": ["a"], "response": "b"}
     assert dpfast.open_parquet(tmp_path / "t.parquet", **right).n == 60
     for kind, make in tables():
-        if (parameter, kind) == ("cache", "a word"):
-            continue  # that is a path
         options = right | {parameter: make()}
         found = messages(lambda o=options: dpfast.open_parquet(tmp_path / "t.parquet", **o))
         assert not any(MARK in without_paths(message, tmp_path) for message in found), kind
