@@ -2,8 +2,6 @@
 
 from importlib import import_module
 
-__all__ = ["habit", "opened"]
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

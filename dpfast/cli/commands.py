@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dpfast
-from dpfast.cli.paid import fit, minimize, release, run, typed_delimiter
+from dpfast.cli.paid import fit, run, typed_delimiter
 from dpfast.cli.parser import BUDGET
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of
@@ -159,7 +159,7 @@ def audit(arguments: argparse.Namespace) -> int:
 
 
 _COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (
-    audit, demo, explain, fit, ledger, minimize, plan, release, run, schema, verify,
+    audit, demo, explain, fit, ledger, plan, run, schema, verify,
 )  # fmt: skip
 
 COMMANDS = {command.__name__: command for command in _COMMANDS}

@@ -22,11 +22,19 @@ from dpfast.inference.hypotheses import half_width
 
 def fit(arguments: argparse.Namespace) -> int:
     half_width(arguments.level)
-    privacy, options = _common(arguments)
-    loss = _objective(arguments)
+    privacy = budget_of(arguments)
+    weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
+    objective = dpfast.Objective(
+        loss_of(arguments), weights, scale=arguments.scale, ridge=arguments.ridge
+    )
     schema = None if arguments.schema is None else _schema(arguments)
-    options |= {"method": arguments.method, "progress": ProgressBar("private fit")}
-    options["inference"] = not arguments.no_inference
+    options = {
+        "method": arguments.method,
+        "progress": ProgressBar("private fit"),
+        "inference": not arguments.no_inference,
+        "noise": _noise(arguments),
+        "ledger": None if arguments.ledger is None else _ledger(arguments),
+    }
     if arguments.steps is not None:
         options["method"] = _stepwise(arguments.method, arguments.steps)
     if (arguments.formula is None) == (arguments.response is None):
@@ -46,7 +54,7 @@ def fit(arguments: argparse.Namespace) -> int:
         if arguments.formula is not None:
             records = dpfast.records(table, **beside)
             return dpfast.fit_formula(
-                arguments.formula, records, loss, schema=schema, privacy=privacy, **options
+                arguments.formula, records, objective, schema=schema, privacy=privacy, **options
             )
         if raw is not None:
             with rows_unseen(arguments.each):
@@ -54,55 +62,13 @@ def fit(arguments: argparse.Namespace) -> int:
             if arguments.scale is None:
                 options["standardize"] = True
             records = dpfast.records(X, y, names=raw.covariates, **beside)
-            return dpfast.fit(records, None, loss, privacy=privacy, **options)
+            return dpfast.fit(records, None, objective, privacy=privacy, **options)
         with rows_unseen(arguments.each):
-            design = _design(arguments, schema, table, arguments.group)
-        return dpfast.fit(dpfast.records(design, **beside), None, loss, privacy=privacy, **options)
+            design = _design(arguments, schema, table)
+        records = dpfast.records(design, **beside)
+        return dpfast.fit(records, None, objective, privacy=privacy, **options)
 
     return _deliver(arguments, run, report, lambda result: str(result.summary(arguments.level)))
-
-
-def minimize(arguments: argparse.Namespace) -> int:
-    privacy, options = _common(arguments)
-    loss = _objective(arguments)
-    schema = _schema(arguments)
-    options |= {"method": arguments.method, "select": arguments.select}
-    options["progress"] = ProgressBar("private search")
-    design = _design(arguments, schema, _table(arguments, schema))
-    return _deliver(
-        arguments,
-        lambda: dpfast.minimize(design, None, loss, privacy=privacy, **options),
-        lambda result: result.to_dict() | _source(schema),
-        lambda result: str(result.summary()),
-    )
-
-
-def release(arguments: argparse.Namespace) -> int:
-    half_width(arguments.level)
-    privacy, options = _common(arguments)
-    loss, schema = _objective(arguments), _schema(arguments)
-    certified = {"certificate": arguments.certificate} if arguments.certificate else {}
-    design = _design(arguments, schema, _table(arguments, schema))
-    options["domain"] = dpfast.models.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
-
-    def run() -> Any:
-        if arguments.directions is None:
-            options.update(certified)
-            return dpfast.release_parameter(design, None, loss, privacy=privacy, **options)
-        names = _listed(arguments.directions)
-        options["method"] = arguments.method
-        if certified:
-            if arguments.method != "paper":
-                raise InvalidInput(
-                    "--certificate is an option of --method paper; received --method "
-                    f"{arguments.method}."
-                )
-            options["method"] = dpfast.release.Certified(**certified)
-        return dpfast.release_functional(design, None, loss, names, privacy=privacy, **options)
-
-    return _deliver(
-        arguments, run, lambda result: _released(result, arguments.level) | _source(schema), str
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -117,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         ledger=_ledger(arguments),
         n=arguments.n,
         like=arguments.like,
-        noise=None if arguments.seed is None else dpfast.SeededNoise(arguments.seed),
+        noise=_noise(arguments),
     )
     if arguments.quote:
         quote = study.quote(document)
@@ -150,7 +116,7 @@ class _Raw(NamedTuple):
 
 def _raw(arguments: argparse.Namespace) -> _Raw:
     """Read what the options name, as numbers."""
-    if getattr(arguments, "formula", None) is not None:
+    if arguments.formula is not None:
         from dpfast.data.files import read_labels
         from dpfast.data.formula import columns_read
 
@@ -201,18 +167,27 @@ def _labels(arguments: argparse.Namespace, name: str) -> Any:
 
 def _bar(arguments: argparse.Namespace) -> ProgressBar | None:
     """How far reading is, in bytes; not where the number of rows is private."""
-    return None if getattr(arguments, "each", "row") == "person" else ProgressBar("reading")
+    return None if arguments.each == "person" else ProgressBar("reading")
 
 
-def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """Budget, and the options that every one of them has."""
-    privacy = budget_of(arguments)
-    options: dict[str, Any] = {}
-    if arguments.seed is not None:
-        options["noise"] = dpfast.SeededNoise(arguments.seed)
-    if arguments.ledger is not None:
-        options["ledger"] = _ledger(arguments)
-    return privacy, options
+def _table(arguments: argparse.Namespace, schema: Any) -> Any:
+    from dpfast.data.files import read_table
+
+    return read_table(arguments.data, schema, typed_delimiter(arguments.delimiter), _bar(arguments))
+
+
+def _design(arguments: argparse.Namespace, schema: Any, table: Any) -> Any:
+    """The design of the covariates that are named, or of all columns but the response and group."""
+    if arguments.covariates is not None:
+        names = _listed(arguments.covariates)
+    else:
+        present, others = column_names(table), (arguments.group, arguments.response)
+        names = [name for name in schema.columns if name in present and name not in others]
+    return schema.encode(table, names, arguments.response)
+
+
+def _noise(arguments: argparse.Namespace) -> dpfast.SeededNoise | None:
+    return None if arguments.seed is None else dpfast.SeededNoise(arguments.seed)
 
 
 def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
@@ -223,14 +198,6 @@ def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
             f"ledger create {arguments.ledger} --mu ..."
         )
     return dpfast.Ledger.open(arguments.ledger)
-
-
-def _objective(arguments: argparse.Namespace) -> dpfast.Objective:
-    """The loss with what belongs to it."""
-    radius = getattr(arguments, "radius", None)
-    weights = None if radius is None else dpfast.Mallows(radius)
-    known = {"scale": arguments.scale, "ridge": arguments.ridge}
-    return dpfast.Objective(loss_of(arguments), weights, **known)
 
 
 #: Optimisers whose number of steps is a setting.
@@ -250,12 +217,6 @@ def _stepwise(method: str, steps: int) -> Any:
     return getattr(dpfast.optimize, STEPWISE[method])(steps=steps)
 
 
-def _table(arguments: argparse.Namespace, schema: Any) -> Any:
-    from dpfast.data.files import read_table
-
-    return read_table(arguments.data, schema, typed_delimiter(arguments.delimiter), _bar(arguments))
-
-
 def typed_delimiter(text: str | None) -> str | None:
     r"""What was typed: a tab as ``\t`` or ``tab``, which shells make easy."""
     if text in ("\\t", "tab"):
@@ -263,16 +224,6 @@ def typed_delimiter(text: str | None) -> str | None:
     if text is not None and len(text) != 1:
         raise InvalidInput(f"--delimiter must be a single character, or 'tab'; received {text!r}.")
     return text
-
-
-def _design(arguments: argparse.Namespace, schema: Any, table: Any, *others: str | None) -> Any:
-    """The design of the covariates that are named, or of all columns but these others."""
-    if arguments.covariates is not None:
-        names = _listed(arguments.covariates)
-    else:
-        present, others = column_names(table), (*others, arguments.response)
-        names = [name for name in schema.columns if name in present and name not in others]
-    return schema.encode(table, names, arguments.response)
 
 
 def _listed(text: str) -> list[str]:
@@ -285,21 +236,6 @@ def _listed(text: str) -> list[str]:
 
 def _source(schema: dpfast.Schema | None, **more: Any) -> dict[str, Any]:
     return {"source": more | {"schema": None if schema is None else schema.to_toml()}}
-
-
-def _released(result: Any, level: float) -> dict[str, Any]:
-    """What a test and release told, certified or not."""
-    told = "names params value directions noise_scale noise_scale_bound beyond noise_law method"
-    needed = "lower_bound_needed records_needed"
-    report: dict[str, Any] = {"certified": result.certified}
-    report |= {
-        name: getattr(result, name) for name in f"{told} {needed}".split() if hasattr(result, name)
-    }
-    if result.certificate is not None:
-        report["certificate"] = {"lower_bound": result.certificate.lower_bound}
-    if hasattr(result, "noise_interval"):
-        report |= {"level": level, "noise_interval": result.noise_interval(level)}
-    return report | {"privacy": result.privacy.to_dict()}
 
 
 def _text(report: dict[str, Any]) -> str:

@@ -30,10 +30,6 @@ BUDGET = {
 
 #: Lines that several commands have.
 SHARED = {
-    "@declared": f"""\
-{FILE}
---schema required: TOML file of public facts
-{DELIMITED}""",
     "@source": f"""\
 {FILE}
 --schema: TOML file of public facts (default: buy what is not declared)
@@ -43,14 +39,6 @@ SHARED = {
 --bandwidth float: of --loss quantile, in residual scales (default: from n, p and the budget)
 --largest-mean float: of --loss poisson: no mean above it is modelled
 --largest-residual float: of --loss poisson: where count less mean is clipped""",
-    "@design": """\
-@declared
---response required: the response column
---covariates: comma-separated columns (default: the others)
---loss ={loss}: loss (default: {loss})
-@losses
---scale float: public residual scale, in the response's units
---ridge float =0.0: public ridge penalty, of coded coefficients""",
     "@spending": """\
 @budget
 --ledger: budget file shared by analyses; see dpfast ledger
@@ -92,22 +80,6 @@ COMMANDS = {
 --method =auto: optimiser (default: auto)
 --steps int: number of steps of --method newton and others
 --no-inference flag: estimates only, no intervals
-{LEVEL}
-@spending"""),
-    "minimize": ("minimise a loss that need not be convex",
-                 "Estimates without intervals, such as those of the Tukey loss.", """
-@design tukey
---radius float: radius of the Mallows weights
---method =auto: optimiser (default: auto)
---select =last: which point is the answer
-@spending"""),
-    "release": ("release single coefficients, or all with the noise that a certificate allows",
-                "Takes --epsilon with --delta. The declared ranges are the domain of the rows.",
-                f"""
-@design log-cosh
---directions: names of coefficients (default: all, as a vector)
---method =auto: of --directions (default: auto)
---certificate: how it is certified (default: global)
 {LEVEL}
 @spending"""),
     "run": ("answer a request of a study: effects, instruments, tables, quantiles and more",
@@ -220,7 +192,7 @@ def _fill(parser: argparse.ArgumentParser, options: str) -> None:
             for option, said in BUDGET.items():
                 group.add_argument(option, type=float, help=said)
         elif name.startswith("@"):
-            _fill(parser, SHARED[name].replace("{loss}", "".join(facts)))
+            _fill(parser, SHARED[name])
         else:
             parser.add_argument(name, help=said or None, **_facts(facts))
 

@@ -151,9 +151,9 @@ def test_a_warning_is_a_sentence_too(folder, capsys):
 
 def test_wrong_usage_has_its_own_code(folder, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["minimize", "data.csv", "--mu", "1"])  # no schema
+        main(["run", "{}"])  # no ledger
     assert end.value.code == 2
-    assert "--schema" in capsys.readouterr().err
+    assert "--ledger" in capsys.readouterr().err
 
 
 def test_plan_and_explain(folder, capsys):

@@ -34,8 +34,6 @@ REGRESSION = {"--response": "y", "--scale": "0.5"}
 #: Right options of each command that spends.
 RIGHT = {
     "fit": REGRESSION | {"--mu": "1"},
-    "minimize": REGRESSION | {"--mu": "1"},
-    "release": REGRESSION | {"--epsilon": "1", "--delta": "1e-6"},
     "run": {"--data": "data.csv"},
 }
 
