@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri
 
 from dpfast.errors import InferenceUnavailable
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.digits import short_number
@@ -154,11 +155,8 @@ class TwoStage(NamedTuple):
         """Everything published, as plain Python values (for JSON)."""
         found = self._asdict()
         del found["curve"]
-        plain = {k: v.tolist() for k, v in found.items() if isinstance(v, np.ndarray)}
-        listed = {k: list(v) for k, v in found.items() if isinstance(v, tuple)}
-        rubin = None if self.curve is None else self.anderson_rubin().tolist()
-        own = {"anderson_rubin": rubin, "privacy": self.privacy.to_dict()}
-        return found | plain | listed | own
+        found["anderson_rubin"] = None if self.curve is None else self.anderson_rubin()
+        return plain_of(found)
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()

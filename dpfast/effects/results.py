@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.table import Summary
@@ -110,12 +111,7 @@ class TreatmentEffect(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        found = self._asdict()
-        return found | {
-            "overlap": list(self.overlap),
-            "warnings": list(self.warnings),
-            "privacy": self.privacy.to_dict(),
-        }
+        return plain_of(self._asdict())
 
     def __repr__(self) -> str:
         return f"<TreatmentEffect {self.estimate:.4g} +- {self.bse:.2g}; {self.privacy.headline}>"

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from dpfast.errors import InvalidInput, described
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import cells_of, headings, shown
-from dpfast.tables.results import TOO_SMALL, plain_of
+from dpfast.tables.results import TOO_SMALL
 
 Array = NDArray[np.float64]
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.digits import by_error, printable, short_number
@@ -393,18 +394,3 @@ def _called(table: CellTable | QuantileTable) -> str:
 def normal_half_width(level: float) -> float:
     """Of an interval whose noise is known, in its standard deviations."""
     return float(t_half_widths(level, np.array([np.inf]))[0])
-
-
-def plain_of(found: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a result as lists, dictionaries, text and numbers."""
-    return {name: _plain(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple) and not hasattr(value, "to_dict"):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
-        return plain_of(value)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.to_dict() if hasattr(value, "to_dict") else value
