@@ -205,14 +205,8 @@ def tradeoff_plot(
     ----------
     budgets : Budget, float or mapping of str to them
         The keys become the legend; a float is mu of Gaussian DP.
-    title : str, optional
-    ax : matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
+    title, ax
+        As of :func:`coefficient_plot`, whose figure it is like.
 
     Privacy
     -------
@@ -251,14 +245,8 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     ----------
     plan : dpfast.regression.forecast.Plan
         From :func:`dpfast.plan`; it is marked in both panels.
-    title : str, optional
-    ax : pair of matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
+    title, ax
+        As of :func:`coefficient_plot`, whose figure it is like; ``ax`` is a pair of axes.
 
     Privacy
     -------
@@ -308,14 +296,8 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     privacy : Fit, Guarantee or Ledger
         A ledger's unspent part is drawn, too.  Shares add in the ledger's own currency (Gaussian
         DP: squares of mu).
-    title : str, optional
-    ax : matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
+    title, ax
+        As of :func:`coefficient_plot`, whose figure it is like.
 
     Privacy
     -------

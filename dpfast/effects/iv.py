@@ -124,13 +124,7 @@ class TwoStage(NamedTuple):
         return np.asarray(ends)
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """Coefficients, first stage and what it cost: text, and other forms.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """Coefficients, first stage and what it cost: text, and other forms."""
         level = coverage(level, alpha)
         facts = [
             ("Response", self.response),

@@ -88,13 +88,7 @@ class TreatmentEffect(NamedTuple):
         return np.array([self.estimate - half, self.estimate + half])
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The effect and what it cost: text, and for notebooks and papers other forms.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The effect and what it cost: text, and for notebooks and papers other forms."""
         level = coverage(level, alpha)
         low, high = self.conf_int(level)
         below, within, above = self.overlap

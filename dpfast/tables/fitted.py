@@ -145,13 +145,7 @@ class SubgroupFits(NamedTuple):
         )
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The coefficients of every level, tests of equality, and what it cost.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The coefficients of every level, tests of equality, and what it cost."""
         level = coverage(level, alpha)
         each = [None if one is None else cells_of(one, level) for one in self.fits]
         hidden = (TOO_SMALL, *[""] * 5)

@@ -173,13 +173,7 @@ class CellTable(NamedTuple):
         return DataFrame(levels | {name: values.ravel() for name, values in found.items()})
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The table and what it cost: text, and for notebooks and papers other forms.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The table and what it cost: text, and for notebooks and papers other forms."""
         level = coverage(level, alpha)
         if not self.columns:
             share, error = self.shares()
@@ -301,13 +295,7 @@ class QuantileTable(NamedTuple):
         return DataFrame(levels | counts | {"probability": found["probability"]} | ends)
 
     def summary(self) -> Summary:
-        """The table and what it cost: text, and for notebooks and papers other forms.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The table and what it cost: text, and for notebooks and papers other forms."""
         rows = []
         for label, k in _rows(self):
             for j, p in enumerate(self.probabilities):

@@ -150,11 +150,6 @@ class QuantileFits:
         ----------
         simultaneous : bool
             Whether all intervals hold together (default) or one at a time.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
         """
         coverage(level, None)
         bought = all(fit._covariance is not None for fit in self.fits)
