@@ -1161,14 +1161,6 @@ MONEY = (
         "kept = self._apart",
     ),
     plant(
-        "old-files-read-as-decimals",
-        "a file whose numbers were binary is read as decimals",
-        LEDGER_FILE,
-        DECIMALS,
-        "float.as_integer_ratio,\n",
-        "written,\n",
-    ),
-    plant(
         "child-not-charged",
         "a child ledger is not charged to its parent",
         LEDGER,
