@@ -30,7 +30,7 @@ RESULTS = Path(__file__).parent / "results"
 SLOPES = np.array([0.5, 0.0])
 NORMAL = 1.959963984540054
 ALPHA = 0.5  # of the negative binomial
-UNCLIPPED = dpfast.Poisson(largest_mean=1e6, largest_count=1e8)
+UNCLIPPED = dpfast.Poisson(largest_mean=1e6, largest_residual=1e8)
 
 
 class Design(NamedTuple):

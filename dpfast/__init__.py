@@ -63,48 +63,7 @@ _ROOMS = {
     "tables",
 }
 
-__all__ = [
-    "ApproxDP",
-    "Binary",
-    "Bounded",
-    "BudgetExceeded",
-    "Categorical",
-    "CustomLoss",
-    "DpfastError",
-    "Fit",
-    "FreeScale",
-    "GDP",
-    "Huber",
-    "InvalidInput",
-    "Ledger",
-    "LogCosh",
-    "Logistic",
-    "Mallows",
-    "Numeric",
-    "Objective",
-    "Poisson",
-    "PureDP",
-    "Quantile",
-    "Schema",
-    "SeededNoise",
-    "Study",
-    "ZCDP",
-    "__version__",
-    "compare",
-    "fit",
-    "fit_formula",
-    "fit_quantiles",
-    "minimize",
-    "nonprivate_fit",
-    "open_parquet",
-    "plan",
-    "private_quantiles",
-    "records",
-    "release_functional",
-    "release_parameter",
-    "standardize",
-    "tune",
-]
+__all__ = ["__version__", *" ".join(_HOMES.values()).split()]
 
 
 if TYPE_CHECKING:
@@ -128,38 +87,55 @@ if TYPE_CHECKING:
         studies as studies,
         tables as tables,
     )
-    from dpfast.bayesopt.tuning import tune
-    from dpfast.data.files.parquet import open_parquet
-    from dpfast.data.schema import Binary, Categorical, Numeric, Schema
-    from dpfast.data.source import records
-    from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput
-    from dpfast.inference import Fit
-    from dpfast.inference.shown.compare import compare
-    from dpfast.models import (
-        Bounded,
-        CustomLoss,
-        FreeScale,
-        Huber,
-        LogCosh,
-        Logistic,
-        Mallows,
-        Objective,
+    from dpfast.bayesopt.tuning import tune as tune
+    from dpfast.data.files.parquet import open_parquet as open_parquet
+    from dpfast.data.schema import (
+        Binary as Binary,
+        Categorical as Categorical,
+        Numeric as Numeric,
+        Schema as Schema,
     )
-    from dpfast.models.poisson import Poisson
-    from dpfast.models.quantile import Quantile
-    from dpfast.nonconvex.minimize import minimize
-    from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, PureDP
-    from dpfast.privacy.ledger import Ledger
-    from dpfast.privacy.noise import SeededNoise
-    from dpfast.quantiles import private_quantiles
-    from dpfast.regression.fit import fit
-    from dpfast.regression.forecast import plan
-    from dpfast.regression.formula import fit_formula
-    from dpfast.regression.nonprivate import nonprivate_fit
-    from dpfast.regression.quantiles.fitting import fit_quantiles
-    from dpfast.regression.standardise import standardize
-    from dpfast.release import release_functional, release_parameter
-    from dpfast.studies import Study
+    from dpfast.data.source import records as records
+    from dpfast.errors import (
+        BudgetExceeded as BudgetExceeded,
+        DpfastError as DpfastError,
+        InvalidInput as InvalidInput,
+    )
+    from dpfast.inference import Fit as Fit
+    from dpfast.inference.shown.compare import compare as compare
+    from dpfast.models import (
+        Bounded as Bounded,
+        CustomLoss as CustomLoss,
+        FreeScale as FreeScale,
+        Huber as Huber,
+        LogCosh as LogCosh,
+        Logistic as Logistic,
+        Mallows as Mallows,
+        Objective as Objective,
+    )
+    from dpfast.models.poisson import Poisson as Poisson
+    from dpfast.models.quantile import Quantile as Quantile
+    from dpfast.nonconvex.minimize import minimize as minimize
+    from dpfast.privacy.budget import (
+        GDP as GDP,
+        ZCDP as ZCDP,
+        ApproxDP as ApproxDP,
+        PureDP as PureDP,
+    )
+    from dpfast.privacy.ledger import Ledger as Ledger
+    from dpfast.privacy.noise import SeededNoise as SeededNoise
+    from dpfast.quantiles import private_quantiles as private_quantiles
+    from dpfast.regression.fit import fit as fit
+    from dpfast.regression.forecast import plan as plan
+    from dpfast.regression.formula import fit_formula as fit_formula
+    from dpfast.regression.nonprivate import nonprivate_fit as nonprivate_fit
+    from dpfast.regression.quantiles.fitting import fit_quantiles as fit_quantiles
+    from dpfast.regression.standardise import standardize as standardize
+    from dpfast.release import (
+        release_functional as release_functional,
+        release_parameter as release_parameter,
+    )
+    from dpfast.studies import Study as Study
 
 
 def _elsewhere(name: str) -> str:

@@ -165,20 +165,14 @@ def flag(value: Any, name: str) -> bool:
 
 
 def detached(thing: Thing) -> Thing:
-    """``copy.copy`` of an object with attributes, without its detour through pickling.
-
-    What is written on the one does not reach the other: a caller's code may keep what it passed.
-    """
+    """``copy.copy`` of an object with attributes, without its detour through pickling."""
     other = object.__new__(type(thing))
     other.__dict__ = thing.__dict__.copy()
     return other
 
 
 def refuse_own_class(thing: object, remedy: str) -> None:
-    """Refuse what inherits its number in the kernels: they do not see what else it changes.
-
-    A bound that it changes would set the noise for records that are not held to it (claim C12).
-    """
+    """Refuse what inherits its number in the kernels: they do not see what it changes (C12)."""
     if "code" not in vars(type(thing)):
         raise InvalidInput(
             f"{type(thing).__name__} is derived from a class of dpfast, whose functions the "

@@ -8,11 +8,6 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from typing import Any
 
-__all__ = [
-    "ARGUMENTS", "CALLED", "CALLS", "NAMES", "TERMS", "instead", "instead_of_term",
-    "power_of_a_name", "without_parts",
-]  # fmt: skip
-
 _FIT = 'dpfast.fit("y ~ x1 + x2", table, "{}", privacy=1.0)'
 _OLS, _LOGIT, _COUNTS, _ROBUST = map(
     _FIT.format, ("least-squares", "logistic", "poisson", "log-cosh")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.shown.digits import short_number
 
@@ -197,72 +196,6 @@ def coefficient_plot(
     return _finished(figure, axes, title, f"Coefficients with intervals. {'; '.join(words)}.")
 
 
-def ellipse_plot(
-    fits: Mapping[str, Any] | Any,
-    first: int | str,
-    second: int | str,
-    *,
-    level: float = 0.95,
-    truth: tuple[float, float] | None = None,
-    title: str | None = None,
-    ax: Any = None,
-) -> Figure:
-    """Joint confidence region of two coefficients, one ellipse for each fit.
-
-    Parameters
-    ----------
-    fits : Fit or mapping of str to Fit
-        Fits with inference; the keys become the legend.
-    first, second : int or str
-        Position or name of the coefficients on the horizontal and vertical axis.
-    level : float
-        Joint confidence level (section 5.2 of Avella-Medina, Bradshaw and Loh 2023).
-    truth : pair of float, optional
-        A point to mark, for simulations.
-    title : str, optional
-    ax : matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
-
-    Privacy
-    -------
-    Spends nothing: it draws numbers that were already released.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> fit = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
-    >>> figure = dpfast.plots.ellipse_plot(fit, "intercept", "x1")
-    """
-    labelled = _labelled(fits)
-    figure, axes = _canvas(ax, (5.0, 4.6))
-    words = []
-    for index, (label, fit) in enumerate(labelled.items()):
-        colour, marker = _look(index)
-        boundary = fit.confidence_ellipse(first, second, level)
-        axes.plot(*boundary.T, color=colour, linewidth=2, label=label)
-        axes.fill(*boundary.T, color=colour, alpha=0.08, linewidth=0)
-        centre = boundary[:-1].mean(axis=0)
-        axes.plot(*centre, marker, color=colour)
-        words.append(f"{label} about ({short_number(centre[0])}, {short_number(centre[1])})")
-    if truth is not None:
-        axes.plot(*real_array(truth, "truth"), "+", color="black", markersize=12, label="truth")
-    reference = next(iter(labelled.values()))
-    names = [
-        name if isinstance(name, str) else str(reference.names[name]) for name in (first, second)
-    ]
-    axes.set_xlabel(f"{names[0]}, joint {100 * level:g}% region")
-    axes.set_ylabel(names[1])
-    _legend(figure, axes, len(labelled) + (truth is not None), own=ax is None)
-    told = f"Joint {100 * level:g}% region of {names[0]} and {names[1]}: {'; '.join(words)}."
-    return _finished(figure, axes, title, told)
-
-
 def tradeoff_plot(
     budgets: Mapping[str, Any] | Any, *, title: str | None = None, ax: Any = None
 ) -> Figure:
@@ -272,14 +205,8 @@ def tradeoff_plot(
     ----------
     budgets : Budget, float or mapping of str to them
         The keys become the legend; a float is mu of Gaussian DP.
-    title : str, optional
-    ax : matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
+    title, ax
+        As of :func:`coefficient_plot`, whose figure it is like.
 
     Privacy
     -------
@@ -318,14 +245,8 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     ----------
     plan : dpfast.regression.forecast.Plan
         From :func:`dpfast.plan`; it is marked in both panels.
-    title : str, optional
-    ax : pair of matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
+    title, ax
+        As of :func:`coefficient_plot`, whose figure it is like; ``ax`` is a pair of axes.
 
     Privacy
     -------
@@ -367,61 +288,6 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     return _finished(figure, left, title, str(plan))
 
 
-def trajectory_plot(fit: Any, *, title: str | None = None, ax: Any = None) -> Figure:
-    """Released path of the optimiser: every coefficient after every step.
-
-    Parameters
-    ----------
-    fit : Fit
-        Its last value is drawn with its interval if inference was bought.
-    title : str, optional
-    ax : matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
-
-    Privacy
-    -------
-    Spends nothing: every iterate was released.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> figure = dpfast.plots.trajectory_plot(
-    ...     dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
-    ... )
-    """
-    _matplotlib()
-    from matplotlib.ticker import MaxNLocator
-
-    path = np.asarray(fit.iterates)
-    p, last = path.shape[1], len(path) - 1
-    labels = [textwrap.fill(name, 32) for name in fit.names]
-    room = 0.2 * sum(label.count("\n") + 1 for label in labels)
-    figure, axes = _canvas(ax, (7.0, 4.2) if p <= INSIDE else (9.0, max(4.2, room)))
-    intervals = np.asarray(fit.conf_int()) if hasattr(fit, "bse") else None
-    step = 0.04 * max(1, last) / max(1, min(p, 8))
-    for j, name in enumerate(labels):
-        colour, style = COLOURS[j % 4], STYLES[j // 4 % 4]
-        marker = MARKERS[j // 16 % len(MARKERS)]
-        axes.plot(path[:, j], style, color=colour, label=name, marker=marker, markersize=4)
-        if intervals is not None:  # side by side, where few enough to be told apart
-            place = last + step * (1.0 + j % 8)
-            axes.vlines(place, *intervals[j], color=colour, linestyle=style, linewidth=2)
-    note = "" if intervals is None else "; at the end: 95% intervals"
-    axes.set_xlabel(f"step (0 is the public start){note}")
-    axes.set_ylabel("coefficient")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(figure, axes, p, own=ax is None, always=True)
-    ends = zip(fit.names, path[-1], strict=True)
-    said = ", ".join(f"{name} {short_number(value)}" for name, value in ends)
-    return _finished(figure, axes, title, f"Coefficients after each of {last} steps; last: {said}.")
-
-
 def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     """What the budget was spent on: share of each charge, in order.
 
@@ -430,14 +296,8 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     privacy : Fit, Guarantee or Ledger
         A ledger's unspent part is drawn, too.  Shares add in the ledger's own currency (Gaussian
         DP: squares of mu).
-    title : str, optional
-    ax : matplotlib.axes.Axes, optional
-        Draw there, and not in a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As of :func:`coefficient_plot`.
+    title, ax
+        As of :func:`coefficient_plot`, whose figure it is like.
 
     Privacy
     -------

@@ -55,9 +55,8 @@ def private_quantiles(
         The total for all of them; a float is mu of Gaussian DP.
     steps : int
         Halvings for each quantile.  The noise of a share grows with their square root.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------

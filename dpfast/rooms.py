@@ -2,8 +2,6 @@
 
 from importlib import import_module
 
-__all__ = ["habit", "opened"]
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,11 +17,7 @@ def habit(name: str) -> str:
 def opened(
     room: str, homes: "Mapping[str, str]", hint: "Callable[[str], str] | None" = None
 ) -> "Callable[[str], object]":
-    """The ``__getattr__`` of a room, from its modules and the names of each.
-
-    ``hint(name)`` ends the message for a name that is none of them; by default with what is called
-    so elsewhere.
-    """
+    """The ``__getattr__`` of a room, from its modules and the names of each."""
 
     def find(name: str) -> object:
         for home, names in homes.items():

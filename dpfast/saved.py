@@ -1,8 +1,4 @@
-"""A fit as JSON and back: released numbers and public facts, which predict, compare and report.
-
-No code is stored or run: the reader knows the few kinds of things a fit is made of, and refuses a
-file that it would not have written itself, character for character of what is in it.
-"""
+"""A fit as JSON and back: released numbers and public facts, which predict, compare and report."""
 
 from __future__ import annotations
 

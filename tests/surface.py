@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import dpfast
+from dpfast.studies.asking import Price
 from tests.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
@@ -33,7 +34,7 @@ HANDED = (
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
     "effects.iv.TwoStage", "effects.results.TreatmentEffect",
-    "inference.after.methods.MarginalEffects", "inference.after.methods.Ratios",
+    "inference.after_fit.MarginalEffects", "inference.after_fit.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.shown.compare.Comparison", "inference.shown.table.Summary",
     "inference.shown.table.Table", "inference.shown.transcript.ReportCheck",
@@ -155,4 +156,6 @@ def parameters_of(thing: Any) -> list[str]:
     """Names of the arguments a caller passes one by one."""
     found = inspect.signature(thing).parameters.values()
     kept = [p.name for p in found if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    return [name for name in kept if name not in ("self", "cls")]
+    typed = [p for p in found if p.annotation == "Unpack[Price]"]
+    prices = Price.__annotations__ if typed else ()
+    return [name for name in (*kept, *prices) if name not in ("self", "cls")]

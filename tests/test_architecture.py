@@ -189,7 +189,6 @@ DOOR = "dpfast.curator.door"
 #: Who draws noise beside the mechanisms: an observed source, public simulations.
 DRAWING = {
     "dpfast.audit.transcript",
-    "dpfast.audit.search",
     "dpfast.nonconvex.kl",
 }
 

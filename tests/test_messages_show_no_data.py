@@ -11,7 +11,6 @@ import pytest
 import dpfast
 from dpfast import bayesopt
 from dpfast.errors import described, dtype_name
-from dpfast.models import Objective
 from tests.flat import flat
 from tests.loops import each
 from tests.surface import flat_public, parameters_of, without_paths
@@ -206,9 +205,6 @@ CALLS = {
                           "n_samples": 100},
     "audit.neighbours": {"X": X, "y": Y},
     "audit.replay": {"fn": replayed, "data": X, "neighbour": OTHER},
-    "audit.sensitivity_search": {"objective": Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2,
-                                                        scale=1.0),
-                                 "quantities": ["gradient"], "rounds": 0},
     "audit.to_dp_accounting": {"ledger": dpfast.Ledger(1.0)},
     "datasets.load_census2000": {},
     "estimators.DPHuberRegressor": {"privacy": 1.0, "scale": 1.0, "score_privacy": 1.0, **SEEDED},
@@ -226,16 +222,15 @@ CALLS = {
     "estimators.cross_validate": {"estimator": ESTIMATOR, "X": X, "y": Y, "folds": 3},
     "plots.budget_plot": {"privacy": dpfast.Ledger(1.0)},
     "plots.coefficient_plot": {"fits": FITTED}, "plots.plan_plot": {"plan": PLANNED},
-    "plots.ellipse_plot": {"fits": FITTED, "first": 1, "second": 2},
-    "plots.tradeoff_plot": {"budgets": 1.0}, "plots.trajectory_plot": {"fit": FITTED},
+    "plots.tradeoff_plot": {"budgets": 1.0},
 }  # fmt: skip
 
 #: Results, exceptions and an abstract class: nobody passes them arguments.
 NOT_CALLED = {
     "BudgetExceeded", "DpfastError", "Fit", "InvalidInput", "Minimum", "Plan",
     "QuantileFits",
-    "audit.Finding", "audit.LeakFound", "audit.LossReport", "audit.LowerBound", "audit.Pair",
-    "audit.ReplayReport", "audit.SearchReport", "bayesopt.Covariance", "bayesopt.Tuning",
+    "audit.LeakFound", "audit.LossReport", "audit.LowerBound", "audit.Pair",
+    "audit.ReplayReport", "bayesopt.Covariance", "bayesopt.Tuning",
     "datasets.Table", "estimators.CrossValidation",
 }  # fmt: skip
 #: Calls whose arguments above are refused, or whose extra is absent.
@@ -347,7 +342,7 @@ def test_an_argument_of_a_method_that_is_data(call):
     assert not leaks
 
 
-@pytest.mark.parametrize("parameter", ["covariates", "response", "schema", "cache"])
+@pytest.mark.parametrize("parameter", ["covariates", "response", "schema"])
 def test_an_argument_of_open_parquet_that_is_data(tmp_path, parameter):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -356,8 +351,6 @@ def test_an_argument_of_open_parquet_that_is_data(tmp_path, parameter):
     right = {"covariates": ["a"], "response": "b"}
     assert dpfast.open_parquet(tmp_path / "t.parquet", **right).n == 60
     for kind, make in tables():
-        if (parameter, kind) == ("cache", "a word"):
-            continue  # that is a path
         options = right | {parameter: make()}
         found = messages(lambda o=options: dpfast.open_parquet(tmp_path / "t.parquet", **o))
         assert not any(MARK in without_paths(message, tmp_path) for message in found), kind

@@ -118,7 +118,7 @@ def true_scale(loss: str, heavy: bool) -> float:
     residuals = (stats.t(3) if heavy else stats.norm()).ppf((np.arange(200_000) + 0.5) / 200_000)
     kind = resolve_loss(loss)
     free = dpfast.FreeScale(0.5, 2.0)
-    target = Objective(kind, dpfast.Mallows(1.0), 0, free_scale=free).free_scale
+    target = Objective(kind, dpfast.Mallows(1.0), 0, scale=free).free_scale
     assert target is not None
 
     def excess(scale: float) -> float:

@@ -20,7 +20,7 @@ TARGET = 1.3
 
 
 def table(rows: list[tuple[str, dict[str, float]]]) -> str:
-    """Markdown; one row for each size, and for Parquet and the cache of its decoded blocks."""
+    """Markdown; one row for each size and kind of fit."""
     lines = [
         "| read from | n | data | queries | decoding once | fit | fit / decoding "
         "| peak memory | data / peak |",
@@ -54,8 +54,7 @@ digits, zstd; {processor()}, {os.cpu_count()} CPUs; load average {loads[0]:.2f} 
 "fit / decoding" is the fit beside as many passes of decoding and nothing else, measured in
 alternation, median of three: at most {TARGET} is aimed at for Parquet, {worst:.2f} is the worst
 here. Peak memory is that of the whole process: Python, the libraries and about three decoded row
-groups; the default fit keeps the records of its random blocks, too. The cache holds the decoded
-numbers; reading it is nearly a copy, beside which no arithmetic is small.
+groups; the default fit keeps the records of its random blocks, too.
 
 {table(rows)}
 """
@@ -66,7 +65,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="small data; nothing is written")
     arguments = parser.parse_args(argv)
     before = os.getloadavg()[0]
-    names = {"parquet": "Parquet", "default": "Parquet, default fit", "cache": "cache"}
+    names = {"parquet": "Parquet", "default": "Parquet, default fit"}
     rows = [
         (names[label], row)
         for size in ((0.05,) if arguments.quick else GIGABYTES)

@@ -45,14 +45,14 @@ def write(folder: str, gigabytes: float) -> int:
     return count
 
 
-def measure(folder: str, cache: str | None, method: str) -> dict[str, float]:
+def measure(folder: str, method: str) -> dict[str, float]:
     """In this process: seconds of decoding and of fitting, and the peak of resident memory.
 
     ``method``: "newton" for three steps on all records, "auto" for the default fit.
     """
     import dpfast
 
-    records = dpfast.open_parquet(folder, covariates=NAMES, response="y", cache=cache)
+    records = dpfast.open_parquet(folder, covariates=NAMES, response="y")
     decode, blocks = records._decode, range(len(records.block_sizes))
     asked = []
 
@@ -98,13 +98,9 @@ def measured(gigabytes: float) -> dict[str, dict[str, float]]:
         (Path(folder) / "data").mkdir()
         write(f"{folder}/data", gigabytes)
         found = {}
-        for label, cache, method in (
-            ("parquet", "", "newton"),
-            ("default", "", "auto"),
-            ("cache", f"{folder}/cache", "newton"),
-        ):
+        for label, method in (("parquet", "newton"), ("default", "auto")):
             output = subprocess.run(
-                [sys.executable, __file__, "--measure", f"{folder}/data", cache, method],
+                [sys.executable, __file__, "--measure", f"{folder}/data", method],
                 check=True,
                 capture_output=True,
                 text=True,
@@ -115,7 +111,7 @@ def measured(gigabytes: float) -> dict[str, dict[str, float]]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(measure(sys.argv[2], sys.argv[3] or None, sys.argv[4])))
+        print(json.dumps(measure(sys.argv[2], sys.argv[3])))
     else:
         size = float(sys.argv[1]) if len(sys.argv) > 1 else 1.5
         print(json.dumps(measured(size), indent=1))

@@ -1,4 +1,4 @@
-"""Fits on data that are not in memory; one row without and one with the cache of decoded blocks."""
+"""Fits on data that are not in memory."""
 
 from __future__ import annotations
 

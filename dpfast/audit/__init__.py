@@ -10,21 +10,17 @@ from dpfast.audit.losses import LossReport, check_loss
 from dpfast.audit.pairs import KINDS, Pair, neighbours
 from dpfast.audit.playback import replay
 from dpfast.audit.report import LeakFound, ReplayReport
-from dpfast.audit.search import Finding, SearchReport, sensitivity_search
 
 __all__ = [
     "KINDS",
-    "Finding",
     "LeakFound",
     "LossReport",
     "LowerBound",
     "Pair",
     "ReplayReport",
-    "SearchReport",
     "check_loss",
     "lower_bound",
     "neighbours",
     "replay",
-    "sensitivity_search",
     "to_dp_accounting",
 ]

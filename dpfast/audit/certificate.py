@@ -110,10 +110,6 @@ def lower_bound(
         By default the output is an array and the statistic is the linear function that best
         separates the held-out runs.
 
-    Returns
-    -------
-    LowerBound
-
     Notes
     -----
     On a fifth of the runs the statistic and a fixed number of thresholds are chosen; on the rest

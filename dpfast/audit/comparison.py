@@ -17,12 +17,7 @@ _PLAIN = (str, bytes, int, bool, type(None), type(Ellipsis), range)
 def first_difference(
     a: Any, b: Any, path: str = "result", seen: set[tuple[int, int]] | None = None
 ) -> str | None:
-    """Where two objects differ, or None if they are the same bit for bit.
-
-    Arrays and floats are compared as bits (two NaN with the same bits are equal, 0.0 and -0.0 are
-    not); other objects through the state their class pickles.  What cannot be compared counts as
-    a difference: an audit must not pass what it did not see.
-    """
+    """Where two objects differ, or None if they are the same bit for bit."""
     seen = set() if seen is None else seen
     if type(a) is not type(b):
         return f"{path} is a {type(a).__name__} on one and a {type(b).__name__} on the other"

@@ -29,8 +29,6 @@ def to_dp_accounting(ledger: Ledger) -> Any:
     ------
     UnsupportedConversion
         For charges in ``ApproxDP``, which dp-accounting has no event for.
-    InvalidInput
-        If the extra ``accounting`` is not installed.
 
     Privacy
     -------

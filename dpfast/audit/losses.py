@@ -68,10 +68,6 @@ def check_loss(loss: Loss) -> LossReport:
         Usually a :class:`dpfast.CustomLoss`, whose functions are asked directly, without the
         kernels' enforcement.
 
-    Returns
-    -------
-    LossReport
-
     Privacy
     -------
     Touches no records.  A search can miss a violation, and need not find it: the kernels enforce

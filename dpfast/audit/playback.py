@@ -186,11 +186,7 @@ def _length(value: NDArray[Any]) -> float:
 
 
 def _covered(charge: Charged) -> float:
-    """The mu that a charge pays for; infinite for a sequence paid for in advance.
-
-    Sequences whose cost is not the sum of their steps' (certified releases) are charged as
-    (epsilon, delta) at once; a replay checks their distances, not their accounting.
-    """
+    """The mu that a charge pays for; infinite for a sequence paid for in advance."""
     budget = as_budget(charge.spend)
     if isinstance(budget, ApproxDP):
         return math.inf
@@ -318,10 +314,7 @@ def _noise_leaks(groups: list[Group]) -> list[str]:
 
 
 def _composition(run: Recorded, groups: list[Group]) -> float:
-    """Mu of everything answered: each group of answers counts what it was asked for.
-
-    Of the blocks of one dealing, the one that was asked most (claim C55).
-    """
+    """Mu of everything answered: each group of answers counts what it was asked for (claim C55)."""
     squares: list[float] = []
     blocks: dict[int, list[float]] = {block: [] for block in run.dealings}
     for charge, members in groups:

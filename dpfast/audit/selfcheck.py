@@ -131,10 +131,7 @@ def self_check(
     quick: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> SelfCheck:
-    """Replay calls of the curator and of public functions on synthetic neighbours.
-
-    Runs on synthetic data; nothing about it needs protection.
-    """
+    """Replay calls of the curator and of public functions on synthetic neighbours."""
     if not 1 <= pairs <= len(KINDS):
         raise InvalidInput(f"pairs must lie in [1, {len(KINDS)}]; received {described(pairs)}.")
     chosen = [e for e in examples() if only is None or only in f"{e.name} {e.label}"]

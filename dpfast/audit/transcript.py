@@ -55,10 +55,7 @@ Event = Charged | Answered | Chosen
 
 
 class Diverged(BaseException):
-    """The run cannot go on: there is no recorded answer to hand out.
-
-    Not an ``Exception``, so that no handler in the audited code can hide it.
-    """
+    """No recorded answer; not an ``Exception``, so that no handler in audited code hides it."""
 
 
 class Recorded(NamedTuple):
@@ -222,11 +219,7 @@ _PATCHING = threading.RLock()
 
 @contextmanager
 def _charges_observed(notify: Callable[[Ledger, Any, str, str], None]) -> Iterator[None]:
-    """Report every charge to every ledger made in this context.
-
-    Replaces ``Ledger.charge`` for the duration, which no seam of the Curator can do for ledgers
-    that a caller charges directly.  Charges of other threads pass through unreported.
-    """
+    """Report every charge to every ledger made in this context."""
     with _PATCHING:
         original = Ledger.charge
         mine = OBSERVER.get()

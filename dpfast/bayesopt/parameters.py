@@ -1,9 +1,4 @@
-"""Kinds of parameters a search can tune, and the columns of numbers it searches them in.
-
-The search works on columns of numbers within bounds: one column for a number, the logarithm of one
-on a log scale, and one column per choice of a category.  What is handed out to be evaluated is
-rounded to what the parameter can be; the columns then say where that is.
-"""
+"""Kinds of parameters a search can tune, and the columns of numbers it searches them in."""
 
 from __future__ import annotations
 

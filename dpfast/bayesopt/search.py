@@ -29,11 +29,7 @@ WIDTH = 0.5
 
 
 class Search:
-    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door.
-
-    Line 4 includes the prior trace and caps the batch; line 9 projects onto the box
-    (formulas page, section 12, items 5 and 7).
-    """
+    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -168,12 +164,7 @@ SURELY_FULL = 1e-10
 
 
 def signal_projection(weights: Array) -> Array:
-    """Orthogonal projection on the directions surrogate gradients can have, shape (d, d).
-
-    Every record's gradient is a combination of the rows of W, so noise in other directions carries
-    no signal; with fewer points than parameters, projecting removes it.  Free: W is public
-    (formulas page, section 12, item 9).
-    """
+    """Orthogonal projection on the directions surrogate gradients can have, shape (d, d)."""
     d = weights.shape[1]
     if len(weights) >= d:
         squares = np.linalg.eigvalsh(weights.T @ weights)  # far cheaper than singular values

@@ -192,13 +192,7 @@ class Space:
     def settled_batch(
         self, points: Array, point: Array, unknown: Callable[[Array], float]
     ) -> Array:
-        """Points near those given that can be evaluated and leave little unknown about a slope.
-
-        Rounding to the nearest value would mostly move a batch to where the search is, which says
-        nothing about the slope there.  So each rounded coordinate of each point is tried at the
-        values on both sides of the search (or at every choice), and what leaves the least unknown
-        is kept.
-        """
+        """Points near those given that can be evaluated and leave little unknown about a slope."""
         if not self.rounds:
             return points
         batch = np.array([self.settled(each) for each in points])

@@ -42,10 +42,7 @@ def save_state(path: str, search: Search, n_records: int, fingerprint: str, genu
 def staged_state(
     path: str, search: Search, n_records: int, fingerprint: str, genuine: bool
 ) -> Iterator[None]:
-    """Whatever a disk can refuse, before the body; there is a search at `path` after it.
-
-    It is written beside the path, where no link is followed, and takes the name at the end.
-    """
+    """Whatever a disk can refuse, before the body; there is a search at `path` after it."""
     if not path or os.path.isdir(path):
         raise InvalidInput(
             f"path must name a file to keep the search in; received {described(path, text=True)}."

@@ -152,10 +152,7 @@ class Tuner:
             self._save()
 
     def _start(self, n: int, ledger: Ledger | None, privacy: Budget | float) -> None:
-        """Charge the shared ledger for a new search, once nothing is left to be refused.
-
-        There is no state at the path before the charge: a search that is found there was paid for.
-        """
+        """Charge the shared ledger for a new search, once nothing is left to be refused."""
         settings, path = self._settings, self._path
         what = f"tune({settings.describe()}, steps={settings.steps}, n={n}"
         if path is None:

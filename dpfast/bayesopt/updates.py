@@ -1,8 +1,4 @@
-"""How a noisy gradient moves the parameters: functions of released numbers only.
-
-An update is a function of the whole history, not of hidden state, so that a search that is
-resumed from a file continues exactly where it was.
-"""
+"""How a noisy gradient moves the parameters: functions of released numbers only."""
 
 from __future__ import annotations
 

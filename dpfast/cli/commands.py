@@ -10,19 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dpfast
-from dpfast.cli.paid import (
-    absorbed,
-    effect,
-    fit,
-    hazards,
-    instruments,
-    minimize,
-    quantiles,
-    release,
-    run,
-    table,
-    typed_delimiter,
-)
+from dpfast.cli.paid import fit, run, typed_delimiter
 from dpfast.cli.parser import BUDGET
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of
@@ -170,16 +158,8 @@ def audit(arguments: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
-def completion(arguments: argparse.Namespace) -> int:
-    from dpfast.cli.completion import completion as script
-
-    print(script(arguments.shell), end="")
-    return 0
-
-
 _COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (
-    absorbed, audit, completion, demo, effect, explain, fit, hazards, instruments, ledger, minimize,
-    plan, quantiles, release, run, schema, table, verify,
+    audit, demo, explain, fit, ledger, plan, run, schema, verify,
 )  # fmt: skip
 
 COMMANDS = {command.__name__: command for command in _COMMANDS}

@@ -1,8 +1,4 @@
-"""The demonstration: a private wage regression on census microdata, beside the non-private one.
-
-Log weekly income on years of education, years of experience and their square (Mincer 1974), in the
-columns' own units: nothing is declared, and where the columns lie is bought inside the total.
-"""
+"""The demonstration: a private wage regression on census microdata, beside the non-private one."""
 
 from __future__ import annotations
 

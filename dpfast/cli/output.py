@@ -1,8 +1,4 @@
-"""Where a result goes that was paid for and cannot be computed again.
-
-What can be refused is refused before the charge: the file is made and room is taken for it.  What
-fails afterwards must not take the result along: it goes elsewhere, and a message says where.
-"""
+"""Where a result goes that was paid for and cannot be computed again."""
 
 from __future__ import annotations
 
@@ -21,10 +17,7 @@ RESERVED = 1 << 20
 
 
 class PaidResult:
-    """Delivery of one paid result to a file, or to standard output.
-
-    Open it before the charge, call :meth:`deliver` after it.
-    """
+    """Delivery of one paid result to a file, or to standard output."""
 
     def __init__(self, target: str | None, inputs: Iterable[str | None] = ()) -> None:
         self._target = None if target is None else os.path.realpath(target)

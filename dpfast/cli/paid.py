@@ -6,17 +6,14 @@ import argparse
 import csv
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 import dpfast
 from dpfast.cli.output import PaidResult, save_unfinished
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of
-from dpfast.data.columns import column, column_names, number_columns, numbers
+from dpfast.data.columns import column_names, number_columns
 from dpfast.errors import InvalidInput
 from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
@@ -24,13 +21,20 @@ from dpfast.inference.hypotheses import half_width
 
 
 def fit(arguments: argparse.Namespace) -> int:
-
     half_width(arguments.level)
-    privacy, options = _common(arguments)
-    loss = _objective(arguments)
+    privacy = budget_of(arguments)
+    weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
+    objective = dpfast.Objective(
+        loss_of(arguments), weights, scale=arguments.scale, ridge=arguments.ridge
+    )
     schema = None if arguments.schema is None else _schema(arguments)
-    options |= _descent(arguments, "private fit")
-    options["inference"] = not arguments.no_inference
+    options = {
+        "method": arguments.method,
+        "progress": ProgressBar("private fit"),
+        "inference": not arguments.no_inference,
+        "noise": _noise(arguments),
+        "ledger": None if arguments.ledger is None else _ledger(arguments),
+    }
     if arguments.steps is not None:
         options["method"] = _stepwise(arguments.method, arguments.steps)
     if (arguments.formula is None) == (arguments.response is None):
@@ -50,7 +54,7 @@ def fit(arguments: argparse.Namespace) -> int:
         if arguments.formula is not None:
             records = dpfast.records(table, **beside)
             return dpfast.fit_formula(
-                arguments.formula, records, loss, schema=schema, privacy=privacy, **options
+                arguments.formula, records, objective, schema=schema, privacy=privacy, **options
             )
         if raw is not None:
             with rows_unseen(arguments.each):
@@ -58,213 +62,13 @@ def fit(arguments: argparse.Namespace) -> int:
             if arguments.scale is None:
                 options["standardize"] = True
             records = dpfast.records(X, y, names=raw.covariates, **beside)
-            return dpfast.fit(records, None, loss, privacy=privacy, **options)
+            return dpfast.fit(records, None, objective, privacy=privacy, **options)
         with rows_unseen(arguments.each):
-            design = _design(arguments, schema, table, arguments.group)
-        return dpfast.fit(dpfast.records(design, **beside), None, loss, privacy=privacy, **options)
+            design = _design(arguments, schema, table)
+        records = dpfast.records(design, **beside)
+        return dpfast.fit(records, None, objective, privacy=privacy, **options)
 
     return _deliver(arguments, run, report, lambda result: str(result.summary(arguments.level)))
-
-
-def minimize(arguments: argparse.Namespace) -> int:
-    privacy, options = _common(arguments)
-    loss = _objective(arguments)
-    schema = _schema(arguments)
-    options |= _descent(arguments, "private search") | {"select": arguments.select}
-    design = _design(arguments, schema, _table(arguments, schema))
-    return _deliver(
-        arguments,
-        lambda: dpfast.minimize(design, None, loss, privacy=privacy, **options),
-        lambda result: result.to_dict() | _source(schema),
-        lambda result: str(result.summary()),
-    )
-
-
-def release(arguments: argparse.Namespace) -> int:
-    half_width(arguments.level)
-    privacy, options = _common(arguments)
-    loss, schema = _objective(arguments), _schema(arguments)
-    certified = {"certificate": arguments.certificate} if arguments.certificate else {}
-    design = _design(arguments, schema, _table(arguments, schema))
-    options["domain"] = dpfast.models.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
-
-    def run() -> Any:
-        if arguments.directions is None:
-            options.update(certified)
-            return dpfast.release_parameter(design, None, loss, privacy=privacy, **options)
-        names = _listed(arguments.directions)
-        options["method"] = arguments.method
-        if certified:
-            if arguments.method != "paper":
-                raise InvalidInput(
-                    "--certificate is an option of --method paper; received --method "
-                    f"{arguments.method}."
-                )
-            options["method"] = dpfast.release.Certified(**certified)
-        return dpfast.release_functional(design, None, loss, names, privacy=privacy, **options)
-
-    return _deliver(
-        arguments, run, lambda result: _released(result, arguments.level) | _source(schema), str
-    )
-
-
-def effect(arguments: argparse.Namespace) -> int:
-    half_width(arguments.level)
-    privacy, options = _common(arguments)
-    settings = ["method", "overlap", "clip", "propensity", "average"]
-    options |= {name: getattr(arguments, name) for name in settings}
-    treatment, _, label = arguments.treatment.partition("=")
-    if treatment in (arguments.response, *_listed(arguments.covariates or "")):
-        raise InvalidInput("--treatment is neither the response nor one of the covariates.")
-    schema = None if arguments.schema is None else _schema(arguments)
-    if schema is None:
-        raw = _raw(arguments)
-        X, y = raw.columns()
-    else:
-        X, y = _design(arguments, schema, _table(arguments, schema), treatment), None
-    named, most = arguments.sample_weight, arguments.largest_weight
-    if named is not None or most is not None:
-        weights = None if named is None else _numbers(arguments, [named])[named]
-        X, y = dpfast.records(X, y, sample_weight=weights, largest_weight=most), None
-    if label:
-        treated = _is(_labels(arguments, treatment), label)
-    else:
-        treated = numbers(_numbers(arguments, [treatment])[treatment], treatment)
-    call = partial(dpfast.effects.treatment_effect, X, treated, y, privacy=privacy, **options)
-    return _answered(arguments, call, schema, treatment=arguments.treatment)
-
-
-def instruments(arguments: argparse.Namespace) -> int:
-    from dpfast.effects.instrumental import columns_of
-
-    half_width(arguments.level)
-    privacy, options = _common(arguments)
-    arguments.schema = None
-    table = _numbers(arguments, columns_of(arguments.formula))
-    call = partial(dpfast.effects.two_stage, arguments.formula, table, privacy=privacy, **options)
-    return _answered(arguments, call, None, formula=arguments.formula)
-
-
-def hazards(arguments: argparse.Namespace) -> int:
-    privacy, options = _common(arguments)
-    arguments.schema = None
-    options |= {"event": arguments.event, "cuts": _listed_numbers(arguments, "cuts")}
-    table = _columns_of(arguments, arguments.formula, arguments.event)
-    call = partial(dpfast.effects.cox, arguments.formula, table, privacy=privacy, **options)
-    return _answered(arguments, call, None, formula=arguments.formula)
-
-
-def absorbed(arguments: argparse.Namespace) -> int:
-    from dpfast.tables.absorbed import parts_of
-
-    privacy, options = _common(arguments)
-    schema = _schema(arguments)
-    formula, by = parts_of(arguments.formula)
-    if by not in schema.columns:
-        raise InvalidInput("the column after the bar of --formula is declared in the schema.")
-    labels = _table(arguments, dpfast.Schema({by: schema[by]}))
-    table = {by: column(labels, by)} | _columns_of(arguments, formula)
-    options |= {"schema": schema, "privacy": privacy}
-    call = partial(dpfast.tables.absorbed, arguments.formula, table, **options)
-    return _answered(arguments, call, schema, formula=arguments.formula)
-
-
-def _answered(
-    arguments: argparse.Namespace,
-    call: Callable[[], Any],
-    schema: dpfast.Schema | None,
-    **source: str,
-) -> int:
-    """Deliver what has intervals."""
-    level = arguments.level
-    half_width(level)
-
-    def report(result: Any) -> dict[str, Any]:
-        told = result.to_dict() | _source(schema, **source)
-        told |= {"level": level, "conf_int": result.conf_int(level)}
-        if len(getattr(result, "endogenous", ())) == 1:
-            told["anderson_rubin"] = result.anderson_rubin(level)
-        return dict(told)
-
-    return _deliver(arguments, call, report, lambda result: str(result.summary(level)))
-
-
-def _is(labels: Any, label: str) -> Any:
-    """1 where a label is this one, 0 where it is another, missing where there is none."""
-    cells = labels.to_pylist() if hasattr(labels, "to_pylist") else labels.tolist()
-    texts = ["" if cell is None else str(cell).strip() for cell in cells]
-    return np.array([float(text == label.strip()) if text else np.nan for text in texts])
-
-
-def quantiles(arguments: argparse.Namespace) -> int:
-    privacy, options = _common(arguments)
-    schema = _schema(arguments)
-    declared = schema[arguments.column]
-    if not isinstance(declared, dpfast.Numeric):
-        raise InvalidInput(f"--column is declared {declared.kind}; quantiles are of numbers.")
-    wanted = _listed_numbers(arguments, "probabilities")
-    values = column(_table(arguments, schema), arguments.column)
-    guarantee = type(privacy).__name__ if arguments.seed is None else "none (simulation)"
-    told = {
-        "column": arguments.column,
-        "probabilities": wanted,
-        "low": declared.low,
-        "high": declared.high,
-        "privacy": budget_values(privacy) | {"guarantee": guarantee},
-    }
-    return _deliver(
-        arguments,
-        lambda: dpfast.private_quantiles(
-            values, wanted, low=declared.low, high=declared.high, privacy=privacy, **options
-        ),
-        lambda result: told | {"quantiles": result} | _source(schema),
-        lambda result: "\n".join(
-            [f"Quantiles of {arguments.column}, {privacy!r}, guarantee: {guarantee}"]
-            + [f"  {p:g}: {value:.6g}" for p, value in zip(wanted, result.tolist(), strict=True)]
-        ),
-    )
-
-
-def table(arguments: argparse.Namespace) -> int:
-    half_width(arguments.level)
-    privacy, options = _common(arguments)
-    schema = _schema(arguments)
-    options |= {"schema": schema, "privacy": privacy, "least": arguments.least}
-    by = _listed(arguments.by) if arguments.by else []
-    asked = [arguments.means, arguments.quantiles, arguments.formula]
-    if sum(one is not None for one in asked) > 1:
-        raise InvalidInput(
-            "give one of --means, --quantiles and --formula: each is a table of its own."
-        )
-    wanted = _listed_numbers(arguments, "probabilities")
-    data = _table(arguments, schema)
-    if arguments.formula is not None:
-        data = data | _undeclared(arguments, schema)
-
-    def run() -> Any:
-        if arguments.formula is not None:
-            return dpfast.tables.fits(arguments.formula, data, by, arguments.loss, **options)
-        if arguments.quantiles is not None:
-            column, level = arguments.quantiles, arguments.level
-            return dpfast.tables.quantiles(data, column, by, wanted, level=level, **options)
-        if arguments.means is not None:
-            return dpfast.tables.means(data, _listed(arguments.means), by, **options)
-        return dpfast.tables.counts(data, by, **options)
-
-    def report(result: Any) -> dict[str, Any]:
-        level = arguments.level
-        found = result.to_dict() | _source(schema, formula=arguments.formula) | {"level": level}
-        if arguments.formula is not None:
-            found["conf_int"] = {name: result.conf_int(name, level) for name in result.names}
-        elif arguments.quantiles is None:
-            found["conf_int"] = [result.conf_int(name, level) for name in (None, *result.columns)]
-        return dict(found)
-
-    def show(result: Any) -> str:
-        own = arguments.quantiles is not None
-        return str(result.summary() if own else result.summary(arguments.level))
-
-    return _deliver(arguments, run, report, show)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -279,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         ledger=_ledger(arguments),
         n=arguments.n,
         like=arguments.like,
-        noise=None if arguments.seed is None else dpfast.SeededNoise(arguments.seed),
+        noise=_noise(arguments),
     )
     if arguments.quote:
         quote = study.quote(document)
@@ -288,28 +92,6 @@ def run(arguments: argparse.Namespace) -> int:
     return _deliver(
         arguments, lambda: study.answer(document), dict, lambda result: result["summary"]
     )
-
-
-def _undeclared(arguments: argparse.Namespace, schema: dpfast.Schema) -> dict[str, Any]:
-    """Numeric columns of a formula that the schema declares nothing of."""
-    if arguments.formula.partition("~")[0].strip() in schema.columns:
-        return {}
-    return _columns_of(arguments, arguments.formula)
-
-
-def _columns_of(arguments: argparse.Namespace, formula: str, *more: str) -> dict[str, Any]:
-    """Numeric columns of a formula, and more of them."""
-    from dpfast.data.formula import columns_of_formula
-
-    response, covariates, _ = columns_of_formula(formula)
-    return _numbers(arguments, list(dict.fromkeys([response, *covariates, *more])))
-
-
-def _listed_numbers(arguments: argparse.Namespace, name: str) -> list[float]:
-    try:
-        return [float(text) for text in getattr(arguments, name).split(",")]
-    except ValueError:
-        raise InvalidInput(f"--{name} must be numbers, separated by commas.") from None
 
 
 # ---- what they share -----------------------------------------------------------------------------
@@ -334,7 +116,7 @@ class _Raw(NamedTuple):
 
 def _raw(arguments: argparse.Namespace) -> _Raw:
     """Read what the options name, as numbers."""
-    if getattr(arguments, "formula", None) is not None:
+    if arguments.formula is not None:
         from dpfast.data.files import read_labels
         from dpfast.data.formula import columns_read
 
@@ -385,18 +167,27 @@ def _labels(arguments: argparse.Namespace, name: str) -> Any:
 
 def _bar(arguments: argparse.Namespace) -> ProgressBar | None:
     """How far reading is, in bytes; not where the number of rows is private."""
-    return None if getattr(arguments, "each", "row") == "person" else ProgressBar("reading")
+    return None if arguments.each == "person" else ProgressBar("reading")
 
 
-def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """Budget, and the options that every one of them has."""
-    privacy = budget_of(arguments)
-    options: dict[str, Any] = {}
-    if arguments.seed is not None:
-        options["noise"] = dpfast.SeededNoise(arguments.seed)
-    if arguments.ledger is not None:
-        options["ledger"] = _ledger(arguments)
-    return privacy, options
+def _table(arguments: argparse.Namespace, schema: Any) -> Any:
+    from dpfast.data.files import read_table
+
+    return read_table(arguments.data, schema, typed_delimiter(arguments.delimiter), _bar(arguments))
+
+
+def _design(arguments: argparse.Namespace, schema: Any, table: Any) -> Any:
+    """The design of the covariates that are named, or of all columns but the response and group."""
+    if arguments.covariates is not None:
+        names = _listed(arguments.covariates)
+    else:
+        present, others = column_names(table), (arguments.group, arguments.response)
+        names = [name for name in schema.columns if name in present and name not in others]
+    return schema.encode(table, names, arguments.response)
+
+
+def _noise(arguments: argparse.Namespace) -> dpfast.SeededNoise | None:
+    return None if arguments.seed is None else dpfast.SeededNoise(arguments.seed)
 
 
 def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
@@ -407,19 +198,6 @@ def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
             f"ledger create {arguments.ledger} --mu ..."
         )
     return dpfast.Ledger.open(arguments.ledger)
-
-
-def _descent(arguments: argparse.Namespace, doing: str) -> dict[str, Any]:
-    """Options of what goes downhill: the method, and a bar that shows it."""
-    return {"method": arguments.method, "progress": ProgressBar(doing)}
-
-
-def _objective(arguments: argparse.Namespace) -> dpfast.Objective:
-    """The loss with what belongs to it."""
-    radius = getattr(arguments, "radius", None)
-    weights = None if radius is None else dpfast.Mallows(radius)
-    known = {"scale": arguments.scale, "ridge": arguments.ridge}
-    return dpfast.Objective(loss_of(arguments), weights, **known)
 
 
 #: Optimisers whose number of steps is a setting.
@@ -439,12 +217,6 @@ def _stepwise(method: str, steps: int) -> Any:
     return getattr(dpfast.optimize, STEPWISE[method])(steps=steps)
 
 
-def _table(arguments: argparse.Namespace, schema: Any) -> Any:
-    from dpfast.data.files import read_table
-
-    return read_table(arguments.data, schema, typed_delimiter(arguments.delimiter), _bar(arguments))
-
-
 def typed_delimiter(text: str | None) -> str | None:
     r"""What was typed: a tab as ``\t`` or ``tab``, which shells make easy."""
     if text in ("\\t", "tab"):
@@ -452,16 +224,6 @@ def typed_delimiter(text: str | None) -> str | None:
     if text is not None and len(text) != 1:
         raise InvalidInput(f"--delimiter must be a single character, or 'tab'; received {text!r}.")
     return text
-
-
-def _design(arguments: argparse.Namespace, schema: Any, table: Any, *others: str | None) -> Any:
-    """The design of the covariates that are named, or of all columns but these others."""
-    if arguments.covariates is not None:
-        names = _listed(arguments.covariates)
-    else:
-        present, others = column_names(table), (*others, arguments.response)
-        names = [name for name in schema.columns if name in present and name not in others]
-    return schema.encode(table, names, arguments.response)
 
 
 def _listed(text: str) -> list[str]:
@@ -474,21 +236,6 @@ def _listed(text: str) -> list[str]:
 
 def _source(schema: dpfast.Schema | None, **more: Any) -> dict[str, Any]:
     return {"source": more | {"schema": None if schema is None else schema.to_toml()}}
-
-
-def _released(result: Any, level: float) -> dict[str, Any]:
-    """What a test and release told, certified or not."""
-    told = "names params value directions noise_scale noise_scale_bound beyond noise_law method"
-    needed = "lower_bound_needed records_needed"
-    report: dict[str, Any] = {"certified": result.certified}
-    report |= {
-        name: getattr(result, name) for name in f"{told} {needed}".split() if hasattr(result, name)
-    }
-    if result.certificate is not None:
-        report["certificate"] = {"lower_bound": result.certificate.lower_bound}
-    if hasattr(result, "noise_interval"):
-        report |= {"level": level, "noise_interval": result.noise_interval(level)}
-    return report | {"privacy": result.privacy.to_dict()}
 
 
 def _text(report: dict[str, Any]) -> str:

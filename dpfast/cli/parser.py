@@ -30,10 +30,6 @@ BUDGET = {
 
 #: Lines that several commands have.
 SHARED = {
-    "@declared": f"""\
-{FILE}
---schema required: TOML file of public facts
-{DELIMITED}""",
     "@source": f"""\
 {FILE}
 --schema: TOML file of public facts (default: buy what is not declared)
@@ -42,16 +38,7 @@ SHARED = {
 --tau float: level of --loss quantile (default .5)
 --bandwidth float: of --loss quantile, in residual scales (default: from n, p and the budget)
 --largest-mean float: of --loss poisson: no mean above it is modelled
---largest-residual float: of --loss poisson: where count less mean is clipped
---largest-count float: of --loss poisson, in place of --largest-residual""",
-    "@design": """\
-@declared
---response required: the response column
---covariates: comma-separated columns (default: the others)
---loss ={loss}: loss (default: {loss})
-@losses
---scale float: public residual scale, in the response's units
---ridge float =0.0: public ridge penalty, of coded coefficients""",
+--largest-residual float: of --loss poisson: where count less mean is clipped""",
     "@spending": """\
 @budget
 --ledger: budget file shared by analyses; see dpfast ledger
@@ -95,85 +82,11 @@ COMMANDS = {
 --no-inference flag: estimates only, no intervals
 {LEVEL}
 @spending"""),
-    "minimize": ("minimise a loss that need not be convex",
-                 "Estimates without intervals, such as those of the Tukey loss.", """
-@design tukey
---radius float: radius of the Mallows weights
---method =auto: optimiser (default: auto)
---select =last: which point is the answer
-@spending"""),
-    "release": ("release single coefficients, or all with the noise that a certificate allows",
-                "Takes --epsilon with --delta. The declared ranges are the domain of the rows.",
-                f"""
-@design log-cosh
---directions: names of coefficients (default: all, as a vector)
---method =auto: of --directions (default: auto)
---certificate: how it is certified (default: global)
-{LEVEL}
-@spending"""),
-    "effect": ("estimate the average effect of a treatment",
-               "Prints the released effect with its interval. Without --schema the named columns "
-               "are read as numbers, and their units are bought inside the total.", """
-@source
---treatment required: a column of 0 and 1, or COLUMN=LABEL of the treated
---response required: the outcome's column
---covariates: comma-separated columns, known before (default: the schema's others)
---method =aipw: aipw, regression or difference
---propensity float: of a trial: the known probability of treatment
---average =all: whose effect: all or treated
---sample-weight: a column of private weights; with --largest-weight
---largest-weight float: public: weights are held to it
---overlap float =0.05: propensities are held away from 0 and 1 by it
---clip float: bound on deviations (default: bought)
---level float =0.95: of the interval (default .95)
-@spending"""),
-    "instruments": ("two-stage least squares with instruments",
-                    "The formula's columns are read as numbers, and their units are bought inside "
-                    "the total.", f"""
-{FILE}
-{DELIMITED}
---formula required: 'y ~ x + w | z + w'
---level float =0.95: of the intervals
-@spending"""),
-    "absorbed": ("least squares within the levels of a declared column",
-                 "None of the levels' own coefficients is released. The other columns are read as "
-                 "numbers, and their units are bought inside the total.", """
-@declared
---formula required: 'y ~ x + w | state'
---level float =0.95: of the intervals
-@spending"""),
-    "hazards": ("proportional hazards of persons who are followed until an event",
-                "The formula's columns are read as numbers, and their units are bought inside the "
-                "total.", f"""
-{FILE}
-{DELIMITED}
---formula required: 'weeks ~ drug + age'
---event required: the column that is 1 where the event came
---cuts required: public ends of intervals, separated by commas
---level float =0.95: of the intervals
-@spending"""),
-    "quantiles": ("private quantiles of a column, within its declared range", "", """
-@declared
---column required: a numeric column of the schema
---probabilities =0.25,0.5,0.75: separated by commas
-@spending"""),
-    "table": ("private counts, means, quantiles or fits by declared groupings",
-              "Groupings are categorical or binary columns of the schema; every declared level is "
-              "a row.", f"""
-@declared
---by =: one or two groupings (default: all records)
---means: comma-separated columns (default: counts)
---quantiles: a numeric column
---probabilities =0.5: of --quantiles (default: 0.5)
---formula: fit this regression in each level, and test equality
---loss =least-squares: of --formula (default: OLS)
---least float =0.0: cells with fewer records are not told
-{LEVEL}
-@spending"""),
-    "run": ("answer a request of a study, a small JSON document",
+    "run": ("answer a request of a study: effects, instruments, tables, quantiles and more",
             'Such as {"analysis": "fit", "formula": "y ~ x", "share": 0.2}: a share of the total '
-            "of the ledger. The same request is paid for once.", """
-request: a file of JSON
+            "of the ledger. The same request is paid for once. dpfast.Study has the analyses and "
+            "their fields.", """
+request: a small document of JSON, or the file that has it
 --data: .csv, .csv.gz, .parquet, .feather or .npz
 --schema: TOML file of public facts
 --ledger required: budget file; see dpfast ledger
@@ -225,9 +138,6 @@ sample: a public file of the same layout (.csv, .parquet, .npz)
 --only TEXT: calls whose name contains this
 --quick flag: one call of each function
 --json flag: print JSON"""),
-    "completion": ("print a script that completes commands and options in a shell",
-                   'Put eval "$(dpfast completion bash)" into the start-up file of your shell.', """
-shell bash|zsh"""),
 }  # fmt: skip
 
 
@@ -282,7 +192,7 @@ def _fill(parser: argparse.ArgumentParser, options: str) -> None:
             for option, said in BUDGET.items():
                 group.add_argument(option, type=float, help=said)
         elif name.startswith("@"):
-            _fill(parser, SHARED[name].replace("{loss}", "".join(facts)))
+            _fill(parser, SHARED[name])
         else:
             parser.add_argument(name, help=said or None, **_facts(facts))
 

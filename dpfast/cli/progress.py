@@ -7,10 +7,7 @@ from typing import TextIO
 
 
 class ProgressBar:
-    """A bar on standard error, drawn only where a person can see it.
-
-    Call it with ``(done, total)``; it is what ``fit(progress=...)`` takes.
-    """
+    """A bar on standard error, drawn only where a person can see it."""
 
     def __init__(self, label: str, stream: TextIO | None = None, width: int = 30) -> None:
         self.label = label

@@ -43,11 +43,7 @@ class Answer(NamedTuple):
 
 
 class JointAnswer(NamedTuple):
-    """Quantities released together at one parameter.
-
-    ``mu`` is what the release cost as a whole (formulas page, section 4.3); it is at most the
-    composition of the receipts' own ``mu``.
-    """
+    """Quantities released together at one parameter."""
 
     gradient: Answer
     hessian: Answer
@@ -64,11 +60,7 @@ joint_answer_of = partial(tuple.__new__, JointAnswer)
 
 
 class StepBudget(NamedTuple):
-    """Gaussian-DP parameters of the quantities of one step; 0 means: not released.
-
-    With ``majorize``, the curvature released is the majorising ``psi(r)/r`` instead of the
-    Hessian's ``psi'(r)``.
-    """
+    """Gaussian-DP parameters of the quantities of one step; 0 means: not released."""
 
     gradient: float
     hessian: float = 0.0

@@ -24,11 +24,7 @@ Array = NDArray[np.float64]
 
 
 def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
-    """Records with a slot each, a person's all with the same.
-
-    On other machines, and where there are so many that their slots would fill the memory, slots are
-    made where they are needed, from a key for each block of records.
-    """
+    """Records with a slot each, a person's all with the same."""
     if records.elsewhere or (records.read_again and n_slots > SLOTS):
         keys = chunk_keys(len(records.block_sizes), source)
         if records.elsewhere:
@@ -43,12 +39,7 @@ def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
 
 
 class Sample(Block):
-    """A secret sample of records, drawn when it is first looked at.
-
-    Privacy
-    -------
-    Answers cost what they cost about so many records (claim C85): nothing but time is gained.
-    """
+    """A secret sample of records, drawn when it is first looked at (claim C85)."""
 
     def __init__(self, records: Records, source: NoiseSource, width: int) -> None:
         n = records.n * width // number_of_slots(records.n)
@@ -86,10 +77,7 @@ class Sample(Block):
 
 
 def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | None:
-    """A secret sample of about so many records; None where that is a large part of them.
-
-    Public: by the number of records.
-    """
+    """A secret sample of about so many records; None where that is a large part of them."""
     n_slots = number_of_slots(records.n)
     width = math.ceil(min(1.0, wanted / records.n) * n_slots)
     if width * LEAST_OF_ALL > n_slots or not records.can_be_dealt:

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool = False) -> float:
-    """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale).
-
-    ``means``: of means of secretly many rows (claim C72).
-    """
+    """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale)."""
     gradient, hessian, meat, majorize = budget
     if isinstance(objective, Objective) and objective.free_scale is not None:
         if means:

@@ -69,13 +69,7 @@ class Curator:
         self._shared_plan = None if constants is None else shared_planner(constants, self._layout)
 
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
-        """Release mean score, mean Hessian and mean score covariance at one parameter.
-
-        Privacy
-        -------
-        Charges the cost of its plan (claims C17 to C19 of PROOFS.md, C37 with a free scale), before
-        the records are read.  Replacement of one record, n public.
-        """
+        """Release mean score, mean Hessian and mean score covariance (claims C17 to C19, C37)."""
         shared = self._shared_plan
         plan = self.plan(budget, theta) if shared is None else shared(budget)
         self.ledger.charge(plan.cost, plan.label)
@@ -86,11 +80,7 @@ class Curator:
         return joint_answer_of((*answers, mu))
 
     def plan(self, budget: StepBudget, theta: Array | None = None) -> Plan:
-        """What :meth:`joint` would charge and release, and with which noise; costs nothing.
-
-        The noise of a curvature depends on the parameter if the scale is free; without one it is
-        that at the largest scale.
-        """
+        """What :meth:`joint` would charge and release, and with which noise; costs nothing."""
         if self._shared_plan is not None:
             return self._shared_plan(budget)
         return make_plan(self.objective, self._layout, budget, theta)
@@ -118,28 +108,19 @@ class Curator:
         return self._layout.depth(want)
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
-        """Release the mean loss at ``new`` minus that at ``old``, shape (1,); costs ``mu``.
-
-        Privacy: claim C21.
-        """
+        """Release the mean loss at ``new`` minus that at ``old``, shape (1,) (claim C21)."""
         from dpfast.curator.steps import loss_difference
 
         return loss_difference(self, new, old, mu)
 
     def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
-        """Release the smallest or largest eigenvalue of the mean Hessian, shape (1,).
-
-        Privacy: costs ``mu`` (claim C20).
-        """
+        """Release the least or largest eigenvalue of the mean Hessian, shape (1,) (claim C20)."""
         from dpfast.curator.steps import extreme_eigenvalue
 
         return extreme_eigenvalue(self, theta, mu, largest=largest)
 
     def largest_curvature(self, mu: float) -> Answer:
-        """Release the largest eigenvalue the mean Hessian has at any parameter, shape (1,).
-
-        Privacy: costs ``mu`` (claim C20).
-        """
+        """Release the largest eigenvalue the mean Hessian has anywhere, shape (1,) (claim C20)."""
         from dpfast.curator.steps import largest_curvature
 
         return largest_curvature(self, mu)
@@ -153,10 +134,7 @@ class Curator:
         *,
         majorize: bool = False,
     ) -> Answer:
-        """Release ``(H + damping I)^-1 gradient``, shape (p,), for a released gradient.
-
-        Privacy: costs ``mu`` (claim C25).
-        """
+        """Release ``(H + damping I)^-1 gradient``, shape (p,), gradient released (claim C25)."""
         from dpfast.curator.steps import damped_direction
 
         return damped_direction(self, theta, gradient, damping, mu, majorize=majorize)

@@ -38,10 +38,7 @@ class Release(NamedTuple):
 
 
 class Choice(Release):
-    """One of several, chosen by ``value``, their secret scores; no score is handed out exactly.
-
-    ``l2_sensitivity`` bounds the move of each score, and ``noise_scale`` is that bound / mu.
-    """
+    """One of several, chosen by ``value``, their secret scores; no score is handed out exactly."""
 
     __slots__ = ()
 
@@ -50,23 +47,14 @@ class Observer(Protocol):
     """Receives every release of every curator created in its context."""
 
     def release(self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]) -> Any:
-        """Return the answer to hand out: ``draw()``, or one recorded earlier.
-
-        ``question`` is everything the answer may depend on besides the records: the label it was
-        charged under, its cost in mu and the public parameters it was asked at.
-        """
+        """Return the answer to hand out: ``draw()``, or one recorded earlier."""
 
 
 OBSERVER: ContextVar[Observer | None] = ContextVar("dpfast_observer", default=None)
 
 
 def source_of_noise(noise: NoiseSource) -> NoiseSource:
-    """The noise source for a new curator: ``noise``, or what an observer puts in its place.
-
-    What a curator draws outside of a release is secret randomness, such as a sample of the
-    records, which an audit holds fixed while it replaces a record: its observer has a method
-    ``source(noise)``.  Other observers need none.
-    """
+    """The noise source for a new curator: ``noise``, or what an observer puts in its place."""
     noise = checked_noise(noise)
     replace = getattr(OBSERVER.get(), "source", None)
     return noise if replace is None else replace(noise)
@@ -97,11 +85,7 @@ def hand_out_together(
     grids: Grids,
     values: Sequence[NDArray[np.float64] | None],
 ) -> list[Answer]:
-    """Add noise to the means of one charge, in sight of the observer.
-
-    ``grids`` are those of the receipts' noise scales; where a value and its grid are None, the
-    answer is ``NOTHING``.
-    """
+    """Add noise to the means of one charge, in sight of the observer."""
     observer = OBSERVER.get()
     if observer is None:
         noisy = release_together(values, grids, noise)
@@ -229,10 +213,7 @@ def nonprivate_contributions(
     theta: NDArray[np.float64],
     want: int,
 ) -> tuple[NDArray[np.float64] | None, ...]:
-    """Exact gradient, curvature and meat of each record on its own, by the compiled kernels.
-
-    For attacks on sensitivities; nothing about it is private.
-    """
+    """Exact gradient, curvature and meat of each record on its own, by the compiled kernels."""
     sums, n = RecordKernel(*objective.kernel_arguments()).sums, len(y)
     parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(n)]
     return tuple(

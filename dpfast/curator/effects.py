@@ -1,8 +1,4 @@
-"""Records of a treatment, dealt into two folds, and the mean of their pseudo-outcomes.
-
-Each fold's nuisances are asked of a curator of that fold; the pseudo-outcome of a record is made
-with the nuisances of the *other* fold, and one query is about all of them (claim C78).
-"""
+"""Records of a treatment, dealt into two folds, and the mean of their pseudo-outcomes."""
 
 from __future__ import annotations
 
@@ -216,10 +212,7 @@ class _Fold(NamedTuple):
 
 
 class Arms(Records):
-    """Rows ``((1 - T) v, T v)`` of n records, v with a constant: either arm is summed on its own.
-
-    Records of neither contribute zero and count in n.
-    """
+    """Rows ``((1 - T) v, T v)``, v with a constant; records of neither arm are zero, and in n."""
 
     parts = 2
 
@@ -247,17 +240,7 @@ def _both(first: Array | None, second: Array | None) -> Array | None:
 
 
 class Outcomes:
-    """Outcomes in both arms: one regression on ``((1 - T) v, T v)``.
-
-    A record is in one arm, so its row is as long as ``v`` alone.
-
-    Parameters
-    ----------
-    records : Arms
-    ledger : Ledger
-    noise : NoiseSource
-    threads : int
-    """
+    """Outcomes in both arms: one regression on ``((1 - T) v, T v)``."""
 
     def __init__(self, records: Arms, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
         self.dimension = records.n_covariates
@@ -269,10 +252,7 @@ class Outcomes:
         return curator.joint(np.zeros(self.dimension), StepBudget(0.0, mu)).hessian
 
     def moment(self, radius: float, cap: float, mu: float, at: Array | None = None) -> Answer:
-        """Mean of ``min(1, radius^2/|v|^2) v r``; costs ``mu`` (claim C13).
-
-        ``r``: the outcome, or what coefficients ``at`` leave of it, held to ``+-cap``.
-        """
+        """Mean of ``min(1, radius^2/|v|^2) v r``; costs ``mu`` (claim C13)."""
         theta = np.zeros(self.dimension) if at is None else at
         curator = self._curator(Huber(cap), radius)
         gradient = curator.joint(theta, StepBudget(mu)).gradient
@@ -306,12 +286,7 @@ def refuse_pooled(
     cells: int,
     noise: NoiseSource,
 ) -> None:
-    """Refuse budgets at which a query about all of n records would be; nothing is spent.
-
-    Of the histograms of propensities and of deviations and of how much records count, zero if it is
-    not asked, and of the steps.  Noise of a location is in proportion to its bound, so that of 1
-    decides.
-    """
+    """Refuse budgets at which a query about all of n records would be; nothing is spent."""
     blank = planned(n, linear(0, LeastSquares(), intercept=True), noise)
     overlap, lengths, counted = asked
     Whitened(blank).refuse_lengths(OVERLAP_CELLS, overlap)
@@ -351,12 +326,7 @@ class PseudoOutcomes:
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False
     ) -> tuple[Answer, Answer | None]:
-        """Mean of the deviations ``d`` from a centre, each held to ``+-clip``, and of ``d^2``.
-
-        Privacy
-        -------
-        Costs ``mu``, with the square or without (claims C78 and C79).
-        """
+        """Mean of the deviations ``d`` from a centre, each held to ``+-clip``, and of ``d^2``."""
         return self._mean(self._deviations(centre), (mu, centre, clip), square)
 
     def share(self, mu: float) -> Answer:
@@ -410,10 +380,7 @@ def linear(q: int, loss: Loss, radius: float = 1.0, *, intercept: bool = False) 
 def one_of_each(
     persons: NDArray[np.intp], usable: NDArray[np.bool_], n: int, noise: NoiseSource
 ) -> tuple[Array, NDArray[np.intp]]:
-    """How many usable rows the person of each row has, and one of each person's (claim C67).
-
-    Of a person without any: one beyond the last, which is missing.
-    """
+    """How many usable rows the person of each row has, and one of each person's (claim C67)."""
     counts = np.bincount(persons[usable], minlength=n)
     rows = np.flatnonzero(usable)
     rows = rows[np.argsort(persons[rows], kind="stable")]

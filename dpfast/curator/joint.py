@@ -1,8 +1,4 @@
-"""What a joint release costs and with which noise: public numbers in, public numbers out.
-
-A plan depends on the budget and on a few numbers of the objective and of the records' layout, so
-all curators for which these agree share it: the many fits of a simulation plan once.
-"""
+"""What a joint release costs and with which noise: public numbers in, public numbers out."""
 
 from __future__ import annotations
 
@@ -57,12 +53,7 @@ class Layout(NamedTuple):
         return Layout(records.n, summed, largest, additions, records.excess, records.means, seen)
 
     def depth(self, want: int) -> int:
-        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
-
-        Those of the largest block, and those of adding the blocks; ``excess`` times as many where
-        the sums can be so much larger than n bounds, to which errors are relative.  A person's
-        product is made of a score that was summed before.
-        """
+        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""
         cut = want | SEEN if self.seen else want
         depth = summation_depth(self.largest_block, self.row, cut) + self.additions
         if self.means and want & MEAT:

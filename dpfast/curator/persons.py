@@ -1,8 +1,4 @@
-"""Sums over persons, each of whom contributes the mean of what their rows contribute.
-
-Mean scores and curvatures are those of rows that are weighted by one over the number of a person's
-rows; the product of a person's mean score with itself is not a sum over rows, and is made here.
-"""
+"""Sums over persons, each of whom contributes the mean of what their rows contribute."""
 
 from __future__ import annotations
 
@@ -36,11 +32,7 @@ HELD = 64
 
 
 def depth_of_products(row: int) -> int:
-    """Roundings of a person's product with ``row`` entries a side, before it is added to others.
-
-    Twice those of the score: of one piece of rows, and of adding pieces, whose errors are added,
-    too (claim C72).
-    """
+    """Roundings of a person's product with ``row`` entries a side (claim C72)."""
     return 2 * (summation_depth(ROWS_AT_A_TIME, row, GRADIENT) + 8) + 2 * row + HELD
 
 
@@ -65,10 +57,7 @@ def person_sums(
     threads: int,
     meat_bound: float,
 ) -> tuple[Any, Any, Array]:
-    """Exact means over persons of score, curvature and product of the score (claim C72).
-
-    ``meat_bound`` is held by each person's product as it is computed.
-    """
+    """Exact means over persons of score, curvature and product of the score (claim C72)."""
     n, rest = float(records.n), want & ~MEAT
     gradient, curvature = None, None
     if rest:
@@ -95,11 +84,7 @@ def _products(
 
 
 def _scores(records: PersonMeans, kernel: RecordKernel, theta: Array, low: int, high: int) -> Array:
-    """Mean scores of the persons from ``low`` to ``high - 1``, from one pass over the rows.
-
-    Of whom rows come in many pieces, the errors of adding these are added up beside them, so that
-    they do not grow with the number of pieces.
-    """
+    """Mean scores of the persons from ``low`` to ``high - 1``, from one pass over the rows."""
     found, errors = np.zeros((2, high - low, len(theta)))
     for X, y, persons in records.pieces():
         mine = np.flatnonzero((persons >= low) & (persons < high))

@@ -38,14 +38,7 @@ class Shares:
         return share_receipt(self.n, mu)
 
     def excess(self, threshold: float, probability: float, mu: float) -> Answer:
-        """Release ``mean(1{x <= threshold} - probability)``, shape (1,).
-
-        A value that is NaN contributes zero.
-
-        Privacy
-        -------
-        Costs ``mu`` (claim C46).
-        """
+        """Release ``mean(1{x <= threshold} - probability)``, shape (1,) (claim C46)."""
         receipt = self.receipt(mu)
         self.ledger.charge(GDP(mu), receipt.query)
         below = int(np.count_nonzero(self._values <= threshold))

@@ -1,7 +1,4 @@
-"""Queries that steer a step: a difference of losses, an extreme eigenvalue, a whole direction.
-
-Functions of a :class:`~dpfast.curator.Curator`, which offers them as methods.
-"""
+"""Queries that steer a step: a difference of losses, an extreme eigenvalue, a whole direction."""
 
 from __future__ import annotations
 
@@ -98,11 +95,7 @@ def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bo
 
 
 def largest_curvature(curator: Curator, mu: float) -> Answer:
-    """Release the largest eigenvalue the mean Hessian has at any parameter (claim C20).
-
-    Reached where every residual (logistic: every linear predictor) is zero, so the records are
-    read with zero responses at zero parameters; the matrix is of the kind C20 is about.
-    """
+    """Release the largest eigenvalue the mean Hessian has at any parameter (claim C20)."""
     receipt = curvature_receipt(curator, mu)
     curator.ledger.charge(GDP(mu), receipt.query)
     value = np.array([float(np.linalg.eigvalsh(_peak_hessian(curator))[-1])])
@@ -160,11 +153,7 @@ def damped_direction(
     *,
     majorize: bool = False,
 ) -> Answer:
-    """Release ``(H + damping I)^-1 gradient`` for a released gradient (Ganesh et al. 2023).
-
-    Noise on the direction instead of on the matrix (claim C25; formulas page, section 4.5).  With
-    ``majorize``, H is the mean of the majorising curvatures, which have the same bound.
-    """
+    """Release ``(H + damping I)^-1 gradient`` (Ganesh et al. 2023; claim C25)."""
     want = MAJORIZER if majorize else HESSIAN
     length = _length(gradient)
     receipt = direction_receipt(curator, length, damping, mu, want)
@@ -180,10 +169,7 @@ def damped_direction(
 def direction_receipt(
     curator: Counted, length: float, damping: float, mu: float, want: int = HESSIAN
 ) -> Receipt:
-    """How a direction for a gradient of this length would be released; costs nothing.
-
-    Whether it is refused does not depend on the length, of which the noise is a multiple.
-    """
+    """How a direction for a gradient of this length would be released; costs nothing."""
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
     refuse_free_scale(objective, "a damped direction")
     depth = curator.depth(want)

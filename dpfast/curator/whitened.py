@@ -116,10 +116,7 @@ class Whitened:
         what: str = "response",
         shift: float = 0.0,
     ) -> Answer:
-        """Mean of ``min(1, radius^2/|a|^2) a r``, r held to ``+-cap``; costs ``mu`` (claim C13).
-
-        ``r`` is the response less ``shift``, one that the loss may have, or the score there.
-        """
+        """Mean of ``min(1, radius^2/|a|^2) a r``, r held to ``+-cap``; costs ``mu`` (claim C13)."""
         view = self._view(what, at, shift)
         gradient = self._back(self._ask(view, Mallows, radius, cap, mu).gradient)
         return answer_of((-gradient.value, *gradient[1:]))
@@ -152,15 +149,7 @@ class Whitened:
         held: Held = FREE,
         along: Array | None = None,
     ) -> Answer:
-        """Shares of the records with these lengths of what is seen (:class:`View`).
-
-        The last of k + 1 cells holds all that is longer than the last of k edges, which increase.
-        ``along`` is a direction: absolute values of the scores along it in place of lengths.
-
-        Privacy
-        -------
-        Costs ``mu`` (claim C60).  A record that is not finite is in no cell.
-        """
+        """Shares of the records with these lengths of what is seen (:class:`View`) (claim C60)."""
         curator = self._curator
         receipt, cost = _lengths_receipt(self.n, self._layout.excess, len(edges) + 1, mu)
         if what == "weight":
@@ -199,11 +188,7 @@ class Whitened:
         *,
         cells: int = 1,
     ) -> None:
-        """Refuse budgets at which an answer would be, whatever the radius; costs nothing.
-
-        Noise is in proportion to the radius of weights and clipping, so that of 1 decides; of
-        histograms the one with most cells does.  Zero is of what is not asked.
-        """
+        """Refuse budgets at which an answer would be, whatever the radius; costs nothing."""
         for rows in {self, self.few()}:
             asked = (*grams,), moment, (*lengths,), (*steps,), cells
             _refuse(rows._layout, rows._scores_layout, *asked)

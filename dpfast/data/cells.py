@@ -41,11 +41,7 @@ def is_sequence(values: Any) -> bool:
 
 
 def number(cell: Any) -> float:
-    """The float64 nearest to a number or a boolean; NaN for every other object.
-
-    Text is missing even where it spells a number: whether a cell is a number is decided by its
-    type, as it is for a column.
-    """
+    """The float64 nearest to a number or a boolean; NaN for every other object."""
     if type(cell) is float:
         return cell
     if isinstance(cell, np.ndarray) and cell.ndim == 0:

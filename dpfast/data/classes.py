@@ -39,11 +39,7 @@ _NAMES = {
 
 
 def label_kind(labels: Any) -> str:
-    """What a column's type says its labels are: "numbers", "text", ...
-
-    "objects" is a column of objects or of categories, "anything" a list: only the labels could
-    tell.
-    """
+    """What a column's type says its labels are: "numbers", "text", ..."""
     dtype: Any = getattr(labels, "dtype", getattr(labels, "type", None))  # Arrow calls it type
     if dtype is None:
         return "anything"
@@ -62,10 +58,7 @@ def label_kind(labels: Any) -> str:
 
 
 def comparable(kind: str, other: str) -> bool:
-    """Whether labels of two kinds can be equal; objects are no place for numbers.
-
-    Nobody would know of a column of objects, in which text is usual, that no label is a number.
-    """
+    """Whether labels of two kinds can be equal; objects are no place for numbers."""
     pair = {kind, other}
     return len(pair) == 1 or "anything" in pair or ("objects" in pair and "numbers" not in pair)
 

@@ -1,8 +1,4 @@
-"""Records in a dask.array or dask.dataframe: summed where they are, chunk by chunk.
-
-A query is one task graph.  Its leaves compute a chunk's sums with the compiled kernels, its inner
-nodes add them (:mod:`dpfast.data.reduction`), and its root is all that is sent to the client.
-"""
+"""Records in a dask.array or dask.dataframe: summed where they are, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -87,10 +83,7 @@ class ClusterRecords(Records):
         return self._root(self._sums((function, arguments, _version()), own))
 
     def _sums(self, query: Any, own: Sequence[Any] | None = None, numbered: bool = False) -> Any:
-        """A task for each chunk that asks it a query, an object array with one entry each.
-
-        ``numbered``: the function is also told the number of the chunk, first.
-        """
+        """A task for each chunk that asks it a query, an object array with one entry each."""
         from dask import array, delayed, persist
 
         if self._keeps:
@@ -156,11 +149,7 @@ def _computed(ask: Callable[[], Any]) -> Any:
 
 
 class DealtCluster:
-    """Records on a cluster, each in a slot that its worker makes from the secret key of its chunk.
-
-    Those of a part are picked out of all chunks in one task graph, put together in few pieces, and
-    kept by the workers, within the same bound as elsewhere.
-    """
+    """Records on a cluster, each in a slot that its worker makes from the key of its chunk."""
 
     def __init__(
         self, table: ClusterRecords, keys: Any, scatter: Callable[..., Any], n_slots: int
@@ -360,10 +349,7 @@ _ITS_VERSION = "str(__import__('dpfast').__version__)"
 
 
 def _refuse_workers_without_dpfast() -> None:
-    """Refuse workers that could not even read a task: Dask would try them, and wait, for ever.
-
-    If none is up, the first is waited for, as every query would.
-    """
+    """Refuse workers that could not even read a task: Dask would try them, and wait, for ever."""
     from dask.base import get_scheduler
 
     client: Any = getattr(get_scheduler(), "__self__", None)
@@ -444,10 +430,7 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
 
 
 def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding, Records]:
-    """What a formula means for a Dask data frame, and the records that its terms make of it.
-
-    Types are those that the data frame declares; terms are evaluated where its partitions are.
-    """
+    """What a formula means for a Dask data frame, and the records that its terms make of it."""
     if not hasattr(table, "map_partitions") or not hasattr(table, "dtypes"):
         raise InvalidInput(f"a formula reads a data frame of Dask; received {described(table)}.")
     _refuse_workers_without_dpfast()
@@ -508,11 +491,7 @@ def _terms(part: Any, terms: Terms, plain: list[str]) -> NDArray[np.float64]:
 
 
 def _matrix(*tables: Any, covariates: list[str], response: str | None) -> NDArray[np.float64]:
-    """Covariates and response of one partition, on a worker.
-
-    One whose columns are of objects, and not of the types that are declared, is read all the same:
-    what was paid for does not stop for a cell.
-    """
+    """Covariates and response of one partition, on a worker."""
     columns = [cell_numbers(tables[0][name], name) for name in covariates]
     last = tables[-1]
     columns.append(cell_numbers(last["y" if response is None else response], "y"))

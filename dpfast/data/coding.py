@@ -1,8 +1,4 @@
-"""How the columns of a table become the columns of a design: public facts, no records.
-
-A fit keeps the coding of the table it was made from, so that predictions take tables in the same
-units.
-"""
+"""How the columns of a table become the columns of a design: public facts, no records."""
 
 from __future__ import annotations
 
@@ -166,6 +162,16 @@ class Coding:
     Privacy
     -------
     Public facts, no records: a result keeps its coding.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 4000)})
+    >>> coding = schema.encode({"age": [50], "pay": [0]}, response="pay").coding
+    >>> coding.design({"age": [80], "pay": [4000]}).X, coding.covariates_of(np.array([[20.0]]))
+    (array([[1.]]), array([[-1.]]))
+    >>> constant, matrix = coding.natural_units()
+    >>> np.round(constant + matrix @ [80.0], 6).tolist(), coding.response_units()
+    ([1.0], (2000.0, 2000.0))
     """
 
     columns: Mapping[str, Column]
@@ -182,20 +188,9 @@ class Coding:
         table : data frame, Arrow table or mapping
             With all columns of the coding, in their own units and any order.
 
-        Returns
-        -------
-        Design
-
         Privacy
         -------
         None is spent; X and y of the design are as private as the table.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
-        >>> coding = schema.encode({"age": [50, 80]}).coding
-        >>> coding.design({"age": [20]}).X
-        array([[-1.]])
         """
         values, names, bounds = self._encode(table, list(self.columns))
         y = None
@@ -212,20 +207,9 @@ class Coding:
         table : data frame, Arrow table or mapping
             With :attr:`covariate_columns`, in their own units and any order.
 
-        Returns
-        -------
-        ndarray of shape (m, q)
-
         Privacy
         -------
         None is spent; what is returned is as private as the table.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 4000)})
-        >>> coding = schema.encode({"age": [50], "pay": [0]}, response="pay").coding
-        >>> coding.covariates({"age": [20]})
-        array([[-1.]])
         """
         return self._encode(table, self.covariate_columns)[0]
 
@@ -235,26 +219,16 @@ class Coding:
         return [name for name in self.columns if name != self.response]
 
     def covariates_of(self, X: Array) -> Array:
-        """Encode an array of the covariates, for a coding that takes ``arrays``.
+        """Encode an array of the covariates, for a coding that takes ``arrays``, shape (m, q).
 
         Parameters
         ----------
         X : ndarray of shape (m, q)
             The covariates' columns in their own units, in the order of the coding.
 
-        Returns
-        -------
-        ndarray of shape (m, q)
-
         Privacy
         -------
         None is spent; what is returned is as private as X.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
-        >>> schema.encode({"age": [50, 80]}).coding.covariates_of(np.array([[20.0]]))
-        array([[-1.]])
         """
         names = self.covariate_columns
         if X.ndim != 2 or X.shape[1] != len(names):
@@ -275,13 +249,6 @@ class Coding:
         Privacy
         -------
         Free: declared or released constants.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
-        >>> constant, matrix = schema.encode({"age": [50, 80]}).coding.natural_units()
-        >>> np.round(constant + matrix @ [80.0], 6).tolist()
-        [1.0]
         """
         columns = [self._alone(term) for term in self.terms]
         if None not in columns:  # numbers, each on its own
@@ -365,25 +332,11 @@ class Coding:
 
     @property
     def released(self) -> bool:
-        """Whether its constants were bought, and not declared.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
-        >>> schema.encode({"age": [50, 80]}).coding.released
-        False
-        """
+        """Whether its constants were bought, and not declared."""
         return any(declared.kind == "released" for declared in self.columns.values())
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
-        """Name, centre and unit of each column whose numbers were bought.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
-        >>> schema.encode({"age": [50, 80]}).coding.released_units()
-        []
-        """
+        """Name, centre and unit of each column whose numbers were bought."""
         return [
             (name, (declared.location, declared.spread))
             for name, declared in self.columns.items()
@@ -391,14 +344,7 @@ class Coding:
         ]
 
     def response_units(self) -> tuple[float, float]:
-        """``(location, spread)``: the response is ``location + spread * coded``.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 4000)})
-        >>> schema.encode({"age": [50], "pay": [0]}, response="pay").coding.response_units()
-        (2000.0, 2000.0)
-        """
+        """``(location, spread)``: the response is ``location + spread * coded``."""
         if self.response is None:
             return 0.0, 1.0
         declared = self.columns[self.response]
@@ -436,10 +382,7 @@ def _length(values: Any, name: str) -> int:
 def columns_by_name(
     table: Any, names: tuple[str, ...], kinds: tuple[str, ...] | None = None
 ) -> Array:
-    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q).
-
-    Labels are compared by type, too, where several look the same as text, as 0 and "0" do.
-    """
+    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q)."""
     found = column_names(table)
     if sorted(found) != sorted(names):
         absent = [name for name in names if name not in found]

@@ -134,10 +134,7 @@ def number_columns(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def public_levels(values: Any) -> list[Any] | None:
-    """Levels that a column's type lists, whatever its cells are: of pandas, or an Enum of polars.
-
-    They are public as the type is: whoever made it of the cells has read them.
-    """
+    """Levels that a column's type lists (pandas, polars), public whatever its cells are."""
     kind: Any = getattr(values, "dtype", None)
     if type(kind).__name__ not in ("CategoricalDtype", "Enum"):
         return None
@@ -145,10 +142,7 @@ def public_levels(values: Any) -> list[Any] | None:
 
 
 def refuse_other_rows(X: Any, other: Any, what: str) -> None:
-    """Refuse two objects of pandas whose indices differ as wholes: records would be mixed up.
-
-    An index is taken to be public, as column names are; no label of it is quoted.
-    """
+    """Refuse two objects of pandas whose indices differ as wholes: records would be mixed up."""
     first, second = _index(X), _index(other)
     if first is None or second is None or len(first) != len(second) or first is second:
         return  # of other lengths: refused for that
@@ -226,10 +220,7 @@ def _read(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> 
 
 
 def numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """A numeric column as float64; NaN where there is no number.
-
-    A list is read cell by cell: numbers and booleans count, text does not.
-    """
+    """A numeric column as float64; NaN where there is no number."""
     values = one_column(values, f"column {described(name, text=True)}")
     readers = (_of_pandas, _of_arrow, _of_polars, number_cells, _of_array)
     found: Numbers = _read(values, name, readers)
@@ -242,10 +233,7 @@ def numbers(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def cell_numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """:func:`numbers`, of objects and categories too, cell by cell.
-
-    For a public column, and for a part of one whose declared type is one of numbers.
-    """
+    """:func:`numbers`, of objects and categories too, cell by cell."""
     if not is_untyped(values):
         return numbers(values, name)
     table, positions = labels(values, name)
@@ -312,10 +300,7 @@ def _of_polars(values: Any) -> Numbers:
 
 
 def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
-    """Labels of a column, and for each record the position of its own; -1 where it is missing.
-
-    The labels are Python objects of any kind and may be repeated.
-    """
+    """Labels of a column, and for each record the position of its own; -1 where it is missing."""
     values = one_column(values, f"column {described(name, text=True)}")
     readers = (_pandas_labels, _arrow_labels, _polars_labels, _each, _array_labels)
     found: Labels = _read(values, name, readers)
@@ -417,10 +402,7 @@ def _value_type(values: Any) -> Any:
 
 
 def is_untyped(values: Any) -> bool:
-    """Whether the type of a column, that of objects or categories, leaves open what its cells are.
-
-    The categories of pandas are no part of it: they may be the cells that were found.
-    """
+    """Whether the type of a column (objects, categories) leaves open what its cells are."""
     dtype = getattr(values, "dtype", None)
     name = "" if dtype is None else dtype_name(dtype).lower().removeprefix("sparse[")
     return name.startswith(("object", "category"))
@@ -431,10 +413,7 @@ def _is_encoded(values: Any) -> bool:
 
 
 def kept_encoded(arrow_schema: Any) -> list[str]:
-    """Columns of a Parquet file that are to be read as dictionaries of text (``read_dictionary``).
-
-    Otherwise Arrow decodes them, checks what it read to be text, and encodes them again.
-    """
+    """Columns of a Parquet file to be read as dictionaries of text, or Arrow encodes them twice."""
     return [
         field.name
         for field in arrow_schema

@@ -1,9 +1,4 @@
-"""Formulas over a schema: ``"log_wage ~ education + I(experience**2) + C(state)"``.
-
-The formulaic package (an extra) reads the formula; the terms are evaluated here, record by record,
-from declared columns only.  Functions that look at the whole column (centring, quantiles, splines
-whose knots are not written down) are refused: they would be releases.
-"""
+"""Formulas over a schema: ``"log_wage ~ education + I(experience**2) + C(state)"``."""
 
 from __future__ import annotations
 
@@ -98,12 +93,7 @@ def terms_of_table(formula: str, table: Any, schema: Schema | None) -> Terms:
 
 
 def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
-    """What both sides of a formula mean for a table of which nothing is declared: right, and left.
-
-    Terms are evaluated record by record, in the columns' own units, and nothing bounds them: where
-    each lies is bought by a fit.  Levels are public facts: those that ``C(name, levels=[...])``
-    lists, or those of a column whose type lists them.
-    """
+    """What both sides of a formula mean where nothing is declared: right, and left."""
     responses, written, intercept = _sides(formula)
     if responses is None or len(responses) != 1:
         raise InvalidInput(
@@ -157,13 +147,7 @@ def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[st
 
 
 def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
-    """Columns that a formula reads, of a table that is not there yet, and their levels.
-
-    Raises
-    ------
-    InvalidInput
-        For levels that it does not list.
-    """
+    """Columns that a formula reads, of a table that is not there yet, and their levels."""
     responses, written, _ = _sides(formula)
     names, levels = dict[str, None](), dict[str, Any]()
     for text in [*(responses or ()), *(text for factors in written for text in factors)]:
@@ -204,11 +188,7 @@ def _listed(node: ast.Call, text: str) -> Any:
 
 
 def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
-    """Response, covariates and whether there is an intercept, where nothing is declared.
-
-    Without public ranges nothing bounds a power, a product or a logarithm, and levels are private
-    facts: each term is one numeric column.
-    """
+    """Response, covariates and whether there is an intercept, where nothing is declared."""
     responses, written, intercept = _sides(formula)
     if responses is None or len(responses) != 1 or not responses[0].isidentifier():
         raise InvalidInput(
@@ -330,10 +310,7 @@ def _of_full_rank(
 
 
 def _merged(parts: Sequence[frozenset[Factor]]) -> list[dict[Factor, Factor]]:
-    """The coding of each categorical factor in as few terms as span these parts.
-
-    ``x`` and ``x`` times the levels of g but the reference together are ``x`` times all of them.
-    """
+    """The coding of each categorical factor in as few terms as span these parts."""
     codings = [{factor: factor for factor in part} for part in parts]  # short ones first
     merged = True
     while merged:
@@ -487,12 +464,7 @@ def _spline(tree: ast.Call, text: str, schema: Schema) -> Spline:
 
 @dataclass(frozen=True)
 class Spline:
-    """Pieces of polynomials of a column in its own units, between public knots.
-
-    The B-splines of patsy's and formulaic's ``bs``, or the natural cubic splines that are 1 at one
-    knot and 0 at the others, of ``cr``; the first column is left out, unless all are asked for.
-    Values beyond the first and the last knot are taken for these.
-    """
+    """Pieces of polynomials of a column in its own units, between public knots."""
 
     what: str
     name: str
@@ -580,10 +552,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 class _Evaluation:
-    """Evaluates an expression on the records and, by interval arithmetic, on the public ranges.
-
-    Of columns without a declared range nothing is bounded: what has no value is missing.
-    """
+    """Evaluates an expression on the records and, by interval arithmetic, on the public ranges."""
 
     free = False
 
@@ -591,11 +560,7 @@ class _Evaluation:
         self.text, self.table, self.columns = text, table, columns
 
     def of(self, node: ast.AST) -> tuple[Any, float, float]:
-        """Value on the records (or a constant), and its least and largest possible value.
-
-        Every part of an expression has finite bounds: one that has none may be undefined on a part
-        of the ranges, and the bounds of what contains it would be those of another part.
-        """
+        """Value on the records (or a constant), and its least and largest possible value."""
         value, low, high = self._of(node)
         if self.free:
             return (

@@ -1,7 +1,4 @@
-"""The privacy unit is a person with several rows, who fills a fixed number of slots.
-
-Persons who count with the mean of their rows, however many these are: :mod:`dpfast.data.persons`.
-"""
+"""The privacy unit is a person with several rows, who fills a fixed number of slots."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parts of the records: what is in some of their slots, and their responses alone.
-
-Who deals the slots is the curator's business.
-"""
+"""Parts of the records: what is in some of their slots, and their responses alone."""
 
 from __future__ import annotations
 
@@ -37,11 +34,7 @@ def rows_in(slots: Slots, low: int, high: int) -> NDArray[np.intp]:
 
 
 def slots_kept(table: Records, n_slots: int) -> int:
-    """How many slots' records can be kept, by the number to be expected in them; public.
-
-    As much as :data:`KEPT_BYTES`, or as a block that is decoded, or on a cluster as a part of what
-    is there, if that is more.
-    """
+    """How many slots' records can be kept, by the number to be expected in them; public."""
     row = 8 * (table.n_covariates + 1)
     most = KEPT_BYTES
     if not hasattr(table, "X"):
@@ -52,11 +45,7 @@ def slots_kept(table: Records, n_slots: int) -> int:
 
 
 class Block(Records):
-    """The records that fell into one part, divided by how many were to be expected.
-
-    Nobody learns how many they are: sums are divided by the public ``n``, and ``excess`` and the
-    numbers of blocks allow for all records of the table.
-    """
+    """The records that fell into one part, divided by how many were to be expected."""
 
     can_be_dealt = False
 
@@ -156,10 +145,7 @@ class WithoutCovariates(Records):
 
 
 def _responses(X: Covariates, y: Array) -> tuple[Covariates, Array]:
-    """No covariates, and the responses; that of a record with one that is not finite is NaN.
-
-    Whether it is so is decided by each record alone; no sum is finite that has such a term.
-    """
+    """No covariates, and the responses; that of a record with one that is not finite is NaN."""
     with np.errstate(all="ignore"):
         if not math.isfinite(X.sum(dtype=np.float64)):
             y = np.where(np.isfinite(X).all(axis=1), y.T, np.nan).T

@@ -50,6 +50,13 @@ class Records:
     Privacy
     -------
     Blocks and their sums are private, sizes and names are public.
+
+    Examples
+    --------
+    >>> from dpfast.data.records import as_records
+    >>> records = as_records(np.ones((5, 2)), np.zeros(5))
+    >>> records.total(lambda X, y: X.sum(axis=0)), records.near() is records
+    (array([5., 5.]), True)
     """
 
     #: How a schema coded them, where one did.
@@ -90,14 +97,7 @@ class Records:
         self.names = names
 
     def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
-        """The records as consecutive blocks ``(X, y)``; arrays in memory are one block.
-
-        Examples
-        --------
-        >>> from dpfast.data.records import as_records
-        >>> [X.shape for X, y in as_records(np.zeros((5, 2)), np.zeros(5)).blocks()]
-        [(5, 2)]
-        """
+        """The records as consecutive blocks ``(X, y)``; arrays in memory are one block."""
         return iter([(self.X, self.y)])
 
     def total(
@@ -123,12 +123,6 @@ class Records:
         Notes
         -----
         The order of the additions depends on the number of blocks alone (:attr:`additions`).
-
-        Examples
-        --------
-        >>> from dpfast.data.records import as_records
-        >>> as_records(np.ones((5, 2)), np.zeros(5)).total(lambda X, y: X.sum(axis=0))
-        array([5., 5.])
         """
         if own is None:
             if type(self) is Records:  # in memory: one block
@@ -144,13 +138,6 @@ class Records:
         -------
         Records
             Arrays, which are near already, themselves.
-
-        Examples
-        --------
-        >>> from dpfast.data.records import as_records
-        >>> records = as_records(np.ones((5, 2)), np.zeros(5))
-        >>> records.near() is records
-        True
         """
         if self.read_again:
             from dpfast.data.files.kept import Near, can_be_near

@@ -1,9 +1,4 @@
-"""Public facts about a table: ranges, categories, units.
-
-A schema turns a table into numbers without looking at the data: clipping, scaling and one-hot
-coding follow from what was declared.  Learning any of it from the records would be a release that
-nobody paid for.
-"""
+"""Public facts about a table: ranges, categories, units."""
 
 from __future__ import annotations
 
@@ -116,11 +111,6 @@ class Numeric(Column):
         -------
         ndarray of the shape of ``x``
             In coded units.
-
-        Examples
-        --------
-        >>> dpfast.Numeric(20, 80).scaled(np.array([50.0, 200.0, np.inf]))
-        array([ 0.,  1., nan])
         """
         with np.errstate(all="ignore"):
             clipped = np.where(np.isfinite(x), np.clip(x, self.low, self.high), np.nan)
@@ -211,7 +201,7 @@ class Categorical(Column):
         return encoded, [f"{name}[{level}]" for level in kept], bounds
 
     def codes(self, values: Any, name: str) -> NDArray[np.int64]:
-        """Position of each value among the levels, -1 for those outside.
+        """Position of each value among the levels, -1 for those outside, shape (n,).
 
         Parameters
         ----------
@@ -220,18 +210,9 @@ class Categorical(Column):
         name : str
             What the column is called in messages.
 
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-
         Privacy
         -------
         None is spent; the codes are as private as the column.
-
-        Examples
-        --------
-        >>> dpfast.Categorical(["north", "south"]).codes([" South", "west"], "region")
-        array([ 1, -1])
         """
         check_type(values, self.levels, name)
         outside = -1 if self.other is None else self.levels.index(self.other)
@@ -346,15 +327,6 @@ class Schema:
         names : sequence of str
         argument : str
             What the list is called in messages.
-
-        Returns
-        -------
-        list of str
-
-        Examples
-        --------
-        >>> dpfast.Schema({"age": dpfast.Numeric(18, 90)}).declared(("age",), "covariates")
-        ['age']
         """
         given: list[Any] | None = None
         if not isinstance(names, str):
@@ -389,16 +361,6 @@ class Schema:
         ----------
         **scaling : (float, float)
             By the name of the column, in its own units.
-
-        Returns
-        -------
-        Schema
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(18, 90)}).with_scaling(age=(40.0, 10.0))
-        >>> schema.encode({"age": [60]}).X
-        array([[2.]])
         """
         columns = dict(self.columns)
         for name, (centre, unit) in scaling.items():
@@ -472,17 +434,6 @@ class Schema:
             Numeric or binary.
         fit_intercept : bool
             Whether a fit of the design has one.
-
-        Returns
-        -------
-        Coding
-
-        Examples
-        --------
-        >>> from dpfast.data.coding import Main
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(18, 90)})
-        >>> schema.coding(((Main("age"),),), ["age"]).covariate_columns
-        ['age']
         """
         if response is not None and isinstance(self[response], Categorical):
             raise InvalidInput(
@@ -505,10 +456,6 @@ class Schema:
         ----------
         public_sample : table
             Data that anyone may see.
-
-        Returns
-        -------
-        Schema
 
         Privacy
         -------
@@ -533,32 +480,13 @@ class Schema:
         ----------
         source : path or str
             A file, or the text itself.
-
-        Returns
-        -------
-        Schema
-
-        Examples
-        --------
-        >>> text = dpfast.Schema({"age": dpfast.Numeric(18, 90)}).to_toml()
-        >>> dpfast.Schema.from_toml(text).columns["age"].high
-        90
         """
         from dpfast.data.files.schema_file import read
 
         return read(source)
 
     def to_toml(self) -> str:
-        """This schema as TOML text, one ``[columns.NAME]`` table per column.
-
-        Examples
-        --------
-        >>> print(dpfast.Schema({"smoker": dpfast.Binary("yes", "no")}).to_toml())
-        [columns."smoker"]
-        kind = "binary"
-        positive = "yes"
-        negative = "no"
-        """
+        """This schema as TOML text, one ``[columns.NAME]`` table per column."""
         from dpfast.data.files.schema_file import write
 
         return write(self)

@@ -78,10 +78,6 @@ def records(
     threads : int, optional
         Threads of the compiled kernels; results do not depend on it.
 
-    Returns
-    -------
-    Source
-
     Privacy
     -------
     Costs nothing: the function that is given them says what it spends.  ``names``,

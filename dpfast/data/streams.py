@@ -1,8 +1,4 @@
-"""Records larger than memory: decoded block by block, one block ahead of the arithmetic.
-
-A block's size is chosen from public numbers.  What is held at a time is the block being summed,
-the one being decoded and what its decoder needs, whatever n is.
-"""
+"""Records larger than memory: decoded block by block, one block ahead of the arithmetic."""
 
 from __future__ import annotations
 
@@ -73,13 +69,6 @@ class StreamedRecords(Records):
 
         ``(X, y)`` of shapes (rows, q) and (rows,), float64.
         :class:`~dpfast.errors.RecordsUnavailable` if the source has changed since it was opened.
-
-        Examples
-        --------
-        >>> from dpfast.data.streams import StreamedRecords
-        >>> source = StreamedRecords(lambda k: (np.full((2, 1), k), np.zeros(2)), [2, 2], 1, None)
-        >>> [X.ravel().tolist() for X, y in source.blocks()]
-        [[0, 0], [1, 1]]
         """
         count = len(self.block_sizes)
         self.reads = (self.reads or 0) + 1

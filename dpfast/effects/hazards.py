@@ -100,27 +100,14 @@ def cox(
         followed for longer is so until then.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, units and intervals included.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
         Of the log hazard ratios, in the columns' own units.  Standard errors take the model for
         true, as is usual of this regression.
-
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For a term that is not evaluated record by record, cuts that do not increase, or a budget
-        that is too small, before anything is spent.  Never because of a value in the table.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-    Exception
-        Ctrl-C and whatever else ends a run has the guarantee so far in its attribute
-        ``partial_result``.
 
     Privacy
     -------
@@ -257,10 +244,7 @@ class _Plan:
         return self._natural(params, matrix, float(precise.sum()) ** -0.5, cut)
 
     def _natural(self, params: Array, matrix: Array, noise: float, cut: float) -> Fit:
-        """The ratios in the columns' own units: those of intervals are used and left out.
-
-        Of whitened scores the covariance is the identity, where the model is true.
-        """
+        """The ratios in the columns' own units: those of intervals are used and left out."""
         request, K = self.request, self.intervals
         assert request.coding is not None
         scales = np.array([request.coding.columns[k].spread for k in request.column_names])

@@ -114,28 +114,14 @@ def two_stage(
         A record with an entry that is not finite contributes zero and counts in n.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, units, first stage and intervals included.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     TwoStage
         With the first stage's F, an Anderson-Rubin interval that holds for weak instruments, and a
         test of over-identifying restrictions.
-
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For a formula with fewer instruments than endogenous regressors, a column of a wrong type or
-        a budget that is too small, before anything is spent.  Never because of a value in the
-        table.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-    Exception
-        Ctrl-C and whatever else ends a run has the answers so far in its attribute
-        ``partial_result``.
 
     Privacy
     -------
@@ -266,19 +252,7 @@ def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Mo
 
 
 class Seen(NamedTuple):
-    """A Gram of rows as they are, and how it was asked for.
-
-    Attributes
-    ----------
-    whitening : ndarray of shape (p, p)
-    radius : float
-        To which whitened rows were held.
-    gram : ndarray of shape (p, p)
-    noise : float
-        In an entry, for whitened rows.
-    hidden : int
-        Directions that the noise hides.
-    """
+    """A Gram of rows as they are, and how it was asked for."""
 
     whitening: Array
     radius: float
@@ -443,11 +417,7 @@ def _units(request: Request) -> tuple[list[float], list[float]]:
 
 
 def _first_stage_f(moments: _Moments, columns: _Columns, n: int) -> float:
-    """Least of the endogenous regressors' F, of the instruments beside the exogenous ones.
-
-    Errors of the first stage are those of sampling and of the Gram's noise, which is of one size
-    along whitened rows.
-    """
+    """Least of the endogenous regressors' F, of the instruments beside the exogenous ones."""
     z, own, excluded = columns.z, columns.own, columns.excluded
     gram = moments.gram
     inner = gram[np.ix_(excluded, excluded)] - gram[np.ix_(excluded, own)] @ np.linalg.solve(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri
 
 from dpfast.errors import InferenceUnavailable
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.digits import short_number
@@ -86,19 +87,7 @@ class TwoStage(NamedTuple):
         return np.asarray(t_pvalues(self.zvalues, self.degrees_of_freedom))
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Confidence intervals, shape (p, 2); for weak instruments see :meth:`anderson_rubin`.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
-
-        Returns
-        -------
-        ndarray of shape (p, 2)
-        """
+        """Confidence intervals, shape (p, 2); for weak instruments see :meth:`anderson_rubin`."""
         half = t_half_widths(coverage(level, alpha), self.degrees_of_freedom) * self.bse
         return np.stack([self.params - half, self.params + half], axis=1)
 
@@ -107,13 +96,6 @@ class TwoStage(NamedTuple):
 
         Valid however weak the instruments are (Anderson and Rubin 1949); it may be unbounded, and
         empty where the instruments contradict one another.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
 
         Returns
         -------
@@ -124,8 +106,6 @@ class TwoStage(NamedTuple):
         ------
         InferenceUnavailable
             With more than one endogenous regressor.
-        InvalidInput
-            If the level is out of range, or both are given.
         """
         level = coverage(level, alpha)
         if self.curve is None:
@@ -144,20 +124,7 @@ class TwoStage(NamedTuple):
         return np.asarray(ends)
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """Coefficients, first stage and what it cost: text, and other forms.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """Coefficients, first stage and what it cost: text, and other forms."""
         level = coverage(level, alpha)
         facts = [
             ("Response", self.response),
@@ -182,11 +149,8 @@ class TwoStage(NamedTuple):
         """Everything published, as plain Python values (for JSON)."""
         found = self._asdict()
         del found["curve"]
-        plain = {k: v.tolist() for k, v in found.items() if isinstance(v, np.ndarray)}
-        listed = {k: list(v) for k, v in found.items() if isinstance(v, tuple)}
-        rubin = None if self.curve is None else self.anderson_rubin().tolist()
-        own = {"anderson_rubin": rubin, "privacy": self.privacy.to_dict()}
-        return found | plain | listed | own
+        found["anderson_rubin"] = None if self.curve is None else self.anderson_rubin()
+        return plain_of(found)
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()

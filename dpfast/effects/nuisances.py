@@ -1,7 +1,4 @@
-"""Nuisances of a fold: who was treated, and what outcomes were to be expected in either arm.
-
-Their noise enters an effect by products only, so they need not be known well.
-"""
+"""Nuisances of a fold: who was treated, and what outcomes were to be expected in either arm."""
 
 from __future__ import annotations
 
@@ -60,17 +57,7 @@ UNTOLD = 1.0
 
 
 class Fold(NamedTuple):
-    """Released nuisances of a fold, and how well they are known.
-
-    Attributes
-    ----------
-    nuisance : Nuisance
-    rows : ndarray of shape (p, p)
-        Second moments of the rows, as they are.
-    of_propensity : ndarray of shape (p, p)
-        Covariance of the propensity's coefficients; zero of those that are known.
-    of_arms : ndarray of shape (2, p, p)
-    """
+    """Released nuisances of a fold, and how well they are known."""
 
     nuisance: Nuisance
     rows: Array
@@ -92,11 +79,7 @@ class Budgets(NamedTuple):
 
 
 def budgets(mu: float, aim: Aim, measured: bool, known: bool, counted: bool) -> Budgets:
-    """How ``mu`` is divided; ``measured``: whether the clipping bound is bought.
-
-    A propensity that is ``known`` is not fitted, and neither are outcomes that do not depend on
-    covariates, if it is the same for all.
-    """
+    """How ``mu`` is divided; ``measured``: whether the clipping bound is bought."""
     lengths, share = LENGTHS if measured else 0.0, COUNTED if counted else 0.0
     nuisances = 0.0 if aim.known is not None and not aim.outcomes else NUISANCES
     of_propensity = 0.0 if known else nuisances * PROPENSITY
@@ -143,10 +126,7 @@ def refuse(n: int, p: int, recipe: Recipe | None, budget: Budgets, noise: NoiseS
 
 
 def level(effect: float, unsure: float, aim: Aim) -> Fold:
-    """Of outcomes about zero that differ by an effect, where the propensity is known: free.
-
-    ``unsure``: standard deviation of the error of the effect.
-    """
+    """Of outcomes about zero that differ by an effect, where the propensity is known: free."""
     assert aim.known is not None
     share = 0.0 if aim.treated else aim.known
     arms = np.array([[-share * effect], [(1.0 - share) * effect]])
@@ -159,12 +139,7 @@ def level(effect: float, unsure: float, aim: Aim) -> Fold:
 def fold_nuisance(
     trial: Trial, fold: int, recipe: Recipe | None, budget: Budgets, ledger: Ledger
 ) -> Fold:
-    """Spend ``budget.nuisances`` on one fold.
-
-    Privacy
-    -------
-    Post-processing of the answers, which charge the fold's ledger.
-    """
+    """Spend ``budget.nuisances`` on one fold: post-processing of what its ledger is charged for."""
     rows, n = trial.outcomes(fold, ledger), trial.sizes[fold]
     p = rows.dimension // 2
     propensity, score = np.zeros(p), 0.0
@@ -208,17 +183,7 @@ def _inverses(gram: Array, noise: float) -> list[tuple[Array, Array]]:
 
 
 class Index(NamedTuple):
-    """Log odds of treatment, what they are taken for, and how rows go with them.
-
-    Attributes
-    ----------
-    odds, masses : ndarray of shape (k,)
-        Values, and how likely each is.
-    rows : ndarray of shape (k, p)
-        The mean row there.
-    rest : ndarray of shape (p, p)
-        How rows vary beside.
-    """
+    """Log odds of treatment, what they are taken for, and how rows go with them."""
 
     odds: Array
     masses: Array
@@ -277,19 +242,7 @@ def _of_propensity(propensity: Array, score: float, whole: Array, n: int) -> Arr
 
 
 class Weighed:
-    """What is foreseen of deviations: who has which weight, and how often they are clipped.
-
-    Residuals are taken to be normal, of one variance.
-
-    Parameters
-    ----------
-    folds : sequence of Fold
-    overlap : float
-        Bound on propensities.
-    aim : Aim
-    told : tuple of ndarray, optional
-        Propensities that are known, and the released shares of the records with these.
-    """
+    """What is foreseen of deviations: who has which weight, and how often they are clipped."""
 
     def __init__(
         self, folds: Sequence[Fold], overlap: float, aim: Aim, told: tuple[Array, Array] | None
@@ -373,10 +326,7 @@ class Weighed:
 
 
 def mean_square(held: float, most: float, p: int) -> float:
-    """Mean squared length of rows whose squared lengths, held to ``most``, have the mean ``held``.
-
-    Of rows with a constant and p - 1 normal covariates of one variance.
-    """
+    """Mean squared length of rows whose squared lengths, held to ``most``, have mean ``held``."""
     if p == 1:
         return held
     low, high = 0.0, LARGEST_VARIANCE

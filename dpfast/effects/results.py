@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.table import Summary
@@ -77,13 +78,6 @@ class TreatmentEffect(NamedTuple):
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
         """Confidence interval, shape (2,).
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
-
         Returns
         -------
         ndarray of shape (2,)
@@ -94,20 +88,7 @@ class TreatmentEffect(NamedTuple):
         return np.array([self.estimate - half, self.estimate + half])
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The effect and what it cost: text, and for notebooks and papers other forms.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the interval.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The effect and what it cost: text, and for notebooks and papers other forms."""
         level = coverage(level, alpha)
         low, high = self.conf_int(level)
         below, within, above = self.overlap
@@ -124,12 +105,7 @@ class TreatmentEffect(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        found = self._asdict()
-        return found | {
-            "overlap": list(self.overlap),
-            "warnings": list(self.warnings),
-            "privacy": self.privacy.to_dict(),
-        }
+        return plain_of(self._asdict())
 
     def __repr__(self) -> str:
         return f"<TreatmentEffect {self.estimate:.4g} +- {self.bse:.2g}; {self.privacy.headline}>"

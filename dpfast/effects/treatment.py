@@ -172,25 +172,8 @@ def treatment_effect(
         Buy centres and spreads of covariates and outcome, within ``privacy``; by default unless a
         schema coded them.  Those that were bought before are passed for True, and cost nothing.
         Without, both are taken to be about 0 and of unit size.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
-
-    Returns
-    -------
-    TreatmentEffect
-
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        On a wrong shape, dtype, option or budget, before anything is spent.  Never because of a
-        value in the data.
-    BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.
-    Exception
-        Ctrl-C and whatever else ends a run has the answers so far, and the units if they are
-        complete, in its attribute ``partial_result``.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------
@@ -455,11 +438,7 @@ class _Analysis:
     def _bound(
         self, pseudo: PseudoOutcomes, weighed: Weighed, centre: float, unit: float
     ) -> tuple[float, float, float]:
-        """The bound on deviations, the residuals' spread, and the mean length of what is cut off.
-
-        A bound that is bought is the best for the lengths that are seen, or a larger one for those
-        that are foreseen of the smaller arm, whom too few are in to be seen.
-        """
+        """The bound on deviations, the residuals' spread, the mean length of what is cut off."""
         if self._clip is not None:
             clip = min(max(self._clip / unit, 1.0 / FARTHEST), FARTHEST)
             return clip, math.sqrt(RESIDUAL_VARIANCE), 0.0
@@ -510,11 +489,7 @@ def _located(
     counts: float,
     n: int,
 ) -> _Located:
-    """The second step, the mean of clipped deviations, and their variance.
-
-    ``left``: variance that errors of both nuisances leave in that mean; ``counts``: how much the
-    records count in it.
-    """
+    """The second step, the mean of clipped deviations, and their variance."""
     last, square = pseudo.location(centre, clip, budget.steps[1], square=True)
     assert square is not None
     step, unsure = float(last.value[0]), square.noise_scale
@@ -535,11 +510,7 @@ def _located(
 def _remarks(
     found: _Located, cut: float | None, shares: Array, noise: float, overlap: float, aim: Aim
 ) -> list[str]:
-    """What makes an interval unreliable, from released numbers.
-
-    What a bound that was bought cuts off was seen beside it (``cut``).  Of one that was given only
-    the mean square tells, which of outcomes of 0 and 1 is near the bound although none is cut.
-    """
+    """What makes an interval unreliable, from released numbers."""
     told = []
     if cut is None:
         clipped = found.square > (found.clip / BITES) ** 2

@@ -70,10 +70,7 @@ def records(X: Any, y: Any) -> Records:
 
 
 def _with_shape(values: Any, argument: str) -> tuple[Any, tuple[int, ...]]:
-    """Lists stay lists: what they hold is for :func:`dpfast.data.records.as_records` to read.
-
-    Whatever a list for y holds are its cells; the first of a list for X tells if it is of rows.
-    """
+    """Lists stay lists: what they hold is for :func:`dpfast.data.records.as_records` to read."""
     if isinstance(values, np.memmap):  # the same memory, without a promise to convert it later
         values = np.asarray(values)
     if hasattr(values, "shape"):

@@ -219,11 +219,7 @@ class PrivateEstimator(BaseEstimator):
         return values
 
     def _paid_score(self, X: Covariates, y: Array) -> Score:
-        """Noisy mean of per-record losses, charged before they are averaged.
-
-        As parts of their bound, which may have been released: noise depends on public numbers only,
-        so that nothing is refused that was paid for.
-        """
+        """Noisy mean of per-record losses, charged before they are averaged."""
         values = self._planned_score(len(y))
         total, upper = self._score_total(), positive(self._loss_bound(), "the largest loss")
         assert self.score_privacy is not None

@@ -35,12 +35,15 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         unless ``weights`` or False say that the columns are in units of their own.
     weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
+    X : array-like of shape (m, q)
+        Of predictions and scores; values may be anything.
+    y : array-like of shape (m,)
+        A label that was not declared counts as half a mistake.
 
     Privacy
     -------
-    As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
-    leak stands in :class:`DPHuberRegressor`; for a classifier an integer ``cv`` means folds that
-    are **stratified by exact labels**, so that one record moves others between folds.
+    As of :class:`DPHuberRegressor`; for a classifier an integer ``cv`` means folds that are
+    **stratified by exact labels**, so that one record moves others between folds.
 
     Examples
     --------
@@ -89,17 +92,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return encoded(y, *classes)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Linear predictor, positive for the positive class, shape (m,).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-            Values may be anything.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            NaN for a row with a value that is not finite.
+        """Linear predictor, positive for the positive class, shape (m,); NaN where a row has one.
 
         Privacy
         -------
@@ -108,17 +101,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return self._linear(X)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probability of each class, shape (m, 2).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-            Values may be anything.
-
-        Returns
-        -------
-        ndarray of shape (m, 2)
-            In the order of ``classes_``; rows add up to 1.
+        """Probability of each class in the order of ``classes_``, shape (m, 2).
 
         Privacy
         -------
@@ -130,17 +113,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The more probable class of each row, shape (m,).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-            Values may be anything.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            Labels of ``classes_``; the negative one for a row with a value that is not finite.
+        """The more probable class, shape (m,); the negative one where a value is not finite.
 
         Privacy
         -------
@@ -150,18 +123,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Noisy accuracy.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-        y : array-like of shape (m,)
-            A label that was not declared counts as half a mistake.
-
-        Returns
-        -------
-        float
-            Share of correct predictions plus noise, so it may lie outside [0, 1].
+        """Noisy accuracy: the share of correct predictions plus noise, maybe outside [0, 1].
 
         Privacy
         -------
@@ -171,16 +133,6 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Exact accuracy on public data: **not private**.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-        y : array-like of shape (m,)
-
-        Returns
-        -------
-        float
-            In [0, 1].
 
         Privacy
         -------

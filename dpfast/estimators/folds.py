@@ -66,11 +66,6 @@ class DealtFolds:
         -------
         ndarray of int, shape (n,)
             In ``range(n_splits)``; sizes differ by at most one.
-
-        Examples
-        --------
-        >>> np.bincount(dpfast.estimators.DealtFolds(3).parts(8))
-        array([3, 3, 2])
         """
         return deal(whole_number(n, "n"), self.n_splits, source_of_noise(self.noise))
 
@@ -94,12 +89,6 @@ class DealtFolds:
         Privacy
         -------
         Free (claim C53): no value of X or y is looked at.
-
-        Examples
-        --------
-        >>> folds = dpfast.estimators.DealtFolds(2)
-        >>> [(len(train), len(test)) for train, test in folds.split(np.zeros((5, 1)))]
-        [(2, 3), (3, 2)]
         """
         if groups is not None:
             raise InvalidInput(
@@ -119,18 +108,9 @@ class DealtFolds:
         X, y, groups : object
             Ignored.
 
-        Returns
-        -------
-        int
-
         Privacy
         -------
         Free: nothing is looked at.
-
-        Examples
-        --------
-        >>> dpfast.estimators.DealtFolds(3).get_n_splits()
-        3
         """
         return self.n_splits
 

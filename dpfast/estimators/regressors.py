@@ -20,6 +20,12 @@ from dpfast.models.quantile import Quantile
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
     """What the regressors share.
 
+    Parameters
+    ----------
+    X : array-like of shape (m, q)
+        Of predictions and scores; values may be anything.
+    y : array-like of shape (m,)
+
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
@@ -32,17 +38,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     """
 
     def predict(self, X: ArrayLike) -> Array:
-        """Predicted response, shape (m,).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-            Values may be anything.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            NaN for a row with a value that is not finite.
+        """Predicted response, shape (m,); NaN for a row with a value that is not finite.
 
         Privacy
         -------
@@ -56,16 +52,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         Of a quantile the check loss stands in place of the absolute error.
         The bound is ``5 scale``, of the declared or the released scale of residuals; five
         released units of the response for least squares; ``2 y_bound``; or ``largest_residual``.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-        y : array-like of shape (m,)
-
-        Returns
-        -------
-        float
-            With noise, so it may lie outside [0, 1].
+        With noise a score may lie outside [0, 1].
 
         Privacy
         -------
@@ -75,16 +62,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Coefficient of determination on public data: **not private**.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, q)
-        y : array-like of shape (m,)
-
-        Returns
-        -------
-        float
-            At most 1.
 
         Privacy
         -------
@@ -216,9 +193,7 @@ class DPQuantileRegressor(PrivateRegressor, MEstimator):
 
     Privacy
     -------
-    As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
-    leak (bootstraps, boosting, stacking, other scorers, scalers and imputers in a pipeline) stands
-    in :class:`DPHuberRegressor`.
+    As of :class:`DPHuberRegressor`.
 
     Examples
     --------
@@ -264,9 +239,7 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
 
     Privacy
     -------
-    As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
-    leak (bootstraps, boosting, stacking, other scorers, scalers and imputers in a pipeline) stands
-    in :class:`DPHuberRegressor`.
+    As of :class:`DPHuberRegressor`.
 
     Examples
     --------
@@ -318,9 +291,7 @@ class DPLinearRegression(PrivateRegressor):
 
     Privacy
     -------
-    As :func:`dpfast.fit`, for the records of one ``fit``.  What
-    tools of scikit-learn around it may leak (stratified folds, bootstraps, boosting, stacking,
-    other scorers, scalers and imputers in a pipeline) stands in :class:`DPHuberRegressor`.
+    As of :class:`DPHuberRegressor`.
 
     Examples
     --------

@@ -97,18 +97,6 @@ def cross_validate(
         Splitters that look at labels, or that are not known not to, are refused, and so are
         pipelines: their other steps learn from records without paying.
 
-    Returns
-    -------
-    CrossValidation
-
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For shapes, dtypes and options, of any fold, before anything is spent.
-    Exception
-        Ctrl-C and whatever else ends a run has the folds that were finished, and what the next one
-        had released, in its attribute ``partial_result``.
-
     Privacy
     -------
     ``sqrt((k-1) privacy^2 + score_privacy^2)`` in mu for k folds (claim C54): a record is in k - 1
@@ -202,11 +190,7 @@ def _in_kind(price: Any, currency: type[Budget]) -> Budget:
 def _guarantee(
     model: PrivateEstimator, dealt: DealtFolds, n: int, fits: int, scores: int
 ) -> Guarantee:
-    """Of all fits and scores together; genuine only if every source of randomness is.
-
-    Of a run that ended early its entries are those that were begun: of a record at most k - 1 fits
-    and one score.
-    """
+    """Of all fits and scores together; genuine only if every source of randomness is."""
     k = dealt.n_splits
     fit_mu, score_mu = GDP.within(model.privacy), model._score_total()
     total = cross_validation_cost(fit_mu, score_mu, k)

@@ -71,15 +71,7 @@ class Unfinished(NamedTuple):
     units: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values and arrays.
-
-        Examples
-        --------
-        >>> from dpfast.front.partial import Unfinished
-        >>> from dpfast.inference.guarantees import NOT_PRIVATE
-        >>> sorted(Unfinished((), NOT_PRIVATE).to_dict())
-        ['answers', 'privacy', 'units']
-        """
+        """Everything as plain Python values and arrays."""
         units = self.units
         return {
             "answers": [answer._asdict() for answer in self.answers],
@@ -101,22 +93,7 @@ class KeepingPaid:
     For everything from the charge to the result.  Ctrl-C, a ledger that refuses and memory that
     is short are treated alike.
 
-    Parameters
-    ----------
-    so_far : callable, optional
-        Makes the result from released and public numbers, given the name of the exception's type;
-        None where that is not possible yet.
-    privacy : callable, optional
-        The guarantee of the call, with ``total`` and ``unspent``: with it, the answers on the tape
-        are the result where ``so_far`` has none.  Without, as for a test and release, it is what
-        ``so_far`` says or nothing.
-    units : callable, optional
-        Bought units, once they are complete.
-
-    Privacy
-    -------
-    Only answers that were handed out are handed back, and nothing is asked again: what is lost
-    stays lost (claim C48).
+    Only answers that were handed out are handed back, and nothing is asked again (claim C48).
     """
 
     def __init__(

@@ -22,3 +22,18 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     return str(value)  # what was paid for is not lost for its type
+
+
+def plain_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a result as lists, dictionaries, text and numbers; what is not finite stays."""
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return plain_of(value)
+    return value.tolist() if isinstance(value, np.ndarray) else value

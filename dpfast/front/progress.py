@@ -12,18 +12,7 @@ Progress = Callable[[int, int], None]
 
 
 def watched(progress: Any, planned: int) -> Progress | None:
-    """A caller's ``progress(done, planned)``, tried once as ``progress(0, planned)``.
-
-    Call it before the charge: what is not callable, or does not take two numbers, is refused while
-    nothing is spent.  What the function raises later is logged, with its traceback, and it is not
-    called again: the run goes on to its result.  ``KeyboardInterrupt`` stops it as ever.
-
-    Parameters
-    ----------
-    progress : callable or None
-    planned : int
-        Public number of steps.
-    """
+    """A caller's ``progress(done, planned)``, tried once as ``progress(0, planned)``."""
     if progress is None:
         return None
     if not callable(progress):

@@ -56,48 +56,7 @@ Told = TypeVar("Told")
 
 
 class Request:
-    """Checked arguments that all methods of fitting share.
-
-    Parameters
-    ----------
-    X, y : object
-        Of which the first may be a :class:`dpfast.data.source.Source`.
-    fit_intercept : bool
-    noise : NoiseSource or None
-    takes : tuple of str
-        What may belong to the records, of :data:`dpfast.data.source.EVERYTHING`.
-    together : bool
-        Whether a person's rows are one contribution.
-    bound_to : int or None
-        Columns that the objective is for.
-    of_predictor : bool
-        Whether an offset joins the linear predictor.
-
-    Attributes
-    ----------
-    n, dimension : int
-        Number of records (slots if they are grouped, persons if each counts once), and of
-        coefficients, the intercept included.
-    group_size : int
-        Public bound on the rows of one person; 1 without groups, and where each person counts once.
-    means : bool
-        Whether records are persons, who count with the mean of their rows.
-    most_rows : int or None
-        Public bound on the rows of a person, where that mean is their sum over it.
-    records, single : Records
-        What is fitted, and of what units and scales are bought: one row of each person, if these
-        count with the mean of theirs.
-    coding : Coding or None
-        How a schema coded the records.
-    new_rows : NewRows
-        What its fit keeps, to read the rows of predictions alike.
-    beside : Beside or None
-        Weights and offsets of the records, as they were passed.
-    few : Records or None
-        A secret sample of them, where :meth:`sample` found one worth drawing.
-    remarks : tuple of str
-        What is not to be relied on in what was bought; known once it was.
-    """
+    """Checked arguments that all methods of fitting share."""
 
     remarks: tuple[str, ...] = ()
     within = False
@@ -265,10 +224,7 @@ class Request:
             )
 
     def sample(self, wanted: float) -> None:
-        """Have a secret sample of about so many records; drawn when it is first looked at.
-
-        Of a table that would be read again for every question, as much is kept as is allowed.
-        """
+        """Have a secret sample of about so many records; drawn when it is first looked at."""
         if self.means:
             return
         near = self.records.near()
@@ -292,14 +248,15 @@ class Request:
         self,
         loss: str | Loss,
         *,
-        scale: float | None,
+        scale: float | FreeScale | None,
         weights: Weighting | None,
         ridge: float,
-        free_scale: FreeScale | None = None,
     ) -> Objective:
         """The objective these arguments describe; the scales are of the coded response."""
-        shape = self.n_covariates, self.fit_intercept
-        return objective_of(*shape, self.loss(loss), scale, weights, ridge, free_scale)
+        return Objective(
+            self.loss(loss), weights, self.n_covariates, fit_intercept=self.fit_intercept,
+            scale=scale, ridge=ridge,
+        )  # fmt: skip
 
     def loss(self, loss: str | Loss, mu: float | None = None) -> Loss:
         """A loss by name, with the constants that depend on the number of records."""
@@ -354,12 +311,7 @@ class Request:
         return f"{method}({', '.join((*facts, f'n={self.n}', f'p={self.dimension}'))})"
 
     def room(self, copies: int = 0, *, whole: bool = False) -> int:
-        """Bytes of so many copies of the covariates and of what is beside them: public.
-
-        Of records that are read again: of a block of them, and of what is kept; ``whole``: of
-        arrays on disk all the same.  Of persons, who have any number of rows: of one row each, of
-        their scores, and of the rows that are summed at a time.
-        """
+        """Bytes of so many copies of the covariates and of what is beside them: public."""
         records, q, arrays = self.records, self.n_covariates, hasattr(self.records, "X")
         if self.means:
             return room_for(self.n + max(records.block_sizes), q, copies + AT_A_TIME)
@@ -429,11 +381,7 @@ class Request:
         missing: str = "",
         predictor: Array | None = None,
     ) -> Fit:
-        """The result; a one-shot method has no path, only the zero start and its answer.
-
-        With an objective whose scale is free everything is in its optimiser's coordinates;
-        ``model`` describes what was fitted where an objective's own words do not.
-        """
+        """The result; a one-shot method has no path, only the zero start and its answer."""
         if iterates is None:
             iterates = [np.zeros(self.dimension), theta]
         units: Array | None = None
@@ -539,27 +487,6 @@ def response_of(target: Any) -> dict[str, Any]:
     return {"linked": loss.name, "largest_mean": loss.largest_mean}
 
 
-def objective_of(
-    n_covariates: int,
-    fit_intercept: bool,
-    loss: str | Loss,
-    scale: float | None,
-    weights: Weighting | None,
-    ridge: float,
-    free_scale: FreeScale | None,
-) -> Objective:
-    """The objective that the arguments of a fit describe."""
-    return Objective(
-        loss,
-        weights,
-        n_covariates,
-        fit_intercept=fit_intercept,
-        scale=scale,
-        ridge=ridge,
-        free_scale=free_scale,
-    )
-
-
 @lru_cache(maxsize=64)
 def _numbered(n_covariates: int) -> tuple[str, ...]:
     return tuple([f"x{j + 1}" for j in range(n_covariates)])
@@ -604,11 +531,7 @@ def charge_shared(
     label: str,
     room: int = 0,
 ) -> None:
-    """Charge the ledger several analyses share, in its own currency if the request was in it.
-
-    The last thing before noise is drawn: whatever public arguments may be refused for was refused.
-    So is a shortage of memory: ``room`` bytes are what comes after the charge needs, and public.
-    """
+    """Charge the ledger several analyses share, in its own currency if the request was in it."""
     np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
     if ledger is not None:
         _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)
@@ -658,13 +581,6 @@ def _checked_threads(threads: int | None) -> int:
         refuse_malformed()
         return 0
     return whole_number(threads, "threads", 1, MOST_THREADS, otherwise=", or None")
-
-
-def checked_free_scale(
-    scale: float | FreeScale | None,
-) -> tuple[float | None, FreeScale | None]:
-    """A known scale, or the interval of a free one."""
-    return (None, scale) if isinstance(scale, FreeScale) else (scale, None)
 
 
 #: Of a start, and of the ridge's gradient there: their squares stay within float64.

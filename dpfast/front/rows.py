@@ -15,19 +15,7 @@ from dpfast.inference.rows import Coded, RowReader
 
 
 class NewRows(NamedTuple):
-    """What a fit keeps of the table it was made from; nothing of its records.
-
-    Attributes
-    ----------
-    coding : Coding or None
-        How a schema or formula coded the records.
-    columns : tuple of str or None
-        Names of the columns of the table that was passed, where it was not coded.
-    kinds : tuple of str or None
-        Types of these columns' labels: of pandas they need not be text.
-    others : tuple of str
-        Names of its columns that were no covariates: weights and offsets.
-    """
+    """What a fit keeps of the table it was made from; nothing of its records."""
 
     coding: Coding | None = None
     columns: tuple[str, ...] | None = None
@@ -35,14 +23,7 @@ class NewRows(NamedTuple):
     others: tuple[str, ...] = ()
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
-        """Covariates of a table or array, without the intercept's ones, as the fit had them.
-
-        Raises
-        ------
-        InvalidInput
-            If it is of a kind, or has columns, that the fit cannot match; its values are not
-            quoted.
-        """
+        """Covariates of a table or array, without the intercept's ones, as the fit had them."""
         if not is_table(X):
             if self.coding is not None and self.coding.arrays:
                 return self.coding.covariates_of(real_array(X, "X"))
@@ -69,14 +50,7 @@ class NewRows(NamedTuple):
 
 
 class FormulaRows(NamedTuple):
-    """Reads tables by the terms of a formula, in the columns' own units, and then as the fit did.
-
-    Attributes
-    ----------
-    terms : Coding
-    inner : RowReader
-        Of the terms' values.
-    """
+    """Reads tables by a formula's terms, in the columns' own units, and then as the fit did."""
 
     terms: Coding
     inner: RowReader

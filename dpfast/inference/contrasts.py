@@ -1,9 +1,4 @@
-"""Linear combinations of coefficients by their names, and equations in them.
-
-``"educ - 2 exper"``, ``{"educ": 1.0}``; ``"educ = exper"``, ``"2*(educ + exper) = 1, age = 0"``.
-The grammar is that of formulaic's constraints; names need no quotes, whatever signs they contain,
-because they are known.
-"""
+"""Linear combinations of coefficients by their names, and equations in them."""
 
 from __future__ import annotations
 

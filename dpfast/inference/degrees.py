@@ -63,10 +63,7 @@ class VarianceNoise(NamedTuple):
 
 
 def estimable(contrasts: Matrix, covariance: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
-    """A covariance with zeros for coefficients that were left out, which are NaN in it.
-
-    And which linear combinations have weight on one of these: they are not estimable.
-    """
+    """A covariance with zeros for coefficients that were left out, which are NaN in it."""
     out = np.isnan(covariance.diagonal())
     if not out.any():
         return covariance, np.zeros(len(contrasts), dtype=bool)
@@ -116,10 +113,7 @@ def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[n
 
 
 def coverage(level: float, alpha: float | None = None) -> float:
-    """The nominal coverage of an interval: ``level``, or ``1 - alpha`` where that is given.
-
-    Below one half is refused: whoever asks for it means the other of the two.
-    """
+    """The nominal coverage of an interval: ``level``, or ``1 - alpha`` where that is given."""
     if alpha is None:
         if not 0.5 <= real_number(level, "level") < 1.0:
             raise InvalidInput(

@@ -84,6 +84,18 @@ class Guarantee(NamedTuple):
     Privacy
     -------
     A statement of what was paid: costs nothing.
+
+    Examples
+    --------
+    >>> from dpfast.inference.guarantees import Guarantee
+    >>> noise = dpfast.privacy.EntropyNoise()
+    >>> found = Guarantee.of(dpfast.GDP(1.0), noise, 500, [("a mean", 0.6)])
+    >>> print(found)
+    Privacy: 1-GDP in total; neighbours differ in the replacement of one record; n is public
+      equivalent to (epsilon=..., delta=4e-06)-DP and (epsilon=4.887, delta=1e-06)-DP
+      spent mu = 0.6000 on a mean
+    >>> found.unspent, found.spent_share(), round(found.epsilon(1e-6), 3)
+    (GDP(mu=0.79...), (Fraction(9, 25),), 4.887)
     """
 
     total: Budget | None
@@ -128,19 +140,6 @@ class Guarantee(NamedTuple):
             What the caller answers for.
         expression : Composition, optional
             How the charges add up, where it is more than a sum.
-
-        Returns
-        -------
-        Guarantee
-
-        Examples
-        --------
-        >>> noise = dpfast.privacy.EntropyNoise()
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> print(Guarantee.of(dpfast.GDP(1.0), noise, 500, [("a mean", 1.0)]))
-        Privacy: 1-GDP in total; neighbours differ in the replacement of one record; n is public
-          equivalent to (epsilon=..., delta=4e-06)-DP and (epsilon=4.887, delta=1e-06)-DP
-          spent mu = 1.0000 on a mean
         """
         if isinstance(total, GDP):
             mu = total.mu
@@ -175,21 +174,6 @@ class Guarantee(NamedTuple):
             What the caller answers for.
         expression : Composition, optional
             How the charges add up, where it is more than a sum.
-
-        Returns
-        -------
-        Guarantee
-
-        Examples
-        --------
-        >>> ledger = dpfast.Ledger(dpfast.ZCDP(0.5))
-        >>> ledger.charge(dpfast.GDP(0.6), "a mean")
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of_filter(
-        ...     ledger.total, dpfast.privacy.EntropyNoise(), 500, ledger.entries
-        ... )
-        >>> found.entries, round(found.mu, 6)
-        ((('a mean', 0.6),), 1.0)
         """
         charges = list(entries)
         mu = math.nan
@@ -228,15 +212,6 @@ class Guarantee(NamedTuple):
         """Exact share of the total that was spent, in what adds up: mu^2, rho, epsilon, delta.
 
         One fraction for each number of the total, at most 1; none of a comparison fit.
-
-        Examples
-        --------
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(
-        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 0.5)]
-        ... )
-        >>> found.spent_share()
-        (Fraction(1, 4),)
         """
         if self.total is None or self.composition is None:
             return ()
@@ -250,14 +225,6 @@ class Guarantee(NamedTuple):
 
         It was promised and is not refunded: of a run that ended early, what was reserved for the
         rest of its plan; otherwise what its plan left over, and rounding.
-
-        Examples
-        --------
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> Guarantee.of(
-        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 0.6)]
-        ... ).unspent
-        GDP(mu=0.79...)
         """
         from dpfast.inference.composition import unspent
 
@@ -270,22 +237,6 @@ class Guarantee(NamedTuple):
         ----------
         delta : float
             In (0, 1).
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1), or the total is too large to have a finite epsilon.
-
-        Examples
-        --------
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500)
-        >>> round(found.epsilon(1e-6), 3)
-        4.887
         """
         if self.total is None:
             return math.inf
@@ -302,13 +253,6 @@ class Guarantee(NamedTuple):
         """``(epsilon, delta)``: the promised pair, or those at ``delta = 1/n^2`` and ``1e-6``.
 
         Epsilon is infinite where the total is too large to have one.
-
-        Examples
-        --------
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.ApproxDP(1.0, 1e-6), dpfast.privacy.EntropyNoise(), 500)
-        >>> found.equivalents()
-        [(1.0, 1e-06)]
         """
         if isinstance(self.total, ApproxDP):
             return [(self.total.epsilon, self.total.delta)]
@@ -330,21 +274,6 @@ class Guarantee(NamedTuple):
         -------
         str
             Some lines of text: the promise, how it was spent, and what the caller vouches for.
-
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1).
-
-        Examples
-        --------
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(
-        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 1.0)]
-        ... )
-        >>> print(found.explain())
-        GDP(mu=1.0) in plain words
-        ...
         """
         if self.total is None:
             return str(self)
@@ -356,17 +285,7 @@ class Guarantee(NamedTuple):
         return "\n".join([text, *self._composition_lines(), *self._vouched_lines()])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON); None where there is no number.
-
-        Examples
-        --------
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(
-        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 1.0)]
-        ... )
-        >>> found.to_dict()["total"]
-        {'type': 'GDP', 'mu': 1.0}
-        """
+        """Everything as plain Python values (for JSON); None where there is no number."""
         from dpfast.inference.composition import plain, plain_spend
 
         total = self.total
@@ -386,14 +305,6 @@ class Guarantee(NamedTuple):
         """Of each charge, its part of the total, as the currency adds up.
 
         ``(label, share)`` in the order of the charges; shares of a run that spent all add up to 1.
-
-        Examples
-        --------
-        >>> spent = [("start", 0.6), ("steps", 0.8)]
-        >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, spent)
-        >>> [(label, round(share, 2)) for label, share in found.shares()]
-        [('start', 0.36), ('steps', 0.64)]
         """
         if self.unit == "rho":
             assert isinstance(self.total, ZCDP)

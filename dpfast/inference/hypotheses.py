@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput
-from dpfast.inference.after.simultaneous import adjusted
 from dpfast.inference.degrees import NORMAL, coverage, estimable, t_pvalues, variances
 
 
@@ -38,29 +37,6 @@ class Contrast(NamedTuple):
     bse: NDArray[np.float64]
     zvalues: NDArray[np.float64]
     pvalues: NDArray[np.float64]
-
-    def adjusted_pvalues(self, method: str = "holm") -> NDArray[np.float64]:
-        """The p values, corrected for there being k tests, shape (k,).
-
-        Parameters
-        ----------
-        method : {"holm", "bonferroni", "benjamini-hochberg"}
-            "holm" and "bonferroni" hold the probability of any false rejection, and
-            "benjamini-hochberg" the expected share of false rejections among all.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> tests = fit.t_test(["intercept", "x1"])
-        >>> bool((tests.adjusted_pvalues() >= tests.pvalues).all())
-        True
-        """
-        return adjusted(self.pvalues, method)
 
 
 class WaldTest(NamedTuple):
@@ -107,11 +83,7 @@ def t_test(fit: Any, contrast: ArrayLike, value: ArrayLike) -> Contrast:
 
 
 def wald_test(fit: Any, restriction: ArrayLike, value: ArrayLike) -> WaldTest:
-    """One test for all rows of ``restriction`` together.
-
-    Its p value is that of an F distribution with the degrees of freedom of the row whose variance
-    is known least, the chi-squared one where all are known.
-    """
+    """One test for all rows of ``restriction`` together."""
     from scipy.special import chdtrc, fdtrc
 
     rows = combinations(restriction, len(fit.params))

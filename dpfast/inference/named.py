@@ -97,18 +97,6 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         Returns
         -------
         pandas.Series or pandas.DataFrame
-
-        Raises
-        ------
-        ImportError
-            If pandas is missing.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> bool(fit.params.to_pandas()["x1"] == fit.params[1])
-        True
         """
         from dpfast.inference.shown.arrays import in_pandas
 

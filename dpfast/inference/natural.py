@@ -64,10 +64,7 @@ class NaturalMap(NamedTuple):
 
 
 def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> NaturalMap:
-    """The map from coded coefficients to those of the table's own units.
-
-    ``v = t_0 + t'(c + M x)`` for the coded response ``v = (y - c_y)/s_y`` and natural columns x.
-    """
+    """The map from coded coefficients to those of the table's own units."""
     shift, columns = coding.natural_units()
     centre, unit = coding.response_units()
     q, first = len(shift), int(fit_intercept)

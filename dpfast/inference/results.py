@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
-from dpfast.inference.after.methods import AfterFit
-from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pvalues
+from dpfast.inference.after_fit import AfterFit
+from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pvalues, variances
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
@@ -166,15 +166,7 @@ class Fit(AfterFit):
 
     @property
     def coded(self) -> Fit:
-        """The fit of the coded columns that this one is the :attr:`natural` one of; or itself.
-
-        Examples
-        --------
-        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
-        >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0)  # nothing declared: bought
-        >>> bool(abs(fit.params[1]) < 1e-4), bool(abs(fit.coded.params[1]) > 0.1)
-        (True, True)
-        """
+        """The fit of the coded columns that this one is the :attr:`natural` one of; or itself."""
         return self if self._coded is None else self._coded
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
@@ -188,13 +180,6 @@ class Fit(AfterFit):
         Privacy
         -------
         Free: these numbers were released.
-
-        Examples
-        --------
-        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
-        >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0)  # nothing declared: bought
-        >>> [name for name, _ in fit.released_units()]
-        ['x1', 'y']
         """
         coding = self.coded.coding
         return [] if coding is None else coding.released_units()
@@ -203,13 +188,6 @@ class Fit(AfterFit):
         """Covariance of the coefficients, sampling and privacy noise together, shape (p, p).
 
         :class:`~dpfast.errors.InferenceUnavailable` where none was bought (``inference=False``).
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.cov_params().shape
-        (2, 2)
         """
         if self._covariance is None:
             raise InferenceUnavailable(
@@ -255,22 +233,10 @@ class Fit(AfterFit):
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Named:
         """Confidence intervals, shape (p, 2).
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place, as statsmodels has it; by name only.
-
         Returns
         -------
         ndarray of shape (p, 2)
             Lower and upper ends, in the units of the coefficients; ``conf_int()["age"]`` is a row.
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
 
         Notes
         -----
@@ -278,14 +244,6 @@ class Fit(AfterFit):
         distribution whose degrees of freedom follow from the noise scales; with a generous budget
         it is the normal.  The interval of a free scale is symmetric on the logarithm, so it is
         always positive.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> narrow, wide = fit.conf_int(0.9), fit.conf_int(alpha=0.01)
-        >>> bool((np.diff(narrow) < np.diff(wide)).all())
-        True
         """
         widths = t_half_widths(coverage(level, alpha), self.degrees_of_freedom)
         with np.errstate(all="ignore"):
@@ -366,52 +324,29 @@ class Fit(AfterFit):
             line = self._predictor[: len(line)]
         return self._rows(X) @ line
 
-    def predict_interval(
-        self,
-        X: Any,
-        level: float = 0.95,
-        *,
-        alpha: float | None = None,
-        simultaneous: str | None = None,
-    ) -> Array:
+    def predict_interval(self, X: Any, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Confidence interval of the mean response for new rows, shape (m, 2).
 
         Parameters
         ----------
         X : table, or array-like of shape (m, q)
             As for :meth:`predict`.
-        level : float in [0.5, 1)
-            Nominal coverage, one row at a time unless they are simultaneous.
-        simultaneous : {"max-t", "bonferroni", "scheffe"}, optional
-            Intervals that cover at all the rows together; "scheffe": at all combinations of them.
 
         Returns
         -------
         ndarray of shape (m, 2)
             Lower and upper ends, in the response's own units.
 
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
         Privacy
         -------
         As for :meth:`predict`.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.predict_interval([[0.0], [1.0]], level=0.9).shape
-        (2, 2)
         """
         level = coverage(level, alpha)
         rows = self._rows(X)
         q = rows.shape[1]
         padded = np.pad(rows, ((0, 0), (0, len(self.params) - q)))
-        width, errors = self._joint(padded, level, simultaneous)
-        half = width * errors
+        errors = np.sqrt(variances(padded, self.cov_params()))
+        half = t_half_widths(level, self._degrees(padded)) * errors
         t = rows @ self._coefficients()
         return self._response(np.column_stack([t - half, t + half]))
 
@@ -459,15 +394,7 @@ class Fit(AfterFit):
         return location + spread * t, np.full(t.shape, spread), np.zeros(t.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published by this fit, as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> sorted(fit.to_dict())[:4]
-        ['bse', 'cov_params', 'method', 'model']
-        """
+        """Everything published by this fit, as plain Python values (for JSON)."""
         table: dict[str, Any] = {
             "names": list(self.names),
             "params": self.params.tolist(),

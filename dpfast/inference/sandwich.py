@@ -1,7 +1,4 @@
-"""Sandwich covariance from noisy matrices, with the variance the privacy noise adds.
-
-Everything here is post-processing of released numbers (formulas page, sections 5 and 6).
-"""
+"""Sandwich covariance from noisy matrices, with the variance the privacy noise adds."""
 
 from __future__ import annotations
 
@@ -41,10 +38,7 @@ def sandwich_covariance(
 def covariance_or_reason(
     method: Method, trajectory: Trajectory, n: int, ridge: float
 ) -> tuple[Covariance | None, str]:
-    """:func:`sandwich_covariance`, or None and why not: the estimate was paid for and must arrive.
-
-    What is raised is logged with its traceback; all of it is about released numbers.
-    """
+    """The covariance, or None and why not (logged): the estimate was paid for and must arrive."""
     try:
         return sandwich_covariance(method, trajectory, n, ridge), ""
     except Exception as error:
@@ -62,10 +56,7 @@ def covariance_or_reason(
 
 
 def pooled(hessians: Sequence[Answer]) -> tuple[Matrix, float]:
-    """Several Hessians as one, weighted by precision, and its noise scale.
-
-    Their noises are independent.
-    """
+    """Several Hessians as one, weighted by precision, and its noise scale."""
     last = hessians[0].noise_scale
     precisions = [(last / hessian.noise_scale) ** 2 for hessian in hessians]
     mean = weighted_mean([hessian.value for hessian in hessians], precisions)

@@ -87,10 +87,7 @@ def cells_of(fit: Any, level: float) -> tuple[tuple[str, ...], ...]:
 
 
 def headings(level: float, estimate: str = "coef", known: Any = None) -> tuple[str, ...]:
-    """Of the columns of estimates with their errors, which are ``known`` as well as these degrees.
-
-    Of freedom: with few of them the ratio is that of a t distribution, and is called so.
-    """
+    """Headings of columns with errors: with few degrees of freedom the ratio is called t."""
     tail = (1.0 - level) / 2.0
     ratio = "z" if known is None or are_normal(known) else "t"
     return (estimate, "std err", ratio, f"P>|{ratio}|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")

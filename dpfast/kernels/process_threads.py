@@ -17,11 +17,7 @@ MOST_THREADS = 65_536
 
 
 def asked_threads() -> int:
-    """Threads that the environment asks for; 0 if it does not.
-
-    Raises nothing: a malformed variable counts as none here, where a module is imported;
-    :func:`refuse_malformed` is for where an argument can be refused.
-    """
+    """Threads that the environment asks for; 0 if it does not."""
     text = os.environ.get(VARIABLE, "")
     return int(text) if _well_formed(text) else 0
 

@@ -1,10 +1,4 @@
-"""Elementary functions in plain arithmetic, which LLVM turns into vector code.
-
-A user's loss calls ``math.exp`` and relatives; Numba would call the C library for one residual at
-a time.  :func:`vectorisable` gives a function the versions below instead: no branches, no calls,
-within two units in the last place, NaN as in the C library.  exp is zero below -708 and infinite
-above 709: a little before it has to be.
-"""
+"""Elementary functions in plain arithmetic, which LLVM turns into vector code."""
 
 from __future__ import annotations
 
@@ -94,10 +88,7 @@ def _module(original: ModuleType) -> ModuleType:
 
 
 def vectorisable(function: Callable[[float], float]) -> Callable[[float], float]:
-    """The function with ``math`` and ``numpy`` replaced by vectorisable versions.
-
-    The function itself is left alone.  Functions that it calls keep their own mathematics.
-    """
+    """The function with ``math`` and ``numpy`` replaced by vectorisable versions."""
     if not isinstance(function, FunctionType):
         return function
 

@@ -1,8 +1,4 @@
-"""Users' gradients of one record, compiled by Numba into a loop over records.
-
-Numba is an optional extra: without it, or where it cannot compile a function, the curator calls the
-function itself, record by record.
-"""
+"""Users' gradients of one record, compiled by Numba into a loop over records."""
 
 from __future__ import annotations
 
@@ -19,12 +15,7 @@ CompiledGradients = Callable[[Array, Array, Array, Array, NDArray[np.bool_]], No
 
 
 def compiled_gradients(function: Callable[..., Any]) -> CompiledGradients | None:
-    """A loop over records that calls a compiled copy of the function with one record at a time.
-
-    Every call gets the record and the parameters in arrays of its own, indices are checked, and an
-    exception or a wrong shape ends in a row of zeros: nothing a record does is seen by another, or
-    outside.
-    """
+    """A loop over records that calls a compiled copy of the function with one record at a time."""
     try:
         import numba
         from numba import types

@@ -1,8 +1,4 @@
-"""Scalar Python functions compiled by Numba into block functions the record kernels can call.
-
-Numba is imported only when a loss of one's own is compiled.  Nothing of ``fastmath``.  The kernels
-hold whatever the functions return to the declared bounds.
-"""
+"""Scalar Python functions compiled by Numba into block functions the record kernels can call."""
 
 from __future__ import annotations
 
@@ -90,11 +86,7 @@ def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, ...]:
 
 
 def _may_raise(llvm: str) -> bool:
-    """Whether optimised code still touches the place where Numba puts an exception.
-
-    It does if any path can raise; a version of Numba that calls the place by another name counts
-    as raising.
-    """
+    """Whether optimised code still touches the place where Numba puts an exception."""
     lines = [line for line in llvm.splitlines() if "%excinfo" in line]
     defined = [line for line in lines if line.startswith("define")]
     return not defined or len(lines) > len(defined)

@@ -1,7 +1,4 @@
-"""What is estimated: losses, weightings, domains and objectives, with their public constants.
-
-Each name is loaded on first use: a fit loads what it needs.
-"""
+"""What is estimated: losses, weightings, domains and objectives, with their public constants."""
 
 from typing import TYPE_CHECKING
 

@@ -32,6 +32,12 @@ class Domain:
     needs_projection : bool
         Whether rows have to be projected before the compiled kernels see them: the kernels project
         onto a ball themselves (``Bounded(radius)``).
+
+    Examples
+    --------
+    >>> ball = dpfast.models.Ball(2.0).bind(2)
+    >>> ball.project([[3.0, 4.0]]).round(6).tolist(), round(ball.support([0.0, 3.0]), 6)
+    ([[1.2, 1.6]], 6.0)
     """
 
     intercept: bool
@@ -50,11 +56,6 @@ class Domain:
         -------
         Domain
             Itself where the declaration has the number already.
-
-        Examples
-        --------
-        >>> dpfast.models.Box(1.0, intercept=True).bind(3).dimension
-        4
         """
         if self.n_covariates is not None and self.n_covariates != n_covariates:
             raise InvalidInput(
@@ -79,7 +80,7 @@ class Domain:
         return self.n_covariates
 
     def project(self, X: ArrayLike) -> Array:
-        """Each row of X moved onto the domain; rows of the domain stay as they are.
+        """Each row of X moved onto the domain; rows of the domain stay as they are, shape (n, q).
 
         Rows with a non-finite entry become NaN throughout, so that the kernels count them as zero.
         One pass; the result is a new array unless nothing needs to change.
@@ -88,18 +89,9 @@ class Domain:
         ----------
         X : ndarray of shape (n, q)
 
-        Returns
-        -------
-        ndarray of shape (n, q)
-
         Privacy
         -------
         Row by row: what comes back is as private as X.
-
-        Examples
-        --------
-        >>> dpfast.models.Box([1.0, 2.0]).project([[3.0, -1.0]]).tolist()
-        [[1.0, -1.0]]
         """
         rows = real_array(X, "X")
         if self.n_covariates is not None and rows.shape[1] != self.n_covariates:
@@ -121,15 +113,6 @@ class Domain:
         ----------
         direction : ndarray of shape (dimension,)
             p, the intercept's coordinate first if there is one.
-
-        Returns
-        -------
-        float
-
-        Examples
-        --------
-        >>> round(dpfast.models.Box([1.0, 2.0]).support([1.0, -1.0]), 12)
-        3.0
         """
         p = real_array(direction, "direction")
         if self.dimension is not None and p.shape != (self.dimension,):

@@ -1,10 +1,4 @@
-"""Losses of one residual (or one linear predictor) and the public constants privacy needs.
-
-A loss is ``sigma * rho(r)`` with ``r = (y - x'theta) / sigma`` for the Huber family, and the
-cross-entropy of a Bernoulli response for :class:`Logistic`.  The scaling by ``sigma`` keeps the
-score bound at ``c * R`` whatever ``sigma`` is (formulas page, section 2b).  Every constant here is
-public: it follows from the formula of the loss, never from data.
-"""
+"""Losses of one residual (or one linear predictor) and the public constants privacy needs."""
 
 from __future__ import annotations
 
@@ -109,6 +103,12 @@ class Loss:
     mean_curvature, level_shift, peakedness : float
         Public guesses for standard normal residuals, none a constant of privacy: the mean of
         ``psi'``, the constant term, and where it is far above 1 ``sup psi'`` over that mean.
+
+    Examples
+    --------
+    >>> loss = dpfast.Huber(1.0)
+    >>> [float(f(4.0)) for f in (loss.loss, loss.psi, loss.psi_prime, loss.majorizer)]
+    [3.5, 1.0, 0.0, 0.25]
     """
 
     name: str
@@ -195,21 +195,12 @@ class Loss:
         return 4.0 * self.psi_prime_bound
 
     def loss(self, r: ArrayLike) -> Array:
-        """``rho(r)``, elementwise; ``r`` in units of the scale.
+        """``rho(r)``, elementwise; ``r`` in units of the scale, of the shape of ``r``.
 
         Parameters
         ----------
         r : array-like
             Residuals, of any shape; of a logistic loss linear predictors.
-
-        Returns
-        -------
-        ndarray of the shape of ``r``
-
-        Examples
-        --------
-        >>> dpfast.Huber(c=1.0).loss([0.5, 3.0]).tolist()
-        [0.125, 2.5]
         """
         raise NotImplementedError
 
@@ -225,11 +216,6 @@ class Loss:
         -------
         ndarray of the shape of ``r``
             At most ``psi_bound`` in absolute value.
-
-        Examples
-        --------
-        >>> dpfast.Huber(c=1.0).psi([0.5, -3.0]).tolist()
-        [0.5, -1.0]
         """
         raise NotImplementedError
 
@@ -245,11 +231,6 @@ class Loss:
         -------
         ndarray of the shape of ``r``
             At most ``psi_prime_bound`` in absolute value.
-
-        Examples
-        --------
-        >>> dpfast.Huber(c=1.0).psi_prime([0.5, 3.0]).tolist()
-        [1.0, 0.0]
         """
         raise NotImplementedError
 
@@ -265,11 +246,6 @@ class Loss:
         -------
         ndarray of the shape of ``r``
             In ``[0, psi_prime_bound]``.
-
-        Examples
-        --------
-        >>> dpfast.Huber(c=1.0).majorizer([0.0, 4.0]).tolist()
-        [1.0, 0.25]
         """
         r = real_array(r, "r")
         with np.errstate(all="ignore"):
@@ -321,10 +297,7 @@ class Loss:
         return eta, np.ones(eta.shape), np.zeros(eta.shape)
 
     def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
-        """Responses of a model without slopes, at numbers spread evenly over (0, 1).
-
-        ``rate``: part of ones, or the mean as a part of the largest; ``scale``: of residuals.
-        """
+        """Responses of a model without slopes, at numbers spread evenly over (0, 1)."""
         from scipy.special import ndtri
 
         return np.asarray(scale * ndtri(uniform))

@@ -42,10 +42,7 @@ def __getattr__(name: str) -> dict[str, type[Loss]]:
 
 
 def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
-    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`.
-
-    ``unbounded``: also one whose bounds nobody declared.
-    """
+    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`."""
     found = _resolved(loss)
     # an object that has none is in the hands of who clips its scores
     bound = found.declared and (found.has_bound or found is loss)

@@ -1,9 +1,4 @@
-"""Objectives that need not be convex: users' own gradients, and the condition that bounds risk.
-
-A :class:`PerRecordObjective` is a function that returns one gradient per record, with declared
-constants.  The constants are enforced by the curator record by record, so privacy does not depend
-on their being right; the rate of convergence does.
-"""
+"""Objectives that need not be convex: users' own gradients, and the condition that bounds risk."""
 
 from __future__ import annotations
 
@@ -114,10 +109,6 @@ class KL(NamedTuple):
         ----------
         rate, exponent : float
             ``F(w) - F* >= (rate * distance)^exponent``; public.
-
-        Returns
-        -------
-        KL
         """
         rate = check_constant(rate, "rate", "the constant of the growth condition")
         exponent = check_constant(exponent, "exponent", "the exponent of the growth condition")
@@ -255,15 +246,6 @@ class PerRecordObjective:
         ----------
         n_covariates : int
             Columns of X.
-
-        Returns
-        -------
-        CompiledGradients or None
-
-        Raises
-        ------
-        Exception
-            Whatever the function raises on made-up records, where Numba can compile it.
         """
         loop = compiled_gradients(self.gradients)
         if loop is not None:
@@ -284,11 +266,6 @@ class PerRecordObjective:
         ----------
         n_covariates : int
             Columns of X.
-
-        Raises
-        ------
-        Exception
-            Whatever the function raises on these records.
         """
         if self.n_covariates not in (None, n_covariates):
             raise InvalidInput(
@@ -351,10 +328,6 @@ def phase_retrieval(
     lipschitz, smoothness : float
         Enforced; for ``||w|| <= 1`` no gradient is longer than 1 and none changes faster than 3.
 
-    Returns
-    -------
-    PerRecordObjective
-
     Examples
     --------
     >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).dimension
@@ -413,10 +386,6 @@ def one_hidden_layer(
         Enforced.
     c : float
         Corner of the pseudo-Huber loss.
-
-    Returns
-    -------
-    PerRecordObjective
 
     Examples
     --------

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 
 class Constants(NamedTuple):
-    """The public numbers on which cost and noise of a joint release depend, for a known scale.
-
-    Attributes are those of :class:`Objective` of the same name.
-    """
+    """The public numbers on which cost and noise of a joint release depend, for a known scale."""
 
     dimension: int
     coupling: str
@@ -104,8 +101,6 @@ class Objective:
         "pseudo-huber" with Mallows or Bounded weights only.
     ridge : float
         Public penalty ``ridge/2 ||theta||^2``, added outside the private sums; it costs nothing.
-    free_scale : FreeScale, optional
-        A free scale of an objective for ``n_covariates`` columns.
 
     Attributes
     ----------
@@ -169,7 +164,6 @@ class Objective:
         fit_intercept: bool = True,
         scale: float | FreeScale | None = None,
         ridge: float = 0.0,
-        free_scale: FreeScale | None = None,
     ) -> None:
         fit_intercept = flag(fit_intercept, "fit_intercept")
         if n_covariates is None:
@@ -189,19 +183,16 @@ class Objective:
         self.n_covariates = n_covariates
         self.fit_intercept = fit_intercept
         self.n_coefficients = n_covariates + int(fit_intercept)
-        self.free_scale = None if free_scale is None else joint_scale(loss, weighting, free_scale)
-        self.dimension = self.n_coefficients + int(free_scale is not None)
-        if free_scale is None:
-            self.scale = _resolve_scale(loss, scale)
-        else:
-            self.scale = free_scale.high
+        free = scale if isinstance(scale, FreeScale) else None
+        self.free_scale = None if free is None else joint_scale(loss, weighting, free)
+        self.dimension = self.n_coefficients + int(free is not None)
+        self.scale = _resolve_scale(loss, scale) if free is None else free.high
         self.ridge = _resolve_ridge(ridge)
         check_together(weighting, loss, fit_intercept)
-        if free_scale is not None and (scale is not None or self.ridge):
+        if free is not None and self.ridge:
             raise InvalidInput(
-                "a free scale cannot be combined with a fixed one, nor with a ridge penalty, "
-                "whose weight beside the loss would change with the estimated scale; received "
-                f"scale={described(scale)} and ridge={described(ridge)}."
+                "a free scale cannot be combined with a ridge penalty, whose weight beside the "
+                f"loss would change with the estimated scale; received ridge={described(ridge)}."
             )
         radius = weighting.radius
         self.score_bound = radius if isinstance(weighting, Clip) else loss.psi_bound * radius
@@ -229,7 +220,7 @@ class Objective:
         self.smoothness = steepest + self.ridge
         # Schweppe's scaled row and a declared ball are bounded themselves (paper 1, Lemma 3);
         # Mallows weights bound ||x||^2 w alone.
-        if isinstance(weighting, (Bounded, Schweppe)) and free_scale is None:
+        if isinstance(weighting, (Bounded, Schweppe)) and free is None:
             self.self_concordance = loss.self_concordance * radius / self.scale
         else:
             self.self_concordance = math.inf
@@ -246,10 +237,6 @@ class Objective:
         ----------
         n_covariates : int
             Columns of X, without the intercept.
-
-        Returns
-        -------
-        Objective
         """
         if self._terms is None:
             if n_covariates != self.n_covariates:
@@ -258,26 +245,10 @@ class Objective:
                     f"{described(n_covariates)}."
                 )
             return self
-        loss, scale, weights, ridge, fit_intercept, _ = self._terms
-        free = scale if isinstance(scale, FreeScale) else None
-        known = None if isinstance(scale, FreeScale) else scale
-        return Objective(
-            loss,
-            weights,
-            n_covariates,
-            fit_intercept=fit_intercept,
-            scale=known,
-            ridge=ridge,
-            free_scale=free,
-        )
+        return Objective(**self._terms._replace(n_covariates=n_covariates)._asdict())
 
     def terms(self) -> Terms:
-        """What it is made of: loss, scale, weights, ridge, intercept and number of columns.
-
-        Returns
-        -------
-        Terms
-        """
+        """What it is made of: loss, scale, weights, ridge, intercept and number of columns."""
         if self._terms is not None:
             return self._terms
         joint = self.free_scale
@@ -288,12 +259,7 @@ class Objective:
         return Terms(self.loss, scale, self._given_weights, self.ridge, *columns)
 
     def constants(self) -> Constants | None:
-        """The numbers that cost and noise depend on; None with a free scale: the parameter, too.
-
-        Returns
-        -------
-        Constants or None
-        """
+        """The numbers that cost and noise depend on; None with a free scale: the parameter, too."""
         if self.free_scale is not None:
             return None
         return Constants(
@@ -302,12 +268,7 @@ class Objective:
         )  # fmt: skip
 
     def curvature_refusal(self) -> str:
-        """Why there is no Hessian, for error messages.
-
-        Returns
-        -------
-        str
-        """
+        """Why there is no Hessian, for error messages."""
         if not self.loss.has_curvature:
             return self.loss.curvature_refusal
         return f"{self.weighting!r} has no Hessian: {self.weighting.no_curvature_reason}"
@@ -336,11 +297,6 @@ class Objective:
         Returns
         -------
         ndarray of shape (p,), or 0 without a penalty
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array.
         """
         return self.ridge * theta if self.ridge else 0.0
 
@@ -368,15 +324,6 @@ class Objective:
         Parameters
         ----------
         theta : ndarray of shape (p,)
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array and the scale is free.
         """
         joint = self.free_scale
         return self.scale if joint is None else joint.factor * float(theta[-1])
@@ -387,15 +334,6 @@ class Objective:
         Parameters
         ----------
         theta : ndarray of shape (p,)
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array and the scale is free.
         """
         joint = self.free_scale
         if joint is None:
@@ -404,20 +342,11 @@ class Objective:
         return self.loss.psi_prime_bound * radius**2 * joint.curvature / self.scale_at(theta)
 
     def project(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The parameter with a free scale put back between its bounds.
+        """The parameter with a free scale put back between its bounds, shape (p,).
 
         Parameters
         ----------
         theta : ndarray of shape (p,)
-
-        Returns
-        -------
-        ndarray of shape (p,)
-
-        Raises
-        ------
-        TypeError
-            If ``theta`` is no array and the scale is free.
         """
         joint = self.free_scale
         if joint is None:
@@ -439,12 +368,7 @@ class Objective:
         return start
 
     def units(self) -> NDArray[np.float64]:
-        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,).
-
-        Returns
-        -------
-        ndarray of shape (p,)
-        """
+        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,)."""
         units = np.ones(self.dimension)
         if self.free_scale is not None:
             units[-1] = self.free_scale.factor
@@ -453,12 +377,7 @@ class Objective:
     def kernel_arguments(
         self,
     ) -> tuple[int, float, float, int, float, bool, float, float, float, CompiledLoss | None]:
-        """The arguments of the compiled kernels, in their order.
-
-        Returns
-        -------
-        tuple
-        """
+        """The arguments of the compiled kernels, in their order."""
         joint = self.free_scale
         return (
             self.loss.code,

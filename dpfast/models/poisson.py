@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpfast.arguments import check_constant, real_array
-from dpfast.errors import InvalidInput, described, understood
+from dpfast.errors import understood
 from dpfast.models.losses import Array, Loss
 
 #: Log of more than the largest mean that can be declared.
@@ -40,13 +40,11 @@ class Poisson(Loss):
         ``M``, above which no mean is modelled: of the *count*, whatever the exposure.  Public.
         :func:`dpfast.fit` needs none where nothing else is asked for: it buys how long scores are.
     largest_residual : float, optional
-        ``a``, where the difference of count and mean is clipped; default: ``largest_count``, if it
-        is given, or (nowhere in a fit that buys how long scores are) ``3.5 sqrt(M)``: five standard
-        deviations of a Poisson count whose mean is half of ``M``.  Counts that vary more and are
-        clipped pull means down, the intercept above all, and the fit warns of it: pass about five
-        standard deviations of the most variable counts.
-    largest_count : float, optional
-        A count that hardly any record exceeds, in place of ``largest_residual``.
+        ``a``, where the difference of count and mean is clipped: a count that hardly any record
+        exceeds will do.  Default (nowhere in a fit that buys how long scores are): ``3.5 sqrt(M)``,
+        five standard deviations of a Poisson count whose mean is half of ``M``.  Counts that vary
+        more and are clipped pull means down, the intercept above all, and the fit warns of it: pass
+        about five standard deviations of the most variable counts.
 
     Notes
     -----
@@ -84,7 +82,7 @@ class Poisson(Loss):
         "and residuals held as the model names"
     )
     over_foreseen = math.inf
-    settings = ("largest_mean", "largest_residual", "largest_count")
+    settings = ("largest_mean", "largest_residual")
     on_road = True
     has_asymptote = False
     undeclared = (
@@ -95,29 +93,17 @@ class Poisson(Loss):
     )
 
     def __init__(
-        self,
-        largest_mean: float | None = None,
-        largest_residual: float | None = None,
-        largest_count: float | None = None,
+        self, largest_mean: float | None = None, largest_residual: float | None = None
     ) -> None:
         self.declared = largest_mean is not None
         self.h = UNBOUNDED
         if largest_mean is not None:
             self.h = check_constant(largest_mean, "largest_mean", "the largest mean count")
-        if largest_residual is not None and largest_count is not None:
-            raise InvalidInput(
-                "largest_residual and largest_count are two words for one bound; received "
-                f"{described(largest_residual)} and {described(largest_count)}. Pass one of them."
-            )
-        self._held = True
-        if largest_count is not None:
-            self.c = check_constant(largest_count, "largest_count", "the largest count")
-        elif largest_residual is not None:
-            self.c = check_constant(
-                largest_residual, "largest_residual", "where count less mean is clipped"
-            )
+        self._held = largest_residual is not None
+        if largest_residual is not None:
+            meaning = "where count less mean is clipped"
+            self.c = check_constant(largest_residual, "largest_residual", meaning)
         else:
-            self._held = False
             self.c = CLIPPED_AT * math.sqrt(self.h) if self.declared else UNBOUNDED
         self.start = math.log(0.5 * self.h)
 
@@ -144,15 +130,11 @@ class Poisson(Loss):
         return min(self.h, self.c) / self.c
 
     def mean(self, r: ArrayLike) -> Array:
-        """Mean count at linear predictors.
+        """Mean count at linear predictors, of the shape of ``r``.
 
         Parameters
         ----------
         r : array-like
-
-        Returns
-        -------
-        ndarray of the shape of ``r``
         """
         return np.asarray(self._means(real_array(r, "r"), self.h)[0])
 

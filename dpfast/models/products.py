@@ -1,7 +1,4 @@
-"""Domains that bound column by column: boxes, and intervals beside one-hot blocks.
-
-The latter are the shape of survey data.
-"""
+"""Domains that bound column by column: boxes, and intervals beside one-hot blocks."""
 
 from __future__ import annotations
 
@@ -137,15 +134,11 @@ class Interval:
         return 0.5 * (self.high - self.low), 0.5 * abs(self.high + self.low)
 
     def project(self, block: Array) -> Array:
-        """Rows of one column moved to the nearer end.
+        """Rows of one column moved to the nearer end, shape (n, 1).
 
         Parameters
         ----------
         block : ndarray of shape (n, 1)
-
-        Returns
-        -------
-        ndarray of shape (n, 1)
         """
         return np.asarray(np.clip(block, self.low, self.high))
 
@@ -189,15 +182,11 @@ class OneHot:
         return 0.5 / math.sqrt(self.width), 0.5
 
     def project(self, block: Array) -> Array:
-        """A 1 at the largest entry of each row; none if it may be the reference.
+        """A 1 at the largest entry of each row; none if it may be the reference, shape (n, levels).
 
         Parameters
         ----------
         block : ndarray of shape (n, levels)
-
-        Returns
-        -------
-        ndarray of shape (n, levels)
         """
         top = block.argmax(axis=1)
         rows = np.arange(len(block))

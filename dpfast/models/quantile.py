@@ -173,10 +173,6 @@ class Quantile(Loss):
             Number of coefficients.
         mu : float, optional
             Budget of the fit.
-
-        Returns
-        -------
-        Quantile
         """
         if not self.automatic:
             return self

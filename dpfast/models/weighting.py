@@ -1,8 +1,4 @@
-"""How one record's covariates are kept from having unbounded influence.
-
-A weighting, with the bounded ``psi`` of a loss, gives every record a public bound on its score
-and curvature.  The norm of a record is that of its full row, intercept included.
-"""
+"""How one record's covariates are kept from having unbounded influence."""
 
 from __future__ import annotations
 
@@ -183,11 +179,7 @@ class MallowsLinear(Weighting):
 
 
 def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
-    """Turn the ``weights`` argument into a weighting.
-
-    ``None`` means :class:`Mallows` with radius ``sqrt(dimension)``: valid for any data, and
-    close to unweighted for covariates that were scaled to order one.
-    """
+    """Turn the ``weights`` argument into a weighting."""
     if weights is None:
         return Mallows(math.sqrt(max(dimension, 2)))
     if isinstance(weights, Weighting):
@@ -229,19 +221,13 @@ class Sides(NamedTuple):
 
     @property
     def diameter(self) -> float:
-        """Diameter of the set of scores, in bounds on one score.
-
-        Opposite signs share a row; of one sign are rows of which the intercept is a part.
-        """
+        """Diameter of the set of scores, in bounds on one score."""
         square = max(self.square, 2.0) if self.far else self.square
         return min(2.0, max(1.0 + self.short, 2.0 * math.sqrt(1.0 - 1.0 / square)) * (1 + 2**-48))
 
 
 def sides_of(loss: Loss, weighting: Weighting, fit_intercept: bool) -> Sides | None:
-    """What is known beyond a bound on the norm of one record's score, if anything.
-
-    Rows that are scaled as a whole may point anywhere, and clipped scores as well.
-    """
+    """What is known beyond a bound on the norm of one record's score, if anything."""
     if not (fit_intercept and loss.short_side < 1.0 and isinstance(weighting, (Bounded, Mallows))):
         return None
     return Sides(loss.short_side, weighting.radius**2, isinstance(weighting, Mallows))

@@ -177,11 +177,7 @@ def estimate_kl(
 def _slopes(
     log_norm: Array, log_excess: Array, rays: NDArray[np.int64]
 ) -> tuple[float, tuple[float, float]]:
-    """Slope of the envelope, and the interval of those that parts of the points have.
-
-    A sum over records is no power of the distance: far from the minimiser the slope is another
-    than near it, and the thirds of the range show by how much.
-    """
+    """Slope of the envelope, and the interval of those that parts of the points have."""
     slope = _envelope_slope(log_norm, log_excess)
     found = [slope]
     edges = np.linspace(log_norm.min(), log_norm.max() + 1e-9, 4)

@@ -1,7 +1,4 @@
-"""Optimisers that see only a Curator's noisy answers, and the schedules that budget them.
-
-Each name is loaded on first use: a fit loads what it needs.
-"""
+"""Optimisers that see only a Curator's noisy answers, and the schedules that budget them."""
 
 from typing import TYPE_CHECKING
 

@@ -57,26 +57,7 @@ FEW_DEVIATIONS, DISPERSED = 3.0, 1.5
 
 
 class Steps(NamedTuple):
-    """A run; what stands for each step comes in their order.
-
-    Attributes
-    ----------
-    hessians : list of Answer
-        Those of the last steps, after majorising ones; the final one comes first.
-    inverses : list of ndarray of shape (p, p)
-        Inverses of the curvatures as the steps used them, with the ridge and floored eigenvalues;
-        of the last steps, if the first went along the gradient.
-    early_ridges : list of float
-        Ridge of each step beside the objective's.
-    curvature_change : float
-        Operator norm of the difference of the last two noisy Hessians relative to the smallest
-        eigenvalue of the last: the part of an error that one more Newton step leaves.
-    yardstick : ndarray of shape (p, p)
-        In it the squared length of a step is the mean squared change of the linear predictor, in
-        units in which curvatures change (log odds; scales).
-    objective, n
-        Of the answers.
-    """
+    """A run; what stands for each step comes in their order."""
 
     step_sizes: list[float]
     gradient_scales: list[float]
@@ -356,12 +337,7 @@ def _default_max_step(objective: Objective, n: int, budgets: Sequence[StepBudget
 
 
 def _yardstick(objective: Objective, answers: list[JointAnswer], theta: Array) -> Array:
-    """``E w x x'``, in which the squared length of a step is what it changes the log odds by.
-
-    A quarter of it is a logistic loss's first curvature where the start is zero; later ones shrink
-    where events are rare, and would call any step short.  Of robust losses: the change in scales;
-    of counts: in logs of means, as the first, majorising curvature is the largest mean times it.
-    """
+    """``E w x x'``, in which the squared length of a step is what it changes the log odds by."""
     if objective.loss.link == "log":
         released = (answer.hessian for answer in answers if answer.hessian.noise_scale)
         return next(released, answers[-1].hessian).value / objective.loss.psi_prime_bound
@@ -381,11 +357,7 @@ def clips_many(objective: Objective, inverse: Array, meat: Array) -> bool:
 
 
 def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
-    """Part of an error that the last step left: relative error of the Hessian it used.
-
-    The change of the Hessian over the last step, with the noise it is known to contain taken
-    out of the previous Hessian but not out of the last, which the step suffered from.
-    """
+    """Part of an error that the last step left: relative error of the Hessian it used."""
     if len(answers) < 2 or answers[-2].hessian.noise_scale == 0.0:
         return 1.0
     previous, last = answers[-2].hessian, answers[-1].hessian
@@ -440,12 +412,7 @@ def _below(inverse: Matrix, hessian: Matrix) -> Matrix:
 
 
 def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
-    """What is left of the start's error e: ``M e`` of ``(I - M) e`` travelled.
-
-    Of full steps as well: along directions below the floor they go only a part of the way.
-    M is the product of ``I - eta P H`` over the steps, and ``P H`` of all majorising ones is the
-    last one's: far out gradients are shorter than H would have them, and so are the majorisers.
-    """
+    """What is left of the start's error e: ``M e`` of ``(I - M) e`` travelled."""
     run: Steps = trajectory.details
     first = len(run.step_sizes) - len(run.inverses)
     sizes = run.step_sizes[first:]
@@ -486,13 +453,7 @@ def _replayed_noise(run: Steps, hessian: Matrix, ridge: float) -> Matrix:
 def _last_step(
     trajectory: Trajectory, noise: Matrix, ridge: float
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """What the last step left undone, and what it says about the intervals.
-
-    Judged by the step that the last answer asked for, before damping and cap: a cap makes every
-    step look short.  What was not taken of it is an error left over where it stands out of its own
-    noise; and a step that would change the linear predictor by much says that the curvature at
-    the last answer is not the curvature at the estimate, whether signal or noise asked for it.
-    """
+    """What the last step left undone, and what it says about the intervals."""
     inverse, answer = trajectory.details.inverses[-1], trajectory.final.gradient
     theta, size = trajectory.iterates[-2], trajectory.details.step_sizes[-1]
     step = inverse @ (answer.value + ridge * theta)

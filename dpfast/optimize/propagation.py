@@ -1,8 +1,4 @@
-"""How the privacy noise of an optimiser's steps arrives in its estimate.
-
-Each optimiser answers :class:`PrivacyNoise` for its own run from these closed forms; everything
-here is post-processing of released numbers (formulas page, section 6).
-"""
+"""How the privacy noise of an optimiser's steps arrives in its estimate."""
 
 from __future__ import annotations
 

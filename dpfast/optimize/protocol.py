@@ -1,9 +1,4 @@
-"""What an optimiser is: it declares what it needs, sees answers only, and knows its own noise.
-
-An optimiser asks an :class:`Answers` object, which has no records and no method that is not paid
-for, so whatever it computes is post-processing: a wrong optimiser gives a wrong estimate, never a
-wrong guarantee.  One that asks for more than the total is refused by the ledger, before the draw.
-"""
+"""What an optimiser is: it declares what it needs, sees answers only, and knows its own noise."""
 
 from __future__ import annotations
 
@@ -342,12 +337,7 @@ def public_copy(objective: Objective) -> Objective:
 def answers_only(
     curator: Curator, budgets: Sequence[StepBudget] = (), answered: list[Array] | None = None
 ) -> Answers:
-    """The curator's paid answers, and nothing else of it.
-
-    Parameters and budgets are copied into plain numbers on the way in, so that no object of a
-    caller's own kind reaches the code that charges and draws; ``budgets`` that the library planned
-    itself are plain already.  ``answered`` takes the parameters of joint questions, in order.
-    """
+    """The curator's paid answers, and nothing else of it."""
     objective = curator.objective
     p = objective.dimension
     ask, shape = curator.joint, (p,)

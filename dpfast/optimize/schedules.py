@@ -1,7 +1,4 @@
-"""How a total budget is divided among the steps of an optimiser.
-
-Shares are data-independent and of ``mu^2`` (equivalently of rho), the currency that adds up.
-"""
+"""How a total budget is divided among the steps of an optimiser."""
 
 from __future__ import annotations
 

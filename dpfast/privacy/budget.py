@@ -38,6 +38,14 @@ class Budget:
     Privacy
     -------
     Numbers only: making, converting or printing a guarantee reads no record and spends nothing.
+
+    Examples
+    --------
+    >>> budget = dpfast.GDP(1.0)
+    >>> budget.values(), round(budget.as_approx(1e-6).epsilon, 3), budget.as_zcdp()
+    ((1.0,), 4.887, ZCDP(rho=0.5))
+    >>> round(budget.attack_power(0.05), 3), budget.explain().splitlines()[0]
+    (0.26, 'GDP(mu=1.0) in plain words')
     """
 
     __slots__ = ()
@@ -50,13 +58,7 @@ class Budget:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one instead.")
 
     def values(self) -> tuple[float, ...]:
-        """The numbers of this guarantee, in the order of the constructor.
-
-        Examples
-        --------
-        >>> dpfast.ApproxDP(1.0, 1e-6).values()
-        (1.0, 1e-06)
-        """
+        """The numbers of this guarantee, in the order of the constructor."""
         return tuple(getattr(self, name) for name in self.fields)
 
     def __eq__(self, other: object) -> bool:
@@ -81,11 +83,6 @@ class Budget:
 
         :class:`~dpfast.errors.UnsupportedConversion` where there is none: from zCDP and
         (epsilon, delta).
-
-        Examples
-        --------
-        >>> dpfast.PureDP(1.0).as_gdp()
-        GDP(mu=1.23203...)
         """
         raise self._refusal("GDP")
 
@@ -93,11 +90,6 @@ class Budget:
         """The zCDP guarantee this one implies, rho rounded up.
 
         :class:`~dpfast.errors.UnsupportedConversion` where there is none: from (epsilon, delta).
-
-        Examples
-        --------
-        >>> dpfast.GDP(1.0).as_zcdp(), dpfast.PureDP(1.0).as_zcdp()
-        (ZCDP(rho=0.5), ZCDP(rho=0.5))
         """
         raise self._refusal("zCDP")
 
@@ -108,15 +100,6 @@ class Budget:
         ----------
         delta : float
             In (0, 1); far below ``1/n`` for a promise worth having.
-
-        Returns
-        -------
-        ApproxDP
-
-        Examples
-        --------
-        >>> dpfast.GDP(1.0).as_approx(1e-6)
-        ApproxDP(epsilon=4.8865..., delta=1e-06)
         """
         raise NotImplementedError
 
@@ -132,13 +115,6 @@ class Budget:
         -------
         str
             Some lines of text.
-
-        Examples
-        --------
-        >>> print(dpfast.GDP(1.0).explain(delta=1e-6))
-        GDP(mu=1.0) in plain words
-        ...
-          In the usual currency: epsilon = 4.887 at delta = 1e-06...
         """
         from dpfast.privacy.tradeoff import explain
 
@@ -156,11 +132,6 @@ class Budget:
         -------
         float
             In [0, 1], rounded up: how often it can then be right about a record that is.
-
-        Examples
-        --------
-        >>> round(dpfast.GDP(1.0).attack_power(0.05), 4)
-        0.2595
         """
         from dpfast.privacy.tradeoff import attack_power
 
@@ -229,11 +200,6 @@ class GDP(Budget):
         -------
         float
             In [0, 1].
-
-        Examples
-        --------
-        >>> round(dpfast.GDP(1.0).delta(1.0), 6)
-        0.126937
         """
         return 0.0 if self.mu == 0.0 else gdp_delta(self.mu, epsilon)
 
@@ -249,11 +215,6 @@ class GDP(Budget):
         -------
         float
             Zero or more.
-
-        Examples
-        --------
-        >>> round(dpfast.GDP(1.0).epsilon(1e-6), 4)
-        4.8866
         """
         return 0.0 if self.mu == 0.0 else gdp_epsilon(self.mu, delta)
 
@@ -276,19 +237,10 @@ class GDP(Budget):
         budget : GDP, ZCDP, ApproxDP or float
             A bare number is mu.
 
-        Returns
-        -------
-        GDP
-
         Raises
         ------
         UnsupportedConversion
             For ``PureDP``: Gaussian noise never gives it.
-
-        Examples
-        --------
-        >>> dpfast.GDP.within(dpfast.ZCDP(0.5))
-        GDP(mu=1.0)
         """
         budget = as_budget(budget)
         if isinstance(budget, GDP):
@@ -338,11 +290,6 @@ class ZCDP(Budget):
         -------
         float
             In [0, 1].
-
-        Examples
-        --------
-        >>> round(dpfast.ZCDP(0.5).delta(5.0), 8)
-        2.9e-06
         """
         return 0.0 if self.rho == 0.0 else zcdp_delta(self.rho, epsilon)
 
@@ -358,11 +305,6 @@ class ZCDP(Budget):
         -------
         float
             Zero or more.
-
-        Examples
-        --------
-        >>> round(dpfast.ZCDP(0.5).epsilon(1e-6), 3)
-        5.222
         """
         return 0.0 if self.rho == 0.0 else zcdp_epsilon(self.rho, delta)
 
@@ -380,19 +322,10 @@ class ZCDP(Budget):
         ----------
         budget : ZCDP or ApproxDP
 
-        Returns
-        -------
-        ZCDP
-
         Raises
         ------
         UnsupportedConversion
             For all others: zCDP implies neither GDP nor pure DP.
-
-        Examples
-        --------
-        >>> round(dpfast.ZCDP.within(dpfast.ApproxDP(1.0, 1e-6)).rho, 5)
-        0.02436
         """
         spoken, budget = budget, as_budget(budget)
         if isinstance(budget, ZCDP):
@@ -451,11 +384,6 @@ class PureDP(Budget):
         -------
         float
             In [0, 1]; zero from the spend's own epsilon on.
-
-        Examples
-        --------
-        >>> round(dpfast.PureDP(1.0).delta(0.5), 4)
-        0.2876
         """
         epsilon = nonnegative(epsilon, "epsilon")
         if epsilon >= self.epsilon:

@@ -293,22 +293,13 @@ def root_to_float(numerator: int, denominator: int, *, up: bool) -> float:
     return ratio_to_float(root, DECIMALS, up=up)
 
 
-def ratio_to_float(
-    numerator: int,
-    denominator: int,
-    *,
-    up: bool,
-    read: Callable[[float], tuple[int, int]] = written,
-) -> float:
-    """The double next to ``numerator / denominator >= 0`` on the safe side, exactly decided.
-
-    ``read`` is what doubles stand for: their decimals, or themselves.
-    """
+def ratio_to_float(numerator: int, denominator: int, *, up: bool) -> float:
+    """The double whose decimal is next to ``numerator / denominator >= 0`` on the safe side."""
     try:
         quotient = numerator / denominator  # correctly rounded by Python
     except OverflowError:
         return math.inf if up else sys.float_info.max
-    top, bottom = read(quotient)
+    top, bottom = written(quotient)
     error = top * denominator - numerator * bottom
     if up and error < 0:
         return math.nextafter(quotient, math.inf)

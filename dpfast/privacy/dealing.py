@@ -55,15 +55,6 @@ def part_sizes(n: int, n_parts: int) -> list[int]:
 def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
     """The part each of n records is dealt into, every dealing with parts of these sizes alike.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, or of whatever is dealt whole.
-    n_parts : int
-    source : NoiseSource
-
-    Privacy
-    -------
     Free: no record is looked at (claim C53).
     """
     sizes = part_sizes(n, n_parts)
@@ -87,8 +78,6 @@ def scatter(n: int, source: NoiseSource, n_slots: int = SLOTS) -> Slots:
     Unlike the sizes of the parts of :func:`deal` those of slots are random; one or two bytes a
     record are enough.
 
-    Privacy
-    -------
     Free: no record is looked at (claim C55).
     """
     kind = _kind(n_slots)
@@ -100,8 +89,6 @@ def secret_choices(n: int, source: NoiseSource) -> NDArray[np.float64]:
 
     Which of their rows is taken for them follows from it and from how many they have.
 
-    Privacy
-    -------
     Free: no record is looked at (claim C67).
     """
     return np.ldexp((source.words(n) >> np.uint64(11)).astype(np.float64), -53)
@@ -110,8 +97,6 @@ def secret_choices(n: int, source: NoiseSource) -> NDArray[np.float64]:
 def chunk_keys(n_chunks: int, source: NoiseSource) -> NDArray[np.uint64]:
     """A secret key for each chunk of records, from which its holder scatters them alone.
 
-    Privacy
-    -------
     Free: no record is looked at (claim C55).
     """
     return source.words(KEY_WORDS * n_chunks).reshape(n_chunks, KEY_WORDS)
@@ -123,8 +108,6 @@ def scatter_chunk(key: NDArray[np.uint64], n: int, n_slots: int) -> Slots:
     The key is uniform, so the bytes of SHAKE-256 cannot be told from random ones, as those of the
     operating system cannot that the key is drawn from.
 
-    Privacy
-    -------
     Free: no record is looked at (claim C55).
     """
     kind = _kind(n_slots)
@@ -142,16 +125,6 @@ def cross_validation_cost(
 ) -> Budget:
     """What a cross-validation over dealt folds costs, by the ledger's own composition, rounded up.
 
-    Parameters
-    ----------
-    fit, score : Budget
-        Of one fit and of one score.
-    n_folds : int
-    currency : type
-        What the answer is in; conversions that cannot be proved are refused.
-
-    Privacy
-    -------
     A record is in ``n_folds - 1`` training sets and in one test fold (claim C54).
     """
     if currency is ApproxDP and GDP in (type(fit), type(score)):

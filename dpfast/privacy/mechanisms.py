@@ -43,16 +43,7 @@ def grid_bits(dimension: int) -> int:
 
 
 def gaussian_scale(sensitivity: float, mu: float, dimension: int) -> float:
-    """Standard deviation per coordinate that makes a release on the grid mu-GDP, rounded up.
-
-    Parameters
-    ----------
-    sensitivity : float
-        l2 (Frobenius) sensitivity, from :mod:`dpfast.privacy.sensitivity`.
-    mu : float
-    dimension : int
-        Number of coordinates: p for a vector, p(p+1)/2 for a symmetric matrix.
-    """
+    """Standard deviation per coordinate that makes a release on the grid mu-GDP, rounded up."""
     if dimension < 1:
         raise InvalidInput(
             f"dimension must be a positive integer; received {described(dimension)}."
@@ -76,13 +67,7 @@ def _check_scale(noise_scale: float) -> None:
 
 
 def check_grid_range(bound: float, noise_scale: float, dimension: int) -> None:
-    """Refuse, from public numbers only, a release whose values could reach the clamp.
-
-    Parameters
-    ----------
-    bound : float
-        Public bound on the absolute value of every coordinate.
-    """
+    """Refuse, from public numbers only, a release whose values could reach the clamp."""
     if bound * 2.0 ** grid_bits(dimension) > 0.5 * CLAMP * noise_scale:
         raise InvalidBudget(
             f"the noise scale {noise_scale:.3g} is too small for values up to {bound:.3g}: they "
@@ -110,17 +95,7 @@ def symmetric_grid(noise_scale: float, p: int) -> tuple[int, float, float]:
 
 
 class Grids(NamedTuple):
-    """What arrays that are released together need besides their values; public.
-
-    Attributes
-    ----------
-    size : int
-        How many normals the release takes.
-    bits : int
-        Bits of each, those of the finest grid.
-    steps : tuple of (int, float, float), or None
-        Of each array: the bits of its grid, its step, and that off the diagonal of a matrix.
-    """
+    """What arrays that are released together need besides their values; public."""
 
     size: int
     bits: int
@@ -156,28 +131,13 @@ def release_together(
 
     One draw serves them all.  A grid of k bits takes ``floor(2^k Z)``, which is what
     ``floor(2^K Z)`` is, rounded down to a multiple of ``2^(K - k)``.
-
-    Parameters
-    ----------
-    values : sequence of ndarray of shape (p,) or (p, p), or None
-        Vectors as for :func:`release_vector`, matrices as for :func:`release_symmetric`.
-    grids : Grids
-        From :func:`joint_grids`, with their shapes and noise scales.
-    source : NoiseSource
     """
     size, bits, steps = grids
     return release(values, source.normals(size, bits), bits, steps)
 
 
 def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:
-    """Rate of a discrete Laplace release as an exact ratio, rounded down (claim C22).
-
-    Parameters
-    ----------
-    sensitivity : int
-        By how much one record can change the integer.
-    epsilon : float
-    """
+    """Rate of a discrete Laplace release as an exact ratio, rounded down (claim C22)."""
     if sensitivity < 1 or not 0.0 < epsilon < math.inf:
         raise InvalidBudget(
             "sensitivity must be a positive integer and epsilon positive and finite; received "

@@ -31,6 +31,12 @@ class NoiseSource:
     -------
     What :class:`EntropyNoise` draws must not be published: whoever knows the noise of an answer
     knows the answer without it.
+
+    Examples
+    --------
+    >>> noise = dpfast.SeededNoise(7)
+    >>> noise.normals(3, 10), noise.words(1).dtype, noise.discrete_laplace(2, 1, 2).shape
+    (array([   1,  305, -281]), dtype('uint64'), (2,))
     """
 
     __slots__ = ()
@@ -53,11 +59,6 @@ class NoiseSource:
         Returns
         -------
         ndarray of int64, shape (size,)
-
-        Examples
-        --------
-        >>> dpfast.SeededNoise(7).normals(3, 10)
-        array([   1,  305, -281])
         """
         raise NotImplementedError
 
@@ -74,30 +75,16 @@ class NoiseSource:
         Returns
         -------
         ndarray of int64, shape (size,)
-
-        Examples
-        --------
-        >>> dpfast.SeededNoise(7).discrete_laplace(3, 1, 4)
-        array([...])
         """
         raise NotImplementedError
 
     def words(self, size: int) -> NDArray[np.uint64]:
-        """``size`` independent uniform 64-bit integers.
+        """``size`` independent uniform 64-bit integers, shape (size,).
 
         Parameters
         ----------
         size : int
             Zero or more.
-
-        Returns
-        -------
-        ndarray of uint64, shape (size,)
-
-        Examples
-        --------
-        >>> dpfast.SeededNoise(7).words(2).dtype
-        dtype('uint64')
         """
         raise NotImplementedError
 

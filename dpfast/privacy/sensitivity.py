@@ -56,16 +56,7 @@ def _check(n: int, **positive: float) -> None:
 
 
 def mean_score(diameter: float, n: int, *, depth: int = 0) -> float:
-    """l2 sensitivity of the mean of n vectors from a set with this diameter (claim C13).
-
-    Parameters
-    ----------
-    diameter : float
-        Largest distance between two records' contributions, at most twice the score bound.
-    n : int
-    depth : int
-        Largest number of sequential roundings of the summation.
-    """
+    """l2 sensitivity of the mean of n vectors from a set with this diameter (claim C13)."""
     _check(n, diameter=diameter)
     return diameter / n * (1.0 + relative_slack(n, depth)) * _UP
 
@@ -76,17 +67,6 @@ def mean_rank_one(
     """Frobenius sensitivity of the mean of n matrices ``h a a'``, ``h >= 0`` (claim C14).
 
     ``sqrt(2) * bound / n``, the distance of two orthogonal rank-one matrices.
-
-    Parameters
-    ----------
-    bound : float
-        Largest Frobenius norm of one record's matrix.
-    n, dimension : int
-    depth : int
-        Largest number of sequential roundings of the summation.
-    alone : bool
-        For ``dimension == 1``, where ``bound / n`` is exact for a release on its own but not for
-        one charged by :func:`joint_mu`.
     """
     _check(n, bound=bound)
     if dimension < 1:
@@ -139,16 +119,6 @@ def damped_direction(
 
     ``bound * length / (n damping^2 + bound damping)``, plus what the rounding of the mean H and
     of a Cholesky solution can add.
-
-    Parameters
-    ----------
-    bound : float
-        Largest Frobenius norm of one record's matrix; H is the mean of n of them (C14).
-    damping : float
-        Public ridge added to H.
-    length : float
-        Norm of g.
-    n, dimension, depth : int
     """
     _check(n, bound=bound, damping=damping)
     exact = bound / (n * damping * damping + bound * damping)
@@ -211,17 +181,7 @@ def joint_mu(
 ) -> float:
     """What releasing gradient, Hessian and meat at one parameter costs together, rounded up.
 
-    Parameters
-    ----------
-    coupling : str
-        One of :data:`COUPLINGS`.
-    mu_gradient, mu_hessian, mu_meat : float
-        What each costs on its own, with noise for the sensitivities ``2 B / n`` (gradient) and
-        ``sqrt(2) * bound / n`` (matrices, :func:`mean_rank_one` with ``alone=False``); 0 leaves a
-        quantity out.
-    means : bool
-        Whether gradient and Hessian are those of persons, each the mean of their rows', and the
-        meat the product of these gradients (claim C72).
+    ``means``: records are persons, each the mean of their rows (claim C72).
     """
     if coupling not in COUPLINGS:
         raise InvalidInput(

@@ -22,18 +22,7 @@ from dpfast.privacy.sensitivity import _UP, relative
 
 
 class ScaleFamily(Protocol):
-    """What the claims prove of a loss in units of its corner: ``Loss.scale_part`` of its class.
-
-    Attributes
-    ----------
-    chi : float
-        ``sup chi / c^2``.
-    score_limit, curvature_limit : float
-        Largest ratios that claims C34 and C35 cover.
-    profile : callable or None
-        Of a smooth loss: psi, ``sup chi - chi``, psi' and ``psi(v)/v`` at residuals ``v >= 0``.
-        None for Huber's, whose Hessian has another bound and is charged beside the score.
-    """
+    """What claims C34 and C35 prove of a loss in units of its corner: ``Loss.scale_part``."""
 
     @property
     def chi(self) -> float: ...
@@ -49,17 +38,7 @@ class ScaleFamily(Protocol):
 
 
 class ScaleCoupling(NamedTuple):
-    """What decides the joint cost of quantities released at one parameter.
-
-    Attributes
-    ----------
-    family : ScaleFamily
-        The loss.
-    ratio : float
-        ``f c/R``.
-    kappa : float
-        ``kappa / c^2``.
-    """
+    """What decides the joint cost of quantities released at one parameter."""
 
     family: ScaleFamily
     ratio: float
@@ -76,13 +55,7 @@ def _checked(ratio: float, limit: float) -> float:
 
 
 def score_diameter(family: ScaleFamily, score_bound: float, ratio: float) -> float:
-    """Diameter of the set of scores: ``2 c R``, as if the scale were known (claim C34).
-
-    Parameters
-    ----------
-    score_bound : float
-        ``c R``.
-    """
+    """Diameter of the set of scores: ``2 c R``, as if the scale were known (claim C34)."""
     _checked(ratio, family.score_limit)
     return 2.0 * score_bound
 
@@ -122,17 +95,7 @@ def joint_scale_mu(
     mu_hessian: float,
     mu_meat: float = 0.0,
 ) -> float:
-    """What releasing score, curvature and meat at one parameter costs together, rounded up.
-
-    Parameters
-    ----------
-    coupling : ScaleCoupling
-    majorize : bool
-        Whether the curvature is the majorising one.
-    mu_gradient, mu_hessian, mu_meat : float
-        What each costs on its own, with noise for the sensitivities ``2 c R/n`` (score) and
-        ``sqrt(2) * bound / n`` (matrices); 0 leaves a quantity out.
-    """
+    """What releasing score, curvature and meat at one parameter costs together, rounded up."""
     scale, g, h, q = relative(mu_gradient, mu_hessian, mu_meat)
     squared = g + h + q
     if coupling.family.profile is not None:

@@ -29,19 +29,7 @@ HALVINGS, GOLDEN = 24, 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 class Geometry(NamedTuple):
-    """Scores of rows with an intercept of 1, in units of the bound on one record's score.
-
-    Attributes
-    ----------
-    short : float
-        Largest score on the shorter side.
-    square : float
-        Squared radius of the weights.
-    far : bool
-        Whether rows may be scaled down, their intercept included, at full curvature.
-    size : float
-        Diameter of all scores, over 2; noise is for that.
-    """
+    """Scores of rows with an intercept of 1, in units of the bound on one record's score."""
 
     short: float
     square: float
@@ -61,17 +49,7 @@ def joint_sides_mu(
 ) -> float:
     """What gradient, Hessian and meat at one parameter cost together, rounded up (claim C75).
 
-    Parameters
-    ----------
-    coupling : str
-        As for :func:`~dpfast.privacy.sensitivity.joint_mu`.  The logistic ones say more here: that
-        score and curvature are those of a smoothed quantile (claim C56).
-    geometry : Geometry
-    mu_gradient, mu_hessian, mu_meat : float
-        What each costs on its own, with noise for the *diameter* of the scores (gradient) and
-        ``sqrt(2) * bound / n`` (matrices); 0 leaves a quantity out.
-    means : bool
-        Whether records are persons, each the mean of their rows (claim C72).
+    Of a smoothed quantile see claim C56, of means of persons' rows (``means``) claim C72.
     """
     geometry = Geometry(*geometry)
     short, square, _, size = geometry

@@ -27,18 +27,7 @@ RATES = (0.001, 0.01, 0.05, 0.1)
 
 
 def attack_power(budget: Budget | float | tuple[float, float], false_positive_rate: float) -> float:
-    """Largest true-positive rate of any attack with this false-positive rate, rounded up.
-
-    Parameters
-    ----------
-    budget : Budget or float
-        A float is mu of Gaussian DP.
-    false_positive_rate : float in [0, 1]
-
-    Privacy
-    -------
-    About guarantees only; touches no data (claim C45).
-    """
+    """Largest true-positive rate at this false-positive rate, rounded up (claim C45)."""
     budget = as_budget(budget)
     rate = false_positive_rate
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 <= rate <= 1.0:
@@ -108,15 +97,7 @@ def _exp(x: float) -> float:
 
 
 def explain(budget: Budget | float | tuple[float, float], delta: float = 1e-6) -> str:
-    """The guarantee in plain words, as (epsilon, delta), and as what an attacker can do at best.
-
-    Parameters
-    ----------
-    budget : Budget or float
-        A float is mu of Gaussian DP.
-    delta : float
-        For the (epsilon, delta) reading; far below one over the number of records.
-    """
+    """The guarantee in plain words, as (epsilon, delta), and as what an attacker can do at best."""
     budget = as_budget(budget)
     right = 50.0 * (1.0 + attack_advantage(budget))
     lines = [

@@ -7,7 +7,7 @@ from functools import lru_cache, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from dpfast.errors import InvalidInput
-from dpfast.front.request import checked_free_scale, described_model, objective_of
+from dpfast.front.request import described_model
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.newton import Newton
@@ -34,10 +34,7 @@ UNCHANGEABLE = frozenset({str, float, int, bool, type(None)})
 
 
 def remembered(function: Callable[P, R]) -> Callable[P, R]:
-    """Remember results for numbers and text: the many fits of a simulation share them.
-
-    Equal arguments of other types are others: ``ridge=True`` is refused and equals ``ridge=1``.
-    """
+    """Remember results for numbers and text: the many fits of a simulation share them."""
     cached: Callable[..., R] = lru_cache(maxsize=64, typed=True)(function)
 
     @wraps(function)
@@ -65,12 +62,13 @@ def recipe_of(
     """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do."""
     refuse_boundless(mu)
     p = n_covariates + int(fit_intercept)
-    known, free = checked_free_scale(scale)
     declared = resolve_loss(loss)
     loss = declared._for_records(n, p, mu)
 
     def objective_with(loss: Loss) -> Objective:
-        found = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
+        found = Objective(
+            loss, weights, n_covariates, fit_intercept=fit_intercept, scale=scale, ridge=ridge
+        )
         found.means = means
         return found
 

@@ -52,11 +52,7 @@ class _Point:
 
 
 def nonprivate_minimum(curator: Curator, start: Array, tolerance: float, max_steps: int) -> Minimum:
-    """Newton's steps where they lower the loss as they promise, majorising steps elsewhere.
-
-    Both descend, so nothing diverges; the gradient says when to stop, because steps are short,
-    too, where every residual is beyond the corner of the loss and the curvature vanishes.
-    """
+    """Newton's steps where they lower the loss as they promise, majorising steps elsewhere."""
     point = _Point(curator, curator.objective.project(start))
     iterates = [point.theta]
     while point.score > tolerance and len(iterates) <= max_steps:
@@ -74,11 +70,7 @@ def nonprivate_minimum(curator: Curator, start: Array, tolerance: float, max_ste
 
 
 def split_singular(matrix: Array) -> tuple[Array, Array]:
-    """Pseudo-inverse, and which coordinates no other combination of directions determines.
-
-    The units of the columns have no part in it: eigenvalues are those of the matrix with unit
-    diagonal.
-    """
+    """Pseudo-inverse, and which coordinates no other combination of directions determines."""
     diagonal = np.sqrt(matrix.diagonal())
     units = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
     values, vectors = np.linalg.eigh(units[:, None] * matrix * units)

@@ -1,9 +1,4 @@
-"""``plan``: how wide will the intervals be, at which budget, with how many records?
-
-The answer is the fit itself, of public rows that stand for n records, with the noise that it would
-draw left out of its answers and counted in its standard errors.  Where noise moves the standard
-errors themselves, it is the median of such fits with simulated noise.
-"""
+"""``plan``: how wide will the intervals be, at which budget, with how many records?"""
 
 from __future__ import annotations
 
@@ -233,10 +228,6 @@ def plan(
         By default covariates are independent standard normal, residuals normal with standard
         deviation ``scale`` of the objective (1, if it is not declared), and the coefficients zero.
 
-    Returns
-    -------
-    Plan
-
     Privacy
     -------
     Spends nothing, and must see public data only: never pass the private records as a pilot.
@@ -300,10 +291,7 @@ def _smallest(
     low: float,
     high: float,
 ) -> float:
-    """Smallest x in [low, high] whose intervals are narrow enough, from above.
-
-    Found without rehearsals first, and then near it with them, which take longer.
-    """
+    """Smallest x in [low, high] whose intervals are narrow enough, from above."""
 
     def enough(x: float, rehearse: bool) -> bool:
         return forecast.width(*at(x), rehearse) <= width
@@ -452,11 +440,7 @@ class _Forecast:
         return np.where(np.isnan(widths), np.inf, widths)
 
     def _widest(self, widths: Array, found: Fit) -> float:
-        """Median of the largest of the slopes' widths, which scatter with their variances.
-
-        As if independent: a variance has relative deviation ``sqrt(2 / degrees)``, and half of the
-        time none of k is beyond the normal quantile at ``2^(-1/k)``.
-        """
+        """Median of the largest of the slopes' widths, which scatter with their variances."""
         from scipy.special import ndtri
 
         slopes, known = self.slopes(widths), self.slopes(found.degrees_of_freedom)
@@ -525,10 +509,7 @@ def public_pilot(pilot: tuple[Any, Any]) -> tuple[Array, Array]:
 
 
 def evenly(n: int, columns: int) -> Array:
-    """Points that fill a cube evenly, without random numbers, shape (n, columns).
-
-    Multiples of the powers of the generalised golden ratio.
-    """
+    """Points that fill a cube evenly, without random numbers, shape (n, columns)."""
     ratio = 1.5
     for _ in range(64):  # ratio^(columns + 1) = ratio + 1
         ratio = (1.0 + ratio) ** (1.0 / (columns + 1.0))

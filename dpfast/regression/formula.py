@@ -79,11 +79,6 @@ def fit_formula(
     Fit
         Its ``predict`` takes tables with the columns of the formula.
 
-    Raises
-    ------
-    ImportError
-        Without the formulaic package (``pip install 'dpfast[tables]'``).
-
     Privacy
     -------
     Encoding maps each record on its own by public facts and spends nothing; the fit spends

@@ -146,11 +146,7 @@ def _times(value: Any, power: NDArray[Any]) -> Array:
 
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
-    """The farthest cell on each side that stands out of its noise, or -1; in units of the noise.
-
-    Of cells of shape (columns, 2, octaves).
-    Alone, or beside one that does, farther out or on the other side.
-    """
+    """The farthest cell on each side that stands out of its noise, or -1; in units of the noise."""
     seen = _grown(cells > ALONE, cells > BESIDE)
     last = cells.shape[-1] - 1 - np.argmax(seen[..., ::-1], axis=2)
     return np.where(seen.any(axis=2), last, -1)
@@ -200,10 +196,7 @@ class Search:
 
     @property
     def counted(self) -> tuple[float, float]:
-        """About how many records are complete, with a label if there are some; and the noise.
-
-        Once it was run.  Released beside the counts, at no cost (claim D2).
-        """
+        """About how many records are complete, with a label if there are some; and the noise."""
         if self._of_labels:
             return self._labelled
         return self._complete, max(self._precision, 1e-300) ** -0.5
@@ -214,11 +207,7 @@ class Search:
         return [(m, mu) for m in {1, len(self.columns)} for mu in (least, self._total)]
 
     def run(self, spend: bool = True) -> list[Location]:
-        """The locations, in the order of the columns.
-
-        What is kept for columns that are not seen is spent on all of them, if all are seen, unless
-        the caller has a use for it.
-        """
+        """The locations, in the order of the columns."""
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
         found = self._measure(self.columns, self._left(LOOK_SHARE))
@@ -236,10 +225,7 @@ class Search:
         return [found[column] for column in self.columns]
 
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
-        """How many counts of so many columns there may be, and what all of them may cost.
-
-        As many as this part of mu^2 pays for at little noise, or the least number with more.
-        """
+        """How many counts of so many columns there may be, and what all of them may cost."""
         square = share * self._total**2
         each = max(1.0 / (_ENOUGH * self._answers.n), LEAST_MU) ** 2
         planned = int(min(max(square / each, COUNTS * columns), 2 * COUNTS * columns))
@@ -357,10 +343,7 @@ def _is_tie(low: int, high: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def _next_key(low: int, high: int, patient: bool) -> tuple[int, int]:
-    """A threshold between the ends of an interval, and of which cells it is the end.
-
-    ``patient``: several answers said that the quantile is below, and the lower end may be a tie.
-    """
+    """A threshold between the ends of an interval, and of which cells it is the end."""
     key, width = _threshold(low, high), high - low
     if width <= _BINADE:
         shift = (low ^ (high - 1)).bit_length() - 1  # the roundest number inside

@@ -15,7 +15,7 @@ from dpfast.curator.steps import nonprivate_residuals
 from dpfast.data.beside.given import own_largest
 from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
-from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
+from dpfast.front.request import Request, checked_start, response_of
 from dpfast.front.rows import FormulaRows, NewRows
 from dpfast.front.targets import target_of
 from dpfast.inference.degrees import Covariance
@@ -114,14 +114,14 @@ def nonprivate_fit(
         source, None, fit_intercept=fit_intercept, noise=SeededNoise(0), bound_to=columns,
         takes=("sample_weight", "offset"), of_predictor=offset_joins_predictor(loss),
     )  # fmt: skip
-    known, free = checked_free_scale(request.coded_scale(scale))
     loss = resolve_loss(loss, unbounded=True)
     told = {"scale": scale, "weights": weights, "ridge": ridge, "method": "auto"}
+    known = request.coded_scale(scale)
     if on_road(loss, None, told):
         loss, weights = loss._bounded, Mallows(FARTHEST)
         if loss.needs_scale and known is None:
             known = _residual_scale(request, tolerance, max_steps)
-    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
+    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge)
     if not objective.has_curvature:
         raise InvalidInput(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "

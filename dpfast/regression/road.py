@@ -125,11 +125,7 @@ FEW = (
 
 
 def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
-    """Whether a fit takes the road, by public arguments alone.
-
-    Least squares always does; another loss whose attributes say how, where neither weights, ridge,
-    method nor units of its own are asked for.
-    """
+    """Whether a fit takes the road, by public arguments alone."""
     kind = resolve_loss(loss, unbounded=True)
     if not kind.has_bound:
         for name, default in PLAIN.items():
@@ -422,11 +418,7 @@ class OnRoad:
         return fit if self.units is None else fit.natural
 
     def _predictor(self, found: Found, loss: Loss) -> tuple[float, Array | None]:
-        """Part of the slopes that predictions keep, and their coefficients unless that is all.
-
-        Of released numbers only.  They lean to the mean of the response, or, where that is noise,
-        to its centre.
-        """
+        """Part of the slopes that predictions keep, and their coefficients unless that is all."""
         request, p = self._request, self._request.dimension
         if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
             return 1.0, None

@@ -98,27 +98,13 @@ class Standardized:
 
     @property
     def coding(self) -> Coded:
-        """How a table or array of these columns becomes a design.
-
-        Examples
-        --------
-        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
-        >>> dpfast.standardize(X, y, privacy=2.0).coding.covariate_columns
-        ['x1']
-        """
+        """How a table or array of these columns becomes a design."""
         coding: Coded = self._coding
         return coding
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is not to be relied on, from released numbers only.
-
-        Examples
-        --------
-        >>> X, y = np.full((4000, 1), 3.5), np.linspace(-1.0, 1.0, 4000)
-        >>> len(dpfast.standardize(X, y, privacy=2.0).warnings)
-        1
-        """
+        """What is not to be relied on, from released numbers only."""
         return self._remarks
 
     def encode(self, X: Any, y: Any, *, names: Sequence[str] | None = None) -> Records:
@@ -132,10 +118,6 @@ class Standardized:
             None with records that hold their response.
         names : sequence of str, optional
             Names of the columns of an array.
-
-        Returns
-        -------
-        Records
 
         Privacy
         -------
@@ -251,19 +233,8 @@ def standardize(
         Buy the centre and spread of the response, too; not for one of 0 and 1.
     fit_intercept : bool
         Without an intercept columns are scaled by their root mean squares and not centred.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-
-    Returns
-    -------
-    Standardized
-
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        On a wrong shape, dtype, option or budget, and if n and the budget are too small for so
-        many columns, before anything is spent.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------

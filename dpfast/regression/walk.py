@@ -63,12 +63,7 @@ class Found(NamedTuple):
 
 
 class Walk:
-    """A planned run of an optimiser; making it refuses what it would be refused for, for free.
-
-    Privacy
-    -------
-    Checking costs nothing; :meth:`run` charges the ledger for each answer.
-    """
+    """A planned run of an optimiser; making it refuses what it would be refused for, for free."""
 
     def __init__(
         self,
@@ -220,11 +215,7 @@ def bought_units(
     weights: Any,
     standardize: Any,
 ) -> BoughtUnits | None:
-    """What is to be bought, by public arguments alone; None if nothing is.
-
-    By itself where neither a number for the scale nor weights nor a schema says anything about
-    units, unless the loss needs a scale that cannot be estimated.
-    """
+    """What is to be bought, by public arguments alone; None if nothing is."""
     free = isinstance(scale, FreeScale)  # says nothing of columns
     declared = weights is not None or request.coding is not None
     if standardize is None and (declared or (scale is not None and not free)):

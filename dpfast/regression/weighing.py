@@ -18,22 +18,7 @@ EDGES = np.exp2(np.arange(-664.0, 1.0))
 
 
 class Weighing:
-    """A purchase of the unit in which rows that are seen have their weights.
-
-    Whatever is asked of the road is asked of rows that are weighted, and held after that: so noise
-    is in proportion to the norm to which weighted scores are held, and no bound on weights is
-    needed.  A unit that is wrong costs accuracy, and nothing else.
-
-    Parameters
-    ----------
-    mu : float
-        Of the fit.
-
-    Attributes
-    ----------
-    unit : float or None
-        Once it was bought: of weights over the largest, or over 1e100 where none was declared.
-    """
+    """A purchase of the unit in which rows that are seen have their weights."""
 
     def __init__(self, mu: float) -> None:
         self._mu = mu * SHARES["histogram"] ** 0.5

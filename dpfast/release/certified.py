@@ -96,11 +96,7 @@ def make_terms(
 
 
 class Opened:
-    """A certified release whose certificate was charged, and what a refusal returns.
-
-    A shared ledger is refused at once if it cannot pay for all; the certificate is charged at once,
-    and before anything else is drawn the rest (claim R35).
-    """
+    """A certified release whose certificate was charged, and what a refusal returns (claim R35)."""
 
     def __init__(
         self,

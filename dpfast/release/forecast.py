@@ -1,7 +1,4 @@
-"""``plan_release``: which method a release takes, and how far its answer will be.
-
-Answers come from the function itself, called on *public* rows: a pilot, or rows of a synthetic law.
-"""
+"""``plan_release``: which method a release takes, and how far its answer will be."""
 
 from __future__ import annotations
 
@@ -260,10 +257,7 @@ def _relative_error(errors: Array) -> float:
 def _synthetic(
     n: int, p: int, asked: Terms, domain: Domain, rate: float
 ) -> tuple[Array, Array, Array]:
-    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes.
-
-    And uniform numbers in no relation to them.
-    """
+    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes."""
     points = evenly(n, p + 2)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)

@@ -1,7 +1,4 @@
-"""A pilot fit: an estimate, the curvature there, and what is known of its error.
-
-And the sampling error of functionals: a private sandwich bought with a share of the budget.
-"""
+"""A pilot fit: an estimate, the curvature there, and what is known of its error."""
 
 from __future__ import annotations
 
@@ -47,10 +44,7 @@ def plan_run(
     method: str | Method = "auto",
     inference: bool | None = None,
 ) -> PlannedRun:
-    """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing.
-
-    The last answer has a Hessian: without ``inference`` it is bought where steps have none.
-    """
+    """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing."""
     assert isinstance(ledger.total, GDP)
     curator, mu = request.curator(ledger), ledger.total.mu
     objective = curator.objective
@@ -88,12 +82,7 @@ class Pilot(NamedTuple):
         return np.asarray(np.linalg.solve(self.curvature, directions.T).T)
 
     def errors_left(self, steps: Array, mean: float, bend: float) -> Array:
-        """About how far one Newton step from here ends from the minimiser, for each direction.
-
-        The noise of the curvature times that of the estimate, and what the third derivative, at
-        most ``bend`` times the second, can make of the distance: of second order both.  It is far
-        too large where noise hides directions of the pilot.
-        """
+        """About how far one Newton step from here ends from the minimiser, for each direction."""
         noise, left, curvature = self.noise, self.unfinished, self.curvature
         spread = float(np.trace(noise) + left @ left)
         along = np.einsum("ij,jk,ik->i", steps, noise, steps) + (steps @ left) ** 2

@@ -215,11 +215,7 @@ def _way(
 def _without_domain(
     chosen: Route, request: RawRequest, total: ApproxDP, rows: Array, whole: ApproxDP
 ) -> Way:
-    """Of columns as they came: the pilot is a default fit, and what a step averages is held.
-
-    The bound comes from a histogram of the records' scores along the direction, which has a share
-    of the pilot's budget.
-    """
+    """Of columns as they came: the pilot is a default fit, and what a step averages is held."""
     first, rest = _parts(chosen, total, whole)
     count, mu = len(rows), GDP.within(first).mu
     seeing = mu * HISTOGRAM**0.5 if rest is not None else 0.0

@@ -15,15 +15,38 @@ from dpfast.errors import InferenceUnavailable
 from dpfast.inference.shown.table import Summary
 from dpfast.models import Objective
 from dpfast.regression.formula import fit_formula
-from dpfast.studies.requests import Request, loss_of
+from dpfast.studies.requests import ANALYSES, Request, loss_of
 from dpfast.tables import absorbed, counts, fits, means, quantiles
 
 Options = dict[str, Any]
 
 
+#: Functions whose arguments have the names of the request's fields, and those without a schema.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "two_stage": two_stage,
+    "absorbed": absorbed,
+    "cox": cox,
+    "counts": counts,
+    "means": means,
+    "quantiles": quantiles,
+    "fits": fits,
+}
+UNDECLARED = ("two_stage", "cox")
+
+
 def answered(request: Request, table: Any, schema: Any, **options: Any) -> Any:
     """Ask it; ``options`` are ``privacy``, ``ledger`` and ``noise``."""
-    return ANSWERS[request.analysis](request, table, schema, options)
+    analysis = request.analysis
+    if analysis == "fit":
+        return _fit(request, table, schema, options)
+    if analysis == "effect":
+        return _effect(request, table, schema, options)
+    options |= {name: request.asked[name] for name in ANALYSES[analysis]}
+    if analysis != "quantiles":  # the level of other intervals is chosen afterwards
+        del options["level"]
+    if analysis not in UNDECLARED:
+        options["schema"] = schema
+    return FUNCTIONS[analysis](table=table, **options)
 
 
 def objective_of(request: Request) -> Objective:
@@ -59,55 +82,6 @@ def _effect(request: Request, table: Any, schema: Schema, options: Options) -> A
         X, y = records(X, y, sample_weight=weights, largest_weight=most), None
     options |= {name: asked[name] for name in ("method", "propensity", "average")}
     return treatment_effect(X, treatment, y, **options)
-
-
-def _two_stage(request: Request, table: Any, schema: Any, options: Options) -> Any:
-    return two_stage(request.asked["formula"], table, **options)
-
-
-def _absorbed(request: Request, table: Any, schema: Schema, options: Options) -> Any:
-    return absorbed(request.asked["formula"], table, schema=schema, **options)
-
-
-def _cox(request: Request, table: Any, schema: Any, options: Options) -> Any:
-    asked = request.asked
-    return cox(asked["formula"], table, event=asked["event"], cuts=asked["cuts"], **options)
-
-
-def _counts(request: Request, table: Any, schema: Schema, options: Options) -> Any:
-    asked = request.asked
-    return counts(table, asked["by"], schema=schema, least=asked["least"], **options)
-
-
-def _means(request: Request, table: Any, schema: Schema, options: Options) -> Any:
-    asked = request.asked
-    by, least = asked["by"], asked["least"]
-    return means(table, asked["columns"], by, schema=schema, least=least, **options)
-
-
-def _quantiles(request: Request, table: Any, schema: Schema, options: Options) -> Any:
-    asked = request.asked
-    options |= {"schema": schema, "least": asked["least"], "level": asked["level"]}
-    return quantiles(table, asked["column"], asked["by"], asked["probabilities"], **options)
-
-
-def _fits(request: Request, table: Any, schema: Schema, options: Options) -> Any:
-    asked = request.asked
-    options |= {"schema": schema, "least": asked["least"]}
-    return fits(asked["formula"], table, asked["by"], asked["loss"], **options)
-
-
-ANSWERS: dict[str, Callable[[Request, Any, Any, Options], Any]] = {
-    "fit": _fit,
-    "effect": _effect,
-    "two_stage": _two_stage,
-    "absorbed": _absorbed,
-    "cox": _cox,
-    "counts": _counts,
-    "means": _means,
-    "quantiles": _quantiles,
-    "fits": _fits,
-}
 
 
 def summary_of(request: Request, result: Any) -> Summary:

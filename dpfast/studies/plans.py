@@ -99,11 +99,7 @@ def plan_of(
     n: int | None,
     like: Callable[[Request], Any],
 ) -> StudyPlan:
-    """Plan a list of requests.
-
-    Each has a price (``share`` or ``mu``), from which its width is expected; or a ``width``, and
-    then its price is found.  With ``n=None`` each has both, and the number of records is found.
-    """
+    """Plan a list of requests."""
     if isinstance(requests, str | bytes) or not isinstance(requests, Sequence):
         raise InvalidInput(f"requests must be a list of them; received {described(requests)}.")
     if not 0 < len(requests) <= MOST:

@@ -1,8 +1,4 @@
-"""Requests: what may be asked of a study, as small JSON documents that are read strictly.
-
-A request is data.  It names an analysis, columns, numbers and a share; it can neither name a file
-nor run anything, and what it costs follows from it and from the total alone.
-"""
+"""Requests: what may be asked of a study, as small JSON documents that are read strictly."""
 
 from __future__ import annotations
 
@@ -41,18 +37,7 @@ DEEPEST = 20
 
 
 class Reads(NamedTuple):
-    """Columns of the table that an analysis reads, and no others.
-
-    Attributes
-    ----------
-    declared : tuple of str
-        As the schema says.
-    plain : tuple of str
-        As numbers, with nothing declared.
-    coefficients : tuple of str
-        Of a regression, without the intercept.
-    intercept : bool
-    """
+    """Columns of the table that an analysis reads, and no others."""
 
     declared: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
@@ -61,17 +46,7 @@ class Reads(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One request, every part of which was read and found to be allowed.
-
-    Attributes
-    ----------
-    analysis : str
-    asked : dict
-        Every field, with the defaults of those that were left out.
-    spend : Budget or None
-        What it costs of the total of the study; None where a width was given in its place.
-    reads : Reads
-    """
+    """One request, every part of which was read and found to be allowed."""
 
     analysis: str
     asked: dict[str, Any]
@@ -264,24 +239,7 @@ PRICES: dict[str, Callable[[Any, str], Any]] = {"share": _share, "mu": positive}
 def read_request(
     document: Any, schema: Schema | None, total: Budget | None, *, width: bool = False
 ) -> Request:
-    """Read a request: text of JSON, or what such text stands for.
-
-    Parameters
-    ----------
-    document : str, bytes or mapping
-    schema : Schema or None
-        Of the study; what the request names has to be in it, or be numbers of which nothing is
-        declared.
-    total : GDP, ZCDP or None
-        Of which a share is one; None where a share cannot be said.
-    width : bool
-        Whether ``width`` may stand in the place of a price, or beside it.
-
-    Raises
-    ------
-    InvalidInput
-        For anything that is not as it must be; nothing of the request was run.
-    """
+    """Read a request: text of JSON, or what such text stands for."""
     asked = dict(_parsed(document))
     analysis = one_of(asked.pop("analysis", None), tuple(ANALYSES), "analysis")
     fields = ANALYSES[analysis]
@@ -323,8 +281,10 @@ def read_request(
     return Request(analysis, found, spend, reads)
 
 
-def read_file(path: str) -> bytes:
+def read_file(path: str) -> str | bytes:
     """A document from a file, as far as one can be long."""
+    if path.lstrip().startswith("{"):
+        return path
     try:
         with open(path, "rb") as file:
             return file.read(LONGEST + 1)

@@ -60,11 +60,6 @@ class Study(Asking):
     ledger : Ledger
     n : int or None
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For a table, schema or total that is none.
-
     Notes
     -----
     Each analysis takes its price, a ``share`` of the total or ``mu``, and a ``level`` and a
@@ -140,15 +135,6 @@ class Study(Asking):
         request : str, bytes or mapping
             JSON, or what it stands for.
 
-        Returns
-        -------
-        Quote
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget
-            For a request that would be refused.
-
         Privacy
         -------
         Spends nothing: from the request, the schema, n and a public table alone.
@@ -173,15 +159,6 @@ class Study(Asking):
         records : bool
             Find the number of records with which every interval is as narrow as its ``width``, at
             the prices that are given, too.
-
-        Returns
-        -------
-        StudyPlan
-
-        Raises
-        ------
-        InvalidInput, InvalidBudget
-            For a request that would be refused, or a width that is out of reach.
 
         Privacy
         -------
@@ -217,24 +194,9 @@ class Study(Asking):
             Whatever the function that answers returns.  The same request again has the same answer,
             which costs nothing.
 
-        Raises
-        ------
-        InvalidInput, InvalidBudget
-            For anything that can be refused, before anything is spent.
-        BudgetExceeded
-            If the ledger cannot pay, or paid for this request before; nothing is spent then.
-
         Privacy
         -------
         Spends :attr:`Quote.spend` of the ledger, once.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> study = dpfast.Study({"sex": ["F", "M"] * 500}, privacy=1.0, schema=schema)
-        >>> request = {"analysis": "counts", "by": "sex", "share": 0.5}
-        >>> study.run(request) is study.run(request), len(study.ledger.entries)
-        (True, 1)
         """
         return self._answered(self._read(request))
 
@@ -262,22 +224,9 @@ class Study(Asking):
             The ``request`` as it was read, its ``digest``, the ``answer``, the ends of its
             intervals (``conf_int``), and a ``summary`` for people.
 
-        Raises
-        ------
-        InvalidInput, InvalidBudget, BudgetExceeded
-            As :meth:`run`; nothing is spent then.
-
         Privacy
         -------
         As :meth:`run`.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> study = dpfast.Study({"sex": ["F", "M"] * 500}, privacy=1.0, schema=schema)
-        >>> found = study.answer({"analysis": "counts", "by": "sex", "share": 0.5})
-        >>> found["answer"]["levels"], len(found["conf_int"]["count"])
-        ([['F', 'M']], 2)
         """
         asked = self._read(request)
         result = self._answered(asked)
@@ -301,23 +250,12 @@ class Study(Asking):
 
         Raises
         ------
-        InvalidInput
-            If the path is none.
         OSError
             If the file cannot be written.
 
         Privacy
         -------
         Released and public numbers: costs nothing.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> study = dpfast.Study({"sex": ["F", "M"] * 500}, privacy=1.0, schema=schema)
-        >>> counts = study.counts("sex", share=0.5)
-        >>> digest = study.report("study.html")
-        >>> dpfast.inference.verify_report("study.html").passed
-        True
         """
         answers = [
             (asked.to_dict(), asked.mark, result, summary_of(asked, result).table)

@@ -80,27 +80,14 @@ def absorbed(
         Declares that column, Categorical: its levels are public.  Nothing else of it is used.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, units and intervals included.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
         Of the slopes, in the columns' own units, without an intercept; standard errors are robust
         to unequal variances and not to records of a level that go together.
-
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        For a formula without one bar, levels that are not declared, or a budget that is too small
-        for so many levels, before anything is spent.  Never because of a value in the table.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-    Exception
-        Ctrl-C and whatever else ends a run has the guarantee so far in its attribute
-        ``partial_result``.
 
     Privacy
     -------
@@ -151,19 +138,7 @@ def parts_of(formula: Any) -> tuple[str, str]:
 
 
 class _Round(NamedTuple):
-    """Released numbers after a round of sums.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-        Of which centred rows ``x'A`` have about the identity as their Gram.
-    slopes : ndarray of shape (p,)
-    spread : float
-        Of what the slopes leave of the response.
-    means : ndarray of shape (levels, p + 1)
-    counts, variances : ndarray of shape (levels,)
-        Of records, and of the noise in a level's means, along whitened rows and in spreads.
-    """
+    """Released numbers after a round of sums."""
 
     matrix: Array
     slopes: Array

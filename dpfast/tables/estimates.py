@@ -58,10 +58,8 @@ def counts(
     least : float
         Public: cells with fewer records are not told.  Those whose count is below
         four standard deviations of its noise never are.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -124,14 +122,8 @@ def means(
     least : float
         Public: cells with fewer records are not told.  Those whose count is below
         four standard deviations of its noise never are.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
-
-    Returns
-    -------
-    CellTable
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------
@@ -197,15 +189,7 @@ def moments_of(answer: Answer, grouping: Grouping, weight: float) -> Moments:
 
 
 class Asked:
-    """Everything about a table that is decided before the charge.
-
-    Attributes
-    ----------
-    mu : float
-        What all queries may cost together.
-    least : float
-        As it was asked for.
-    """
+    """Everything about a table that is decided before the charge."""
 
     def __init__(
         self,

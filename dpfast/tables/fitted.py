@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from dpfast.errors import InvalidInput, described
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import cells_of, headings, shown
-from dpfast.tables.results import TOO_SMALL, plain_of
+from dpfast.tables.results import TOO_SMALL
 
 Array = NDArray[np.float64]
 
@@ -85,20 +86,12 @@ class SubgroupFits(NamedTuple):
         return self._each("bse")
 
     def conf_int(self, name: str, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Confidence intervals of one coefficient, a row for each level.
+        """Confidence intervals of one coefficient, a row for each level, shape (levels, 2).
 
         Parameters
         ----------
         name : str
             One of ``names``.
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
-
-        Returns
-        -------
-        ndarray of shape (levels, 2)
         """
         level, j = coverage(level, alpha), self._place(name)
         nothing = np.full(2, np.nan)
@@ -130,13 +123,6 @@ class SubgroupFits(NamedTuple):
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
         """One row for each level and coefficient.
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
         Returns
         -------
         pandas.DataFrame
@@ -159,20 +145,7 @@ class SubgroupFits(NamedTuple):
         )
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The coefficients of every level, tests of equality, and what it cost.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The coefficients of every level, tests of equality, and what it cost."""
         level = coverage(level, alpha)
         each = [None if one is None else cells_of(one, level) for one in self.fits]
         hidden = (TOO_SMALL, *[""] * 5)

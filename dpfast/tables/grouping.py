@@ -23,21 +23,7 @@ MOST_GROUPINGS = 2
 
 
 class Grouping(NamedTuple):
-    """What is declared of a table's cells and of the columns summed in them.
-
-    Attributes
-    ----------
-    by : tuple of str
-        Names of the groupings.
-    levels : tuple of tuple
-        Of each.
-    columns : tuple of str
-        Names of the columns that are summed.
-    middles, halves : ndarray of shape (q,)
-        Of their declared ranges.
-    squared : tuple of bool
-        Which of them have other values than the ends of their range.
-    """
+    """What is declared of a table's cells and of the columns summed in them."""
 
     by: tuple[str, ...]
     levels: tuple[tuple[Any, ...], ...]

@@ -104,10 +104,6 @@ def plan(
     level : float in [0.5, 1)
         Nominal coverage of the intervals.
 
-    Returns
-    -------
-    CellPlan
-
     Privacy
     -------
     Public numbers only.

@@ -71,14 +71,8 @@ def quantiles(
         Nominal coverage of the intervals.
     steps : int
         Halvings of the range.  The noise of a question grows with their square root.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
-
-    Returns
-    -------
-    QuantileTable
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
+from dpfast.front.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.digits import by_error, printable, short_number
@@ -95,10 +96,6 @@ class CellTable(NamedTuple):
         ----------
         column : str, optional
             One of ``columns``; by default the counts.
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place; by name only.
 
         Returns
         -------
@@ -151,13 +148,6 @@ class CellTable(NamedTuple):
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
         """One row for each cell, with everything that was released.
 
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
         Returns
         -------
         pandas.DataFrame
@@ -183,20 +173,7 @@ class CellTable(NamedTuple):
         return DataFrame(levels | {name: values.ravel() for name, values in found.items()})
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The table and what it cost: text, and for notebooks and papers other forms.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The table and what it cost: text, and for notebooks and papers other forms."""
         level = coverage(level, alpha)
         if not self.columns:
             share, error = self.shares()
@@ -318,13 +295,7 @@ class QuantileTable(NamedTuple):
         return DataFrame(levels | counts | {"probability": found["probability"]} | ends)
 
     def summary(self) -> Summary:
-        """The table and what it cost: text, and for notebooks and papers other forms.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """The table and what it cost: text, and for notebooks and papers other forms."""
         rows = []
         for label, k in _rows(self):
             for j, p in enumerate(self.probabilities):
@@ -411,18 +382,3 @@ def _called(table: CellTable | QuantileTable) -> str:
 def normal_half_width(level: float) -> float:
     """Of an interval whose noise is known, in its standard deviations."""
     return float(t_half_widths(level, np.array([np.inf]))[0])
-
-
-def plain_of(found: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a result as lists, dictionaries, text and numbers."""
-    return {name: _plain(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple) and not hasattr(value, "to_dict"):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
-        return plain_of(value)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.to_dict() if hasattr(value, "to_dict") else value

@@ -82,20 +82,8 @@ def fits(
     least : float
         Public: levels with fewer records are not fitted.  Those with too few for so many
         coefficients never are: a released count decides.
-    ledger : Ledger, optional
-        A budget shared by several analyses.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
-
-    Returns
-    -------
-    SubgroupFits
-
-    Raises
-    ------
-    Exception
-        Ctrl-C and whatever else ends a run has the fits so far in its attribute
-        ``partial_result``.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Privacy
     -------

@@ -21,7 +21,7 @@ __all__ = ["EXEMPT", "callables", "reason_for_exemption"]
 #: Qualified name of a callable, class or module: why replaying it would show nothing.
 EXEMPT: dict[str, str] = {
     "dpfast.kernels": (
-        "exact sums behind the Curator, imported by nothing else; attacked by sensitivity_search"
+        "exact sums behind the Curator, imported by nothing else; attacked by the suite"
     ),
     "dpfast.audit": "the attacks themselves",
     "dpfast.regression.weighing": "a purchase of `fit`, which is audited with weights",
@@ -128,7 +128,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.front.targets": "checks arguments; audited within what asks for gradients",
     "dpfast.regression.walk.Walks": "fits by a method, audited within fit and fit_quantiles",
     "dpfast.front.rows": "reads the new rows of a prediction, by public facts about the fit's",
-    "dpfast.inference.after": "questions to released numbers; reads the rows of predictions",
+    "dpfast.inference.after_fit": "questions to released numbers; reads the rows of predictions",
     "dpfast.inference.shown": "released numbers as text, tables and pages",
     "dpfast.inference.guarantees": "what was spent, from the entries of ledgers",
     "dpfast.privacy.ledger.book.Entry": "a label and a budget",

@@ -1,10 +1,7 @@
 """Memmaps, compressed rows and Parquet: the same sums as in memory, a block at a time."""
 
-import json
-import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -306,108 +303,6 @@ def test_a_source_of_another_length_is_noticed():
     records = streams.StreamedRecords(lambda k: (X[:5], Y[:5]), [5, 6], 3, None)
     with pytest.raises(dpfast.errors.RecordsUnavailable, match="block 1"):
         curator(records).nonprivate_sums(np.zeros(4))
-
-
-# ---- the cache of decoded blocks -----------------------------------------------------------------
-
-
-def test_the_cache_holds_the_same_numbers_until_the_source_changes(tmp_path):
-    path, cache = write(tmp_path / "d.parquet"), tmp_path / "cache"
-    records = opened(path, cache=cache)
-    assert_same_sums(records)
-    (file,) = cache.glob("*.f8")
-    assert file.stat().st_size == N * 4 * 8
-    assert file.stat().st_mode & 0o077 == 0
-    before = file.stat().st_mtime_ns
-    assert_same_sums(opened(path, cache=cache))
-    assert file.stat().st_mtime_ns == before  # not decoded again
-
-    write(path, X, -Y)
-    os.utime(path, ns=(1, 1))
-    assert_same_sums(opened(path, cache=cache), X, -Y)
-    assert_same_sums(opened(path, cache=cache, covariates=["x2", "x0", "x1"]), X[:, [2, 0, 1]], -Y)
-    (file,) = cache.glob("*.f8")
-    keeper = curator(opened(path, cache=cache))
-    os.truncate(next(cache.glob("*.f8")), 800)
-    with pytest.raises(dpfast.errors.RecordsUnavailable, match="cache"):
-        keeper.nonprivate_sums(np.zeros(4))
-    assert_same_sums(opened(path, cache=cache), X, -Y)
-    header = next(cache.glob("*.json"))
-    header.write_text(header.read_text()[:-5])
-    assert_same_sums(opened(path, cache=cache), X, -Y)
-    assert json.loads(header.read_text())["width"] == 4
-
-
-@pytest.mark.parametrize("planted", ["link", "writable by others", "pipe"])
-def test_a_planted_file_in_the_cache_is_not_used(tmp_path, planted):
-    """Its numbers are not read, and what a link points to is neither read nor written."""
-    path, cache = write(tmp_path / "d.parquet"), tmp_path / "cache"
-    assert_same_sums(opened(path, cache=cache))
-    forged = np.zeros(N * 4).tobytes()
-    for pattern in ("*.f8", "*.json"):
-        (file,) = cache.glob(pattern)
-        text = file.read_bytes()
-        if planted == "pipe":
-            file.unlink()
-            os.mkfifo(file)
-        elif planted == "link":
-            target = tmp_path / f"target{file.suffix}"
-            target.write_bytes(forged if file.suffix == ".f8" else text)
-            file.unlink()
-            file.symlink_to(target)
-        else:
-            file.write_bytes(forged if file.suffix == ".f8" else text)
-            file.chmod(0o622)
-        assert_same_sums(opened(path, cache=cache))
-    if planted == "link":
-        assert (tmp_path / "target.f8").read_bytes() == forged
-    assert all(file.is_file() and not file.is_symlink() for file in cache.iterdir())
-    assert {file.stat().st_mode & 0o777 for file in cache.iterdir()} == {0o600}
-
-
-def test_a_link_in_the_place_of_an_unfinished_file_is_not_followed(tmp_path):
-    """Whoever knows its name could otherwise have another file of the user overwritten."""
-    path, cache, target = write(tmp_path / "d.parquet"), tmp_path / "cache", tmp_path / "target"
-    assert_same_sums(opened(path, cache=cache))
-    target.write_text("precious")
-    process = f"{os.getpid()}.{threading.get_native_id()}"
-    for file in list(cache.iterdir()):
-        file.with_name(f"{file.name}.{process}").symlink_to(target)
-        file.unlink()
-    assert_same_sums(opened(path, cache=cache))
-    assert target.read_text() == "precious"
-    assert len(list(cache.iterdir())) == 2
-
-
-def test_a_file_exchanged_while_the_data_are_open_is_not_read(tmp_path):
-    path, cache = write(tmp_path / "d.parquet"), tmp_path / "cache"
-    keeper = curator(opened(path, cache=cache))
-    (file,) = cache.glob("*.f8")
-    content = file.read_bytes()
-    (tmp_path / "target").write_bytes(content)
-    file.unlink()
-    file.symlink_to(tmp_path / "target")
-    with pytest.raises(dpfast.errors.RecordsUnavailable, match="cache"):
-        keeper.nonprivate_sums(np.zeros(4))
-
-
-@pytest.mark.parametrize("folder", ["link", "writable by others", "somebody else's", "file"])
-def test_a_cache_others_may_write_to_is_refused(tmp_path, folder, monkeypatch):
-    path, cache = write(tmp_path / "d.parquet"), tmp_path / "cache"
-    if folder == "link":
-        (tmp_path / "elsewhere").mkdir()
-        cache.symlink_to(tmp_path / "elsewhere")
-    elif folder == "file":
-        cache.write_text("a file")
-    else:
-        cache.mkdir()
-        if folder == "writable by others":
-            cache.chmod(0o770)
-        else:
-            me = os.geteuid()
-            monkeypatch.setattr(os, "geteuid", lambda: me + 1)
-    with pytest.raises(dpfast.errors.InvalidInput, match="cache must be a folder of your own"):
-        opened(path, cache=cache)
 
 
 # ---- privacy and memory --------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_a_regressor_is_the_fit_it_wraps():
 
 def test_a_regressor_of_counts_is_the_fit_it_wraps():
     counts = np.round(np.exp(np.clip(Y, -2.0, 1.0)))
-    caps = {"largest_mean": 4.0, "largest_count": 9.0}
+    caps = {"largest_mean": 4.0, "largest_residual": 9.0}
     estimator = DPPoissonRegressor(2.0, loss=dpfast.Poisson(**caps), noise=SeededNoise(3)).fit(
         X, counts
     )

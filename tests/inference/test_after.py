@@ -7,7 +7,6 @@ import pytest
 
 import dpfast
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.after.simultaneous import adjusted, joint_half_width
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -116,90 +115,6 @@ def test_predictions_have_the_intervals_of_statsmodels(kind):
     other = theirs.get_prediction(sm.add_constant(POINTS, has_constant="add"))
     ends = other.conf_int(alpha=0.05)
     np.testing.assert_allclose(ours.predict_interval(POINTS), ends, atol=2e-3)
-    alone = np.diff(ours.predict_interval(POINTS))
-    joint = {how: np.diff(ours.predict_interval(POINTS, simultaneous=how))
-             for how in ("max-t", "bonferroni", "scheffe")}  # fmt: skip
-    assert (alone < joint["max-t"]).all()
-    assert (joint["max-t"] < joint["bonferroni"]).all()
-    assert (joint["bonferroni"] < joint["scheffe"]).all()
-    with pytest.raises(dpfast.InvalidInput, match="simultaneous"):
-        ours.predict_interval(POINTS, simultaneous="sidak")
-
-
-def test_simultaneous_intervals_are_of_their_names():
-    ours, _ = FITS["linear"]
-    pairs = ["educ - exper", "exper - sex", "sex - educ"]
-    found = ours.simultaneous_int(pairs)
-    np.testing.assert_allclose(found.mean(axis=1), ours.t_test(pairs).estimate)
-    assert np.all(ours.simultaneous_int(method="bonferroni") == ours.simultaneous_int(
-        np.eye(4), method="bonferroni"))  # fmt: skip
-    for wrong in ({"method": "tukey"}, {"method": None}, {"contrast": "educ = 1"}):
-        with pytest.raises(dpfast.InvalidInput):
-            ours.simultaneous_int(**wrong)
-
-
-def drawn(correlation, degrees, level, n=400_000):
-    """The quantile of the largest statistic, by drawing."""
-    rng = np.random.default_rng(1)
-    z = rng.multivariate_normal(np.zeros(len(correlation)), correlation, n)
-    if np.isfinite(degrees):
-        z /= np.sqrt(rng.chisquare(degrees, n) / degrees)[:, None]
-    return np.quantile(np.abs(z).max(axis=1), level)
-
-
-@pytest.mark.parametrize("degrees", [np.inf, 7.0])
-@pytest.mark.parametrize("k", [2, 3, 8])
-@pytest.mark.values
-def test_the_largest_statistic_has_its_quantile(k, degrees):
-    rng = np.random.default_rng(k)
-    rows = rng.normal(size=(k, max(2, k - 2)))  # of lower rank where k > 2
-    covariance = np.eye(rows.shape[1])
-    joint = rows @ rows.T
-    errors = np.sqrt(joint.diagonal())
-    known = np.full(k, degrees)
-    found = joint_half_width(rows, covariance, known, 0.95, "max-t")
-    assert found == pytest.approx(drawn(joint / np.outer(errors, errors), degrees, 0.95), rel=0.01)
-
-
-def test_half_widths_of_known_laws():
-    stats = pytest.importorskip("scipy.stats")
-    eye = np.eye(3)
-    for degrees, t, f in (
-        (np.inf, stats.norm.ppf, lambda p, d: stats.chi2.ppf(p, d) / d),
-        (9.0, lambda p: stats.t.ppf(p, 9.0), lambda p, d: stats.f.ppf(p, d, 9.0)),
-    ):
-        known = np.full(3, degrees)
-        one = joint_half_width(eye[:1], eye, known[:1], 0.9, "max-t")
-        assert one == pytest.approx(t(0.95), rel=1e-9)
-        scheffe = joint_half_width(eye, eye, known, 0.9, "scheffe")
-        assert scheffe == pytest.approx(np.sqrt(3 * f(0.9, 3)), rel=1e-9)
-        bonferroni = joint_half_width(eye, eye, known, 0.9, "bonferroni")
-        assert bonferroni == pytest.approx(t(1 - 0.1 / 6), rel=1e-9)
-    independent = joint_half_width(eye, eye, np.full(3, np.inf), 0.9, "max-t")
-    assert independent == pytest.approx(stats.norm.ppf(0.5 + 0.5 * 0.9 ** (1 / 3)), rel=1e-3)
-    twice = joint_half_width(np.array([[1.0, 0, 0], [2.0, 0, 0]]), eye, known[:2], 0.9, "max-t")
-    assert twice == pytest.approx(stats.t.ppf(0.95, 9.0), rel=1e-9)
-
-
-@pytest.mark.parametrize("method", ["holm", "bonferroni", "benjamini-hochberg"])
-def test_corrections_are_those_of_statsmodels(method):
-    from statsmodels.stats.multitest import multipletests
-
-    known = {"benjamini-hochberg": "fdr_bh"}.get(method, method)
-    rng = np.random.default_rng(0)
-    for k in (1, 2, 5, 20):
-        p = rng.random(k) ** 3
-        p[: k // 2] = p[-1]  # ties
-        np.testing.assert_allclose(adjusted(p, method), multipletests(p, method=known)[1])
-
-
-def test_corrections_of_contrasts():
-    ours, _ = FITS["linear"]
-    tests = ours.t_test(["educ = 0.8", "exper = 0.6", "sex = -0.5"])
-    assert (tests.adjusted_pvalues("bonferroni") >= tests.adjusted_pvalues()).all()
-    assert (tests.adjusted_pvalues() >= tests.adjusted_pvalues("benjamini-hochberg")).all()
-    with pytest.raises(dpfast.InvalidInput):
-        tests.adjusted_pvalues("sidak")
 
 
 def test_questions_are_asked_in_coded_and_in_natural_units():
@@ -219,7 +134,7 @@ def test_questions_are_asked_in_coded_and_in_natural_units():
     per_unit = fit.marginal_effects(at)  # pay for one coded unit of age, 30 years
     np.testing.assert_allclose(per_unit.estimate, 30.0 * per_year.estimate)
     np.testing.assert_allclose(per_unit.bse, 30.0 * per_year.bse)
-    both = [f.predict_interval(at, simultaneous="max-t") for f in (fit, natural)]
+    both = [f.predict_interval(at) for f in (fit, natural)]
     np.testing.assert_allclose(both[0], both[1], rtol=1e-6)
 
 
@@ -231,6 +146,5 @@ def test_a_free_scale_is_no_column():
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     assert fit.marginal_effects(POINTS).estimate.shape == (3, 3)
-    assert fit.predict_interval(POINTS, simultaneous="scheffe").shape == (3, 2)
-    assert fit.simultaneous_int().shape == (5, 2)
+    assert fit.predict_interval(POINTS).shape == (3, 2)
     assert fit.t_test("scale = 1").estimate[0] == fit.params[-1]

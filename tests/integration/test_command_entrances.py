@@ -1,4 +1,4 @@
-"""Persons and effects of treatments on the command line: what Python finds, and no row is told."""
+"""Persons on the command line: what Python finds, and no row is told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 import dpfast
 from dpfast.cli import main
-from dpfast.effects import treatment_effect
 from tests.flat import flat
 
 RNG = np.random.default_rng(11)
@@ -27,7 +26,6 @@ SCHEMA = "".join(
     for name, low in {"a": -1, "b": -1, "y": -8}.items()
 )
 FIT = ["--response", "y", "--covariates", "a,b", "--group", "id", "--each", "person", "--mu", "5"]
-EFFECT = ["--treatment", "t", "--response", "y", "--covariates", "a,b", "--mu", "5"]
 SEEDED = ["--seed", "0", "--json"]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -133,52 +131,3 @@ def test_persons_without_a_label_are_one(folder, capsys):
     Path("x.csv").write_text("\n".join(lines) + "\n")
     found = found_by(capsys, "fit", "x.csv", *FIT)
     assert found["n_records"] == len(set(WHO[10:].tolist())) + 1
-
-
-@pytest.mark.parametrize("method", ["aipw", "regression", "difference"])
-@pytest.mark.parametrize("schema", [False, True], ids=["raw", "schema"])
-def test_an_effect_is_that_of_python(folder, capsys, method, schema):
-    declared = ["--schema", "schema.toml"] if schema else []
-    found = found_by(capsys, "effect", "x.csv", *EFFECT, *declared, "--method", method)
-    settings = {"privacy": 5.0, "noise": dpfast.SeededNoise(0), "method": method}
-    if schema:
-        table = {"a": X[:, 0], "b": X[:, 1], "y": Y}
-        design = dpfast.Schema.from_toml(SCHEMA).encode(table, ["a", "b"], "y")
-        expected = flat(treatment_effect)(design, T, None, **settings)
-    else:
-        expected = flat(treatment_effect)(X, T, Y, **settings)
-    assert found["estimate"] == expected.estimate and found["bse"] == expected.bse
-    np.testing.assert_array_equal(found["conf_int"], expected.conf_int(0.95))
-
-
-def test_an_effect_leaves_the_treatment_out_of_the_covariates(folder, capsys):
-    text = SCHEMA + "[columns.t]\nkind = 'numeric'\nlow = 0\nhigh = 1\n"
-    Path("schema.toml").write_text(text)
-    command = ["effect", "x.csv", "--schema", "schema.toml", *EFFECT[:4], *EFFECT[6:]]
-    assert found_by(capsys, *command) == found_by(capsys, *command, "--covariates", "a,b")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [["--level", "2"], ["--overlap", "0.6"], ["--clip", "0"], ["--method", "ipw"],
-     ["--treatment", "absent"], ["--covariates", "a,t"], ["--response", "t"], ["--covariates", ""]],
-    ids=" ".join,
-)  # fmt: skip
-def test_a_wrong_effect_costs_nothing(folder, capsys, wrong):
-    assert main(["effect", "x.csv", *EFFECT, "--ledger", "budget", *wrong]) == 1
-    assert "should not happen" not in capsys.readouterr().err
-    assert dpfast.Ledger.open("budget").entries == ()
-
-
-def test_columns_of_different_lengths_are_no_effect(folder, capsys):
-    assert main(["effect", "odd.npz", *EFFECT, "--ledger", "budget"]) == 1
-    assert "should not happen" not in capsys.readouterr().err
-
-
-def test_a_paid_effect_arrives(folder, capsys, monkeypatch):
-    monkeypatch.setattr("dpfast.effects.results.TreatmentEffect.summary", lambda *a, **k: 1 / 0)
-    command = ["effect", "x.csv", *EFFECT, "--ledger", "budget"]
-    assert main(command) == 0
-    out, err = capsys.readouterr()
-    assert "estimate" in json.loads(out) and "ZeroDivisionError" in err
-    assert len(dpfast.Ledger.open("budget").entries) == 1

@@ -263,7 +263,7 @@ def parquet(folder, **columns):
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
-@pytest.mark.parametrize("kind", ["CSR", "memmap", "float32", "memmap y", "Parquet", "cached"])
+@pytest.mark.parametrize("kind", ["CSR", "memmap", "float32", "memmap y", "Parquet"])
 @pytest.mark.values
 def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch):
     """The same estimate, up to the order of additions, and in random blocks."""
@@ -271,10 +271,9 @@ def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch)
     y = B if loss == "logistic" else Y
     covariates = X.astype("f4").astype("f8") if kind == "float32" else X
     by_name = {"sample_weight": "w", "offset": "o", "largest_weight": 4.0}
-    if kind in ("Parquet", "cached"):
+    if kind == "Parquet":
         path = parquet(tmp_path, a=X[:, 0], b=X[:, 1], y=y, w=W, o=O)
-        cache = {"cache": tmp_path / "cache"} if kind == "cached" else {}
-        records = dpfast.open_parquet(path, covariates=["a", "b"], response="y", **cache)
+        records = dpfast.open_parquet(path, covariates=["a", "b"], response="y")
         given, beside = (records, None), by_name
     else:
         made = {

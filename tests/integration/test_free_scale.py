@@ -63,7 +63,7 @@ def test_the_exact_fit_is_stationary_and_consistent(loss, weights):
     if isinstance(weights, dpfast.Mallows):
         w = np.minimum(1.0, 9.0 / (A**2).sum(axis=1))
     u = (y - A @ fit.params[:-1]) / fit.scale
-    kappa = Objective(model, weights, 3, free_scale=FREE).free_scale.kappa
+    kappa = Objective(model, weights, 3, scale=FREE).free_scale.kappa
     chi = u * model.psi(u) - model.loss(u)
     np.testing.assert_allclose(A.T @ (w * model.psi(u)) / len(y), 0, atol=1e-9)
     assert (w * (kappa / 2 - chi)).mean() == pytest.approx(0, abs=1e-9)
@@ -71,7 +71,7 @@ def test_the_exact_fit_is_stationary_and_consistent(loss, weights):
 
 def test_kappa_is_the_constant_of_the_paper():
     for loss, kappa in [("huber", 0.7101645), ("log-cosh", 0.593045), ("pseudo-huber", 0.540082)]:
-        model = Objective(dpfast.models.resolve_loss(loss), dpfast.Mallows(2.0), 3, free_scale=FREE)
+        model = Objective(dpfast.models.resolve_loss(loss), dpfast.Mallows(2.0), 3, scale=FREE)
         assert model.free_scale.kappa == pytest.approx(kappa, abs=1e-6)
 
 
@@ -206,7 +206,7 @@ def test_queries_proved_for_a_known_scale_only_refuse_a_free_one():
     from dpfast.data import as_records
 
     X, y = simulate(50)
-    model = Objective(dpfast.LogCosh(), dpfast.Bounded(3.0), 3, free_scale=FREE)
+    model = Objective(dpfast.LogCosh(), dpfast.Bounded(3.0), 3, scale=FREE)
     ledger = dpfast.Ledger(1.0)
     keeper = Curator(as_records(X, y), model, ledger, dpfast.SeededNoise(0))
     at = np.array([0.0, 0.0, 0.0, 0.0, 1.0])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit import sensitivity_search
 from tests.flat import flat
 
 RNG = np.random.default_rng(0)
@@ -122,8 +121,6 @@ def test_what_cannot_be_one_is_refused_where_it_is_made():
     for function in (planned, certified, CALLS["minimize"][0]):  # of a known scale only
         with pytest.raises(dpfast.InvalidInput, match="scale"):
             function(X, Y, dpfast.Objective("log-cosh", scale=FREE))
-    with pytest.raises(dpfast.InvalidInput, match=r"objective\.bind"):
-        sensitivity_search(dpfast.Objective("log-cosh", scale=1.0))
 
 
 def test_constants_are_those_of_the_columns():

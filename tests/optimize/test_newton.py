@@ -199,7 +199,7 @@ def test_majorising_steps_of_the_scale_lead_near_from_far_away(loss, residuals):
     r = {"normal": rng.normal(size=20_000), "t3": rng.standard_t(3, size=20_000),
          "one size": np.ones(20_000)}[residuals]  # fmt: skip
     free = dpfast.FreeScale(1e-6, 1e6)
-    model = Objective(resolve_loss(loss), dpfast.Mallows(1.0), 0, free_scale=free)
+    model = Objective(resolve_loss(loss), dpfast.Mallows(1.0), 0, scale=free)
     joint, kind = model.free_scale, model.loss
 
     def step(theta):

@@ -151,9 +151,9 @@ def test_a_warning_is_a_sentence_too(folder, capsys):
 
 def test_wrong_usage_has_its_own_code(folder, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["minimize", "data.csv", "--mu", "1"])  # no schema
+        main(["run", "{}"])  # no ledger
     assert end.value.code == 2
-    assert "--schema" in capsys.readouterr().err
+    assert "--ledger" in capsys.readouterr().err
 
 
 def test_plan_and_explain(folder, capsys):
@@ -254,36 +254,3 @@ def test_a_formula_takes_persons_by_the_name_of_their_column():
         for group in ("who", table["who"])
     )  # fmt: skip
     assert one.params.tolist() == two.params.tolist() and one.n_records == 700
-
-
-def test_effects_of_a_file_are_those_of_python(folder, capsys):
-    rng = np.random.default_rng(4)
-    x = np.round(rng.normal(size=3000), 6)
-    took = rng.random(3000) < 0.5
-    y = np.round(x + took + rng.normal(size=3000), 6)
-    words = np.where(took, "yes ", "no")
-    lines = [f"{a},{b},{c:d},{d}" for a, b, c, d in zip(y, x, took, words, strict=True)]
-    (folder / "rows.csv").write_text("y,x,t,took\n" + "\n".join(lines) + "\n")
-    command = ["effect", "rows.csv", "--response", "y", "--covariates", "x", "--mu", "1"]
-    command += ["--seed", "1", "--method", "regression"]
-    told = dpfast.effects.treatment_effect(
-        x[:, None], took, y, privacy=1.0, method="regression", noise=dpfast.SeededNoise(1)
-    )
-    for treatment in ("t", "took=yes"):
-        assert main([*command, "--treatment", treatment, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["estimate"] == told.estimate and found["bse"] == told.bse
-        assert found["conf_int"] == told.conf_int().tolist()
-    assert main([*command, "--treatment", "t"]) == 0
-    assert "treatment effect" in capsys.readouterr().out
-    (folder / "range.toml").write_text(
-        "".join(
-            f'[columns.{name}]\nkind = "numeric"\nlow = -6\nhigh = 6\nunit = 1\n' for name in "xy"
-        )
-        + '[columns.t]\nkind = "numeric"\nlow = 0\nhigh = 1\n'
-    )
-    declared = ["effect", "rows.csv", "--schema", "range.toml", *command[2:4], "--mu", "1"]
-    assert main([*declared, "--treatment", "t", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert abs(found["estimate"] - 1.0) < 6.0 * found["bse"]
-    assert "counts" not in json.dumps(found["privacy"])

@@ -34,14 +34,6 @@ REGRESSION = {"--response": "y", "--scale": "0.5"}
 #: Right options of each command that spends.
 RIGHT = {
     "fit": REGRESSION | {"--mu": "1"},
-    "minimize": REGRESSION | {"--mu": "1"},
-    "release": REGRESSION | {"--epsilon": "1", "--delta": "1e-6"},
-    "effect": {"--treatment": "t", "--response": "y", "--mu": "1"},
-    "quantiles": {"--column": "x", "--mu": "1"},
-    "instruments": {"--formula": "y ~ x | t", "--mu": "9"},
-    "hazards": {"--formula": "y ~ x", "--event": "t", "--cuts": "0.5,1", "--mu": "60"},
-    "absorbed": {"--schema": "levels.toml", "--formula": "y ~ x | t", "--mu": "90"},
-    "table": {"--means": "x", "--mu": "1"},
     "run": {"--data": "data.csv"},
 }
 
@@ -72,8 +64,6 @@ def folder(tmp_path, monkeypatch):
     rows[3] = "patient 4711,4711.0815"
     (tmp_path / "data.csv").write_text("x,y,t\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
-    levels = '[columns.t]\nkind = "binary"\npositive = 1\nnegative = 0\n'
-    (tmp_path / "levels.toml").write_text(levels, encoding="utf-8")
     request = '{"analysis": "means", "columns": "x", "share": 0.1}'
     (tmp_path / "request.json").write_text(request, encoding="utf-8")
     return tmp_path
@@ -92,10 +82,7 @@ def run(name, options, book):
 
 
 def right_of(name, book):
-    schema = (
-        {} if name in ("instruments", "hazards") else {"--schema": "schema.toml"}
-    )  # it takes none
-    return schema | {"--seed": "0", "--ledger": book} | RIGHT[name]
+    return {"--schema": "schema.toml", "--seed": "0", "--ledger": book} | RIGHT[name]
 
 
 def ledger(folder, name):

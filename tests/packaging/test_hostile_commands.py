@@ -14,8 +14,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dpfast
 from dpfast.cli import main
-from dpfast.cli.completion import completion
-from dpfast.cli.parser import make_parser
 from tests.surface import without_paths
 
 SCHEMA = "".join(
@@ -23,59 +21,19 @@ SCHEMA = "".join(
 )
 DATA = ["data.csv", "--schema", "schema.toml"]
 DESIGN = [*DATA, "--response", "y", "--scale", "0.5"]
-PAIR = ["--epsilon", "2", "--delta", "1e-6"]
 
 #: Every command that spends, with arguments that are right.
 SPENDING = {
     "fit": ["fit", *DESIGN, "--mu", "1"],
-    "minimize": ["minimize", *DESIGN, "--mu", "1"],
-    "release": ["release", *DESIGN, "--ridge", "0.5", *PAIR],
-    "release of one": ["release", *DESIGN, "--ridge", "0.5", "--directions", " a , b ", *PAIR],
-    "effect": ["effect", *DATA, "--treatment", "b", "--response", "y", "--mu", "1"],
-    "quantiles": ["quantiles", *DATA, "--column", "a", "--mu", "1"],
-    "instruments": ["instruments", "data.csv", "--formula", "y ~ a | b", "--mu", "9"],
-    "hazards": [
-        "hazards",
-        "data.csv",
-        "--formula",
-        "y ~ a",
-        "--event",
-        "b",
-        "--cuts",
-        "1,2",
-        "--mu",
-        "20",
-    ],
-    "table": ["table", *DATA, "--means", "a, b", "--mu", "1"],
-    "table of quantiles": ["table", *DATA, "--quantiles", "a", "--mu", "1"],
 }
-#: Those without a schema.
-PLAIN = ("instruments", "hazards")
 #: What each may be given that is wrong.
 WRONG = {
     "fit": [["--level", "2"], ["--covariates", "zz"], ["--formula", "y ~ a"], ["--steps", "-1"],
+            ["--method", "zz"], ["--loss", "zz"], ["--radius", "-1"],
             ["--tau", "0.5"], ["--loss", "quantile", "--tau", "2"], ["--bandwidth", "-1"],
             ["--loss", "quantile", "--bandwidth", "nan"], ["--group", "a"], ["--each", "person"],
             ["--group", "zz", "--each", "person"], ["--group", "a", "--each", "zz"],
             ["--group-size", "2"], ["--group", "a", "--each", "person", "--group-size", "2"]],
-    "effect": [["--level", "2"], ["--method", "zz"], ["--overlap", "0.7"], ["--clip", "-1"],
-               ["--treatment", "zz"], ["--treatment", "zz=1"], ["--covariates", "zz"],
-               ["--propensity", "1"], ["--average", "zz"], ["--sample-weight", "a"],
-               ["--largest-weight", "1"], ["--sample-weight", "zz", "--largest-weight", "1"]],
-    "minimize": [["--method", "zz"], ["--select", "zz"], ["--loss", "zz"], ["--radius", "-1"]],
-    "release": [["--level", "2"], ["--certificate", "zz"], ["--mu", "1"],
-                ["--loss", "tukey"]],
-    "release of one": [["--directions", "zz"], ["--directions", ""],
-                       ["--certificate", "recursive"]],
-    "instruments": [["--formula", "y ~ a"], ["--formula", "y ~ a | zz"], ["--level", "2"]],
-    "hazards": [["--formula", "y ~ zz"], ["--event", "zz"], ["--cuts", "2,1"], ["--cuts", "a"],
-                ["--level", "2"]],
-    "table": [["--by", "zz"], ["--by", "a"], ["--means", "zz"], ["--means", ""], ["--level", "2"],
-              ["--least", "-1"], ["--quantiles", "a"], ["--formula", "y ~ a"]],
-    "table of quantiles": [["--quantiles", "zz"], ["--probabilities", "2"], ["--level", "2"],
-                           ["--probabilities", "zz"]],
-    "quantiles": [["--column", "zz"], ["--probabilities", "zz"], ["--probabilities", ""],
-                  ["--probabilities", "2"], ["--probabilities", "nan"]],
 }  # fmt: skip
 WRONG_FOR_ALL = [
     ["--mu", "nan"], ["--rho", "1"], ["--epsilon", "1"], ["--seed", "-1"],
@@ -93,17 +51,12 @@ def folder(tmp_path, monkeypatch):
     lines = [";".join(f"{x:.3f}" for x in row) for row in rows]
     Path("data.csv").write_text("\ufeffa; b ;y\r\n" + "\r\n".join(lines) + "\r\n")
     Path("schema.toml").write_text(SCHEMA)
-    dpfast.Ledger.open("budget", dpfast.ApproxDP(100.0, 0.1))
     dpfast.Ledger.open("budget.gdp", dpfast.GDP(30.0))
     return tmp_path
 
 
-def ledger_for(name):
-    return "budget" if name.startswith("release") else "budget.gdp"
-
-
 def spent():
-    return sum(len(dpfast.Ledger.open(name).entries) for name in ("budget", "budget.gdp"))
+    return len(dpfast.Ledger.open("budget.gdp").entries)
 
 
 def refused(arguments, capsys):
@@ -121,12 +74,12 @@ def refused(arguments, capsys):
 
 @pytest.mark.parametrize("name", SPENDING)
 def test_commands_that_spend_charge_and_deliver_json(folder, capsys, name):
-    arguments = [*SPENDING[name], "--ledger", ledger_for(name)]
+    arguments = [*SPENDING[name], "--ledger", "budget.gdp"]
     assert main([*arguments, "--out", "out.json"]) == 0, capsys.readouterr().err
     assert capsys.readouterr().out.strip()
-    assert spent() == 1 + (name == "release")  # its certificate is charged first
+    assert spent() == 1
     report = json.loads(Path("out.json").read_text(), parse_constant=pytest.fail)
-    assert name in PLAIN or "numeric" in report["source"]["schema"]
+    assert "numeric" in report["source"]["schema"]
     assert not any(mark in json.dumps(report) for mark in ("array(", "<dpfast", "GDP(", "DP("))
     assert main([*SPENDING[name], "--seed", "1", "--json"]) == 0
     simulated = json.loads(capsys.readouterr().out)
@@ -137,20 +90,13 @@ def test_wrong_options_cost_nothing(folder, capsys):
     before = set(os.listdir())
     for name, right in SPENDING.items():
         for wrong in [*WRONG[name], *WRONG_FOR_ALL]:
-            if wrong[0] == "--schema" and name in PLAIN:
-                continue  # it has none
-            if wrong[0] == "--mu" and name.startswith("release"):
-                wrong = ["--rho", "1"]
-            if wrong[0] == "--epsilon" and name.startswith("release"):
-                wrong = ["--epsilon", "nan"]
-            refused([*right, "--ledger", ledger_for(name), *wrong], capsys)
+            refused([*right, "--ledger", "budget.gdp", *wrong], capsys)
     assert spent() == 0 and set(os.listdir()) == before
 
 
 def test_a_budget_that_cannot_pay_has_its_own_code(folder, capsys):
     for name, right in SPENDING.items():
-        dpfast.Ledger.open("small", dpfast.ApproxDP(1e-3, 1e-9) if name.startswith("release")
-                           else dpfast.GDP(1e-3))  # fmt: skip
+        dpfast.Ledger.open("small", dpfast.GDP(1e-3))
         assert main([*right, "--ledger", "small", "--out", "x.json"]) == 3, name
         assert not Path("x.json").exists()
         Path("small").unlink()
@@ -179,9 +125,9 @@ def test_files_that_are_something_else(folder, capsys, content, suffix):
         pytest.importorskip("pyarrow")
     path = folder / f"x{suffix}"
     path.write_bytes(content)
-    for name, right in SPENDING.items():
+    for right in SPENDING.values():
         arguments = [word if word != "data.csv" else str(path) for word in right]
-        told = refused([*arguments, "--ledger", ledger_for(name)], capsys)
+        told = refused([*arguments, "--ledger", "budget.gdp"], capsys)
         assert "secret" not in without_paths(told, folder)
     refused(["schema", "draft", str(path), "--out", "missing/draft.toml"], capsys)
     refused(["ledger", "show", str(path)], capsys)
@@ -208,8 +154,8 @@ def test_folders_absent_files_and_files_that_may_not_be_read(folder, capsys):
 
 WORDS = st.one_of(
     st.sampled_from(
-        ["fit", "plan", "explain", "ledger", "create", "show", "schema", "draft", "quantiles",
-         "release", "minimize", "completion", "bash", "audit", "--mu", "--rho", "--json", "--p",
+        ["fit", "plan", "explain", "ledger", "create", "show", "schema", "draft", "run",
+         "audit", "--mu", "--rho", "--json", "--p",
          "--n", "--width", "--out", "data.csv", "schema.toml", "--schema", "--column", "a", "y",
          "--response", "1", "0", "-1", "nan", "inf", "1e999", "1e-320", "--seed", "--plot",
          "--level", "--only", "--quick", "--ledger", "--scale", "--radius", "--loss", "logistic"]
@@ -256,7 +202,7 @@ def test_an_interrupt_has_its_own_code(folder, capsys, monkeypatch):
 def test_a_reader_that_leaves_early_is_no_error_of_ours():
     reader, writer = os.pipe()
     os.close(reader)
-    run = [sys.executable, "-m", "dpfast", "completion", "bash"]
+    run = [sys.executable, "-m", "dpfast", "explain", "--mu", "1"]
     result = subprocess.run(run, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert result.returncode == 1 and result.stderr == ""
@@ -268,19 +214,3 @@ def test_help_lists_the_exit_codes(capsys):
             main(arguments)
         told = " ".join(capsys.readouterr().out.split())
         assert all(code in told for code in ("0 done", "1 refused", "3 the ledger", "4 paid for"))
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_every_command_and_option(shell, capsys):
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert script == completion(shell)
-    for word in ("quantiles", "--probabilities", "create", "--certificate"):
-        assert word in script
-    if shell == "bash":
-        ask = 'COMP_WORDS=(dpfast fit --res); COMP_CWORD=2; _dpfast; echo "${COMPREPLY[@]}"'
-        found = subprocess.run(
-            ["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True
-        )
-        assert found.stdout.split() == ["--response"] and found.stderr == ""
-    assert make_parser().prog == "dpfast"

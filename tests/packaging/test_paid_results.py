@@ -245,18 +245,14 @@ class Stopping:
 
 
 @pytest.mark.parametrize("most", [0, 3, 6])
-@pytest.mark.parametrize("command", ["fit", "raw fit", "effect", "quantiles", "table", "minimize"])
+@pytest.mark.parametrize("command", ["fit", "raw fit", "run"])
 def test_an_interrupt_in_a_run_saves_what_was_released(folder, capsys, command, most):
     raw = ["--response", "y", "--covariates", "größe", "--mu", "3", "--ledger", "budget"]
-    coded = ["data.csv", "--schema", "schema.toml", "--response", "y", "--scale", "0.3"]
-    paid = ["--mu", "1", "--ledger", "budget"]
+    request = '{"analysis": "quantiles", "column": "y", "mu": 1}'
     arguments = {
         "fit": PAID,
         "raw fit": ["fit", "data.csv", *raw],
-        "effect": ["effect", "data.csv", *raw, "--treatment", "t"],
-        "table": ["table", "data.csv", "--schema", "schema.toml", "--quantiles", "y", *paid],
-        "quantiles": ["quantiles", "data.csv", "--schema", "schema.toml", "--column", "y", *paid],
-        "minimize": ["minimize", *coded, "--loss", "tukey", *paid],
+        "run": ["run", request, "--data", "data.csv", "--schema", "schema.toml", *raw[-2:]],
     }[command]  # fmt: skip
     head, *rows = Path("data.csv").read_text(encoding="utf-8").splitlines()
     lines = [f"{head},t", *[f"{row},{k % 2}" for k, row in enumerate(rows)]]

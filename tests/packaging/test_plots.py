@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import f
 
 import dpfast
 
@@ -48,25 +47,6 @@ def test_coefficients_and_their_intervals(fit):
     assert drawn(figure).startswith(b"\x89PNG")
 
 
-def test_an_ellipse_is_the_joint_region(fit):
-    figure = plots.ellipse_plot({"a": fit, "b": fit}, "x1", 2, truth=(1.0, -1.0), title="joint")
-    (axes,) = figure.axes
-    boundary = np.column_stack(axes.lines[0].get_data())
-    difference = boundary - fit.params[1:]
-    distance = np.einsum(
-        "ij,jk,ik->i", difference, np.linalg.inv(fit.cov_params()[1:, 1:]), difference
-    )
-    known = fit.degrees_of_freedom[1:].min()
-    np.testing.assert_allclose(distance, 2 * f.ppf(0.95, 2, known), rtol=1e-6)
-    np.testing.assert_allclose(np.concatenate(axes.lines[1].get_data()), fit.params[1:])
-    assert axes.get_ylabel() == "x2" and axes.get_xlabel().startswith("x1")
-    assert drawn(figure).startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match="empty"):
-        plots.ellipse_plot({}, 0, 1)
-    with pytest.raises(dpfast.InvalidInput, match="position"):
-        plots.ellipse_plot(fit, 0, 7)
-
-
 def test_a_tradeoff_curve_is_the_bound(fit):
     figure = plots.tradeoff_plot({"one": dpfast.GDP(1.0), "two": 2.0})
     lines = {line.get_label(): line.get_xydata() for line in figure.axes[0].lines}
@@ -82,15 +62,6 @@ def test_a_plan_is_marked_on_its_curves(plan):
     for axes, x in zip(figure.axes, (plan.mu, plan.n), strict=True):
         curve = axes.lines[0].get_xydata()
         assert np.interp(x, *curve.T) == pytest.approx(plan.width, rel=0.02)
-    drawn(figure)
-
-
-def test_a_trajectory_is_the_released_path(fit):
-    figure = plots.trajectory_plot(fit, title="a path")
-    lines = figure.axes[0].lines
-    assert [line.get_label() for line in lines] == list(fit.names)
-    for line, path in zip(lines, fit.iterates.T, strict=True):
-        np.testing.assert_array_equal(line.get_ydata(), path)
     drawn(figure)
 
 
@@ -124,10 +95,8 @@ def every_plot(fit, plan):
     ledger.charge(0.5, 'a "query" <b>')
     return {
         plots.coefficient_plot: (fit,),
-        plots.ellipse_plot: (fit, "x1", "x2"),
         plots.tradeoff_plot: (1.0,),
         plots.plan_plot: (plan,),
-        plots.trajectory_plot: (fit,),
         plots.budget_plot: (ledger,),
     }
 
@@ -190,14 +159,6 @@ def test_few_and_many_coefficients_keep_apart(p):
     low, high = axes.get_ylim()
     heights = np.concatenate([line.get_ydata() for line in axes.lines[:-1]])
     assert low < heights.min() - 0.05 and heights.max() + 0.05 < high
-    figure = plots.trajectory_plot(fit)
-    (axes,) = figure.axes
-    figure.draw_without_rendering()
-    looks = [(a.get_color(), a.get_linestyle(), a.get_marker()) for a in axes.lines]
-    assert len(set(looks)) == p
-    assert axes.get_window_extent().height > 0.6 * figure.bbox.height
-    assert axes.get_window_extent().width > 0.3 * figure.bbox.width
-    assert all(tick == round(tick) for tick in axes.get_xticks())
 
 
 @pytest.mark.parametrize(

@@ -1161,14 +1161,6 @@ MONEY = (
         "kept = self._apart",
     ),
     plant(
-        "old-files-read-as-decimals",
-        "a file whose numbers were binary is read as decimals",
-        LEDGER_FILE,
-        DECIMALS,
-        "float.as_integer_ratio,\n",
-        "written,\n",
-    ),
-    plant(
         "child-not-charged",
         "a child ledger is not charged to its parent",
         LEDGER,
@@ -2977,20 +2969,12 @@ RELEASE_ALGORITHMS = (
 PLANTED = ("tests/privacy/test_planted_links.py",)
 GUARDED_FILES = (
     plant(
-        "cache-from-anybody",
-        "decoded records are read from a folder that others may write to",
-        "dpfast/data/files/private_folder.py",
-        ("tests/data/test_outofcore.py",),
-        "        or status.st_mode & others\n",
-        "",
-    ),
-    plant(
         "values-for-everybody",
         "told losses are kept in a file that others can read",
         "dpfast/data/files/private_folder.py",
         PLANTED,
-        "_check_ours(status, stat.S_IFREG, OPEN_TO_OTHERS)",
-        "_check_ours(status, stat.S_IFREG)",
+        "OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO\n",
+        "OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH\n",
     ),
     plant(
         "values-under-two-names",
@@ -3001,10 +2985,10 @@ GUARDED_FILES = (
         "if status.st_nlink < 1:",
     ),
     plant(
-        "cache-through-a-link",
-        "a link planted in the folder of decoded records is followed",
+        "values-through-a-link",
+        "a link planted in the place of told losses is followed",
         "dpfast/data/files/private_folder.py",
-        ("tests/data/test_outofcore.py",),
+        PLANTED,
         "NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC\n",
         "NO_LINKS = os.O_CLOEXEC\n",
     ),

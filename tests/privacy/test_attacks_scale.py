@@ -36,9 +36,7 @@ Z = 1.9
 
 
 def objective(loss, weighting):
-    return Objective(
-        loss, weighting, 2, fit_intercept=False, free_scale=FreeScale(1e-3, 1e3, start=1.0)
-    )
+    return Objective(loss, weighting, 2, fit_intercept=False, scale=FreeScale(1e-3, 1e3, start=1.0))
 
 
 def records(model, angle, length, v):
@@ -171,7 +169,7 @@ def test_c37_joint_release(loss, majorize):
 @pytest.mark.values
 def test_c34_to_c37_of_a_constant_and_its_scale(loss, majorize):
     """No covariates and R = 1: all pairs of 2,001 residuals, and records that are missing."""
-    model = Objective(loss, Mallows(1.0), 0, free_scale=FreeScale(1e-3, 1e3))
+    model = Objective(loss, Mallows(1.0), 0, scale=FreeScale(1e-3, 1e3))
     theta = np.array([0.0, Z])
     v = np.append(np.sinh(np.linspace(-12.0, 12.0, 2_001)), np.nan)
     y = v * loss.c * model.scale_at(theta)

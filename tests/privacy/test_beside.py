@@ -68,8 +68,7 @@ def model(loss, weighting, free=None):
         weighting,
         2,
         fit_intercept=False,
-        scale=None if free or not loss.needs_scale else 0.8,
-        free_scale=free,
+        scale=free or (0.8 if loss.needs_scale else None),
     )
 
 

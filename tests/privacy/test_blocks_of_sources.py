@@ -73,7 +73,7 @@ def of_compressed_rows(folder, X, y):
     return as_records(sparse.csr_matrix(X), y)
 
 
-def of_parquet(folder, X, y, **options):
+def of_parquet(folder, X, y):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -81,11 +81,7 @@ def of_parquet(folder, X, y, **options):
     data = {f"x{j}": X[:, j] for j in range(Q)} | {"y": y}
     parquet.write_table(pyarrow.table(data), path, row_group_size=100)
     names = [f"x{j}" for j in range(Q)]
-    return dpfast.open_parquet(path, covariates=names, response="y", **options)
-
-
-def of_cache(folder, X, y):
-    return of_parquet(folder, X, y, cache=folder / f"cache{len(list(folder.iterdir()))}")
+    return dpfast.open_parquet(path, covariates=names, response="y")
 
 
 def of_chunks(folder, X, y, sizes=(300, 1, 347, 400, 500, 500)):
@@ -95,7 +91,7 @@ def of_chunks(folder, X, y, sizes=(300, 1, 347, 400, 500, 500)):
 
 HERE = (
     of_columns, of_memmap, of_single_precision, of_converted_memmap, of_compressed_rows,
-    of_parquet, of_cache,
+    of_parquet,
 )  # fmt: skip
 EVERY = pytest.mark.parametrize("source", [*HERE, of_chunks], ids=lambda kind: kind.__name__)
 SOURCES = pytest.mark.parametrize("source", HERE, ids=lambda kind: kind.__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
 
@@ -17,7 +16,6 @@ from dpfast.errors import (
     BudgetWarning,
     InvalidBudget,
     InvalidInput,
-    UnsupportedConversion,
 )
 from dpfast.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.privacy.conversions import gdp_delta, gdp_mu
@@ -45,7 +43,7 @@ def numbers(seed, low, high, count=400):
 
 
 def test_a_mechanism_costs_less_than_the_decimal_of_its_charge():
-    """By six units of roundoff, which is what the claim about files of version 1 takes."""
+    """By six units of roundoff, which is what the claim takes."""
     below = 0
     for x in numbers(0, -5.0, 3.0):
         below += written(x) < Fraction(x)
@@ -127,47 +125,6 @@ def test_what_is_granted_is_spent_within_the_total_as_written():
 
     for total in (0.3, 0.7, 1.0, 1.1) * 10:
         assert grow(Ledger(total), 3) <= written(total) ** 2
-
-
-def old_file(path, total, *charges):
-    """A ledger as version 1 wrote it."""
-
-    def code(budget):
-        return [type(budget).__name__, *(x.hex() for x in budget.values())]
-
-    lines = [{"dpfast ledger": 1, "total": code(total), "created": 1, "id": "0" * 32}]
-    lines += [{"label": "x", "spend": code(s), "charged": code(c)} for s, c in charges]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-def test_a_file_of_version_1_is_read_as_before(tmp_path):
-    path = tmp_path / "book"
-    for total, part, granted in (
-        (ZCDP(1.0), ZCDP(0.1), 9), (GDP(1.0), GDP(0.2), 24),
-        (ApproxDP(4.0, 1e-6), ApproxDP(1.0, 1e-7), 4),
-    ):  # fmt: skip
-        old_file(path, total, (part, part))
-        ledger = Ledger.open(path, total)
-        for _ in range(granted - 1):
-            ledger.charge(part, "a part")
-        with pytest.raises(BudgetExceeded):
-            ledger.charge(part, "a part")
-        assert len(ledger.entries) == granted == len(Ledger.open(path).entries)
-    # what was granted in binary and is more than the total in decimals stays granted
-    pair = [ZCDP(0.9081128851953352), ZCDP(0.09188711480466481)]
-    assert sum(written(x.rho) for x in pair) > 1 > sum(Fraction(x.rho) for x in pair)
-    old_file(path, ZCDP(1.0), *[(x, x) for x in pair])
-    assert Ledger.open(path).remaining.rho < 1e-15
-    old_file(path, ApproxDP(4.0, 1e-6))
-    with pytest.raises(UnsupportedConversion):
-        Ledger.open(path).charge(GDP(0.1), "a fit")
-    with pytest.raises(InvalidInput, match="apart"):
-        Ledger.open(tmp_path / "new", GDP(1.0), apart=(0.1, 1e-7))
-    # a conversion is rounded up in binary
-    old_file(path, ZCDP(1.0))
-    Ledger.open(path).charge(GDP(0.1), "a fit")
-    (entry,) = Ledger.open(path).entries
-    assert Fraction(entry.charged.rho) >= Fraction(0.1) ** 2 / 2
 
 
 def test_a_requested_pair_is_kept_as_it_is_written():

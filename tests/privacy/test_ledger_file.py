@@ -382,7 +382,7 @@ def test_a_copy_goes_on_from_what_others_added(path, copier):
 
 def test_ledgers_without_an_id_stay_readable(path):
     """As they were written before there was one."""
-    header = b'{"dpfast ledger": 1, "total": ["GDP", "0x1.0000000000000p+0"], "created": 1}\n'
+    header = b'{"dpfast ledger": 2, "total": ["GDP", "0x1.0000000000000p+0"], "created": 1}\n'
     line = (
         b'{"label": "a", "spend": ["GDP", "0x1.0000000000000p-1"], '
         b'"charged": ["GDP", "0x1.0000000000000p-1"]}\n'
@@ -397,7 +397,7 @@ def test_ledgers_without_an_id_stay_readable(path):
 # ---- files that are no ledgers ------------------------------------------------------------------
 
 
-def header(total='["GDP", "0x1p+0"]', version="1", end=b"\n"):
+def header(total='["GDP", "0x1p+0"]', version="2", end=b"\n"):
     return f'{{"dpfast ledger": {version}, "total": {total}, "created": 1}}'.encode() + end
 
 
@@ -433,9 +433,10 @@ FOREIGN = {
     "deep": header('["GDP", ' + "[" * 100_000),
     "deep total": header('["GDP", "0x1p+0"], "x": ' + "[" * 100_000 + "]" * 100_000),
     "long integer": header('["GDP", "0x1p+0"], "x": ' + "9" * 10_000),
+    "version 1": header(version="1"),
     "version 3": header(version="3"),
     "version true": header(version="true"),
-    "no total": b'{"dpfast ledger": 1}\n',
+    "no total": b'{"dpfast ledger": 2}\n',
     "not utf-8": header()[:-2] + b', "x": "\xff"}\n',
     "spent above its total": header() + charged(b'["GDP", "0x1.8p-1"]') * 2,
     "a part of it": header() + charged(b'["GDP", "0x1p-2"]') + b"patient,4711\n" + b"5,6",

@@ -102,7 +102,7 @@ def told_or_not(X: Any, y: Any) -> RecordValues:
 
 
 def free(X: Any, y: Any) -> Any:
-    keeper = room(X, y, Mallows(1.5), scale=None, free_scale=dpfast.FreeScale(0.1, 10.0))
+    keeper = room(X, y, Mallows(1.5), scale=dpfast.FreeScale(0.1, 10.0))
     at = keeper.objective.project(np.array([0.2, -0.4, 1.0]))
     return keeper.joint(at, StepBudget(1.0, 0.5, 0.5))
 

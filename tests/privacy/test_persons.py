@@ -252,7 +252,7 @@ def test_rows_beyond_a_block_are_summed_alike():
 
 
 def test_free_scales_are_not_proved_for_persons():
-    objective = Objective(Huber(), Mallows(1.5), 2, free_scale=dpfast.FreeScale(0.1, 10.0))
+    objective = Objective(Huber(), Mallows(1.5), 2, scale=dpfast.FreeScale(0.1, 10.0))
     with pytest.raises(InvalidInput, match="free scale"):
         joint_cost(objective, StepBudget(0.5), means=True)
 

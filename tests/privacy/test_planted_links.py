@@ -37,9 +37,8 @@ LOSSES = np.linspace(0.0, 1.0, N)
 #: Each function that can write a file: the writers that go through it, or why there is none.
 PLACES = {
     "privacy/ledger/file.py:_locked_at_once": ("ledger", "search"),
-    "data/files/private_folder.py:replacing": ("search", "cache", "demo"),
+    "data/files/private_folder.py:replacing": ("search", "demo"),
     "data/files/private_folder.py:for_owner_alone": ("search",),
-    "data/files/private_folder.py:make_private": ("cache",),
     "cli/output.py:__enter__": ("command",),
     "cli/output.py:_write": ("command",),
     "cli/output.py:_fill": ("command",),
@@ -126,16 +125,6 @@ def ledger(folder):
     dpfast.Ledger.open(folder / "ledger", dpfast.GDP(1.0)).charge(0.5, "a")
 
 
-def cache(folder):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    source = folder.parent / "source.parquet"
-    if not source.exists():
-        parquet.write_table(pyarrow.table({"x": LOSSES, "y": LOSSES}), source)
-    dpfast.open_parquet(source, covariates=["x"], response="y", cache=folder)
-
-
 def command(folder):
     with PaidResult(str(folder / "result.json")) as result:
         result.deliver("{}", str)
@@ -154,7 +143,7 @@ def plot(folder):
         os.chdir(before)
 
 
-WRITERS = {"search": search, "ledger": ledger, "cache": cache, "command": command, "demo": plot}
+WRITERS = {"search": search, "ledger": ledger, "command": command, "demo": plot}
 
 #: Released numbers, which take the place of the file that was named, wherever a link of it leads.
 NAMED = {"command": {"result.json"}}

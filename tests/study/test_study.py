@@ -609,6 +609,8 @@ def test_another_process_runs_a_request(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     quote = json.loads(said[said.index("{") :])
     assert quote["spend"]["mu"] == part_of(dpfast.GDP(3.0), 0.1).mu and quote["payable"]
+    typed = ["run", Path("request.json").read_text(), *ledger, "--n", str(N), "--quote", "--json"]
+    assert main(typed) == 0 and json.loads(capsys.readouterr().out)["digest"] == quote["digest"]
     assert main([*asked, "--data", "table.parquet", "--out", "answer.json"]) == 0
     answer = json.loads(Path("answer.json").read_text())
     assert answer["digest"] == quote["digest"] and answer["answer"]["n_records"] == N

@@ -9,7 +9,6 @@ import pytest
 
 import dpfast
 from dpfast import tables
-from dpfast.cli import main
 from dpfast.tables.results import SEEN
 
 SCHEMA = dpfast.Schema(
@@ -239,47 +238,3 @@ def test_no_value_is_refused():
     assert np.rint(found.counts).tolist() == [2, 0, 0, 0]
     found = tables.counts(table, "region", schema=SCHEMA, privacy=1000.0, noise=seeded())
     assert np.rint(found.counts).tolist() == [2, 0, 1, 0]
-
-
-def test_the_command_says_what_python_does(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    table = population(500)
-    rows = zip(table["region"], table["sex"], np.round(table["pay"], 3), strict=True)
-    lines = "\n".join(f"{a},{b},{c}" for a, b, c in rows)
-    (tmp_path / "rows.csv").write_text(f"region,sex,pay\n{lines}\n")
-    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml())
-    command = ["table", "rows.csv", "--schema", "schema.toml", "--mu", "1", "--seed", "2"]
-    table["pay"] = np.round(table["pay"], 3)
-    options = {"schema": SCHEMA, "privacy": 1.0, "noise": seeded(2)}
-    for typed, expected in [
-        (["--by", "region,sex"], lambda: tables.counts(table, ["region", "sex"], **options)),
-        (["--means", "pay", "--by", "sex"], lambda: tables.means(table, "pay", "sex", **options)),
-        (
-            ["--quantiles", "pay", "--probabilities", "0.2,0.5"],
-            lambda: tables.quantiles(table, "pay", None, (0.2, 0.5), **options),
-        ),
-    ]:
-        options["noise"] = seeded(2)
-        found = expected()
-        assert main([*command, *typed, "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert told["counts"] == found.counts.tolist()
-        name = "quantile" if "--quantiles" in typed else "mean"
-        numbers = np.array(told[name], dtype=float).reshape(getattr(found, name).shape)
-        np.testing.assert_array_equal(numbers, getattr(found, name))
-        assert main([*command, *typed]) == 0
-        assert "dpfast: private" in capsys.readouterr().out
-    own = dpfast.Schema({"sex": SCHEMA["sex"]})
-    (tmp_path / "schema.toml").write_text(own.to_toml())
-    numbers = np.arange(500) % 7
-    rows = zip(numbers, table["sex"], table["pay"], strict=True)
-    lines = "\n".join(f"{k},{b},{c}" for k, b, c in rows)
-    (tmp_path / "more.csv").write_text(f"x,sex,pay\n{lines}\n")
-    command = ["table", "more.csv", "--schema", "schema.toml", "--mu", "9", "--seed", "2"]
-    found = tables.fits(
-        "pay ~ x", table | {"x": numbers}, "sex", schema=own, privacy=9.0, noise=seeded(2)
-    )
-    assert main([*command, "--by", "sex", "--formula", "pay ~ x", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["fits"][1]["params"] == found.fits[1].params.tolist()
-    assert told["conf_int"]["x"] == found.conf_int("x").tolist()

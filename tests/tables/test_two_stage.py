@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 
 import dpfast
-from dpfast.cli import main
 from dpfast.curator.instruments.stages import Stages, residuals
 from dpfast.data.records import Records
 from dpfast.effects import two_stage
@@ -192,18 +190,3 @@ def test_refusals_cost_nothing(wrong, named):
     with pytest.raises((dpfast.DpfastError, KeyError), match=named):
         two_stage(**right | wrong)
     assert not ledger.entries
-
-
-def test_the_command_says_what_python_does(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    table = {k: np.round(v, 4) for k, v in population(1500, np.random.default_rng(4)).items()}
-    lines = "\n".join(",".join(map(str, row)) for row in zip(*table.values(), strict=True))
-    (tmp_path / "rows.csv").write_text(f"{','.join(table)}\n{lines}\n")
-    command = ["instruments", "rows.csv", "--formula", FORMULA, "--mu", "2", "--seed", "3"]
-    found = two_stage(FORMULA, table, privacy=2.0, noise=seeded(3))
-    assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["params"] == found.params.tolist()
-    assert told["anderson_rubin"] == pytest.approx(found.anderson_rubin().tolist())
-    assert main(command) == 0
-    assert "First-stage F" in capsys.readouterr().out

@@ -1,9 +1,4 @@
-"""Covariance functions of the surrogate Gaussian process, with the derivatives DP-GIBO needs.
-
-Everything here is a function of public points and public hyperparameters.  Coordinates are divided
-by per-dimension length-scales first; a stationary covariance is then ``s^2 phi(q)`` with q the
-squared distance, and the polynomial one ``s^2 f(p)`` with p the inner product.
-"""
+"""Covariance functions of the surrogate Gaussian process, with the derivatives DP-GIBO needs."""
 
 from __future__ import annotations
 

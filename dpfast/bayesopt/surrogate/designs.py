@@ -1,9 +1,4 @@
-"""Deterministic starting designs for the acquisition: near orthogonal directions around a point.
-
-The gradient at theta is learnt from differences along independent directions, so a start is a set
-of orthonormal directions and their opposites, turned by a rotation that depends on public integers
-only.  No random number is drawn: the rotation comes from a counter-based hash.
-"""
+"""Deterministic starting designs for the acquisition: near orthogonal directions around a point."""
 
 from __future__ import annotations
 
@@ -21,11 +16,7 @@ RADII = (0.2, 0.7, 0.4, 0.1)
 
 
 def hashed_normals(count: int, stream: int) -> Array:
-    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller.
-
-    Deterministic, the same on every machine up to rounding of the logarithm; not noise, and of no
-    use for privacy.
-    """
+    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller."""
     pairs = (count + 1) // 2
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         counter = np.arange(1, 2 * pairs + 1, dtype=np.uint64) + np.uint64(stream) * np.uint64(

@@ -1,8 +1,4 @@
-"""What a set of evaluations tells about the gradient: the acquisition of DP-GIBO.
-
-Paper 4, Algorithm 1, lines 4 to 7.  Everything here is a function of public points and public
-hyperparameters; no record and no loss value enters.
-"""
+"""What a set of evaluations tells about the gradient: the acquisition of DP-GIBO."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Means of caller-supplied per-record vectors, clipped to a public norm.
-
-The caller's numbers (losses, gradients) are the sensitive data here: one column per record.  They
-are kept behind the door like records, and leave only as noisy means.
-"""
+"""Means of caller-supplied per-record vectors, clipped to a public norm."""
 
 from __future__ import annotations
 
@@ -151,11 +147,7 @@ class RecordValues:
         return np.where(np.isfinite(told), told, self._largest[block])
 
     def keep(self, path: str, points: int) -> int:
-        """Keep values in a file from now on, and take those of the first points from it.
-
-        The file holds the sensitive values as they are, readable by its owner only; call this
-        only if the caller asked for it.
-        """
+        """Keep values in a file from now on, and take those of the first points from it."""
         size = 8 * self.n
         with _kept(path) as file:
             found = min(os.fstat(file.fileno()).st_size // size, points)
@@ -182,13 +174,7 @@ class RecordValues:
         return gaussian_receipt("clipped mean", "G1", mu, sensitivity, bound, dimension)
 
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
-        """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
-
-        A value that is not finite counts as the largest of its record's that are; a record without
-        one contributes zero.
-
-        Costs ``mu``: one record moves the mean by at most ``2 bound / n`` (claims G1 and G2).
-        """
+        """Release the mean over records of ``clip(weights' y_i)``, shape (d,)."""
         if weights.ndim != 2 or len(weights) != self.n_points:
             raise InvalidInput(
                 f"weights must have shape (n_points, d) with n_points = {self.n_points}; "
@@ -201,12 +187,7 @@ class RecordValues:
         return hand_out(self._noise, (label, mu, weights, bound), receipt, value)
 
     def lengths(self, weights: Array) -> Shares:
-        """Of every record the norm of ``weights' y_i``, for noisy shares of those below a number.
-
-        A norm that is not finite is NaN: its record is in no share, and still counted in n.
-
-        Costs nothing until a share is asked for; each costs its ``mu`` (claim C46).
-        """
+        """Norms of ``weights' y_i``, NaN if not finite; a share costs its ``mu`` (claim C46)."""
         values = np.concatenate(self._chunks)
         with np.errstate(all="ignore"):
             vectors = [weights.T @ self._filled(values, block) for block in _blocks(self.n)]
@@ -219,12 +200,7 @@ class RecordValues:
         return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
     def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
-        """Release the mean of the values at one point, clipped to a public range, shape (1,).
-
-        A value that is not finite counts as the middle of the range.
-
-        Costs ``mu``: one record moves it by at most ``(upper - lower) / n`` (claim G4).
-        """
+        """Release the mean of the values at one point, clipped to a public range, shape (1,)."""
         receipt = self.loss_receipt(lower, upper, mu)
         self.ledger.charge(GDP(mu), receipt.query)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
@@ -248,12 +224,7 @@ class RecordValues:
         return Receipt("choice of a point", "G7", mu, float(steps), steps / mu), rate
 
     def choice(self, first: int, lower: float, upper: float, mu: float, *, label: str = "") -> int:
-        """Choose among the points from ``first`` on one whose clipped mean value is small.
-
-        A value that is not finite counts as the upper end of the range.
-
-        Costs ``mu``, however many points there are (claim G7).
-        """
+        """Choose among the points from ``first`` on one whose clipped mean value is small."""
         receipt, rate = self.choice_receipt(lower, upper, mu)
         label = label or receipt.query
         self.ledger.charge(GDP(mu), label)
@@ -269,10 +240,7 @@ class RecordValues:
         )
 
     def _mean_loss(self, point: int, middle: float, half: float, failed: float = 0.0) -> float:
-        """Exact mean deviation from the middle of the range, block by block.
-
-        What is not finite counts as ``failed``.
-        """
+        """Exact mean deviation from the middle of the range, block by block."""
         row = [row for chunk in self._chunks for row in chunk][point]
         total = 0.0
         with np.errstate(all="ignore"):
@@ -286,10 +254,7 @@ class RecordValues:
         return self._mean(weights, lambda vectors: _clipping(vectors, bound))
 
     def _mean(self, weights: Array, factors: Callable[[Array], Array]) -> Array:
-        """Mean of vectors times one factor per record, one block of records at a time.
-
-        The block's product, norms and sum stay in the cache; the values are read once.
-        """
+        """Mean of vectors times one factor per record, one block of records at a time."""
         parts = []
         start = 0
         for chunk in self._chunks:
@@ -336,11 +301,7 @@ def _blocks(n: int) -> Iterator[slice]:
 
 
 def _clipping(vectors: Array, bound: float) -> Array:
-    """Factor that clips each column to the bound; works in place on the columns' directions.
-
-    Every column is first divided by its largest entry, so that no finite vector, however long or
-    short, is mistaken for another (claim G1); one that is not finite becomes zero.
-    """
+    """Factor that clips each column to the bound; works in place on the columns' directions."""
     largest = np.abs(vectors).max(axis=0)
     usable = (largest > 0.0) & (largest < np.inf)  # False for NaN
     scale = np.where(usable, largest, 1.0)

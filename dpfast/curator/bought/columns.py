@@ -1,8 +1,4 @@
-"""Counts below thresholds, distances from centres and clipped moments, of many columns at once.
-
-The response is the last column.  A record with a non-finite entry, in whichever column, counts in
-none of the answers, as it does in none of a fit's.
-"""
+"""Counts below thresholds, distances from centres and clipped moments, of many columns at once."""
 
 from __future__ import annotations
 
@@ -44,20 +40,7 @@ _CELL_BITS = 12
 
 
 class Columns:
-    """Answers where the columns of some records lie.
-
-    Parameters
-    ----------
-    records : Records
-    ledger : Ledger
-        Charged before the records are touched.
-    noise : NoiseSource
-
-    Attributes
-    ----------
-    n, n_columns : int
-        Numbers of records (of a sample, to be expected), and of columns with the response; public.
-    """
+    """Answers where the columns of some records lie."""
 
     def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource) -> None:
         most = sum(records.block_sizes)
@@ -96,23 +79,6 @@ class Columns:
     def below(self, asked: Sequence[Asked], mu: float, later: Sequence[Asked] = ()) -> Answer:
         """Release in how many complete records a column's key is below a threshold, m of these.
 
-        Parameters
-        ----------
-        asked : sequence of (int, int)
-            Columns and keys: a key is a multiple of ``2^16``, and each is public or a function of
-            released numbers.
-        mu : float
-        later : sequence of (int, int)
-            What may be asked about later, which a pass that is needed now counts, too.
-
-        Returns
-        -------
-        Answer
-            Of shape (m + 1,): each count minus half the number of complete records, and that number
-            times ``complete_weight(m)``.
-
-        Privacy
-        -------
         Costs ``mu`` (claim D2).
         """
         chains = [(column, _chain_of(key)) for column, key in [*asked, *later]]  # refuses others
@@ -133,22 +99,6 @@ class Columns:
         sum of their squares is 1.  So the sum of the cells times these squares is that of squared
         distances, whatever the entries are: of no column is asked what kind it is.
 
-        Parameters
-        ----------
-        columns : sequence of int
-        centres, nearest : ndarray of shape (m,)
-            Public or released; finite.  An entry not farther from the centre than the nearest, at
-            least ``2^-1022``, is in no cell, and its octave is the first cell.
-        mu : float
-
-        Returns
-        -------
-        Answer
-            Of shape (m, 2, OCTAVES): entries above the centre, then those below it; in records.
-            What is beyond the last cell is in the last.  An incomplete record is in no cell.
-
-        Privacy
-        -------
         Costs ``mu`` (claim D6).
         """
         receipt, cost = _distances_receipt(self._most, len(columns), mu)
@@ -168,15 +118,6 @@ class Columns:
 
         An incomplete record contributes zero to both; the squares are times ``SQUARE_WEIGHT``.
 
-        Parameters
-        ----------
-        columns : sequence of int
-        middles, halves : ndarray of shape (m,)
-            Public or released; finite, halves positive.
-        mu : float
-
-        Privacy
-        -------
         Costs ``mu`` (claim D3).
         """
         receipt = self.moments_receipt(len(columns), mu)
@@ -272,6 +213,5 @@ def _moments(X: Any, y: Any, middles: Array, halves: Array) -> NDArray[np.int64]
 
 
 def _alone(y: Any) -> Any:
-    """Responses without the weights and offsets beside them: where columns lie is a question about
-    records that all count alike."""
+    """Responses without weights and offsets: for where columns lie records all count alike."""
     return y if y.ndim == 1 else y[:, 0]

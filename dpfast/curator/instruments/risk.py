@@ -1,9 +1,4 @@
-"""Scores of proportional hazards: of each person one row, of their own and of released numbers.
-
-The hazard is a constant within declared intervals.  A person's events, time at risk and score are
-made of their own record and of released coefficients, as residuals are in two-stage least squares
-(claim T7), so that answers about them are those about any rows.
-"""
+"""Scores of proportional hazards: of each person one row, of their own and of released numbers."""
 
 from __future__ import annotations
 
@@ -28,21 +23,7 @@ LARGEST = 100.0
 
 
 class AtRisk(Stages):
-    """Persons at risk until an event or until they are not followed any more, copied.
-
-    Parameters
-    ----------
-    records : Records
-        Covariates in released units, and times; in memory.
-    event : ndarray of shape (n,)
-        1 where the time is that of the event, 0 where it is not; anything else is missing.
-    cuts : ndarray of shape (K + 1,)
-        Public ends of the intervals, of which the last is the end of the study.
-    ledger : Ledger
-        Charged before an answer.
-    noise : NoiseSource
-    threads : int
-    """
+    """Persons at risk until an event or until they are not followed any more, copied."""
 
     def __init__(
         self,
@@ -80,10 +61,7 @@ class AtRisk(Stages):
 
 
 def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:
-    """In which interval a person's event is, and which part of each they are at risk.
-
-    Both of shape (n, K); NaN for who has no time, or an event that is neither 0 nor 1.
-    """
+    """In which interval a person's event is, and which part of each they are at risk."""
     with np.errstate(all="ignore"):
         told = np.isfinite(time) & ((event == 0.0) | (event == 1.0))
         times = np.where(told, time, np.nan)[:, None]

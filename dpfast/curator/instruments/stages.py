@@ -1,8 +1,4 @@
-"""Grams of all columns, and scores of instruments at residuals of released coefficients.
-
-Both stages of two-stage least squares are asked for here (claim T7): rows under released maps, and
-a response less what released coefficients say of it.
-"""
+"""Grams of all columns, and scores of instruments at residuals of released coefficients."""
 
 from __future__ import annotations
 
@@ -51,12 +47,7 @@ class Stages:
     def scores(
         self, matrix: Array, params: Array, bound: float, mu: float, mu_meat: float = 0.0
     ) -> JointAnswer:
-        """Mean of scores ``a r``, each held to a norm of ``bound``, and of their outer products.
-
-        Privacy
-        -------
-        Costs ``mu`` (claims T7 and C60); matrix, params and bound are released.
-        """
+        """Mean of scores ``a r``, each held to a norm of ``bound``, and of their outer products."""
         return self._rows(matrix, params).clipped(self._at(matrix), bound, mu, mu_meat)
 
     def _at(self, matrix: Array) -> At:

@@ -1,9 +1,4 @@
-"""The curator of non-convex objectives: clipped gradients, their changes, their norms.
-
-Its answers are all that the algorithms of paper 2 see.  Each query takes the part ``rho`` of the
-budget it may cost and charges the Gaussian-DP parameter ``sqrt(2 rho)``, whose zCDP cost is
-exactly that; a ledger in zCDP or in Gaussian DP can pay.
-"""
+"""The curator of non-convex objectives: clipped gradients, their changes, their norms."""
 
 from __future__ import annotations
 
@@ -124,10 +119,7 @@ class GradientCurator:
         return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
 
     def gradient_lengths(self, theta: Array, edges: Array, rho: float) -> Answer:
-        """Release the shares of records whose gradient has its length in the cells of ``edges``.
-
-        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K7 of PROOFS-nonconvex.md).
-        """
+        """Release the shares of records whose gradient is as long as each cell says (claim K7)."""
         self._checked_clip(float(edges[0]))
         mu = _mu(rho)
         receipt = gaussian_receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))
@@ -136,13 +128,7 @@ class GradientCurator:
         return hand_out(self._noise, (receipt.query, mu, theta, edges), receipt, shares)
 
     def gradient_remainder(self, theta: Array, rho: float, low: float, high: float) -> Answer:
-        """Release the mean of what gradients have between the clips ``low`` and ``high``.
-
-        Both clips are public, or were released; of users' gradients only.  ``high`` is at most
-        ``lipschitz``.
-
-        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K8 of PROOFS-nonconvex.md).
-        """
+        """Release the mean of what gradients have between two released clips (claim K8)."""
         mu = _mu(rho)
         low, high = self._checked_clip(low), min(self._checked_clip(high), self.lipschitz)
         beyond = high - low
@@ -192,14 +178,7 @@ class GradientCurator:
         return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
 
     def loss_change(self, new: Array, old: Array, rho: float, clip: float | None = None) -> Answer:
-        """Release the change of the mean loss from ``old`` to ``new``, shape (1,).
-
-        The mean along the line between them of the clipped gradients (to ``lipschitz``, or to
-        ``clip`` if less, as in :meth:`gradient`), at the nodes of a quadrature, times the line: of
-        gradients alone, and with no loss that could be without bound.  A ridge is not in it.
-
-        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K9 of PROOFS-nonconvex.md).
-        """
+        """Release the change of the mean loss from ``old`` to ``new``, shape (1,) (claim K9)."""
         mu = _mu(rho)
         limit = None if clip is None or not clip < self.lipschitz else self._checked_clip(clip)
         line = new - old
@@ -218,10 +197,7 @@ class GradientCurator:
         return hand_out(self._noise, (receipt.query, mu, new, old, limit), receipt, value)
 
     def gradient_norm(self, theta: Array, rho: float) -> Answer:
-        """Release the norm of the mean clipped gradient, shape (1,).
-
-        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K3 of PROOFS-nonconvex.md).
-        """
+        """Release the norm of the mean clipped gradient, shape (1,) (claim K3)."""
         mu = _mu(rho)
         sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
         receipt = gaussian_receipt("gradient norm", "K3", mu, sensitivity, self.lipschitz, 1)
@@ -230,13 +206,7 @@ class GradientCurator:
         return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
 
     def select_stationary(self, candidates: Sequence[Array], rho: float) -> int:
-        """Choose the index of a candidate whose gradient is short (exponential mechanism).
-
-        Probabilities are proportional to ``exp(-rate * norm)`` with norms rounded to a public grid
-        and the largest rate that ``rho`` pays for; sampled exactly.
-
-        rho-zCDP (claim K5 of PROOFS-nonconvex.md); the ledger must be in zCDP.
-        """
+        """Choose a candidate with a short gradient, by the exponential mechanism (claim K5)."""
         _mu(rho)
         sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
         grid = sensitivity / STEPS_PER_RECORD

@@ -1,8 +1,4 @@
-"""Gradients from a user's function, held to their declared bounds record by record.
-
-Whatever the function does, a record contributes a finite vector of at most the declared norm, and
-nothing it does on particular records is visible from outside: no exception, no warning.
-"""
+"""Gradients from a user's function, held to their declared bounds record by record."""
 
 from __future__ import annotations
 
@@ -36,11 +32,7 @@ class RecordGradients:
             self._compiled = objective.compiled(records.n_covariates)
 
     def depth(self) -> int:
-        """Most sequential roundings of a record's contribution (claim C11).
-
-        Rows of a block are added one after the other, blocks likewise; a clipped entry goes through
-        at most 8 more roundings on its way.
-        """
+        """Most sequential roundings of a record's contribution (claim C11)."""
         rows = self._objective.block_rows
         n_blocks = int(sum([-(-size // rows) for size in self._records.block_sizes]))
         return int(min(rows, self._records.n) + n_blocks + 8)
@@ -54,22 +46,14 @@ class RecordGradients:
         return total / divisor
 
     def remainder(self, theta: Array, low: float, high: float, divisor: float) -> Array:
-        """Sum of the gradients clipped to ``high`` less those clipped to ``low``, / divisor.
-
-        A row keeps its direction and the part of its length between the two.
-        """
+        """Sum of the gradients clipped to ``high`` less those clipped to ``low``, / divisor."""
         total = np.zeros(self._objective.dimension)
         for X, y in self._blocks():
             total += _between(self._clipped(theta, X, y), low, high).sum(axis=0)
         return total / divisor
 
     def lengths(self, theta: Array, edges: Array) -> Array:
-        """Counts of records by the length of their gradient, one cell for each edge.
-
-        Cell i holds the lengths in ``(edges[i - 1], edges[i]]``, the first one all up to its edge,
-        the last one all beyond the edge before: a record is in one, or in none if it counts for
-        nothing.
-        """
+        """Counts of records by the length of their gradient, one cell for each edge."""
         counts = np.zeros(len(edges))
         for X, y in self._blocks():
             rows = self._clipped(theta, X, y)
@@ -136,12 +120,7 @@ class RecordGradients:
         return rows
 
     def _together(self, theta: Array, X: Array, y: Array) -> Array:
-        """All rows from one call, of a function for which the caller vouches.
-
-        Where a record makes it raise, that record alone counts for nothing.  It is found by the
-        same call with parts of the rows replaced by the fixed row, zero: the others' rows come from
-        calls of the same shape, so that whoever vouched has vouched for them, too.
-        """
+        """All rows from one call, of a function for which the caller vouches."""
         rows = np.zeros((len(y), self._objective.dimension))
         parts = [(0, len(y))]
         while parts:

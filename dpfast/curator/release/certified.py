@@ -67,10 +67,7 @@ def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
 
 
 def public_problem(curator: Curator, radius: float) -> dict[str, Any]:
-    """What every plan needs beside the constants of the loss.
-
-    Refuses objectives whose rows are not bounded, or that have more than coefficients.
-    """
+    """What every plan needs beside the constants of the loss."""
     objective = curator.objective
     refuse_free_scale(objective, "a certified minimiser")
     if not isinstance(objective.weighting, Bounded):
@@ -110,11 +107,7 @@ Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
 
 
 def pilot(curator: Curator, plan: Plan) -> tuple[Curator, Plan] | None:
-    """A few of many records and a rough plan, for where to start; None if there are not many, or
-    none can be had.
-
-    No proof rests on where a search starts.
-    """
+    """Few records and a rough plan, for where a search starts: no proof rests on that."""
     if not curator.n > 4 * PILOT:
         return None
     try:
@@ -239,10 +232,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return theta, hessian, length <= self.enough
 
     def path(self) -> tuple[Array, Array]:
-        """One Newton step for each of a public sequence of ridges that falls to zero.
-
-        Slow, but every step stays where Newton's method converges quadratically (claim R21).
-        """
+        """One Newton step for each of a public sequence of ridges that falls to zero."""
         plan = self.plan
         reach = plan.c * plan.radius * plan.reach
         ridge = self.largest_ridge()

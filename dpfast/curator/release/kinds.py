@@ -1,8 +1,4 @@
-"""The kinds of certificates: what each counts, and what its lower bound allows.
-
-A kind is one class.  Everything in it but :meth:`Kind.minimiser` and :meth:`Kind.count`, which see
-secrets and release nothing, is a function of public constants and released numbers.
-"""
+"""The kinds of certificates: what each counts, and what its lower bound allows."""
 
 from __future__ import annotations
 
@@ -24,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class Kind:
-    """One kind of certificate, by itself the smallest eigenvalue by theorem A.
-
-    Its step is the same everywhere.
-    """
+    """One kind of certificate, by itself the smallest eigenvalue by theorem A."""
 
     #: What cannot be asked for beside it ("functional", "largest eigenvalue"), and what to do
     #: instead.
@@ -78,10 +71,7 @@ class Kind:
 
 
 class RecursiveKind(Kind):
-    """The smallest eigenvalue by the paper's recursion for linear models, corrected.
-
-    A count of steps that depend on the eigenvalue (claims R12 and R13).
-    """
+    """The smallest eigenvalue by the paper's recursion for linear models, corrected."""
 
     def __init__(self, curator: Curator, domain: Domain) -> None:
         super().__init__(curator, domain)

@@ -64,10 +64,7 @@ def step_rate(epsilon: float, count: int) -> tuple[int, int]:
 def step_terms(
     curator: Curator, domain: Domain, directions: Array, epsilon: float
 ) -> StepTerms | None:
-    """How steps along these directions are released; touches nothing, costs nothing.
-
-    None where a grid leaves the range of floating point.
-    """
+    """How steps along these directions are released; touches nothing, costs nothing."""
     objective, n, depth = curator.objective, curator.n, curator.depth(GRADIENT)
     slope, grids = objective.loss.psi_bound, []
     with np.errstate(all="ignore"):
@@ -84,10 +81,7 @@ def step_terms(
 
 
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
-    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,).
-
-    Charges ``terms.each`` of pure DP for each, the first before the records are read (claim R39).
-    """
+    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,)."""
     cost, gradient, found = PureDP(terms.each), None, []
     noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
     mu = STEP_COUNT / noise_scale  # for audits, as that of a certificate
@@ -118,13 +112,7 @@ def mean_along(
     at: At,
     held: Held = FREE,
 ) -> float:
-    """Mean of the scores along a direction, each number held to ``+-bound``.
-
-    Privacy
-    -------
-    Costs ``epsilon`` of pure DP, charged to ``ledger``; direction, bound and parameter are
-    released (claim R40).  A record that is not finite is zero.
-    """
+    """Mean of the scores along a direction, each number held to ``+-bound`` (claim R40)."""
     assert not rows._means  # the rows of a person would count each
     cost, curator = PureDP(epsilon), rows._curator
     ledger.charge(cost, "held Newton step")

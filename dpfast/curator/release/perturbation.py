@@ -94,11 +94,7 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
 
 
 def _share(budget: ApproxDP, plan: MinimiserPlan, depth: int, curvature: float) -> float:
-    """The part of the budget for the output's noise with which both noises are least together.
-
-    Of rows that fill their domain evenly: a guess from public numbers, which decides about the
-    division of the budget and about nothing else.
-    """
+    """The part of the budget for the output's noise with which both noises are least together."""
     least = OUTPUT_SHARES[-1]
     scale = _tilt(budget, plan, least, curvature)
     if not scale < math.inf:
@@ -139,11 +135,7 @@ def _output(
 
 
 def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
-    """Release the minimiser of the tilted objective.
-
-    Charges ``terms.budget`` (claims R10, R23, R37, R38): the tilt makes the minimiser private, the
-    noise on the output covers the tolerance of the search.
-    """
+    """Release the minimiser of the tilted objective (claims R10, R23, R37, R38)."""
     curator.ledger.charge(terms.budget, terms.receipt.query)
     p = terms.plan.dimension
     tilt = normal_vector(terms.tilt_scale, p, curator._noise)

@@ -14,10 +14,7 @@ from dpfast.models import Domain
 
 
 class ProjectedRecords(Records):
-    """The same records, projected onto a domain block by block when they are first read.
-
-    Records in memory are projected once and kept; others on every pass.
-    """
+    """The same records, projected onto a domain block by block when they are first read."""
 
     __slots__ = ("_domain", "_kept", "_source")
 

@@ -38,10 +38,7 @@ def linear_slope(c: float, rho: float) -> float:
 
 
 class RecursiveCertificate:
-    """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds.
-
-    Made by :meth:`linear_model` or :meth:`smooth_loss`.
-    """
+    """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds."""
 
     def __init__(self, table: RecursionTable, ridge: float, lreg: float, eta: float) -> None:
         self.table = table

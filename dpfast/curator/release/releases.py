@@ -1,11 +1,4 @@
-"""Test and release: a certificate of the curvature, then what it allows.
-
-A :class:`CertifiedRelease` answers its questions once each: the certificate, an integer with
-discrete Laplace noise, one more for the largest eigenvalue if the terms say so, and then
-functionals of the minimiser, or all of it.  Opening it charges the certificate, what follows is
-charged when it is asked for (claim R35).  The scale of a functional's noise follows from the
-records: it is drawn from and forgotten here (claim R22).
-"""
+"""Test and release: a certificate of the curvature, then what it allows (claims R35, R22)."""
 
 from __future__ import annotations
 

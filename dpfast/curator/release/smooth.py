@@ -83,10 +83,7 @@ class _Search(PenalisedObjective[SmoothPlan]):
         return direction
 
     def accepts(self, back: Array, following: tuple[Array, Array, float], ridge: float) -> bool:
-        """Whether the search has ended, or convexity proves the descent that the claim counts on.
-
-        ``back`` leads from the new point to the old one.
-        """
+        """Whether the search ended, or convexity proves the descent; ``back`` leads back."""
         gradient, _, length = following
         if length <= self.enough:
             return True

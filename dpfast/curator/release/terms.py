@@ -1,8 +1,4 @@
-"""What a certificate and a release cost and which noise they get: public numbers only.
-
-Everything is a function of the budget, the public constants and the *released* certificate, so it
-can be chosen after the certificate is seen (claim R35 holds for every choice).
-"""
+"""What a certificate and a release cost and which noise they get: public numbers only."""
 
 from __future__ import annotations
 
@@ -39,10 +35,7 @@ from dpfast.privacy.rounding import MARGIN_8000
 
 
 def in_units(part: float, whole: float) -> float:
-    """A part in units of the last place of a whole, rounded down.
-
-    Sums and differences of such parts, up to the whole, have no rounding.
-    """
+    """A part in units of the last place of a whole, rounded down."""
     return math.floor(part / math.ulp(whole)) * math.ulp(whole)
 
 

@@ -1,8 +1,4 @@
-"""Counts, moments and counts below thresholds in the cells of a declared grouping.
-
-A record is in one cell at most.  One with an entry that is not finite, or outside of the declared
-levels, is in none, and still counts in n.
-"""
+"""Counts, moments and counts below thresholds in the cells of a declared grouping."""
 
 from __future__ import annotations
 
@@ -38,11 +34,7 @@ MOST_RECORDS = 1 << 32
 
 
 class Cells:
-    """Answers what is in each cell.
-
-    Of each record the values lie in [-1, 1], coded, and the response is the number of its cell, NaN
-    for none.  Of columns that are not ``squared``, which are -1 or 1, no squares are summed.
-    """
+    """Answers what is in each cell."""
 
     def __init__(
         self,
@@ -84,27 +76,14 @@ class Cells:
         return count_weight(a, self._records.n_covariates - a)
 
     def counts(self, mu: float) -> Answer:
-        """Release how many records are in each cell, shape (n_cells,).
-
-        Privacy
-        -------
-        Costs ``mu`` (claim T1).
-        """
+        """Release how many records are in each cell, shape (n_cells,) (claim T1)."""
         receipt = self.counts_receipt(mu)
         self.ledger.charge(GDP(mu), receipt.query)
         counted = self._records.total(_counts, self.n_cells).astype(np.float64)
         return hand_out(self._noise, (receipt.query, mu), receipt, counted)
 
     def moments(self, mu: float) -> Answer:
-        """Release the moments of each cell, shape (n_cells, q + a + 1).
-
-        Sums of the q columns; of a of them ``SQUARE_WEIGHT (v^2 - SQUARE_AT)``, summed; the number
-        of records times :attr:`count_weight`.
-
-        Privacy
-        -------
-        Costs ``mu`` (claims T3 and T4): as much as the sums alone.
-        """
+        """Release the moments of each cell, shape (n_cells, q + a + 1) (claims T3 and T4)."""
         receipt = self.moments_receipt(mu)
         self.ledger.charge(GDP(mu), receipt.query)
         counted, sums, high, low = self._records.total(_moments, self.n_cells, self._squared)
@@ -121,12 +100,7 @@ class Cells:
         return answer._replace(value=answer.value.reshape(value.shape))
 
     def below(self, thresholds: Array, probabilities: Array, mu: float) -> Answer:
-        """Release in each cell how many records are not above a threshold, minus a share of all.
-
-        Privacy
-        -------
-        Costs ``mu`` (claim T5).
-        """
+        """Release in each cell how many records are not above a threshold, minus a share of all."""
         receipt = self.below_receipt(probabilities, mu)
         self.ledger.charge(GDP(mu), receipt.query)
         below, counted = self._records.total(_below, thresholds)

@@ -1,8 +1,4 @@
-"""Records whose level's released means are taken from them, and what is left of these means.
-
-A level is declared, and a record is in one at most.  One with an entry that is not finite, or in no
-declared level, contributes zero, and still counts in n (claim T8).
-"""
+"""Records whose level's released means are taken from them, and what is left of these means."""
 
 from __future__ import annotations
 
@@ -33,10 +29,7 @@ SHORTER = 1.0 - MARGIN_SHARES
 
 
 class Levels:
-    """Records in declared levels, copied, and their columns less what was released of a level.
-
-    Regressors and response are in released units; ``codes`` are the levels of records, -1 for none.
-    """
+    """Records in declared levels, copied, and their columns less what was released of a level."""
 
     def __init__(
         self,
@@ -79,12 +72,7 @@ class Levels:
         return Whitened(curator).gram(radius, mu)
 
     def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
-        """Sums by level of what is mapped, each row held to a norm of ``radius``, and counts.
-
-        Privacy
-        -------
-        Costs ``mu`` (claims T2 and T8).
-        """
+        """Sums by level of what is mapped, each row held to a norm of ``radius``, and counts."""
         receipt = levels_receipt(self.n, self.n_levels, matrix.shape[1], mu)
         self._ledger.charge(GDP(mu), receipt.query)
         rows = self.mapped(means, np.ones(self.n_levels, dtype=bool), matrix)

@@ -1,8 +1,4 @@
-"""Responses, weights and offsets of the records as one array, which the kernels read.
-
-Each row is a function of its own record and of public numbers (claims C70 and C71 of
-``dpfast/privacy/PROOFS.md``).
-"""
+"""Responses, weights and offsets of the records as one array, which the kernels read."""
 
 from __future__ import annotations
 

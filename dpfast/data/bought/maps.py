@@ -19,15 +19,7 @@ CHUNK = 4096
 
 
 class At(NamedTuple):
-    """A loss at a released parameter of the mapped rows.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-    loss : Loss
-    scale : float
-        Of the residuals.
-    """
+    """A loss at a released parameter of the mapped rows."""
 
     theta: Array
     loss: Any
@@ -35,16 +27,7 @@ class At(NamedTuple):
 
 
 class Discount(NamedTuple):
-    """What long rows are multiplied by: ``min(1, radius / (sqrt(c) |a B|))^(2 power)``.
-
-    Attributes
-    ----------
-    at : At
-        Where the curvature c is that of the loss.
-    radius, power : float
-    back : ndarray of shape (p, p)
-        The map B to the rows whose lengths count.
-    """
+    """What long rows are multiplied by: ``min(1, radius / (sqrt(c) |a B|))^(2 power)``."""
 
     at: At
     radius: float
@@ -53,15 +36,7 @@ class Discount(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What rows are multiplied by before their scores count.
-
-    Attributes
-    ----------
-    discount : Discount, optional
-    reach : float
-        Rows are shortened until the score that is foreseen of them is no longer than this: it
-        depends on the row alone, not on the response.
-    """
+    """What rows are multiplied by before their scores count."""
 
     discount: Discount | None = None
     reach: float = np.inf

@@ -1,7 +1,4 @@
-"""What a query sees of records, by NumPy: of persons' rows, and along a direction.
-
-Of other records the kernels make it where they need it.
-"""
+"""What a query sees of records, by NumPy: of persons' rows, and along a direction."""
 
 from __future__ import annotations
 
@@ -27,11 +24,7 @@ def alone(y: Array) -> Array:
 
 
 def seen(X: Covariates, y: Array, view: View) -> tuple[Any, Array]:
-    """Rows and what is beside them.
-
-    Weights stay; offsets do where no parameter is looked at, and else are in what was made of them.
-    A record that is not finite is told by its response: a row of infinities need not stay one.
-    """
+    """Rows and what is beside them."""
     response, offset = np.empty(len(X)), None if y.ndim == 1 else y[:, 2]
     changed = view.matrix is not None or view.what == "curvature" or view.held != FREE
     columns = X.shape[1] if view.matrix is None else view.matrix.shape[1]

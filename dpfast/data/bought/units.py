@@ -1,8 +1,4 @@
-"""Records in released units: each column minus a centre, over a spread.
-
-The map is a fixed one of each record, given the released numbers (claim D5 of
-``dpfast/privacy/bought/PROOFS-bought.md``); nothing is clipped, and nothing is looked at.
-"""
+"""Records in released units: each column minus a centre, over a spread (claim D5)."""
 
 from __future__ import annotations
 
@@ -24,14 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Released(Column):
-    """A number in released units: ``(x - centre) / spread``, without a declared range.
-
-    Parameters
-    ----------
-    centre, unit, low, high : float
-        Released, or computed from released numbers.  New rows are held to the range from low to
-        high: beyond it nothing was seen.
-    """
+    """A number in released units: ``(x - centre) / spread``, without a declared range."""
 
     centre: float
     unit: float
@@ -55,14 +44,7 @@ class Released(Column):
 
 
 class Units(NamedTuple):
-    """Released centres and spreads of the covariates and of the response.
-
-    Attributes
-    ----------
-    centres, spreads : ndarray of shape (q,)
-    response : tuple of two floats
-        Centre and spread of the response; (0, 1) leaves it as it is.
-    """
+    """Released centres and spreads of the covariates and of the response."""
 
     centres: Array
     spreads: Array
@@ -90,10 +72,7 @@ class Units(NamedTuple):
 def released_coding(
     units: Units, ranges: Array, names: Sequence[str], *, by_name: bool, fit_intercept: bool
 ) -> Coding:
-    """The coding of columns of these names, and of arrays of them unless they came ``by_name``.
-
-    New rows are held to the ranges, of shape (q, 2).
-    """
+    """The coding of columns of these names, and of arrays of them unless they came ``by_name``."""
     response = "y"
     while response in names:
         response += "_"
@@ -142,10 +121,7 @@ class CodedRecords(Records):
 
 
 class InPieces(Records):
-    """Rows of persons in arrays, some at a time, so that no copy of all of them is made.
-
-    Their number is private: no memory can be asked for by it before a charge.
-    """
+    """Rows of persons in arrays, some at a time, so that no copy of all of them is made."""
 
     __slots__ = ()
 

@@ -1,8 +1,4 @@
-"""What is kept of records that are read and decoded again for every query.
-
-Few records are kept whole.  Of others, those of a sample are picked out as the table is read once,
-within a public bound.
-"""
+"""What is kept of records that are read and decoded again for every query."""
 
 from __future__ import annotations
 
@@ -102,12 +98,7 @@ def _picked(
 
 
 class DealtStream(Dealt):
-    """Records that are read again for every query, each in a slot.
-
-    Those of a part are kept as the table is read.  What is kept is bounded by the number of records
-    to be expected, which is public.  How many there are is random and hardly ever more than a few
-    standard deviations above it; the memory then grows by that much, and nothing else happens.
-    """
+    """Records that are read again for every query, each in a slot."""
 
     def __init__(self, table: Records, slots_of: SlotsOf, n_slots: int) -> None:
         self._table = table

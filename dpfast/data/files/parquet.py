@@ -26,7 +26,6 @@ def open_parquet(
     covariates: Sequence[str] | None = None,
     response: str,
     schema: Schema | None = None,
-    cache: Any = None,
 ) -> StreamedRecords:
     """Open Parquet data as records for :func:`dpfast.fit`, without reading them.
 
@@ -47,23 +46,11 @@ def open_parquet(
     schema : Schema, optional
         Public ranges and levels that clip, scale and code each record on its own.  Without it
         columns must be numbers or booleans.
-    cache : path, optional
-        A folder in which to keep the decoded numbers (8 bytes each, **not protected**: they are the
-        records), which makes later queries and sessions read instead of decode.  It is written
-        again if a file, the columns or the schema have changed.  Refused if it is a link, or if
-        others may write to it.
 
     Returns
     -------
     StreamedRecords
         To be passed as ``dpfast.fit(records, None, ...)``.
-
-    Raises
-    ------
-    InvalidInput
-        For an absent column or one of a wrong type, from the files' schemas alone.
-    ImportError
-        Without pyarrow: ``pip install 'dpfast[tables]'``.
 
     Notes
     -----
@@ -92,7 +79,7 @@ def open_parquet(
         _check_columns(found, file, covariates, response, schema)
 
     encode = lambda one: _encoding(one, covariates, response, schema)  # noqa: E731
-    return _opened(path, check, encode, cache)[0]
+    return _opened(path, check, encode)[0]
 
 
 def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Coding, StreamedRecords]:
@@ -111,10 +98,7 @@ def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Coding
 
 
 def _opened(
-    path: Any,
-    check: Callable[[Any, str], Any],
-    encode: Callable[[Any], Encoding],
-    cache: Any = None,
+    path: Any, check: Callable[[Any, str], Any], encode: Callable[[Any], Encoding]
 ) -> tuple[StreamedRecords, Encoding]:
     parquet = _pyarrow_parquet()
     files = _files(path)
@@ -140,15 +124,10 @@ def _opened(
     encoding = encode(opened[files[0]].metadata.schema.to_arrow_schema())
     decoder = Decoder(groups, opened, encoding)
     sizes = [group.rows for group in groups]
-    decode: Callable[[int], Block] = decoder.block
-    if cache is not None:
-        from dpfast.data.files.cache import cached
-
-        decode = cached(cache, decode, sizes, len(encoding.names), decoder.identity())
     terms = encoding.terms
     coding = terms.coding if terms is not None and terms.left is None else None
     width, names = len(encoding.names), encoding.names
-    return StreamedRecords(decode, sizes, width, names, coding, decoder.columns), encoding
+    return StreamedRecords(decoder.block, sizes, width, names, coding, decoder.columns), encoding
 
 
 class Footer(NamedTuple):
@@ -231,16 +210,6 @@ class Decoder:
         if not unchanged:
             raise RecordsUnavailable(CHANGED)
         return table
-
-    def identity(self) -> dict[str, Any]:
-        """What a cache of the decoded blocks stands for."""
-        schema = self._encoding.schema
-        return {
-            "files": [[file, *footer.stamp] for file, footer in self._footers.items()],
-            "covariates": list(self._encoding.covariates),
-            "response": "".join(self._encoding.response),
-            "schema": None if schema is None else repr(schema),
-        }
 
 
 CHANGED = (

@@ -1,8 +1,7 @@
-"""A folder that nobody else can write to, files in it, and files that are safe in any folder.
+"""Files that are safe in folders that others can write to, where a link may be planted.
 
-Whoever can write there can exchange what is read, or plant a link to where it should be written.
-The folder is therefore opened first and looked at afterwards, and files are opened relative to it,
-links refused: what was looked at is what is used.
+A folder is opened first and files are opened relative to it, links refused; a file is opened first
+and looked at afterwards: what was looked at is what is used.
 """
 
 from __future__ import annotations
@@ -16,30 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make_private(path: Path) -> None:
-    """Make the folder, for its owner alone, unless it exists."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-
-
 @contextmanager
-def private_folder(path: Path) -> Iterator[int]:
-    """A handle on the folder; OSError unless it is ours alone to write to."""
-    with any_folder(path, NO_LINKS) as folder:
-        _check_ours(os.fstat(folder), stat.S_IFDIR)
-        yield folder
-
-
-@contextmanager
-def any_folder(path: str | Path, flags: int = os.O_CLOEXEC) -> Iterator[int]:
+def any_folder(path: str | Path) -> Iterator[int]:
     """A handle on a folder that others may write to, too."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | flags)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield folder
     finally:
@@ -47,30 +30,23 @@ def any_folder(path: str | Path, flags: int = os.O_CLOEXEC) -> Iterator[int]:
 
 
 def for_owner_alone(path: str | Path) -> BinaryIO:
-    """A file to read and write, made if it is absent; OSError if others can look into it.
-
-    A link and a file with a second name are refused: the other end may be anywhere.
-    """
+    """A file to read and write, made if it is absent; OSError if others can look into it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | NO_LINKS
     file = open(os.open(path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115 - handed on
     try:
         status = os.fstat(file.fileno())
-        _check_ours(status, stat.S_IFREG, OPEN_TO_OTHERS)
+        if (
+            not stat.S_ISREG(status.st_mode)
+            or status.st_uid != os.geteuid()
+            or status.st_mode & OPEN_TO_OTHERS
+        ):
+            raise PermissionError(errno.EPERM, "others may read or write it")
         if status.st_nlink != 1:
             raise PermissionError(errno.EPERM, "it has another name")
     except BaseException:
         file.close()
         raise
     return file
-
-
-@contextmanager
-def opened(folder: int, name: str) -> Iterator[BinaryIO]:
-    """A file of the folder, to read; OSError unless it is ours alone to write to."""
-    # A pipe in the place of a file must not hold up whoever opens it.
-    with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | NO_LINKS, dir_fd=folder), "rb") as file:
-        _check_ours(os.fstat(file.fileno()), stat.S_IFREG)
-        yield file
 
 
 @contextmanager
@@ -88,12 +64,3 @@ def replacing(folder: int, name: str) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(draft, dir_fd=folder)
         raise
-
-
-def _check_ours(status: os.stat_result, kind: int, others: int = WRITABLE_BY_OTHERS) -> None:
-    if (
-        stat.S_IFMT(status.st_mode) != kind
-        or status.st_uid != os.geteuid()
-        or status.st_mode & others
-    ):
-        raise PermissionError(errno.EPERM, "others may read or write it")

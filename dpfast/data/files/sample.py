@@ -30,10 +30,7 @@ SOURCE = "drafted from a public sample; not yet checked"
 
 
 def read_sample(path: Any, delimiter: str | None = None) -> Any:
-    """Every column of a **public** file: CSV with a header, Parquet or NPZ.
-
-    A CSV column is numeric if nearly every cell that is not empty is a number.
-    """
+    """Every column of a **public** file: CSV with a header, Parquet or NPZ."""
     path = Path(path)
     if not path.is_file():
         raise InvalidInput(f"there is no sample file {str(path)!r}.")

@@ -1,7 +1,4 @@
-"""Tables in files, read as a schema says: CSV (plain or gzip), Parquet, Feather, NPZ.
-
-A cell that is not what the schema declares becomes a missing value; no cell raises.
-"""
+"""Tables in files, read as a schema says: CSV (plain or gzip), Parquet, Feather, NPZ."""
 
 from __future__ import annotations
 
@@ -34,36 +31,7 @@ Progress = Callable[[int, int], None]
 def read_table(
     path: Any, schema: Schema, delimiter: str | None = None, progress: Progress | None = None
 ) -> Any:
-    """Read the columns a schema declares.
-
-    Parameters
-    ----------
-    path : path
-        ``.csv``, ``.csv.gz``, ``.parquet``, ``.feather``/``.arrow`` or ``.npz``.  A CSV file is
-        UTF-8 text whose first row names the columns.  Each line after it is one record, whatever
-        quotes are in it: a cell cannot go on in the next line.
-    schema : Schema
-    delimiter : str, optional
-        Of a CSV file; by default the one among comma, semicolon, tab and bar that finds most of
-        the declared columns in the first row.
-    progress : callable, optional
-        Called as ``progress(done, total)`` with bytes of a CSV file.
-
-    Returns
-    -------
-    mapping of str to ndarray, or an Arrow table
-
-    Raises
-    ------
-    InvalidInput
-        For a file that is absent, damaged or of an unknown kind, and for a first row that names a
-        declared column twice.  Never because of a cell.
-
-    Privacy
-    -------
-    Nothing is spent, and how a record is read depends on its own line alone.  The first row of a
-    CSV file is public; delimiters are looked for there and nowhere else.
-    """
+    """Read the columns a schema declares."""
     path = Path(path)
     if not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
@@ -90,29 +58,7 @@ def read_table(
 def read_numbers(
     path: Any, names: Sequence[str], delimiter: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Read columns as numbers, with nothing declared about them.
-
-    Parameters
-    ----------
-    path, delimiter, progress
-        As for :func:`read_table`.
-    names : sequence of str
-
-    Returns
-    -------
-    dict of str to a column
-        Of a CSV file numbers, whatever the cells look like: what is no number is missing.
-
-    Raises
-    ------
-    InvalidInput
-        As :func:`read_table`; for a column that the file does not have, and for one whose type, in
-        a format that has types, is not one of numbers.
-
-    Privacy
-    -------
-    As for :func:`read_table`: types come from the format, never from cells.
-    """
+    """Read columns as numbers, with nothing declared about them."""
     # a range that nothing is held to: only names and the kind of a column are read from it
     return _read_named(path, names, Numeric(0.0, 1.0), delimiter, progress)
 
@@ -124,30 +70,7 @@ def read_labels(
     progress: Progress | None = None,
     levels: Sequence[Any] = ("", "-"),  # nothing is compared with these
 ) -> Any:
-    """Read a column of labels, such as the person of each row, with nothing declared about them.
-
-    Parameters
-    ----------
-    path, delimiter, progress
-        As for :func:`read_table`.
-    name : str
-    levels : sequence, optional
-        Public levels, where there are some.
-
-    Returns
-    -------
-    a column
-        Of a CSV file the cells as text, without spaces around them.
-
-    Raises
-    ------
-    InvalidInput
-        As :func:`read_numbers`.
-
-    Privacy
-    -------
-    As for :func:`read_table`.
-    """
+    """Read a column of labels, such as the person of each row, with nothing declared about them."""
     found = _read_named(path, [name], Categorical(tuple(levels)), delimiter, progress)[name]
     if isinstance(found, np.ndarray) and found.dtype == object:
         found[:] = [cell.strip() if isinstance(cell, str) else cell for cell in found]
@@ -218,11 +141,7 @@ def csv_cells(
     wanted: Container[str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, list[str]]:
-    """Cells of the wanted columns (default: all) of a CSV file; missing ones are empty.
-
-    A line is a record, whatever is in it: each is parsed by itself, so that a quote that is not
-    closed, or a cell that is too long, spoils its own record and no other.
-    """
+    """Cells of the wanted columns (default: all) of a CSV file; missing ones are empty."""
     if delimiter is not None and (
         not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0 '
     ):
@@ -277,10 +196,7 @@ def _cells(
 def _header(
     path: Path, line: str, delimiter: str | None, wanted: Container[str] | None
 ) -> tuple[list[str], str]:
-    """Names of the columns, and the delimiter, from the first line alone.
-
-    The line is not quoted if it is refused: a file without a header has a record there.
-    """
+    """Names of the columns, and the delimiter, from the first line alone."""
     line = line.rstrip("\r\n")
     if not line:
         raise InvalidInput(

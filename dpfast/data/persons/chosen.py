@@ -14,11 +14,7 @@ Array = NDArray[np.float64]
 
 
 class OneRowEach(Records):
-    """n records, each of which is one of the usable rows of a person, each as likely.
-
-    They are read when they are first asked for, and then kept: as many as there are persons.  A
-    person without a usable row is a record without a response.
-    """
+    """n records, each of which is one of the usable rows of a person, each as likely."""
 
     can_be_dealt = False
 

@@ -1,9 +1,4 @@
-"""Records that are persons, each of whom counts once, with what their rows contribute.
-
-Rows stay where they are, in any order: sums of scores and curvatures over rows that are weighted by
-one over the number of their person's are sums of persons' means.  How many rows there are is as
-private as what they hold.  With a public number of rows each has one over that as its weight.
-"""
+"""Records that are persons, each of whom counts once, with what their rows contribute."""
 
 from __future__ import annotations
 
@@ -30,11 +25,7 @@ ROWS_AT_A_TIME, MOST_ROWS = 1 << 16, 1 << 42
 
 
 class PersonMeans(Records):
-    """Rows of n persons, each with one over the number of a person's usable rows as its weight.
-
-    n counts persons.  Nothing public depends on the number of rows.  A weight of the row's own, a
-    part of the largest one, multiplies that.
-    """
+    """Rows of n persons, each with one over the number of a person's usable rows as its weight."""
 
     can_be_dealt, means = False, True
 
@@ -68,11 +59,7 @@ class PersonMeans(Records):
         return ((X, y) for X, y, _ in self.pieces())
 
     def pieces(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
-        """The rows, some at a time: covariates, (response, weight, offset), and whose they are.
-
-        A row that is not usable has neither response nor weight: there are queries that put other
-        responses in the place of theirs.
-        """
+        """The rows, some at a time: covariates, (response, weight, offset), and whose they are."""
         for X, y, persons in _pieces(self._rows, self._whose):
             beside = np.zeros((len(y), 3))
             beside[:, 0] = y if y.ndim == 1 else y[:, 0]
@@ -142,12 +129,7 @@ class Whose:
 
 
 def averaged(records: Records, group: Any) -> PersonMeans:
-    """Records of persons, each of whom counts with the mean of what their rows contribute.
-
-    Rows without a usable label are one person, as in :func:`dpfast.data.groups.grouped`.  A row
-    with a cell that is not finite, or with no response, is not counted among its person's; a person
-    without any other contributes zero.
-    """
+    """Records of persons, each of whom counts with the mean of what their rows contribute."""
     refuse_cluster(records)
     whose = Whose(records, group)
     return PersonMeans(records, whose, whose.counts(records))

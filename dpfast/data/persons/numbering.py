@@ -1,8 +1,4 @@
-"""Persons by their labels: numbers in order of first appearance, equal labels the same.
-
-A label decides about its own row alone, and none raises: what cannot stand for a person is missing,
-and all rows without a label are one person.
-"""
+"""Persons by their labels: numbers in order of first appearance, equal labels the same."""
 
 from __future__ import annotations
 
@@ -56,10 +52,7 @@ class Numbering:
 
 
 def taken_from(X: Any, group: Any) -> tuple[Any, Any]:
-    """The covariates alone and the labels, where ``group`` is the name of a column of X.
-
-    Of opened records ``labels(k)`` are those of block k.
-    """
+    """The covariates alone and the labels, where ``group`` is the name of a column of X."""
     if not isinstance(group, str):
         return X, group
     named = f"group={described(group, text=True)}"

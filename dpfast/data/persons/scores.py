@@ -27,10 +27,7 @@ WHOLE = 44
 
 
 class PersonScores(Records):
-    """n records, each the mean score of a person's rows beside a response of 1.
-
-    A person of whom no row is usable is a record without a response.
-    """
+    """n records, each the mean score of a person's rows beside a response of 1."""
 
     can_be_dealt = False
 

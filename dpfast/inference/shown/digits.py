@@ -31,11 +31,7 @@ def span_of(numbers: Iterable[float]) -> str:
 
 
 def by_error(numbers: list[float], error: float) -> list[str]:
-    """An estimate, and what else its standard error belongs to: the same decimals for all.
-
-    Four, as tables of coefficients have them; or three digits of the error, where four are too
-    few for it, or would only be noise of a large estimate.
-    """
+    """An estimate, and what else its standard error belongs to: the same decimals for all."""
     small = 0.0 < error < 0.01
     large = error < math.inf and min(error, abs(numbers[0])) >= 10.0
     if small or large:

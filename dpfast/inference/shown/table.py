@@ -92,34 +92,11 @@ class Summary(str):
         return str.__str__(self)
 
     def as_text(self) -> str:
-        """Plain text of at most 79 columns, as it is printed.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(
-        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
-        ... ).summary()
-        >>> summary.as_text() == summary
-        True
-        """
+        """Plain text of at most 79 columns, as it is printed."""
         return str(self)
 
     def as_html(self) -> str:
-        """A table of HTML with its facts above, what was paid below it, and how it was made folded.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(
-        ...     dpfast.records(X, 0.5 * X[:, 0], names=["a<b"]),
-        ...     None,
-        ...     dpfast.Objective("log-cosh", scale=1.0),
-        ...     privacy=2.0,
-        ... )
-        >>> "a&lt;b" in fit.summary().as_html()
-        True
-        """
+        """A table of HTML, facts above it, what was paid below, and how it was made folded."""
         return renderings.html(self.table)
 
     def as_latex(
@@ -138,7 +115,7 @@ class Summary(str):
         caption : str, optional
             Plain words; by default the title.
         label : str, optional
-            What ``\\ref`` refers to, such as ``"tab:wages"``.
+            What ``\ref`` refers to, such as ``"tab:wages"``.
         digits : int from 0 to 10, optional
             The most decimals of a number; by default as many as are printed.
         beneath : bool
@@ -146,10 +123,6 @@ class Summary(str):
             coefficients; of fits side by side, whether theirs are below.
         notes : bool
             Whether model, privacy and warnings are said below the table.
-
-        Returns
-        -------
-        str
 
         Examples
         --------
@@ -178,20 +151,7 @@ class Summary(str):
         )
 
     def as_markdown(self) -> str:
-        """A table of GitHub's Markdown.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(
-        ...     dpfast.records(X, 0.5 * X[:, 0], names=["a|b"]),
-        ...     None,
-        ...     dpfast.Objective("log-cosh", scale=1.0),
-        ...     privacy=2.0,
-        ... )
-        >>> r"| a\\|b |" in fit.summary().as_markdown()
-        True
-        """
+        """A table of GitHub's Markdown."""
         return renderings.markdown(self.table)
 
     #: Under the names pandas has.

@@ -32,9 +32,8 @@ from dpfast.privacy.budget import GDP, ZCDP, Budget
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
 
-#: Format of pages, of those made before, whose tables said z whatever the distribution, and of
-#: studies.
-FORMAT, BEFORE, STUDY = "dpfast report 2", "dpfast report 1", "dpfast study 1"
+#: Format of pages of fits and of studies.
+FORMAT, STUDY = "dpfast report 2", "dpfast study 1"
 
 BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
@@ -150,7 +149,7 @@ def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
             ends[-1] = params[-1] / factor, params[-1] * factor
     columns = (params, bse, z, t_pvalues(z, known), *ends.T)
     rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
-    return headings(told["level"], known=None if told["format"] == BEFORE else known), rows, ends
+    return headings(told["level"], known=known), rows, ends
 
 
 def verify_report(path: Any) -> ReportCheck:
@@ -310,6 +309,5 @@ def _of_study() -> tuple[Question, ...]:
 #: By the format of its transcript.
 FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
     FORMAT: lambda: QUESTIONS,
-    BEFORE: lambda: QUESTIONS,
     STUDY: _of_study,
 }

@@ -331,12 +331,7 @@ class PrivateClip:
 
 
 def _doubt(dimension: int, ratio: float = 1.0) -> float:
-    """How far the squared length of unit noise may be above its expectation.
-
-    At least ``CERTAIN`` standard deviations; and where a clip is longer by a large factor, so is
-    the noise of a run that takes it for no reason, which must be as rare: a chi squared with d
-    degrees exceeds d + 2 sqrt(d x) + 2 x with a probability of exp(-x) at most, x = log(ratio).
-    """
+    """How far the squared length of unit noise may be above its expectation."""
     x = math.log(max(ratio, 1.0))
     costly = 2.0 * math.sqrt(dimension * x) + 2.0 * x
     return max(CERTAIN * math.sqrt(2.0 * dimension), costly)

@@ -66,11 +66,7 @@ class Tail:
         return np.asarray(mean), noise
 
     def still(self, total: float, part: float) -> bool:
-        """Whether the gradients of the last tenth of the budget average to no more than noise.
-
-        They were read with clips like the one that is now ``part`` of the bound: noise of another
-        length says nothing about stillness.
-        """
+        """Whether the gradients of the last tenth of the budget average to no more than noise."""
         cost = np.cumsum(self._spent[::-1])
         count = int(np.searchsorted(cost, RECENT * total)) + 1
         if count > len(cost):
@@ -78,10 +74,7 @@ class Tail:
         return bool(self._alike(part)[-count] and self._quiet()[-count])
 
     def answer(self, most: float) -> Array:
-        """Average of the longest part of the end that is still, at most ``most`` of the cost.
-
-        Weighted by what was spent; the last ``SURE`` is averaged whether it is still or not.
-        """
+        """Average of the longest part of the end that is still, at most ``most`` of the cost."""
         spent = np.array(self._spent)
         share = np.cumsum(spent[::-1])[::-1] / spent.sum()
         sure = share <= min(SURE, most)

@@ -72,20 +72,7 @@ _ONES = np.ones(TOGETHER)
 
 
 class Lengths(NamedTuple):
-    """The cells of a histogram that stand out of their noise.
-
-    Attributes
-    ----------
-    shares : ndarray of shape (k,)
-        Of the records, at least zero.
-    tops : ndarray of shape (k,)
-        Longest lengths of the cells, increasing.
-    middles : ndarray of shape (k,)
-    invisible : float
-        Share of the records from which on a cell stands out on its own.
-    most_next : float
-        Share that the octave beyond the longest cell has at most, as far as it was told.
-    """
+    """The cells of a histogram that stand out of their noise."""
 
     shares: Array
     tops: Array
@@ -95,10 +82,7 @@ class Lengths(NamedTuple):
 
     @staticmethod
     def visible(shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0) -> Lengths:
-        """Cells that stand out on their own, and finer ones in a run around the largest.
-
-        Cells below these thresholds need not be empty.
-        """
+        """Cells that stand out on their own, and finer ones in a run around the largest."""
         tops = unit * tops_of_cells(per_octave)
         mode, fine = int(shares.argmax()), per_octave > 1
         seen = shares > ALONE * noise_scale
@@ -172,12 +156,7 @@ class Lengths(NamedTuple):
         return float(lengths[beyond] ** 2 @ shares[beyond])
 
     def _continued(self) -> tuple[Array, Array]:
-        """Lengths and shares, evenly in the cells, that fall beyond what is seen as within it.
-
-        The logarithm of an octave's share bends down as much again from each octave to the next,
-        or, where less was told of the first octave beyond, as much as that says; lengths that come
-        back after a gap, which nobody sees, are not in it.
-        """
+        """Lengths and shares, evenly in the cells, that fall beyond what is seen as within it."""
         octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
         first = (-octaves).searchsorted(_LAST).tolist()  # lengths increase
         ends = [*first[1:], len(octaves)]
@@ -203,16 +182,7 @@ class Lengths(NamedTuple):
         return 1.0 - float(kept) / max(float(np.add.reduce(squares)), 1e-300)
 
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
-        """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals.
-
-        Parameters
-        ----------
-        spread : float
-            Standard deviation of the residuals.
-        radius, power : float
-            Of the weights by which rows are discounted.
-        bound : float
-        """
+        """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals."""
         discounts = np.minimum(1.0, (radius / self.middles) ** 2) ** power
         sizes = np.maximum(spread * discounts * self.middles, 1e-300)
         at = np.minimum(bound / sizes, 40.0)
@@ -222,10 +192,7 @@ class Lengths(NamedTuple):
 
 
 def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
-    """The least power of ``w = min(1, radius^2/a^2)`` that keeps the curvature in hand.
-
-    What rows discounted so have beyond those of the Gram with ``radius`` is then at most ``most``.
-    """
+    """The least power of ``w = min(1, radius^2/a^2)`` that keeps the curvature in hand."""
     for exponent in (0.0, 0.25, 0.5, 0.75):
         if lengths.beyond(radius, exponent) <= most:
             return exponent
@@ -233,13 +200,7 @@ def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
 
 
 def _out_of_sight(rows: Lengths, scores: Lengths, p: int, longest: float, bounds: Array) -> Array:
-    """Means of ``(length - bound)^+`` of scores that rows can have, of which none is seen.
-
-    Of rows that can have longer scores than are seen, the usual ones are no longer than what is
-    seen, and the rare ones as many times fewer as they are longer, because a mean score is zero: a
-    label hardly anybody has, and whoever does has the same response.  No more of them than make a
-    direction's scores vary so many times as much as those that are seen do in the mean direction.
-    """
+    """Means of ``(length - bound)^+`` of scores that rows can have, of which none is seen."""
     lengths = np.minimum(rows.middles, longest)
     far = lengths > scores.longest
     shares, lengths = rows.shares[far], lengths[far]
@@ -257,27 +218,7 @@ def best_bound(
     leaves: float = CANCELS,
     foreseen: Lengths | None = None,
 ) -> tuple[float, float]:
-    """The norm to which scores are held: least sum of squared noise and squared bias.
-
-    Parameters
-    ----------
-    scores : Lengths
-        Of the scores at a pilot estimate.
-    noise_per_bound : float
-        Standard deviation of the noise in each of p coordinates, for a bound of 1.
-    p : int
-    longest : float
-        No score is longer.
-    leaves : float
-        Part of what is cut off that is bias.
-    foreseen : Lengths, optional
-        Of the longest scores that each row can have, as far as ``longest``.
-
-    Returns
-    -------
-    tuple of float
-        The norm, and the mean of what is cut off scores that are longer.
-    """
+    """The norm to which scores are held: least sum of squared noise and squared bias."""
     most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
     candidates = min(most, longest) * _TRIED
     cut = scores.tail(candidates, longest)

@@ -124,41 +124,7 @@ LARGEST = 1e60
 
 
 class Found(NamedTuple):
-    """The result of a run; matrices are of whitened coefficients, which ``mapping`` maps back.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-        Coefficients of the rows as they came.
-    mapping, unmapping : ndarray of shape (p, p)
-        From whitened coefficients to those of the rows, and back.
-    meat : ndarray of shape (p, p)
-        Mean of the scores' outer products, without negative eigenvalues.
-    meat_scale, noise : float
-        Standard deviations of the noise in ``meat`` and in each whitened coefficient.
-    undone : ndarray of shape (p,)
-        Squares of what clipping, and directions that noise hides, may have left undone.
-    n_hidden : int
-    bound : float
-        Norm to which scores were held.
-    beyond : float
-        Share of the records with a longer score, as far as it is seen.
-    cut : float
-        Mean of what is cut off the scores, and of what of an unseen tail would be.
-    power, leaning : float
-        Of the weights of long rows, and the part of seen rows' squares that these weights take.
-    unseen : float
-        Number of records that no histogram would show, however far they are from the others.
-    tellers : float
-        Number of records that tell the direction that fewest do, if these are far from the others.
-    thin, pointing : ndarray of shape (p,)
-        That direction; where scores still point at the end of steps, if they do: in rows' units.
-    scale : float
-        Of the residuals, in the response's units.
-    steps : int
-    held : Held
-        How rows are held back before their scores count.
-    """
+    """The result of a run; matrices are of whitened coefficients, which ``mapping`` maps back."""
 
     theta: Array
     mapping: Array
@@ -193,24 +159,7 @@ class Found(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What a run is told; all of it public or released.
-
-    Attributes
-    ----------
-    loss : Loss
-    scale : float or None
-        Residual scale, if it was declared.
-    intercept : bool
-        Whether the first entry of a row is 1.
-    size : float
-        Root mean square of the response, where it has a link and no largest value.
-    persons : bool
-        Whether scores are means over the rows of a person.
-    rough : Loss, optional
-        With the constants that suit a sample; None: only all records tell enough of its curvature.
-    alone : bool
-        Whether a score is that of one row, of weight 1.
-    """
+    """What a run is told; all of it public or released."""
 
     loss: Any
     scale: float | None
@@ -312,12 +261,7 @@ def budgets(
     begun: bool = False,
     again: bool = False,
 ) -> Budgets:
-    """How ``mu`` is divided if there are so many rounds: public, and remembered.
-
-    A matrix and a vector to begin with, and a histogram of residuals where they have a scale; then
-    a matrix, a histogram of rows and one of scores.
-    ``asks``: of the setting.  ``begun``: that was paid for.  ``again``: lengths are asked twice.
-    """
+    """How ``mu`` is divided if there are so many rounds: public, and remembered."""
     discounts, sees_scale = asks
     times, first = 1.0 + MORE * few(n, p, mu), not begun
     part = [share * times for share in SHARES.values()]
@@ -336,22 +280,7 @@ def budgets(
 
 
 class Begun(NamedTuple):
-    """Whitened rows and about where the coefficients lie: what several fits of one table share.
-
-    Attributes
-    ----------
-    rows : Rows
-        Whitened with the first Gram.
-    mapping, unmapping : ndarray of shape (p, p)
-    theta : ndarray of shape (p,)
-        Pilot estimate.
-    variance : ndarray of shape (p,)
-        Of the pilot's noise.
-    scale : float
-        Of the residuals.
-    clear : bool
-        Whether every direction of the rows stands well out of noise.
-    """
+    """Whitened rows and about where the coefficients lie: what several fits of one table share."""
 
     rows: Rows
     mapping: Array
@@ -385,26 +314,7 @@ def road(
     progress: Callable[[int, int], None] | None = None,
     begun: Begun | None = None,
 ) -> Found:
-    """Spend ``mu`` on the coefficients.
-
-    Parameters
-    ----------
-    rows : Rows
-        Columns of location about 0 and scale about 1, and so is a response without a link.
-    setting : Setting
-    mu : float
-    inference : bool
-        Whether to release the scores' covariance beside them.
-    iterates : list of ndarray
-        To which the pilot estimate and that after each step are added, in the rows' units.
-    progress : callable, optional
-    begun : Begun, optional
-        What was paid for already.
-
-    Privacy
-    -------
-    Post-processing of the answers, which charge their ledger.
-    """
+    """Spend ``mu`` on the coefficients."""
     n, p = rows.n, rows.dimension
     most, paid = most_rounds(n, p, mu, setting), begun is not None
     budget = budgets(n, p, mu, setting.asks, most, paid)
@@ -683,11 +593,7 @@ def _left_over(curvatures: Array, noises: list[float]) -> Array:
 
 
 def _meat(mean: Array, rows: Lengths, radius: float, power: float, bound: float) -> Array:
-    """A mean of released matrices, its negative eigenvalues made zero.
-
-    Where few long rows are all that tells a direction, clipping takes much of what their scores
-    vary by and hardly anything from the others: it is given back where least is left.
-    """
+    """A mean of released matrices, its negative eigenvalues made zero."""
     held = floor_eigenvalues(mean, 0.0)[0]
     spread = math.sqrt(max(float(held.trace()), 0.0) / len(held))
     values, vectors = eigh(held)

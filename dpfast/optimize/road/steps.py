@@ -1,8 +1,4 @@
-"""Full steps of the road, from a start in whitened coordinates to where all records lead.
-
-What released scores say of the curvature between the points they were asked at is learnt on the
-way.
-"""
+"""Full steps of the road, from a start in whitened coordinates to where all records lead."""
 
 from __future__ import annotations
 
@@ -89,12 +85,7 @@ def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
 
 
 def inside(step: Array, asked: list[Asked]) -> float:
-    """Part of a step from the last point that leads nowhere an earlier score points away from.
-
-    Where a score is heard, a convex loss has its least on that side of the point to which the
-    score points (a cutting plane).  A step that ends near the plane or beyond goes half of the way
-    to it: others would go to and fro between points whose scores point at each other.
-    """
+    """Part of a step from the last point that leads nowhere an earlier score points away from."""
     part, here = 1.0, asked[-1].theta
     for one in asked[:-1]:
         away = here - one.theta
@@ -168,12 +159,7 @@ def joint_noise(noises: list[float]) -> float:
 
 
 def still_pointing(asked: list[Asked]) -> Array | None:
-    """Where scores of steps' ends still point on the whole, if noise does not explain it.
-
-    Each end is the mean of where those before it lead, so that its score is its own noise less the
-    mean of theirs, unless curvatures are not what steps took them for: where records whose scores
-    are held tell a direction it is less, and steps go but a part of the way.
-    """
+    """Where scores of steps' ends still point on the whole, if noise does not explain it."""
     if len(asked) < 3:
         return None
     precise = np.array([one.noise**-2 for one in asked])
@@ -187,21 +173,7 @@ def still_pointing(asked: list[Asked]) -> Array | None:
 
 
 class Bends(NamedTuple):
-    """A loss whose curvature is another one elsewhere.
-
-    Attributes
-    ----------
-    farthest : float
-        By which no step moves the predictors of usual rows.
-    whiten : ndarray of shape (p, p)
-        The map that makes curvatures 1.
-    at : At
-        In coordinates before that map.
-    one : ndarray of shape (p,), optional
-        What a record has in place of 1 there.
-    varies : float
-        Least factor by which scores vary as the loss curves; infinite if they do not.
-    """
+    """A loss whose curvature is another one elsewhere."""
 
     farthest: float
     whiten: Array
@@ -221,17 +193,7 @@ class Bends(NamedTuple):
 
 
 class Rough(NamedTuple):
-    """How far steps in whitened coordinates, where curvatures should be 1, may be from arriving.
-
-    Attributes
-    ----------
-    even : float
-        Error of the curvature, whatever the step is.
-    bends : float
-        What the curvature may change by for each unit of a step's length.
-    spread : float
-        Mean square of the scores' lengths.
-    """
+    """How far steps in whitened coordinates, where curvatures should be 1, may be from arriving."""
 
     even: float
     bends: float
@@ -245,22 +207,7 @@ class Rough(NamedTuple):
         counts: bool,
         n: int,
     ) -> bool:
-        """Whether one further step, with all that is left, is as good as many.
-
-        What this one leaves is a part of its length, no less than what the one before left; it
-        counts as much as its part of the budget, and the further step leaves the same part of it.
-
-        Parameters
-        ----------
-        step : Asked
-        before : tuple of float, optional
-            What was heard of the step before.
-        mus : tuple of float
-            What this step cost, and what those that are left may.
-        counts : bool
-            Whether it counts in the result.
-        n : int
-        """
+        """Whether one further step, with all that is left, is as good as many."""
         square, error = step.heard
         length, whole = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:])
         part = self.even + self.bends * length
@@ -311,13 +258,7 @@ class Rows(Protocol):
 def as_scores_vary(
     curvature: Array, meat: Array, noise: float, factor: float
 ) -> tuple[Array, Array, int]:
-    """A curvature no larger than scores vary by, in units of what they do along most directions.
-
-    Of a loss whose score varies as it curves, up to a factor of at least so much.  Where a label
-    all but decides the response there is hardly any of either, whatever a start that saw more of
-    it said.  And what scores vary by at least; and the number of directions in which it is not
-    told from noise.
-    """
+    """A curvature no larger than scores vary by, in units of what they do along most directions."""
     values, vectors = eigh(curvature)
     back = (vectors / np.sqrt(values)) @ vectors.T
     values, turned = eigh(back @ meat @ back)
@@ -331,28 +272,7 @@ def as_scores_vary(
 
 
 class Walked(NamedTuple):
-    """Where steps led, and what they saw on the way.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-    curvature : ndarray of shape (p, p) or None
-        What was learnt of it; None is the identity, of which nothing was.
-    least : ndarray of shape (p, p) or None
-        What scores vary by at least, if that is known.
-    hidden : int
-        Number of directions in which noise hides that they do.
-    noise : float
-        Standard deviation of the noise in each direction, where curvatures are 1.
-    meats : list of Answer
-        Of the steps that count.
-    noises : list of float
-        Of their scores.
-    steps : int
-        How many there were.
-    pointing : ndarray of shape (p,) or None
-        Where scores still point, if they do (:func:`still_pointing`).
-    """
+    """Where steps led, and what they saw on the way."""
 
     theta: Array
     curvature: Array | None
@@ -377,34 +297,7 @@ def walk(
     first: float,
     report: Callable[[Array, int], None],
 ) -> Walked:
-    """Spend all of ``mus`` on steps of clipped scores.
-
-    Parameters
-    ----------
-    rows : Rows
-        Under the map that makes curvatures 1.
-    start : At
-    bound : float
-        To which scores are held.
-    held : Held
-    mus : tuple of float
-        What each step may cost, if there are as many as there may be.
-    inference : bool
-        Whether to ask for the scores' covariance.
-    rough : Rough
-    bends : Bends, optional
-        Where the loss does.  With fewer events than the map was told of curvatures are smaller and
-        intervals wider; where they are larger, more scores are held, and intervals stay.
-    first : float
-        Part that is taken of the early ones: rows longer than the map's curve more.
-    report : callable
-        Told where each step led, and how many there were.
-
-    Privacy
-    -------
-    Which steps there are follows from answers (C9); together they cost ``mus``, each score with
-    its meat (C17).
-    """
+    """Spend all of ``mus`` on steps of clipped scores."""
     theta, identity = start.theta, np.eye(start.theta.size)
     counted, done, near = 0, 0, False
     curvature: Array | None = None  # the identity

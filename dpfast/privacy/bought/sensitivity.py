@@ -31,24 +31,13 @@ def _check(**positive: int) -> None:
 
 @lru_cache(maxsize=256, typed=True)
 def complete_weight(m: int) -> float:
-    """Weight of the number of complete records beside m centred counts (claim D2).
-
-    Parameters
-    ----------
-    m : int
-    """
+    """Weight of the number of complete records beside m centred counts (claim D2)."""
     _check(m=m)
     return math.floor(_WEIGHT_STEP * math.sqrt(0.75 * m) * _DOWN) / _WEIGHT_STEP
 
 
 def counts(m: int) -> float:
-    """l2 sensitivity of m centred counts and the weighted number of complete records (claim D2).
-
-    Parameters
-    ----------
-    m : int
-        Number of counts, of one column or of several.
-    """
+    """l2 sensitivity of m centred counts and the weighted number of complete records (claim D2)."""
     _check(m=m)
     return math.sqrt(m) * _UP
 
@@ -57,10 +46,6 @@ def distances(columns: int) -> float:
     """l2 sensitivity of histograms of the distances of so many columns, in records (claim D6).
 
     ``sqrt(2 columns)``: a record that is replaced leaves a cell of every column for another.
-
-    Parameters
-    ----------
-    columns : int
     """
     _check(columns=columns)
     return math.sqrt(2.0 * columns) * _UP
@@ -70,10 +55,6 @@ def clipped_moments(columns: int, n: int) -> float:
     """l2 sensitivity of the columns' clipped means and weighted mean squares (claim D3).
 
     ``2 sqrt(columns) / n``, plus the rounding of both sides; the sums are whole numbers.
-
-    Parameters
-    ----------
-    columns, n : int
     """
     _check(columns=columns, n=n)
     return math.sqrt(columns) * (2.0 / n + 16.0 * UNIT_ROUNDOFF) * _UP
@@ -81,15 +62,6 @@ def clipped_moments(columns: int, n: int) -> float:
 
 @lru_cache(maxsize=512, typed=True)
 def query_mu(total: float, planned: int, m: int) -> float:
-    """What m of a planned number of counts may cost together (claim D4), rounded down.
-
-    Parameters
-    ----------
-    total : float
-        mu of all planned counts.
-    planned : int
-    m : int
-        Counts asked for at once.
-    """
+    """What m of a planned number of counts may cost together (claim D4), rounded down."""
     _check(planned=planned, m=m)
     return total * math.sqrt(m / planned) * _DOWN

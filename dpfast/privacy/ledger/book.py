@@ -38,7 +38,6 @@ from dpfast.privacy.budget import (
 )
 from dpfast.privacy.conversions import DELTA_FLOOR, MAX_MU, gdp_mu, ratio_to_float, written
 from dpfast.privacy.ledger.process import HERE, this_process
-from dpfast.privacy.rounding import MARGIN_6
 
 #: ``2^-1074`` is the smallest double, so its square is ``2^-2148``; as they are written, doubles
 #: are whole numbers of ``10^-324``, their squares of ``10^-648``.
@@ -83,14 +82,11 @@ _Line = tuple[str, Any, Any]
 #: A charge: its cost in quanta, and its line in the book.
 _Charge = tuple[tuple[int, ...], _Line]
 
-#: What a double stands for: its decimal, :func:`written`, or itself, in a file of version 1.
-Reading = Callable[[float], tuple[int, int]]
-
 
 @lru_cache(maxsize=4096, typed=True)  # what equals a float and is none is not looked up as one
-def _cost(power: int, read: Reading, *values: float) -> tuple[int, ...]:
+def _cost(power: int, *values: float) -> tuple[int, ...]:
     """Additive cost of a charge of these values, which add up as this power of theirs."""
-    ratios = map(read, checked_numbers(values))
+    ratios = map(written, checked_numbers(values))
     return tuple([a**power * (ONE // b**power) for a, b in ratios])
 
 
@@ -107,7 +103,7 @@ def _in_currency(spend: Budget, currency: type[Budget]) -> Budget:
     raise UnsupportedConversion(
         f"a ledger in {currency.__name__} cannot pay for {spend!r}. "
         + (
-            "It pays in (epsilon, delta) and, if it was opened by this version, in GDP(mu)."
+            "It pays in (epsilon, delta) and in GDP(mu)."
             if currency is ApproxDP
             else "It pays for PureDP only; open a ledger in ZCDP, GDP or ApproxDP."
         )
@@ -168,8 +164,6 @@ class Ledger:
     ...     ledger.charge(dpfast.GDP.within((1.0, 1e-7)), "a fit")
     """
 
-    _stands: Reading = staticmethod(written)
-
     def __init__(
         self,
         total: Budget | float | tuple[float, float],
@@ -178,12 +172,12 @@ class Ledger:
         self._total = as_budget(total)
         self._currency = type(self._total)
         self._power = 2 if self._currency is GDP else 1
-        self._limit = _cost(self._power, self._stands, *self._total.values())
+        self._limit = _cost(self._power, *self._total.values())
         #: Sums of what was charged: of an (epsilon, delta) total, followed by that of ``mu^2``, and
         #: by the limits of all three once there is one.
         self._spent: tuple[int, ...] = (0,) * len(self._limit)
         #: Whether an (epsilon, delta) total pays in GDP, too, and keeps that apart.
-        self.keeps_apart = self._currency is ApproxDP and self._stands is written
+        self.keeps_apart = self._currency is ApproxDP
         self._apart = (0, 0)
         if self.keeps_apart:
             self._limit, self._spent = (*self._limit, 0), (0, 0, 0)
@@ -215,10 +209,6 @@ class Ledger:
             file's total.  Without it nothing is ever created or written until a charge is made.
         apart : ApproxDP, optional
             As of a ledger in memory; of a file that exists, it must equal the file's.
-
-        Returns
-        -------
-        Ledger
 
         Raises
         ------
@@ -305,9 +295,6 @@ class Ledger:
 
         Raises
         ------
-        BudgetExceeded
-            If it does not fit, or a charge with that mark was granted before, to whomever; the
-            ledger is then unchanged.
         UnsupportedConversion
             If the spend cannot be paid in the ledger's currency.
         LedgerClosed
@@ -318,13 +305,6 @@ class Ledger:
         Privacy
         -------
         Spends ``spend``; what it pays for has to be proved elsewhere.
-
-        Examples
-        --------
-        >>> ledger = dpfast.Ledger(dpfast.ZCDP(0.5))
-        >>> ledger.charge(dpfast.GDP(0.6), "a mean")
-        >>> ledger.spent
-        ZCDP(rho=0.18)
         """
         if type(once) is not str and not isinstance(once, str):
             raise InvalidInput(f"once must be a string; received {described(once)}.")
@@ -346,19 +326,10 @@ class Ledger:
 
         Raises
         ------
-        BudgetExceeded
-            If it does not fit.
         UnsupportedConversion
             If the spend cannot be paid in the ledger's currency.
         LedgerClosed
             If this ledger is a copy.
-
-        Examples
-        --------
-        >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
-        >>> ledger.check(0.9, "a fit")
-        >>> ledger.spent
-        GDP(mu=0.0)
         """
         charges = self._priced(spend, label)
         self._refuse_copies()
@@ -376,14 +347,8 @@ class Ledger:
         label : str
             What it is for; public.
 
-        Returns
-        -------
-        Ledger
-
         Raises
         ------
-        BudgetExceeded
-            If it does not fit.
         UnsupportedConversion
             If charges in the child's currency would not add up to its total here (claim C9).
 
@@ -472,7 +437,7 @@ class Ledger:
                 f"GDP; received {described(apart)} of {self._total!r}. Such a total is a pair, "
                 "Ledger((1.0, 1e-6)), or ApproxDP(epsilon, delta)."
             )
-        epsilon, delta = _cost(1, self._stands, *kept.values())
+        epsilon, delta = _cost(1, *kept.values())
         if epsilon > self._limit[0] or delta > self._limit[1]:
             raise InvalidInput(f"apart = {kept!r} is more than the total {self._total!r}.")
         return epsilon, delta
@@ -482,15 +447,13 @@ class Ledger:
         charged: Any = spend
         currency = self._currency
         if type(spend) is currency is GDP and type(label) is str:  # in every step of a fit
-            return ((_cost(2, self._stands, spend.mu), (label, spend, spend)),)
+            return ((_cost(2, spend.mu), (label, spend, spend)),)
         if type(spend) is not currency:
             spend = as_budget(spend)
             in_mu = self.keeps_apart and type(spend) is GDP
             charged = spend if in_mu else _in_currency(spend, currency)
         if not isinstance(label, str):
             raise InvalidInput(f"label must be a string; received {described(label)}.")
-        if self._stands is not written and charged is not spend:  # rounded up as decimals are
-            charged = amount(currency, *[value * (1.0 + MARGIN_6) for value in charged.values()])
         ways = [charged]
         if self.keeps_apart and type(spend) is PureDP:
             ways.append(spend.as_gdp())
@@ -498,10 +461,10 @@ class Ledger:
 
     def _cost_of(self, charged: Budget) -> tuple[int, ...]:
         if not self.keeps_apart:
-            return _cost(self._power, self._stands, *charged.values())
+            return _cost(self._power, *charged.values())
         if type(charged) is GDP:
-            return 0, 0, *_cost(2, self._stands, *charged.values())
-        return *_cost(1, self._stands, *charged.values()), 0
+            return 0, 0, *_cost(2, *charged.values())
+        return *_cost(1, *charged.values()), 0
 
     def _added(self, spent: tuple[int, ...], cost: tuple[int, ...]) -> tuple[int, ...] | None:
         """The sums after a charge, or None if it does not fit (claims C9 and C87)."""
@@ -521,7 +484,7 @@ class Ledger:
         rest = tuple(map(int.__sub__, self._limit, kept))
         epsilon, delta = self._as_budget(rest, up=False).values()
         mu = gdp_mu(epsilon, delta) if delta >= 4.0 * DELTA_FLOOR else 0.0
-        return (*kept, *_cost(2, self._stands, mu))
+        return (*kept, *_cost(2, mu))
 
     def _after(
         self, spent: tuple[int, ...], charges: Sequence[_Charge]
@@ -548,12 +511,12 @@ class Ledger:
         root = math.isqrt(quanta)
         if up and root * root < quanta:
             root += 1
-        return amount(GDP, ratio_to_float(root, _ROOT, up=up, read=self._stands))
+        return amount(GDP, ratio_to_float(root, _ROOT, up=up))
 
     def _as_budget(self, quanta: tuple[int, ...], *, up: bool) -> Any:
         if self._currency is GDP:
             return self._as_mu(quanta[0], up=up)
-        values = (ratio_to_float(part, ONE, up=up, read=self._stands) for part in quanta)
+        values = (ratio_to_float(part, ONE, up=up) for part in quanta)
         return amount(self._currency, *values)
 
 

@@ -30,20 +30,14 @@ from dpfast.errors import (
     LedgerUnavailable,
 )
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
-from dpfast.privacy.conversions import written
-from dpfast.privacy.ledger.book import Entry, Ledger, Reading, _Charge, _refuse_again
+from dpfast.privacy.ledger.book import Entry, Ledger, _Charge, _refuse_again
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import random_name
 
 _T = TypeVar("_T")
 
-#: Every ledger begins like this, with what its numbers stand for: in version 1 for themselves, in
-#: binary, since then for the decimals that they are written as.  Nothing else is read any further.
-_BEGINNINGS: dict[bytes, Reading] = {
-    b'{"dpfast ledger": 1, "total": ["': float.as_integer_ratio,
-    b'{"dpfast ledger": 2, "total": ["': written,
-}
-_LENGTH = len(min(_BEGINNINGS))
+#: Every ledger begins like this; nothing else is read any further.
+_BEGINNING = b'{"dpfast ledger": 2, "total": ["'
 
 #: And every charge like this.
 _CHARGE = b'{"label": "'
@@ -129,18 +123,7 @@ class _Head(NamedTuple):
 
 
 class FileLedger(Ledger):
-    """What :meth:`Ledger.open` returns.
-
-    Parameters
-    ----------
-    path : str
-    total : Budget or None
-        As for :meth:`Ledger.open`.
-    apart : ApproxDP, optional
-        As for :meth:`Ledger.open`.
-    head : _Head, optional
-        Of a copy: the file has to begin with what the original had read of it.
-    """
+    """What :meth:`Ledger.open` returns."""
 
     def __init__(
         self, path: str, total: Budget | None, apart: Any = None, head: _Head | None = None
@@ -157,7 +140,6 @@ class FileLedger(Ledger):
             told = json.loads(header.decode())
             found, kept = _positive(told["total"]), told.get("apart")
             kept = None if kept is None else _positive(kept)
-            self._stands = _BEGINNINGS[header[:_LENGTH]]
             super().__init__(found, kept)
         except _UNREADABLE:
             raise self._refuse("its first line is not a whole header of a ledger") from None
@@ -244,7 +226,7 @@ class FileLedger(Ledger):
 
         Unless that line is what an interrupted charge left.
         """
-        if file.read(_LENGTH) not in _BEGINNINGS:
+        if file.read(len(_BEGINNING)) != _BEGINNING:
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
         content = file.readall()
@@ -291,7 +273,7 @@ class FileLedger(Ledger):
                 found = _locked(self._path, mode, lock, work)
             except FileNotFoundError:  # by now
                 raise self._refuse("it is gone (or its directory is)") from None
-            except ValueError:  # in a child, the file is closed
+            except (OSError, ValueError):  # in a child, the file is closed
                 if process is this_process():
                     raise
         if process is not this_process():

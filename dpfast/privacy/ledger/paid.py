@@ -29,14 +29,7 @@ class PaidAnswers:
         self._process = this_process()
 
     def _take(self, answer: str, *, after: str = "") -> int:
-        """Mark an answer as given; how many of its name are left.
-
-        Parameters
-        ----------
-        answer : str
-        after : str
-            Another that must have been given.
-        """
+        """Mark an answer as given; how many of its name are left."""
         # first: the lock may be held by a thread that a fork left behind
         if self._process is not this_process():
             raise LedgerClosed(self._closed("was inherited through fork"))

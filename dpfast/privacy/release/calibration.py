@@ -160,7 +160,8 @@ def _two_sided(e: float, m: Array) -> Array:
 @lru_cache(maxsize=256)
 def objective_perturbation_scale(epsilon: float, delta: float, *problem: float) -> float:
     """Standard deviation of objective perturbation for ``(epsilon, delta)``-DP (claim R10); what
-    follows as in :func:`objective_perturbation_delta`, from the curvature bound on."""
+    follows as in :func:`objective_perturbation_delta`, from the curvature bound on.
+    """
     _, B1, radius, n, _ = problem
     _check_budget(epsilon, delta)
     epsilon, delta = epsilon * _TAKEN, delta * _TAKEN

@@ -36,13 +36,6 @@ def cell_sums(bound: float, weight: float) -> float:
 
     ``max(2 bound, sqrt(2 (bound^2 + weight^2)))``: a record in its cell changes its sign, or it
     leaves the cell for another.
-
-    Parameters
-    ----------
-    bound : float
-        On the norm of what a record adds to the sums of its cell.
-    weight : float
-        What it adds to the count of its cell.
     """
     if not (0.0 < bound < math.inf and 0.0 <= weight < math.inf):
         raise InvalidInput(
@@ -53,13 +46,7 @@ def cell_sums(bound: float, weight: float) -> float:
 
 
 def count_weight(squared: int, plain: int) -> float:
-    """Weight at which the count of a cell is free beside its moments (claim T3), rounded down.
-
-    Parameters
-    ----------
-    squared, plain : int
-        Numbers of columns whose squares are summed as well, and of those whose are not.
-    """
+    """Weight at which the count of a cell is free beside its moments (claim T3), rounded down."""
     _check(squared, plain)
     return math.sqrt(_WITH_SQUARES * squared + _WITHOUT * plain) * _DOWN
 
@@ -68,12 +55,6 @@ def cell_moments(squared: int, plain: int, n: int) -> float:
     """l2 sensitivity of sums, squares and weighted counts by cell (claims T3 and T4).
 
     ``2 sqrt(squared + plain)``, what the sums alone can move, plus the rounding of both sides.
-
-    Parameters
-    ----------
-    squared, plain : int
-        As for :func:`count_weight`.
-    n : int
     """
     _check(squared, plain)
     return math.sqrt(squared + plain) * (2.0 + 16.0 * n * UNIT_ROUNDOFF) * _UP
@@ -83,12 +64,6 @@ def cell_excess(probabilities: Sequence[float], n: int) -> float:
     """l2 sensitivity of counts below thresholds by cell, each minus a share of the cell (claim T5).
 
     ``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell, plus rounding.
-
-    Parameters
-    ----------
-    probabilities : sequence of float
-        For each threshold, the share that is farthest from one half among those of all cells.
-    n : int
     """
     if not len(probabilities) or not all(0.0 <= p <= 1.0 for p in probabilities):
         raise InvalidInput("every cell needs at least one share, and each lies between 0 and 1.")

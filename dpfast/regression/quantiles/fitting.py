@@ -72,17 +72,6 @@ def fit_quantiles(
     progress : callable, optional
         Called as ``progress(step, n_steps)``, of all levels' steps together.
 
-    Returns
-    -------
-    QuantileFits
-
-    Raises
-    ------
-    Exception
-        What an optimiser of your own raises comes out as it is, and so does Ctrl-C, with the levels
-        that were finished and the one that was begun, which has no standard errors, in its
-        attribute ``partial_result``; before the first of them, with the answers and their units.
-
     Privacy
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public: adaptive

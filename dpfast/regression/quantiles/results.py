@@ -79,21 +79,8 @@ class QuantileFits:
 
         Parameters
         ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
-        alpha : float, optional
-            ``1 - level``, in its place.
         simultaneous : bool
             All intervals hold together (Bonferroni); one at a time by default.
-
-        Returns
-        -------
-        ndarray of shape (K, p, 2)
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
         """
         each = coverage(level, alpha)
         if simultaneous:
@@ -132,19 +119,6 @@ class QuantileFits:
         ----------
         X : table, or array-like of shape (m, q)
             As for :meth:`predict`.
-        level : float in [0.5, 1)
-            Nominal coverage of a row's intervals together.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        ndarray of shape (m, K, 2)
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
 
         Privacy
         -------
@@ -161,10 +135,6 @@ class QuantileFits:
         ----------
         tau : float
             One of :attr:`taus`.
-
-        Returns
-        -------
-        Fit
         """
         for own, fit in zip(self.taus, self.fits, strict=True):
             if own == tau:
@@ -178,15 +148,8 @@ class QuantileFits:
 
         Parameters
         ----------
-        level : float in [0.5, 1)
-            Nominal coverage.
         simultaneous : bool
             Whether all intervals hold together (default) or one at a time.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
         """
         coverage(level, None)
         bought = all(fit._covariance is not None for fit in self.fits)
@@ -218,12 +181,7 @@ class QuantileFits:
         return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON).
-
-        Returns
-        -------
-        dict
-        """
+        """Everything published, as plain Python values (for JSON)."""
         fits = [fit.to_dict() for fit in self.fits]
         for one in fits:
             del one["privacy"]  # of all of them together

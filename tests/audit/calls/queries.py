@@ -50,7 +50,7 @@ def joint_releases() -> Iterator[Example]:
         yield Example(name, f"{loss}, {weights}, {label}", call, loss in BINARY, GDP(2.0 * 1.5))
         if loss in BINARY or isinstance(weights, Clip):
             continue
-        joint = Objective(resolve_loss(loss), weights, 2, free_scale=FreeScale(1e-3, 1e3))
+        joint = Objective(resolve_loss(loss), weights, 2, scale=FreeScale(1e-3, 1e3))
 
         def ask(data: Any, objective: Objective = joint, budget: StepBudget = budget) -> Any:
             curator = Curator(as_records(*data), objective, Ledger(5.0), EntropyNoise())

@@ -36,27 +36,7 @@ SLOPES = (0.0, 1.0, 4.0, 30.0, 1e3, 1e6)
 
 
 class Finding(NamedTuple):
-    """The worst pair of records found for one quantity.
-
-    Attributes
-    ----------
-    quantity : str
-    ratio : float
-        ``distance / sensitivity``: above 1 disproves the declared sensitivity; well below 1, the
-        noise may be larger than needed.
-    distance : float
-        How far the mean of n records moved.  For the joint quantities in units of the noise.
-    sensitivity : float
-        Declared; for the joint quantities the charged mu.
-    records : tuple of (ndarray, float)
-        The two records ``(x, y)``.
-    theta : ndarray
-        The public parameter.
-
-    Privacy
-    -------
-    A property of the objective: its records are made up.
-    """
+    """The worst pair of records found for one quantity."""
 
     quantity: str
     ratio: float
@@ -67,21 +47,7 @@ class Finding(NamedTuple):
 
 
 class SearchReport(NamedTuple):
-    """Outcome of :func:`sensitivity_search`.
-
-    Attributes
-    ----------
-    objective : str
-        What was attacked.
-    findings : dict of str to Finding
-        The worst pair of each query.
-    n_pairs : int
-        Pairs of records that were tried.
-
-    Privacy
-    -------
-    A property of the objective: its records are made up.
-    """
+    """Outcome of :func:`sensitivity_search`."""
 
     objective: str
     findings: dict[str, Finding]
@@ -134,11 +100,7 @@ class _Notes:
 
 
 def declared(objective: Objective, n: int, budget: StepBudget) -> tuple[list[Release], float]:
-    """What a Curator of n records declares for a joint release, and the mu it charges.
-
-    Asked of a Curator whose records are all NaN, so that exactly what it does is audited rather
-    than a copy of its formulas.
-    """
+    """What a Curator of n records declares for a joint release, and the mu it charges."""
     records = as_records(np.full((n, objective.n_covariates), np.nan), np.full(n, np.nan))
     ledger = Ledger(GDP(1e3 * (1.0 + sum(budget))))
     notes = _Notes()
@@ -157,44 +119,7 @@ def sensitivity_search(
     rounds: int = 40,
     seed: int = 0,
 ) -> SearchReport:
-    """Search for the pair of records that moves each query of an objective the most.
-
-    All pairs among structured records (angles, lengths, residuals, extremes), then differential
-    evolution from the best of them over both records and the parameter; every contribution is
-    computed by the compiled kernels, every sensitivity asked of a Curator.
-
-    Parameters
-    ----------
-    objective : Objective
-    n : int
-        Number of records of the data set that the pair would be part of.
-    budget : (gradient, hessian, meat)
-        Gaussian-DP parameters of the joint releases to attack.
-    quantities : collection of str, optional
-        Those of the findings to search for; all by default.
-    rounds : int
-        Generations of the differential evolution; 0 leaves it out.
-    seed : int
-
-    Returns
-    -------
-    SearchReport
-        Findings for "gradient", "hessian", "majorizer", "meat", and for what is released
-        together: "joint" and "joint majorizer" (gradient and meat only for
-        :class:`dpfast.models.Clip`).
-
-    Notes
-    -----
-    A search shows that a constant is wrong, or that it cannot be much smaller; only a proof shows
-    that it is right.
-
-    Examples
-    --------
-    >>> objective = dpfast.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
-    >>> report = dpfast.audit.sensitivity_search(objective)
-    >>> report.sound
-    True
-    """
+    """Search for the pair of records that moves each query of an objective the most."""
     n = whole_number(n, "n", 1)
     budget = StepBudget(*budget)
     if not isinstance(objective, Objective) or not objective.bound:

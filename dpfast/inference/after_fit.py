@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues, variances
 from dpfast.inference.named import Named, named
@@ -86,7 +85,19 @@ class MarginalEffects(NamedTuple):
 
 
 class AfterFit(Shown):
-    """Tests, ratios, effects and joint intervals of released coefficients and their covariance."""
+    """Tests, ratios, effects and joint intervals of released coefficients and their covariance.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+    >>> fit.t_test("x1 = 0.5").pvalues.shape, fit.wald_test("x1 = 0.5, intercept = 0").df
+    ((1,), 2)
+    >>> fit.ratios("x1").interval.shape, fit.marginal_effects([[0.0]]).estimate.shape
+    ((1, 2), (1, 1))
+    >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
+    (50, 2)
+    """
 
     _fit_intercept: bool
     _free_scale: bool
@@ -113,11 +124,6 @@ class AfterFit(Shown):
         -------
         Contrast
             Four arrays of shape (k,).
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
 
         Examples
         --------
@@ -152,18 +158,6 @@ class AfterFit(Shown):
         -------
         WaldTest
             Statistic, degrees of freedom and p value.
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.wald_test(["intercept", "x1"]).df, fit.wald_test("intercept = 0, 2*x1 = 1").df
-        (2, 2)
         """
         from dpfast.inference.contrasts import by_name
         from dpfast.inference.hypotheses import wald_test
@@ -186,8 +180,6 @@ class AfterFit(Shown):
         ----------
         first, second : int or str
             Position or name of two coefficients.
-        level : float
-            Joint confidence level.
         n_points : int
             Points on the boundary.
 
@@ -195,18 +187,6 @@ class AfterFit(Shown):
         -------
         ndarray of shape (n_points, 2)
             In order around the ellipse, the first point again at the end.
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
-        (50, 2)
         """
         from dpfast.inference.hypotheses import confidence_ellipse
 
@@ -229,23 +209,6 @@ class AfterFit(Shown):
         ----------
         contrast : str, mapping of str to float, list of these, or array-like, optional
             As for :meth:`t_test`, without equations; by default every coefficient.
-
-        Returns
-        -------
-        Ratios
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, X[:, 0] > 0.0, "logistic", privacy=2.0)
-        >>> odds = fit.ratios("x1")
-        >>> bool(odds.estimate[0] == np.exp(fit.params[1])), odds.interval.shape
-        (True, (1, 2))
         """
         from dpfast.inference.hypotheses import t_test
 
@@ -261,55 +224,6 @@ class AfterFit(Shown):
         pair = ("low", "high")
         return Ratios(*[named(one, self.names, pair) for one in found])
 
-    def simultaneous_int(
-        self,
-        contrast: ArrayLike | Combination | Sequence[Combination] | None = None,
-        level: float = 0.95,
-        *,
-        method: str = "max-t",
-        alpha: float | None = None,
-    ) -> Array:
-        """Intervals of several coefficients, or combinations, that hold all at once.
-
-        Parameters
-        ----------
-        contrast : str, mapping of str to float, list of these, or array-like, optional
-            As for :meth:`t_test`, without equations; by default every coefficient.
-        level : float in [0.5, 1)
-            Nominal probability that all intervals cover together.
-        method : {"max-t", "bonferroni", "scheffe"}
-            "max-t" uses the correlations and is the narrowest; "scheffe" covers every combination
-            of the given ones, too.
-
-        Returns
-        -------
-        ndarray of shape (k, 2)
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought.
-
-        Notes
-        -----
-        Of the t distribution with the degrees of freedom of the variance that is known least.  A
-        free scale is treated as any other coefficient.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-        >>> together, alone = fit.simultaneous_int(), fit.conf_int()
-        >>> bool((np.diff(together) > np.diff(alone)).all())
-        True
-        """
-        from dpfast.inference.after.simultaneous import JOINT
-
-        level = coverage(level, alpha)
-        rows, estimate = self._combinations(contrast)
-        width, errors = self._joint(rows, level, one_of(method, JOINT, "method"))
-        return np.column_stack([estimate - width * errors, estimate + width * errors])
-
     def marginal_effects(
         self, X: Any, level: float = 0.95, *, alpha: float | None = None
     ) -> MarginalEffects:
@@ -320,15 +234,6 @@ class AfterFit(Shown):
         X : table, or array-like of shape (m, q)
             Public rows, as for :meth:`dpfast.Fit.predict`.  Not "overall" or "mean": averages over
             the records, or at their means, are queries about them.
-
-        Returns
-        -------
-        MarginalEffects
-
-        Raises
-        ------
-        InferenceUnavailable
-            If no covariance was bought, or an average over the records is asked for.
 
         Privacy
         -------
@@ -385,16 +290,6 @@ class AfterFit(Shown):
             )
         rows = combinations(found, len(self.params))
         return rows, rows @ self.params
-
-    def _joint(self, rows: Array, level: float, method: str | None) -> tuple[Array | float, Array]:
-        """Half widths of intervals in standard errors, each alone or all together; these errors."""
-        covariance, degrees = self.cov_params(), self._degrees(rows)
-        errors = np.sqrt(variances(rows, covariance))
-        if method is None:
-            return t_half_widths(level, degrees), errors
-        from dpfast.inference.after.simultaneous import joint_half_width
-
-        return joint_half_width(rows, covariance, degrees, level, method), errors
 
     def _index(self, name: int | str) -> int:
         if isinstance(name, str):

@@ -1,1 +1,0 @@
-"""What is asked of a fit afterwards: post-processing of released numbers (claim C8)."""
