@@ -34,7 +34,7 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     """The coefficients of ``fit`` with what they cost, and intervals of this coverage."""
     columns, cells = _numbers(fit, level)
     private = fit.privacy.total is not None
-    facts = [("Target", target_of(fit.model)), ("Records", str(fit.n_records))]
+    facts = [("Target", target_of(fit.model, fit.method)), ("Records", str(fit.n_records))]
     told = ("Bought", _bought(fit)), ("Coded", coded_of(fit))
     facts += [fact for fact in told if fact[1]] + [("Model", fit.model), ("Method", fit.method)]
     if fit._covariance is not None and not are_normal(fit.degrees_of_freedom):

@@ -537,3 +537,15 @@ def test_a_plan_is_a_table_of_its_widths(fit_intercept):
     for width, alone in zip(plan.widths, plan.sampling_widths, strict=True):
         assert f"{width:.4g}{alone:.4g}{width / alone:.3g}" in found.texts["td"]
     assert ("intercept" in found.texts["th"]) == fit_intercept
+
+
+def test_the_target_names_that_scores_are_held():
+    """Of the default's fits alone: weights of the papers bound a score by themselves."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    y = X[:, 0] + rng.normal(size=500)
+    held = dpfast.fit(X, y, "least-squares", privacy=2.0)
+    papers = dpfast.Objective("huber", weights=dpfast.Mallows(2.0), scale=1.0)
+    for fit, named in ((held, True), (dpfast.fit(X, y, papers, privacy=2.0), False)):
+        for text in (str(fit.summary()), fit.methods_text()):
+            assert ("which no histogram shows" in " ".join(text.split())) == named

@@ -28,7 +28,7 @@ def for_paper(fit: Fit) -> str:
     said = [
         f"Coefficients were estimated with dpfast {version} from {fit.n_records} records, of "
         f"{_listed(fit.names)}.",
-        f"Target: {target_of(fit.model).rstrip('.')}.",
+        f"Target: {target_of(fit.model, fit.method).rstrip('.')}.",
         _promise(fit),
     ]
     if units := fit.released_units():

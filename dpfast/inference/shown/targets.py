@@ -19,16 +19,22 @@ WEIGHTED = (
     "Rows far from the centre count less, by the public weights named in the model, which is part "
     "of the target unless the model is right."
 )
+HELD = (
+    "A few records far out, which no histogram shows, count as far as scores are held to a norm: in "
+    "long tails the population's own value may be farther off than the interval says."
+)
 PENALISED = "A public ridge penalty pulls it towards zero."
 
 
-def target_of(model: str) -> str:
+def target_of(model: str, method: str) -> str:
     """What coefficients of this model are estimates of, for the population of the records."""
     kinds = {f"{kind.__name__}(": kind.estimates for kind in every_kind().values()}
     found = next((said for word, said in (kinds | TARGETS).items() if word in model), ROBUST)
     parts = [found[0].upper() + found[1:] + "."]
     if any(word in model for word in ("Mallows", "Schweppe", "Bounded", "Clip")):
         parts.append(WEIGHTED)
+    if "scores held to a norm" in method:
+        parts.append(HELD)
     if "ridge=" in model:
         parts.append(PENALISED)
     return " ".join(parts)

@@ -85,7 +85,7 @@ def transcript(fit: Fit, level: float) -> dict[str, Any]:
         "n_records": fit.n_records,
         "model": fit.model,
         "method": fit.method,
-        "target": target_of(fit.model),
+        "target": target_of(fit.model, fit.method),
         "params": _plain(fit.params),
         **promised(fit.privacy),
         "warnings": list(fit.warnings),
@@ -279,7 +279,7 @@ def promise(told: dict[str, Any], text: str) -> bool:
 
 
 def target(told: dict[str, Any], text: str) -> bool:
-    return bool(told["target"] == target_of(told["model"]))
+    return bool(told["target"] == target_of(told["model"], told["method"]))
 
 
 def _page(told: dict[str, Any], text: str) -> bool:
