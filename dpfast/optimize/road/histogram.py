@@ -27,7 +27,7 @@ BESIDE, ALONE, ABOVE = 3.0, 5.5, 3.0
 CANCELS = 0.4
 
 #: From one octave to the next an unseen tail falls to this part at most: that of lengths with a
-#: mean.
+#: mean.  A bound is chosen for those with a variance, without which there is no standard error.
 LEAST_FALL = 0.5
 
 #: What scores that nobody sees may vary by in a direction, over what others do in the mean: about
@@ -155,13 +155,11 @@ class Lengths(NamedTuple):
         passed = self.shares.cumsum() / max(float(np.add.reduce(self.shares)), 1e-300)
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
-    def tail(self, bounds: Array, longest: float = math.inf) -> Array:
-        """Means of ``(length - bound)^+``, no length above the longest."""
-        lengths, shares = self._continued()
-        found: Array = np.maximum(lengths - bounds[:, None], 0.0) @ shares
-        if longest < math.inf:
-            found = np.maximum(found - np.maximum(lengths - longest, 0.0)[None] @ shares, 0.0)
-        return found
+    def tail(self, bounds: Array, most: float = math.inf, fall: float = LEAST_FALL) -> list[Array]:
+        """Means of ``(length - bound)^+`` and of its square, no length above the most."""
+        lengths, shares = self._continued(fall)
+        over = np.maximum(np.minimum(lengths, most) - bounds[:, None], 0.0)
+        return [over @ shares, over**2 @ shares]
 
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
@@ -169,7 +167,7 @@ class Lengths(NamedTuple):
         beyond = lengths > self.longest
         return float(lengths[beyond] ** 2 @ shares[beyond])
 
-    def _continued(self) -> tuple[Array, Array]:
+    def _continued(self, fall: float = LEAST_FALL) -> tuple[Array, Array]:
         """Lengths and shares that fall beyond what is seen as they do within it.
 
         The logarithm of an octave's share bends down as much again from each octave to the next,
@@ -184,7 +182,7 @@ class Lengths(NamedTuple):
         bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
         if seen[-1] * falls[1] * bends > self.most_next:
             bends = self.most_next / (seen[-1] * falls[1])
-        steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
+        steps = np.minimum(falls[1] * bends ** _LATER[1:], fall)
         parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
         within = max(falls[1], 1e-3) ** _WITHIN
         rest = slice(first[2])
@@ -254,8 +252,11 @@ def best_bound(
     longest: float = math.inf,
     leaves: float = CANCELS,
     foreseen: Lengths | None = None,
+    n: float = math.inf,
 ) -> tuple[float, float]:
-    """The norm to which scores are held: least sum of squared noise and squared bias.
+    """The norm to which scores are held: nearest to where they would lead if none was.
+
+    By squared noise and the squared mean of what is cut off, as foreseen.
 
     Parameters
     ----------
@@ -270,6 +271,9 @@ def best_bound(
         Part of what is cut off that is bias.
     foreseen : Lengths, optional
         Of the longest scores that each row can have, as far as ``longest``.
+    n : float
+        Number of the scores: few that are held, of whatever direction, leave the root of the sum
+        of squares of what is cut off them; infinity: this does not count.
 
     Returns
     -------
@@ -278,9 +282,11 @@ def best_bound(
     """
     most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
     candidates = min(most, longest) * _TRIED
-    cut = scores.tail(candidates, longest)
+    cut, square = scores.tail(candidates, longest, LEAST_FALL**2)
+    hidden = np.zeros(len(candidates))
     if foreseen is not None:
-        cut = cut + _out_of_sight(foreseen, scores, p, longest, candidates)
-    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2
+        hidden = _out_of_sight(foreseen, scores, p, longest, candidates)
+    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * (cut + hidden)) ** 2 + square / n
     best = int(np.argmin(errors))
-    return float(candidates[best]), float(cut[best])
+    told = scores.tail(candidates[best : best + 1], longest)[0]
+    return float(candidates[best]), float(told[0] + hidden[best])
