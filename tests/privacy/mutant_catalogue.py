@@ -4951,11 +4951,21 @@ LEAST_SQUARES = (
         "(leaves * (cut + hidden)) ** 2",
     ),
     plant(
+        "shortened-rows-told-as-if-without-a-variance",
+        "intervals allow for rows that are shortened as if their lengths had a mean alone",
+        ROAD,
+        (
+            "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
+        ),
+        "leaves=FORESEEN, fall=WITH_VARIANCE, n=n",
+        "leaves=FORESEEN, n=n",
+    ),
+    plant(
         "told-cut-of-lengths-with-a-variance",
         "what is told of a cut is what the bound was chosen by",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        "told = scores.tail(candidates[best : best + 1], longest)[0]",
+        "told = scores.tail(candidates[best : best + 1], longest, WITH_VARIANCE if foreseen else fall)[0]",
         "told = cut[best : best + 1]",
     ),
     plant(

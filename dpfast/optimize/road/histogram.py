@@ -27,8 +27,8 @@ BESIDE, ALONE, ABOVE = 3.0, 5.5, 3.0
 CANCELS = 0.4
 
 #: From one octave to the next an unseen tail falls to this part at most: that of lengths with a
-#: mean.  A bound is chosen for those with a variance, without which there is no standard error.
-LEAST_FALL = 0.5
+#: mean; and of lengths with a variance, without which there is no standard error, and no curvature.
+LEAST_FALL, WITH_VARIANCE = 0.5, 0.25
 
 #: What scores that nobody sees may vary by in a direction, over what others do in the mean: about
 #: 1, and more where a start is too steep, so that too few of them are foreseen.
@@ -253,6 +253,7 @@ def best_bound(
     leaves: float = CANCELS,
     foreseen: Lengths | None = None,
     n: float = math.inf,
+    fall: float = LEAST_FALL,
 ) -> tuple[float, float]:
     """The norm to which scores are held: nearest to where they would lead if none was.
 
@@ -274,19 +275,20 @@ def best_bound(
     n : float
         Number of the scores: few that are held, of whatever direction, leave the root of the sum
         of squares of what is cut off them; infinity: this does not count.
+    fall : float
+        Of the tail by which is told what is cut off; of scores that rows bound, which have a
+        variance, it is that of these.
 
     Returns
     -------
     tuple of float
         The norm, and the mean of what is cut off scores that are longer.
     """
-    most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
-    candidates = min(most, longest) * _TRIED
-    cut, square = scores.tail(candidates, longest, LEAST_FALL**2)
-    hidden = np.zeros(len(candidates))
-    if foreseen is not None:
-        hidden = _out_of_sight(foreseen, scores, p, longest, candidates)
+    rows = foreseen or scores  # of which none is longer
+    candidates = min(max(2.0 * scores.longest, rows.longest), longest) * _TRIED
+    cut, square = scores.tail(candidates, longest, WITH_VARIANCE)
+    hidden = _out_of_sight(rows, scores, p, longest, candidates)
     errors = p * (candidates * noise_per_bound) ** 2 + (leaves * (cut + hidden)) ** 2 + square / n
     best = int(np.argmin(errors))
-    told = scores.tail(candidates[best : best + 1], longest)[0]
+    told = scores.tail(candidates[best : best + 1], longest, WITH_VARIANCE if foreseen else fall)[0]
     return float(candidates[best]), float(told[0] + hidden[best])

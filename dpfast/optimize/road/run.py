@@ -24,6 +24,7 @@ from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.optimize.road.histogram import (
     CANCELS,
+    WITH_VARIANCE,
     Lengths,
     best_bound,
     least_exponent,
@@ -461,7 +462,7 @@ def road(
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
-        reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN, n=n)
+        reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, n=n)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
@@ -522,11 +523,10 @@ def road(
         held = held.mapped(steep_along)
     floor, doubt = floor_of(gram) / typical, 2.0 * gram.noise_scale / typical
     known = np.minimum(np.maximum((values - doubt) / np.maximum(values, floor), 0.0), 1.0)
-    away = theta
+    signal = float(theta @ theta)
     if one is not None:
         turned = back @ one
-        away = theta - (theta @ turned) / (turned @ turned) * turned
-    signal = float(away @ away)
+        signal = max(0.0, signal - float(theta @ turned) ** 2 / float(turned @ turned))
     unknown = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
     return Found(
         theta=mapping @ theta,
