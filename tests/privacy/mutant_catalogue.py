@@ -4408,6 +4408,9 @@ SEEN_TESTS = (
 )
 SEEN_OF_ROWS = "dpfast/data/bought/seen.py"
 ROAD = "dpfast/optimize/road/run.py"
+QUANTILE_ERRORS = (
+    "tests/optimize/test_road_choices.py::test_printed_errors_of_quantiles_are_those_of_quantiles"
+)
 ROAD_FITS = "dpfast/regression/road.py"
 ODDS = (
     "tests/optimize/test_road_choices.py"
@@ -4902,8 +4905,52 @@ LEAST_SQUARES = (
         "the curvature of a sharp loss is that of its own window, in which there is hardly any record of a rare level",
         ROAD,
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
-        "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)",
+        "times = min(max(1.0, at.loss.peakedness / max(EVEN_PEAK, most)), STEEP)",
         "times = 1.0",
+    ),
+    plant(
+        "curvature-of-a-window-larger-than-noise-asks-for",
+        "the window of a sharp curvature does not shrink where the budget lets it",
+        ROAD,
+        (QUANTILE_ERRORS,),
+        "/ max(EVEN_PEAK, most)), STEEP)",
+        "/ EVEN_PEAK), STEEP)",
+    ),
+    plant(
+        "clipped-as-rows-in-the-window",
+        "of every loss clipping takes of scores what it would of rows that are as long as curvatures say",
+        ROAD,
+        (QUANTILE_ERRORS,),
+        "        if not setting.bends:  # rows",
+        "        if True:  # rows",
+    ),
+    plant(
+        "few-held-scores-count-for-their-mean-alone",
+        "a bound is chosen as if few scores of any direction that are held left nothing",
+        "dpfast/optimize/road/histogram.py",
+        (
+            "tests/optimize/test_lengths.py::test_few_rows_whose_scores_are_held_count_though_their_mean_is_nothing",
+        ),
+        "(leaves * (cut + hidden)) ** 2 + square / n",
+        "(leaves * (cut + hidden)) ** 2",
+    ),
+    plant(
+        "shortened-rows-told-as-if-without-a-variance",
+        "intervals allow for rows that are shortened as if their lengths had a mean alone",
+        ROAD,
+        (
+            "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
+        ),
+        "leaves=FORESEEN, fall=WITH_VARIANCE, n=n",
+        "leaves=FORESEEN, n=n",
+    ),
+    plant(
+        "told-cut-of-lengths-with-a-variance",
+        "what is told of a cut is what the bound was chosen by",
+        "dpfast/optimize/road/histogram.py",
+        ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
+        "told = scores.tail(candidates[best : best + 1], longest, WITH_VARIANCE if foreseen else fall)[0]",
+        "told = cut[best : best + 1]",
     ),
     plant(
         "rounds-that-cut-off-the-rarer-response",

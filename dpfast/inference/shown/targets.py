@@ -20,8 +20,8 @@ WEIGHTED = (
     "of the target unless the model is right."
 )
 HELD = (
-    "A few records far out, which no histogram shows, count as far as scores are held to a norm: in "
-    "long tails the population's own value may be farther off than the interval says."
+    "A few records far out, which no histogram shows, count as far as scores are held to a norm: "
+    "in long tails the population's own value may be farther off than the interval says."
 )
 PENALISED = "A public ridge penalty pulls it towards zero."
 

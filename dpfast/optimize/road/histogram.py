@@ -27,8 +27,8 @@ BESIDE, ALONE, ABOVE = 3.0, 5.5, 3.0
 CANCELS = 0.4
 
 #: From one octave to the next an unseen tail falls to this part at most: that of lengths with a
-#: mean.
-LEAST_FALL = 0.5
+#: mean; and of lengths with a variance, without which there is no standard error, and no curvature.
+LEAST_FALL, WITH_VARIANCE = 0.5, 0.25
 
 #: What scores that nobody sees may vary by in a direction, over what others do in the mean: about
 #: 1, and more where a start is too steep, so that too few of them are foreseen.
@@ -141,13 +141,11 @@ class Lengths(NamedTuple):
         passed = self.shares.cumsum() / max(float(np.add.reduce(self.shares)), 1e-300)
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
-    def tail(self, bounds: Array, longest: float = math.inf) -> Array:
-        """Means of ``(length - bound)^+``, no length above the longest."""
-        lengths, shares = self._continued()
-        found: Array = np.maximum(lengths - bounds[:, None], 0.0) @ shares
-        if longest < math.inf:
-            found = np.maximum(found - np.maximum(lengths - longest, 0.0)[None] @ shares, 0.0)
-        return found
+    def tail(self, bounds: Array, most: float = math.inf, fall: float = LEAST_FALL) -> list[Array]:
+        """Means of ``(length - bound)^+`` and of its square, no length above the most."""
+        lengths, shares = self._continued(fall)
+        over = np.maximum(np.minimum(lengths, most) - bounds[:, None], 0.0)
+        return [over @ shares, over**2 @ shares]
 
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
@@ -155,7 +153,7 @@ class Lengths(NamedTuple):
         beyond = lengths > self.longest
         return float(lengths[beyond] ** 2 @ shares[beyond])
 
-    def _continued(self) -> tuple[Array, Array]:
+    def _continued(self, fall: float = LEAST_FALL) -> tuple[Array, Array]:
         """Lengths and shares, evenly in the cells, that fall beyond what is seen as within it."""
         octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
         first = (-octaves).searchsorted(_LAST).tolist()  # lengths increase
@@ -165,7 +163,7 @@ class Lengths(NamedTuple):
         bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
         if seen[-1] * falls[1] * bends > self.most_next:
             bends = self.most_next / (seen[-1] * falls[1])
-        steps = np.minimum(falls[1] * bends ** _LATER[1:], LEAST_FALL)
+        steps = np.minimum(falls[1] * bends ** _LATER[1:], fall)
         parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
         within = max(falls[1], 1e-3) ** _WITHIN
         shares = (parts[1:, None] * (within / np.add.reduce(within))).ravel()
@@ -217,13 +215,18 @@ def best_bound(
     longest: float = math.inf,
     leaves: float = CANCELS,
     foreseen: Lengths | None = None,
+    n: float = math.inf,
+    fall: float = LEAST_FALL,
 ) -> tuple[float, float]:
-    """The norm to which scores are held: least sum of squared noise and squared bias."""
-    most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
-    candidates = min(most, longest) * _TRIED
-    cut = scores.tail(candidates, longest)
-    if foreseen is not None:
-        cut = cut + _out_of_sight(foreseen, scores, p, longest, candidates)
-    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2
+    """The norm to which scores are held, nearest to where n would lead if none was; what it cuts.
+
+    Of few that are held, of whatever direction, the root of the sum of squares is left.
+    """
+    rows = foreseen or scores  # of which none is longer
+    candidates = min(max(2.0 * scores.longest, rows.longest), longest) * _TRIED
+    cut, square = scores.tail(candidates, longest, WITH_VARIANCE)
+    hidden = _out_of_sight(rows, scores, p, longest, candidates)
+    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * (cut + hidden)) ** 2 + square / n
     best = int(np.argmin(errors))
-    return float(candidates[best]), float(cut[best])
+    told = scores.tail(candidates[best : best + 1], longest, WITH_VARIANCE if foreseen else fall)[0]
+    return float(candidates[best]), float(told[0] + hidden[best])

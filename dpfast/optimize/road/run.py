@@ -24,6 +24,7 @@ from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.optimize.road.histogram import (
     CANCELS,
+    WITH_VARIANCE,
     Lengths,
     best_bound,
     least_exponent,
@@ -63,7 +64,7 @@ MOST_ROUNDS = 6
 
 #: Peaks of a curvature over its mean beyond which that of a larger scale is asked for: a rare level
 #: would have hardly any record in the window.
-EVEN_PEAK = 1.5
+EVEN_PEAK = 3.0
 
 #: Few: n mu below this for eight coefficients, growing with their square root.
 FEW = 3000.0
@@ -71,8 +72,9 @@ FEW = 3000.0
 #: Share of what the steps have that the early ones get.
 FIRST = 0.05
 
-#: Radius of the first Gram's weights in sqrt(p), for standardised columns.
-FIRST_RADIUS = 1.5
+#: Radius of the first Gram's weights in sqrt(p), for standardised columns; and one that takes rows
+#: as they are.
+FIRST_RADIUS, FAR_ROWS = 1.5, 3.0
 
 #: Slopes of logarithms that covariances with means say are too steep for columns with a long right
 #: tail, and a step from a start that is too flat is shorter than one from too steep a one.
@@ -342,11 +344,11 @@ def road(
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 
     at = At(theta, loss, scale)
-    expected = expected_curvature(at, one)
-    typical = typical_of(expected)
-    broad, times = broadened(at)
+    typical = typical_of(expected_curvature(at, one))
+    broad, times = broadened(at, longest_radius(n, p, budget.matrix) ** 2 / (FAR_ROWS**2 * p))
     unit = (times * typical) ** 0.5
-    told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
+    # a sharp curvature is that of too few of them
+    told_by = few_rows if loss.peakedness <= EVEN_PEAK else rows
     lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
     longest = longest_radius(told_by.n, p, budget.matrix) * unit
     light = (
@@ -370,7 +372,7 @@ def road(
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
-        reach, lost = best_bound(foreseen, per_bound, p)
+        reach, lost = best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
@@ -380,7 +382,7 @@ def road(
             held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
     scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
     longest = held.reach * scale * setting.over
-    bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
+    bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
     beyond = lengths.beyond(radius, power) / unit**2
     rough = Rough(
@@ -413,7 +415,14 @@ def road(
     meat, meat_scale = np.zeros((p, p)), 0.0
     if inference:
         mean, meat_scale = mean_answer(meats)
-        meat = _meat(mean, lengths.over(unit), radius / unit, power, bound)
+        vary, vectors = eigh(mean)
+        vary, clipped = np.maximum(vary, 0.0), scores.beyond(bound, 0.0)
+        if not setting.bends:  # rows are not shortened, and fewer than a histogram shows may tell
+            spread = math.sqrt(float(np.add.reduce(vary)) / p)
+            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)
+        # it takes hardly anything from directions that not only few long rows tell
+        vary = np.maximum(vary, water_level(vary, clipped))
+        meat = np.asarray((vectors * vary) @ vectors.T)
         if least is not None and least.any():
             meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
     mapping = np.asfortranarray(mapping)  # as solve has it: how numbers lie is a rounding
@@ -424,11 +433,10 @@ def road(
         held = held.mapped(steep_along)
     floor, doubt = floor_of(gram) / typical, 2.0 * gram.noise_scale / typical
     known = np.minimum(np.maximum((values - doubt) / np.maximum(values, floor), 0.0), 1.0)
-    away = theta
+    signal = float(theta @ theta)
     if one is not None:
         turned = back @ one
-        away = theta - (theta @ turned) / (turned @ turned) * turned
-    signal = float(away @ away)
+        signal = max(0.0, signal - float(theta @ turned) ** 2 / float(turned @ turned))
     unknown = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
     return Found(
         theta=mapping @ theta,
@@ -509,7 +517,7 @@ def _round(
     typical = typical_of(expected)
     broad, times = broadened(at)
     longest = (
-        min(3.0 * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))
+        min(FAR_ROWS * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))
         * (times * typical) ** 0.5
     )
     gram = _over(rows.gram(longest, budget.matrix, broad), times)
@@ -530,9 +538,12 @@ def _round(
     return theta + inside(step, asked) * step, length <= HEARD * noise
 
 
-def broadened(at: At) -> tuple[At, float]:
-    """The same at a scale so many times larger that a sharp curvature is that of enough records."""
-    times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)
+def broadened(at: At, most: float = 0.0) -> tuple[At, float]:
+    """The same at a scale so many times larger that a sharp curvature is that of enough records.
+
+    Its peak is then no more than so many times its mean, or EVEN_PEAK if that is more.
+    """
+    times = min(max(1.0, at.loss.peakedness / max(EVEN_PEAK, most)), STEEP)
     return at._replace(scale=times * at.scale), times
 
 
@@ -590,15 +601,6 @@ def _left_over(curvatures: Array, noises: list[float]) -> Array:
         parts = parts + noise**-2 * away * at
         at = parts / whole
     return at
-
-
-def _meat(mean: Array, rows: Lengths, radius: float, power: float, bound: float) -> Array:
-    """A mean of released matrices, its negative eigenvalues made zero."""
-    held = floor_eigenvalues(mean, 0.0)[0]
-    spread = math.sqrt(max(float(held.trace()), 0.0) / len(held))
-    values, vectors = eigh(held)
-    level = water_level(values, rows.clipped_off(spread, radius, power, bound))
-    return np.asarray((vectors * np.maximum(values, level)) @ vectors.T)
 
 
 def water_level(values: Array, more: float) -> float:
