@@ -4905,16 +4905,8 @@ LEAST_SQUARES = (
         "the curvature of a sharp loss is that of its own window, in which there is hardly any record of a rare level",
         ROAD,
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
-        "times = min(max(1.0, at.loss.peakedness / max(EVEN_PEAK, most)), STEEP)",
+        "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)",
         "times = 1.0",
-    ),
-    plant(
-        "curvature-of-a-window-larger-than-noise-asks-for",
-        "the window of a sharp curvature does not shrink where the budget lets it",
-        ROAD,
-        (QUANTILE_ERRORS,),
-        "/ max(EVEN_PEAK, most)), STEEP)",
-        "/ EVEN_PEAK), STEEP)",
     ),
     plant(
         "clipped-as-rows-in-the-window",

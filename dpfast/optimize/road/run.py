@@ -72,9 +72,8 @@ FEW = 3000.0
 #: Share of what the steps have that the early ones get.
 FIRST = 0.05
 
-#: Radius of the first Gram's weights in sqrt(p), for standardised columns; and one that takes rows
-#: as they are.
-FIRST_RADIUS, FAR_ROWS = 1.5, 3.0
+#: Radius of the first Gram's weights in sqrt(p), for standardised columns.
+FIRST_RADIUS = 1.5
 
 #: Slopes of logarithms that covariances with means say are too steep for columns with a long right
 #: tail, and a step from a start that is too flat is shorter than one from too steep a one.
@@ -345,10 +344,9 @@ def road(
 
     at = At(theta, loss, scale)
     typical = typical_of(expected_curvature(at, one))
-    broad, times = broadened(at, longest_radius(n, p, budget.matrix) ** 2 / (FAR_ROWS**2 * p))
+    broad, times = broadened(at)
     unit = (times * typical) ** 0.5
-    # a sharp curvature is that of too few of them
-    told_by = few_rows if loss.peakedness <= EVEN_PEAK else rows
+    told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
     lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
     longest = longest_radius(told_by.n, p, budget.matrix) * unit
     light = (
@@ -517,7 +515,7 @@ def _round(
     typical = typical_of(expected)
     broad, times = broadened(at)
     longest = (
-        min(FAR_ROWS * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))
+        min(3.0 * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))
         * (times * typical) ** 0.5
     )
     gram = _over(rows.gram(longest, budget.matrix, broad), times)
@@ -538,12 +536,9 @@ def _round(
     return theta + inside(step, asked) * step, length <= HEARD * noise
 
 
-def broadened(at: At, most: float = 0.0) -> tuple[At, float]:
-    """The same at a scale so many times larger that a sharp curvature is that of enough records.
-
-    Its peak is then no more than so many times its mean, or EVEN_PEAK if that is more.
-    """
-    times = min(max(1.0, at.loss.peakedness / max(EVEN_PEAK, most)), STEEP)
+def broadened(at: At) -> tuple[At, float]:
+    """The same at a scale so many times larger that a sharp curvature is that of enough records."""
+    times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)
     return at._replace(scale=times * at.scale), times
 
 
