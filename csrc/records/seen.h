@@ -543,6 +543,7 @@ static void count_lengths(block *b, double *counts)
         for (size_t k = 0; k < view->most; k++)
             cell += length > edges[cell];
         cell = length == length ? cell : none;
-        counts[i % COUNT_TABLES * (none + 1) + cell] += 1.0;
+        double *table = counts + i % COUNT_TABLES * (none + 1);
+        table[cell] += 1.0;
     }
 }

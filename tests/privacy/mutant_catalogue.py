@@ -4448,8 +4448,8 @@ LEAST_SQUARES = (
         "a record counts in its cell and in all longer ones",
         SEEN_H,
         ("tests/privacy/test_whitened.py::test_c60_the_worst_pair_of_a_histogram",),
-        "                counts[cell[k]] += 1.0;\n",
-        "                for (long long c = cell[k]; c >= 0; c--)\n                    counts[c] += 1.0;\n",
+        "        table[cell] += 1.0;\n",
+        "        for (size_t c = 0; c <= cell; c++)\n            table[c] += 1.0;\n",
     ),
     plant(
         "histogram-not-charged",
@@ -4492,8 +4492,8 @@ LEAST_SQUARES = (
         ("tests/privacy/test_whitened.py::test_c80_weights_and_offsets_move_one_count",),
         "        a = a < most ? a : most;\n        b->a[i] = weighs",
         "        a = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n        b->a[i] = weighs",
-        "                counts[cell[k]] += 1.0;\n",
-        "                counts[cell[k]] += b->task->data.weight ? b->a[i + k] : 1.0;\n",
+        "        table[cell] += 1.0;\n",
+        "        table[cell] += b->task->data.weight ? b->a[i] : 1.0;\n",
     ),
     plant(
         "weights-that-are-seen-twice",

@@ -106,9 +106,34 @@ def inside(step: Array, asked: list[Asked]) -> float:
     return part
 
 
-def expected_curvature(at: At, one: Array | None) -> Array:
-    """That of normal rows, whose second moments are 1; positive wherever the parameter is."""
-    p = at.theta.size
+def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
+    """That of normal rows, whose second moments are 1, and its typical one; positive wherever the
+    parameter is.
+    """
+    level, bend, away = _bent_along(at, one)
+    p = away.size
+    found = np.zeros((p, p))
+    found.flat[:: p + 1] = level
+    if bend:
+        found += bend / float(away @ away) * (away[:, None] * away)
+    return found, _typical(level, bend, p)
+
+
+def typical_curvature(at: At, one: Array | None) -> float:
+    """Of the directions' expected curvatures the median."""
+    level, bend, away = _bent_along(at, one)
+    return _typical(level, bend, away.size)
+
+
+def _typical(level: float, bend: float, p: int) -> float:
+    """The median of p - 1 curvatures that are the same and one that is more or less."""
+    return within(level + bend * (0.0 if p > 2 else 1.0 / p))
+
+
+def _bent_along(at: At, one: Array | None) -> tuple[float, float, Array]:
+    """The expected curvature in most directions, and by how much another it is in the one in which
+    predictors vary.
+    """
     if one is None:
         mean, away = 0.0, at.theta
     else:
@@ -117,18 +142,8 @@ def expected_curvature(at: At, one: Array | None) -> Array:
     variance = float(away @ away)
     curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
     level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
-    found = np.zeros((p, p))
-    found.flat[:: p + 1] = level
-    if variance > LEAST:
-        bend = max(EVEN * level, min(STEEP, along)) - level
-        found += bend / variance * (away[:, None] * away)
-    return found
-
-
-def typical_of(curvature: Array) -> float:
-    """Of the directions' curvatures the median."""
-    values = eigh(curvature)[0]  # increasing
-    return within(middle_of(values))
+    bend = max(EVEN * level, min(STEEP, along)) - level if variance > LEAST else 0.0
+    return level, bend, away
 
 
 def middle_of(values: Array) -> float:
@@ -217,7 +232,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, or 1 where residuals alone decide it."""
         if self.at.loss.link == "identity":
             return 1.0
-        return typical_of(expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one))
+        return typical_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)
 
 
 class Rough(NamedTuple):
@@ -319,9 +334,10 @@ def as_scores_vary(
     told from noise.
     """
     values, vectors = eigh(curvature)
-    back = (vectors / np.sqrt(values)) @ vectors.T
+    roots = np.sqrt(values)
+    back = (vectors / roots) @ vectors.T
     values, turned = eigh(back @ meat @ back)
-    values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
+    values, turned = np.maximum(values, 0.0), ((vectors * roots) @ vectors.T) @ turned
     unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
