@@ -5680,8 +5680,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "counts below thresholds are not charged",
         BOUGHT_COLUMNS,
         BOUGHT_TESTS,
-        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains)",
-        "        self._count_windows(chains)",
+        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains, later)",
+        "        self._count_windows(chains, later)",
     ),
     plant(
         "counts-charged-after-reading",
@@ -5690,8 +5690,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/privacy/test_paid_before.py::test_a_query_that_cannot_pay_reads_and_draws_nothing",
         ),
-        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains)",
-        "        self._count_windows(chains)\n        self.ledger.charge(cost, receipt.query)",
+        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains, later)",
+        "        self._count_windows(chains, later)\n        self.ledger.charge(cost, receipt.query)",
     ),
     plant(
         "distances-charged-after-drawing",

@@ -116,11 +116,9 @@ class Columns:
         Costs ``mu`` (claim D2).
         """
         chains = [(column, _chain_of(key)) for column, key in asked]  # refuses others
-        if not self._counted(chains):
-            chains += [(column, _chain_of(key)) for column, key in later]
         receipt, cost = _counts_receipt(self._most, len(asked), mu)
         self.ledger.charge(cost, receipt.query)
-        self._count_windows(chains)
+        self._count_windows(chains, later)
         values = [self._below(column, key) for column, key in asked]
         question = (receipt.query, mu, tuple(asked))
         return hand_out(self._noise, question, receipt, self._centred(values))
@@ -200,17 +198,14 @@ class Columns:
 
     def _below(self, column: int, key: int) -> int:
         shift, start = window = _window_of(key)
-        return self._windows[column, window].item((key - start) >> shift)
+        return int(self._windows[column, window][(key - start) >> shift])
 
-    def _counted(self, chains: Sequence[tuple[int, Sequence[Asked]]]) -> bool:
-        """Whether the finest of these windows were counted, and so the coarser ones."""
-        return self._windows.keys() >= {(column, chain[-1]) for column, chain in chains}
-
-    def _count_windows(self, chains: Sequence[tuple[int, Sequence[Asked]]]) -> None:
+    def _count_windows(self, chains: Sequence[Any], later: Sequence[Asked] = ()) -> None:
         """Count in those of these windows that were not asked for before."""
-        if self._counted(chains):
-            return
+        if not [c for c, chain in chains if (c, chain[-1]) not in self._windows]:
+            return  # and so are the coarser ones
         needed = [(column, window) for column, chain in chains for window in chain]
+        needed += [(column, window) for column, key in later for window in _chain_of(key)]
         missing = [one for one in dict.fromkeys(needed) if one not in self._windows]
         for first in range(0, len(missing), MOST_WINDOWS):
             some = missing[first : first + MOST_WINDOWS]

@@ -42,7 +42,6 @@ from dpfast.optimize.road.steps import (
     expected_curvature,
     inside,
     mean_answer,
-    typical_curvature,
     walk,
     within,
 )
@@ -432,7 +431,7 @@ def road(
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 
     at = At(theta, loss, scale)
-    typical = typical_curvature(at, one)
+    typical = expected_curvature(at, one)[1]
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them

@@ -107,33 +107,10 @@ def inside(step: Array, asked: list[Asked]) -> float:
 
 
 def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
-    """That of normal rows, whose second moments are 1, and its typical one; positive wherever the
-    parameter is.
+    """That of normal rows, whose second moments are 1, and of its directions' the median; positive
+    wherever the parameter is.
     """
-    level, bend, away = _bent_along(at, one)
-    p = away.size
-    found = np.zeros((p, p))
-    found.flat[:: p + 1] = level
-    if bend:
-        found += bend / float(away @ away) * (away[:, None] * away)
-    return found, _typical(level, bend, p)
-
-
-def typical_curvature(at: At, one: Array | None) -> float:
-    """Of the directions' expected curvatures the median."""
-    level, bend, away = _bent_along(at, one)
-    return _typical(level, bend, away.size)
-
-
-def _typical(level: float, bend: float, p: int) -> float:
-    """The median of p - 1 curvatures that are the same and one that is more or less."""
-    return within(level + bend * (0.0 if p > 2 else 1.0 / p))
-
-
-def _bent_along(at: At, one: Array | None) -> tuple[float, float, Array]:
-    """The expected curvature in most directions, and by how much another it is in the one in which
-    predictors vary.
-    """
+    p, bend = at.theta.size, 0.0
     if one is None:
         mean, away = 0.0, at.theta
     else:
@@ -142,8 +119,12 @@ def _bent_along(at: At, one: Array | None) -> tuple[float, float, Array]:
     variance = float(away @ away)
     curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
     level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
-    bend = max(EVEN * level, min(STEEP, along)) - level if variance > LEAST else 0.0
-    return level, bend, away
+    found = np.zeros((p, p))
+    found.flat[:: p + 1] = level
+    if variance > LEAST:
+        bend = max(EVEN * level, min(STEEP, along)) - level
+        found += bend / variance * (away[:, None] * away)
+    return found, within(level + bend / p if p < 3 else level)  # p - 1 of them are the same
 
 
 def middle_of(values: Array) -> float:
@@ -232,7 +213,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, or 1 where residuals alone decide it."""
         if self.at.loss.link == "identity":
             return 1.0
-        return typical_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)
+        return expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)[1]
 
 
 class Rough(NamedTuple):
