@@ -165,6 +165,8 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
             for w in range(columns.shape[0]):
                 count_in_window(ISA, &block[columns[w] * ROWS], complete, m, starts[w],
                                 <int>shifts[w], &table[w, 0, 0], tables)
+    if tables == 1:
+        return counts[:, 0, :CELLS].astype(np.int64)
     return counts[:, :, :CELLS].sum(axis=1, dtype=np.int64)
 
 

@@ -33,6 +33,7 @@
 #endif
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "isa.h"
 #include "losses/list.h"
@@ -121,8 +122,10 @@ typedef struct {
     /* Or by (radius / size)^(2 power) where size = sqrt(c at far_theta) |a B| is more; B may be NULL. */
     const double *back, *far_theta; /* p rows of p; p */
     double far_scale, radius, power;
-    const double *edges; /* WANT_LENGTHS: increasing */
+    const double *edges; /* WANT_LENGTHS: increasing; inside, `most` infinities come after them */
     size_t n_edges;
+    const uint32_t *first; /* inside: for each exponent the first cell of such lengths, and how many */
+    size_t most;           /* edges one exponent has at most */
 } records_view;
 
 /* Outputs: gradient p doubles; hessian and meat p * p doubles; any not wanted may be NULL.
@@ -179,6 +182,9 @@ int records_set_isa(const char *name);
 
 /* Widest rows that are ever transposed. */
 enum { RECORDS_COLUMNAR = 24 };
+
+/* Tables of lengths, which are counted in turn. */
+enum { COUNT_TABLES = 4 };
 
 /* How a problem is cut up; a function of (n, p, want) alone. */
 typedef struct {

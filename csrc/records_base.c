@@ -321,7 +321,7 @@ static void *run(records_job *job, const records_model *model, const records_dat
         at += 2 * task->width + 8;
     }
     task->counts_at = at;
-    at += want & WANT_LENGTHS ? (view->n_edges + 8) / 8 * 8 : 0;
+    at += want & WANT_LENGTHS ? (COUNT_TABLES * (view->n_edges + 2) + 7) / 8 * 8 : 0;
     task->sum_doubles = at;
     task->scratch_doubles =
         rows * (VECTORS + 2 * task->width + SCALED_ROWS + (has_beside(data) ? BESIDE : 0)) + 8;
@@ -433,6 +433,26 @@ int records_sums_of_seen(const records_model *model, const records_data *data,
     return 0;
 }
 
+enum { EXPONENTS = 2048 };
+
+/* The first cell of the lengths with each exponent; how many edges one exponent has at most. */
+static size_t cells_of_exponents(const double *edges, size_t n, uint32_t *first)
+{
+    size_t next = 0, most = 0, same = 0;
+    for (size_t k = 0; k < n; k++) {
+        uint64_t bits;
+        memcpy(&bits, edges + k, sizeof bits);
+        size_t own = edges[k] > 0.0 ? bits >> 52 : 0;
+        same = own + 1 == next ? same + 1 : 1;
+        most = same > most ? same : most;
+        while (next <= own)
+            first[next++] = (uint32_t)k;
+    }
+    while (next < EXPONENTS)
+        first[next++] = (uint32_t)n;
+    return most;
+}
+
 int records_lengths(const records_data *data, const records_view *view, int threads,
                     long long *counts)
 {
@@ -440,11 +460,26 @@ int records_lengths(const records_data *data, const records_view *view, int thre
                                         .scale = 1.0, .radius = 1.0, .h = 1.0,
                                         .largest_weight = 1.0};
     records_job job;
-    void *memory = run(&job, &plain, data, view, NULL, NULL, WANT_LENGTHS, 0.0, threads);
+    records_view own = *view;
+    uint32_t first[EXPONENTS];
+    size_t n = view->n_edges;
+    own.most = cells_of_exponents(view->edges, n, first);
+    double *edges = malloc((n + own.most + 1) * sizeof *edges);
+    if (!edges)
+        return -1;
+    for (size_t k = 0; k <= n + own.most; k++)
+        edges[k] = k < n ? view->edges[k] : INFINITY;
+    own.edges = edges;
+    own.first = first;
+    void *memory = run(&job, &plain, data, &own, NULL, NULL, WANT_LENGTHS, 0.0, threads);
+    free(edges);
     if (!memory)
         return -1;
-    for (size_t k = 0; k <= view->n_edges; k++) /* whole numbers below 2^53 */
-        counts[k] = (long long)job.sums[job.task.counts_at + k];
+    for (size_t k = 0; k <= n; k++) { /* whole numbers below 2^53 */
+        counts[k] = 0;
+        for (size_t table = 0; table < COUNT_TABLES; table++)
+            counts[k] += (long long)job.sums[job.task.counts_at + table * (n + 2) + k];
+    }
     free(memory);
     return 0;
 }

@@ -13,10 +13,12 @@ TARGET static void NAME(usable)(const double *block, size_t m, size_t columns, i
 TARGET static void NAME(turned)(const char *at, ptrdiff_t row, size_t m, size_t q, double *block)
 {
     size_t j = 0;
+    const char *ahead = at + (ptrdiff_t)m * row; /* the next block, a line of memory at a time */
     for (; j + 4 <= q; j += 4, at += 4 * sizeof(double)) {
         double *to = block + j * BLOCK_ROWS;
-        for (size_t i = 0; i < m; i++) {
+        for (size_t i = 0; i < m; i++, ahead += 64) {
             double entry[4];
+            __builtin_prefetch(ahead, 0, 3);
             memcpy(entry, at + (ptrdiff_t)i * row, sizeof entry);
             to[i] = entry[0];
             to[i + BLOCK_ROWS] = entry[1];

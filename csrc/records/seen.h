@@ -154,7 +154,8 @@ static void see_columns(block *b, const char *x)
     double *z = b->own + task->plan.block_rows * q, *tail = z + 2 * q * L;
     ptrdiff_t step;
     const double *own = own_rows(b, x, &step);
-    size_t lines = (lines_left(b, groups) + 1) / 2;
+    const int counts = !!(task->want & WANT_LENGTHS); /* and nothing else that could fetch */
+    size_t lines = (lines_left(b, groups) + !counts) / (counts ? 1 : 2);
     const char *ahead = take_ahead(b, lines, groups);
     const double *map = task->map + task->width;
     size_t begins[RECORDS_COLUMNAR / MAP_COLUMNS];
@@ -519,21 +520,30 @@ static void see(block *b, const char *x, size_t first)
         b->a[i] = 1.0;
 }
 
-/* Add the block's records to the cells of their lengths. */
-static void count_lengths(const block *b, double *counts)
+/* Add the block's records to the cells of their lengths, in several tables in turn, so that one need
+ * not wait for the one before to be counted; beyond the last cell are those that are in none. */
+static void count_lengths(block *b, double *counts)
 {
     const records_view *view = b->task->view;
+    const double *edges = view->edges;
+    double *lengths = b->q;
+    const size_t none = view->n_edges + 1;
     for (size_t i = 0; i < b->padded; i += L) {
         vd y = vload(b->y_copy + i), length = vsqrt(vload(b->norm2 + i));
-        vi told = vabs(y) <= vset(DBL_MAX), cell = vseti(0);
         length = view->what >= SEEN_RESIDUAL ? vabs(y) : length * vload(b->h + i);
         if (view->what == SEEN_SCORE || view->what == SEEN_FORESEEN)
             length = length * vabs(y);
-        told &= length == length;
-        for (size_t k = 0; k < view->n_edges; k++)
-            cell -= length > vset(view->edges[k]);
-        for (size_t k = 0; k < L && i + k < b->rows; k++)
-            if (told[k])
-                counts[cell[k]] += 1.0;
+        vstore(lengths + i, vselect(vabs(y) <= vset(DBL_MAX), length, vset(NAN)));
+    }
+    for (size_t i = 0; i < b->rows; i++) {
+        double length = lengths[i];
+        uint64_t bits;
+        memcpy(&bits, &length, sizeof bits);
+        size_t cell = view->first[bits >> 52 & 2047];
+        for (size_t k = 0; k < view->most; k++)
+            cell += length > edges[cell];
+        cell = length == length ? cell : none;
+        double *table = counts + i % COUNT_TABLES * (none + 1);
+        table[cell] += 1.0;
     }
 }

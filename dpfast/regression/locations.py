@@ -246,7 +246,7 @@ class Search:
             left -= len(asked)
             mu = query_mu(total, planned, len(asked))
             self._spent += mu * mu
-            counts = self._counts(self._answers.below(asked, mu, self._of_labels)).tolist()
+            counts = self._counts(self._answers.below(asked, mu, self._of_labels))
             for (column, key), count in zip(asked, counts, strict=True):
                 one = self._quantiles[column]
                 if count < 0.0:
@@ -263,21 +263,22 @@ class Search:
         self._spent += mu * mu
         answer = self._answers.below(self._of_labels, mu, ())
         below_0, to_0, below_1, to_1 = self._counts(answer)
-        self._labelled = float(to_0 - below_0 + to_1 - below_1), 2.0 * answer.noise_scale
+        self._labelled = to_0 - below_0 + to_1 - below_1, 2.0 * answer.noise_scale
 
     def _price_of_labels(self) -> float:
         """That of as many counts of columns."""
         planned, total = self._plan(len(self.columns), COUNT_SHARE)
         return query_mu(total, planned, len(_OF_LABELS))
 
-    def _counts(self, answer: Answer) -> Array:
+    def _counts(self, answer: Answer) -> list[float]:
         """Counts, centred at the quantile; each tells more of how many records are complete."""
-        weight = complete_weight(len(answer.value) - 1)
+        *values, last = answer.value.tolist()
+        weight = complete_weight(len(values))
         precision = (weight / answer.noise_scale) ** 2
         self._precision += precision
-        found = float(answer.value[-1]) / weight
-        self._complete += precision / self._precision * (found - self._complete)
-        return np.asarray(answer.value[:-1] - _ABOVE * self._complete)
+        self._complete += precision / self._precision * (last / weight - self._complete)
+        above = _ABOVE * self._complete
+        return [value - above for value in values]
 
     def _asks(self, one: _Quantile) -> bool:
         """Whether another count helps: more than enough records are inside, and it is no tie."""

@@ -176,6 +176,21 @@ def test_neither_threads_nor_other_records_change_a_bit(isa, q):
         assert len(found) == 1
 
 
+@pytest.mark.parametrize(
+    "edges", [[], [0.0], [1.0, 1.1, 1.2, 1.9, 2.0], [-1.0, 0.0, 5e-324, 1e300]]
+)
+def test_a_length_is_in_the_cell_that_ends_at_the_first_edge_it_does_not_exceed(isa, edges):
+    """Wherever edges lie: several to an exponent, at zero, none at all."""
+    lengths = np.array([0.0, 5e-324, 1e-310, 0.5, 1.0, 1.1, 1.15, 1.95, 2.0, 2.1, 1e300, 1.7e308])
+    X, y = np.empty((3 * len(lengths), 0)), np.tile(lengths, 3)
+    y[-3:] = np.nan, np.inf, -1.15  # of no length, and of one of its own
+    edges = np.array(edges)
+    view = RecordView(np.eye(1), "residual", -2)
+    found = view.counts(X, y, edges, 1)
+    cells = np.searchsorted(edges, np.abs(y[np.isfinite(y)]))
+    assert found.tolist() == np.bincount(cells, minlength=len(edges) + 1).tolist()
+
+
 HOSTILE = [0.0, 5e-324, 1e-300, 1.0, -1e10, 1e154, 1.7e308, np.inf, -np.inf, np.nan]
 
 

@@ -18,6 +18,7 @@ from dpfast.optimize.road.steps import (
     Rough,
     as_scores_vary,
     bent,
+    expected_curvature,
     inside,
     joint_noise,
     mean_point,
@@ -142,6 +143,16 @@ class Curving:
 
     def part(self, step):
         return 1.0
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("loss", [dpfast.models.Logistic(), dpfast.models.LogCosh()])
+def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
+    """It is known without eigenvalues."""
+    at = At(np.random.default_rng(p).normal(size=p), loss)
+    for one in (None, np.eye(p)[0] + 0.1):
+        matrix, typical = expected_curvature(at, one)
+        assert typical == pytest.approx(np.median(np.linalg.eigvalsh(matrix)), rel=1e-12)
 
 
 @pytest.mark.parametrize(("times", "told"), [(0.5, 0.5), (1.0, 1.0), (4.0, 1.0)])

@@ -4435,8 +4435,8 @@ LEAST_SQUARES = (
         "a record counts in its cell and in all longer ones",
         SEEN_H,
         ("tests/privacy/test_whitened.py::test_c60_the_worst_pair_of_a_histogram",),
-        "                counts[cell[k]] += 1.0;\n",
-        "                for (long long c = cell[k]; c >= 0; c--)\n                    counts[c] += 1.0;\n",
+        "        table[cell] += 1.0;\n",
+        "        for (size_t c = 0; c <= cell; c++)\n            table[c] += 1.0;\n",
     ),
     plant(
         "histogram-not-charged",
@@ -4479,8 +4479,8 @@ LEAST_SQUARES = (
         ("tests/privacy/test_whitened.py::test_c80_weights_and_offsets_move_one_count",),
         "        a = a < most ? a : most;\n        b->a[i] = weighs",
         "        a = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n        b->a[i] = weighs",
-        "                counts[cell[k]] += 1.0;\n",
-        "                counts[cell[k]] += b->task->data.weight ? b->a[i + k] : 1.0;\n",
+        "        table[cell] += 1.0;\n",
+        "        table[cell] += b->task->data.weight ? b->a[i] : 1.0;\n",
     ),
     plant(
         "weights-that-are-seen-twice",
@@ -5703,8 +5703,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "counts below thresholds are not charged",
         BOUGHT_COLUMNS,
         BOUGHT_TESTS,
-        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains)",
-        "        self._count_windows(chains)",
+        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains, later)",
+        "        self._count_windows(chains, later)",
     ),
     plant(
         "counts-charged-after-reading",
@@ -5713,8 +5713,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/privacy/test_paid_before.py::test_a_query_that_cannot_pay_reads_and_draws_nothing",
         ),
-        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains)",
-        "        self._count_windows(chains)\n        self.ledger.charge(cost, receipt.query)",
+        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains, later)",
+        "        self._count_windows(chains, later)\n        self.ledger.charge(cost, receipt.query)",
     ),
     plant(
         "distances-charged-after-drawing",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -54,7 +54,7 @@ class Columns:
         self.ledger = ledger
         self._records = records
         self._noise = source_of_noise(noise)
-        self._windows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+        self._windows: dict[tuple[int, Asked], NDArray[np.int64]] = {}
         self._complete = 0  # records, as any coarsest window says
         self._measured: tuple[Any, Any] = (None, None)  # what was asked last, and its sums
 
@@ -81,10 +81,10 @@ class Columns:
 
         Costs ``mu`` (claim D2).
         """
-        chains = [(column, _chain_of(key)) for column, key in [*asked, *later]]  # refuses others
+        chains = [(column, _chain_of(key)) for column, key in asked]  # refuses others
         receipt, cost = _counts_receipt(self._most, len(asked), mu)
         self.ledger.charge(cost, receipt.query)
-        self._count_windows(chains)
+        self._count_windows(chains, later)
         values = [self._below(column, key) for column, key in asked]
         question = (receipt.query, mu, tuple(asked))
         return hand_out(self._noise, question, receipt, self._centred(values))
@@ -138,23 +138,27 @@ class Columns:
         return np.array([*centred, complete_weight(len(values)) * self._complete])
 
     def _below(self, column: int, key: int) -> int:
-        shift, start = _window_of(key)
-        return int(self._windows[column, shift, start][(key - start) >> shift])
+        shift, start = window = _window_of(key)
+        return int(self._windows[column, window][(key - start) >> shift])
 
-    def _count_windows(self, chains: Iterable[tuple[int, Sequence[Asked]]]) -> None:
+    def _count_windows(self, chains: Sequence[Any], later: Sequence[Asked] = ()) -> None:
         """Count in those of these windows that were not asked for before."""
-        needed = [(column, *window) for column, chain in chains for window in chain]
-        missing = [window for window in dict.fromkeys(needed) if window not in self._windows]
+        if not [c for c, chain in chains if (c, chain[-1]) not in self._windows]:
+            return  # and so are the coarser ones
+        needed = [(column, window) for column, chain in chains for window in chain]
+        needed += [(column, window) for column, key in later for window in _chain_of(key)]
+        missing = [one for one in dict.fromkeys(needed) if one not in self._windows]
         for first in range(0, len(missing), MOST_WINDOWS):
-            windows = missing[first : first + MOST_WINDOWS]
-            columns, shifts, starts = np.array(windows, dtype=np.int64).T.copy()
+            some = missing[first : first + MOST_WINDOWS]
+            windows = np.array([(column, *window) for column, window in some], dtype=np.int64)
+            columns, shifts, starts = windows.T.copy()
             cells = self._records.total(_cells, columns, starts, shifts)
-            below = np.zeros((len(windows), cells.shape[1] + 1), dtype=np.int64)
+            below = np.zeros((len(some), cells.shape[1] + 1), dtype=np.int64)
             cells.cumsum(axis=1, out=below[:, 1:])
-            for (column, shift, start), inside in zip(windows, below, strict=True):
+            for (column, (shift, start)), inside in zip(some, below, strict=True):
                 if start != _FIRST_KEY:
                     inside += self._below(column, start)
-                self._windows[column, shift, start] = inside
+                self._windows[column, (shift, start)] = inside
                 if shift == WINDOW_SHIFTS[0]:
                     self._complete = int(inside[-1])
 

@@ -43,7 +43,6 @@ from dpfast.optimize.road.steps import (
     expected_curvature,
     inside,
     mean_answer,
-    typical_of,
     walk,
     within,
 )
@@ -343,7 +342,7 @@ def road(
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 
     at = At(theta, loss, scale)
-    typical = typical_of(expected_curvature(at, one))
+    typical = expected_curvature(at, one)[1]
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
@@ -511,8 +510,7 @@ def _round(
     there was nothing but noise to go by.
     """
     n, p = rows.n, rows.dimension
-    expected, theta = expected_curvature(at, one), at.theta
-    typical = typical_of(expected)
+    (expected, typical), theta = expected_curvature(at, one), at.theta
     broad, times = broadened(at)
     longest = (
         min(3.0 * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))

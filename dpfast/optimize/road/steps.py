@@ -97,9 +97,11 @@ def inside(step: Array, asked: list[Asked]) -> float:
     return part
 
 
-def expected_curvature(at: At, one: Array | None) -> Array:
-    """That of normal rows, whose second moments are 1; positive wherever the parameter is."""
-    p = at.theta.size
+def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
+    """That of normal rows, whose second moments are 1, and of its directions' the median; positive
+    wherever the parameter is.
+    """
+    p, bend = at.theta.size, 0.0
     if one is None:
         mean, away = 0.0, at.theta
     else:
@@ -113,13 +115,7 @@ def expected_curvature(at: At, one: Array | None) -> Array:
     if variance > LEAST:
         bend = max(EVEN * level, min(STEEP, along)) - level
         found += bend / variance * (away[:, None] * away)
-    return found
-
-
-def typical_of(curvature: Array) -> float:
-    """Of the directions' curvatures the median."""
-    values = eigh(curvature)[0]  # increasing
-    return within(middle_of(values))
+    return found, within(level + bend / p if p < 3 else level)  # p - 1 of them are the same
 
 
 def middle_of(values: Array) -> float:
@@ -189,7 +185,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, or 1 where residuals alone decide it."""
         if self.at.loss.link == "identity":
             return 1.0
-        return typical_of(expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one))
+        return expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)[1]
 
 
 class Rough(NamedTuple):
@@ -260,9 +256,10 @@ def as_scores_vary(
 ) -> tuple[Array, Array, int]:
     """A curvature no larger than scores vary by, in units of what they do along most directions."""
     values, vectors = eigh(curvature)
-    back = (vectors / np.sqrt(values)) @ vectors.T
+    roots = np.sqrt(values)
+    back = (vectors / roots) @ vectors.T
     values, turned = eigh(back @ meat @ back)
-    values, turned = np.maximum(values, 0.0), np.asarray(np.linalg.solve(back, turned), np.float64)
+    values, turned = np.maximum(values, 0.0), ((vectors * roots) @ vectors.T) @ turned
     unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
