@@ -67,20 +67,37 @@ def test_a_path_that_shortens_its_gradients_is_called_back(mu):
 
 
 def test_excess_falls_with_the_budget_as_without_a_clip():
-    """A clip that is never raised beyond what 98% stay below has 8e-4, 6e-4 and 5e-4 at these.
+    """A clip that is never raised beyond what 98% stay below has 1e-3 and more at all of these.
 
-    Now 6e-5, 1e-7 and 1e-9 in the mean of six runs, the largest 3.5 times the mean: the limits are
-    50 times off.  Seeds are fixed; a rate of failures was not measured.
+    Now 2e-5, 7e-7 and 2e-9 in the mean, the second 1.4 times what no clip has: the limits are 4 to
+    30 times off.  Seeds are fixed; a rate of failures was not measured.
     """
-    data = flipped(4000, 1)
+    data = flipped(2000, 1)
     found = [
-        np.mean([excess(data, dpfast.ZCDP(rho), seed)[0] for seed in range(3)])
+        np.mean([excess(data, dpfast.ZCDP(rho), seed)[0] for seed in range(2)])
         for rho in (10.0, 1e3, 1e5)
     ]
     assert found[1] < 0.1 * found[0]
     assert found[2] < 0.1 * found[1]
-    plain = np.mean([excess(data, dpfast.ZCDP(1e3), seed, clip=None)[0] for seed in range(3)])
+    plain = np.mean([excess(data, dpfast.ZCDP(1e3), seed, clip=None)[0] for seed in range(2)])
     assert found[1] < 20.0 * plain
+
+
+def test_a_clip_beyond_all_that_is_seen_falls_to_it():
+    """All gradients begin at the bound and end at .11; such a clip stayed at 1.
+
+    Of nine runs (mu .5, 1 and 3) all ended with a clip of .25 or less, and a third of the error.
+    """
+    objective = own(lambda theta, X, y: theta - X, dimension=5, vectorized=True)
+    for seed in range(2):
+        X = 0.05 * np.random.default_rng(seed).normal(size=(2000, 5))
+        result = dpfast.minimize(
+            X, np.zeros(2000), objective, privacy=1.0, start=[1.3] * 5,
+            noise=dpfast.SeededNoise(seed),
+        )  # fmt: skip
+        clips = result.rounds[-1]["clips"]
+        assert clips[0][1] == 1.0
+        assert clips[-1][1] < 0.5
 
 
 def test_noise_alone_raises_no_clip_a_thousandfold():

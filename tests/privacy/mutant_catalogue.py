@@ -2792,6 +2792,14 @@ NON_CONVEX = (
         "        for longer in range(level + 1, 2):\n",
     ),
     plant(
+        "clip-stays-beyond-all-lengths",
+        "a bug of judgement: a clip that began at the bound stays there when all gradients are short",
+        "dpfast/optimize/nonconvex/clip.py",
+        ("tests/nonconvex/test_runaway.py",),
+        "            if level == LEVELS - 2 and bias <= max(saved, doubt) < math.inf:\n",
+        "            if False:\n",
+    ),
+    plant(
         "clip-raised-by-noise",
         "a bug of judgement: two standard deviations of noise raise a clip a thousandfold",
         "dpfast/optimize/nonconvex/clip.py",

@@ -20,7 +20,8 @@ bound; what lies from each to the next is asked for by itself.
   than the noise that the longer clip brings.
 
 Where harm is certain the next clip is used; a shorter one is used where it is certain that it does
-none.  An answer that cannot be told from noise changes nothing.
+none.  An answer that cannot be told from noise changes nothing, but that the declared bound gives
+way to the longest that was seen: there lengths show nothing, either.
 """
 
 from __future__ import annotations
@@ -270,6 +271,9 @@ class PrivateClip:
         for level in range(self._level):
             bias, doubt, saved = self._judge(level, self._level, left, motion)
             if max(bias, 0.0) + (0.0 if elsewhere else doubt) <= max(saved, MISLED * sure):
+                return level
+            # where lengths show nothing, an answer that shows nothing is enough
+            if level == LEVELS - 2 and bias <= max(saved, doubt) < math.inf:
                 return level
         level = self._level
         for longer in range(level + 1, LEVELS):
