@@ -97,6 +97,8 @@ WHOLE = {
     "tests/data/test_cluster.py",
     "tests/packaging/test_distribution.py",
     "tests/packaging/test_embedding.py",
+    "tests/privacy/test_persons_on_the_road.py",
+    "tests/privacy/test_planted_links.py",
     "tests/privacy/test_user_loss.py",
     "tests/statistics/test_coverage.py",
 }

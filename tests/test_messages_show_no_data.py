@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from functools import cache
 
@@ -270,7 +271,7 @@ def test_every_public_name_is_called():
     assert {*PUBLIC} == {*CALLS} | NOT_CALLED
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in NOT_RETURNING])
+@each("name", [name for name in CALLS if name not in NOT_RETURNING])
 def test_the_arguments_are_right(name):
     if name == "fit_formula":
         pytest.importorskip("formulaic")
@@ -279,14 +280,15 @@ def test_the_arguments_are_right(name):
         called(name, CALLS[name])
 
 
-@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)]])
+@pytest.mark.parametrize("turns", [[0], pytest.param([1, 2, 3], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CALLS)
-def test_an_argument_that_is_data(name, turn, tmp_path, monkeypatch):
+def test_an_argument_that_is_data(name, turns, tmp_path, monkeypatch):
     """Of the kinds one in four, which go round among functions and arguments."""
     monkeypatch.chdir(tmp_path)  # a path of "patient 4711" is a file
     leaks = {}
-    for k, parameter in enumerate(parameters_of(PUBLIC[name]), len(name) + turn):
-        for kind, make in tables()[k % 4 :: 4]:
+    places = enumerate(parameters_of(PUBLIC[name]), len(name))
+    for (k, parameter), turn in itertools.product(places, turns):
+        for kind, make in tables()[(k + turn) % 4 :: 4]:
             if parameter == "path" and kind in ("a word", "bytes"):
                 continue  # these are paths
             given = CALLS[name] | {parameter: make()}

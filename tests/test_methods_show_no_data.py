@@ -18,6 +18,7 @@ from dpfast.audit import LowerBound
 from dpfast.bayesopt.updates import History
 from dpfast.models import Objective
 from tests.flat import flat
+from tests.loops import each
 from tests.surface import classes, methods, parameters_of
 from tests.test_messages_show_no_data import (
     CALLS,
@@ -200,19 +201,32 @@ def test_what_is_left_out_exists():
     assert {*OWN} <= known
 
 
-@pytest.mark.parametrize(("owner", "key", "names"), [*swept()], ids=lambda part: str(part)[:30])
+@each(("owner", "key", "names"), swept(), ids=lambda case: f"{case[0]}.{case[1]}")
 def test_the_arguments_are_right(owner, key, names, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / f"{owner}.{key}"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         call(owner, key, arguments(owner, key, names))
 
 
 @pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("owner", "key", "names"), [*swept()], ids=lambda part: str(part)[:30])
-def test_an_argument_that_is_data(owner, key, names, turn, tmp_path, monkeypatch):
+@pytest.mark.parametrize("part", range(16))
+def test_an_argument_that_is_data(part, turn, tmp_path, monkeypatch):
     """Of the kinds every other one, which go round among methods and arguments."""
-    monkeypatch.chdir(tmp_path)
+
+    @each(("owner", "key", "names"), [*swept()][part::16], ids=lambda case: ".".join(case[:2]))
+    def is_not_told(owner, key, names):
+        folder = tmp_path / f"{owner}.{key}"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        an_argument_that_is_data(owner, key, names, turn)
+
+    is_not_told()
+
+
+def an_argument_that_is_data(owner, key, names, turn):
     right = arguments(owner, key, names)
     instance(owner)
     leaks = {}

@@ -133,9 +133,7 @@ def test_sound_on_1e5_random_pairs_with_every_instruction_set(name, isa):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("q", "intercept"), [(0, True), (1, False), (1, True), (7, True), (20, False)]
-)
+@each(("q", "intercept"), [(0, True), (1, False), (1, True), (7, True), (20, False)])
 @pytest.mark.parametrize(
     "weights", [*WEIGHTS, Bounded(1.01), Mallows(1e-3), Mallows(1e6), Clip(1e-50)]
 )
@@ -220,7 +218,7 @@ def test_constants_are_attained(name, step):
     others = BUDGETS[1:] if objective.weighting.has_curvature else BUDGETS[3:]
     for budget in BUDGETS[:1] + others[name.endswith("plain") % step :: step]:
         quantities = None if budget == BUDGETS[0] else ("joint", "joint majorizer")
-        report = sensitivity_search(objective, budget=budget, quantities=quantities, rounds=15)
+        report = sensitivity_search(objective, budget=budget, quantities=quantities, rounds=6)
         assert report.sound, str(report)
         for quantity, finding in report.findings.items():
             least = loose.get((quantity, budget), 0.99)

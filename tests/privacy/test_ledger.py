@@ -426,7 +426,7 @@ def test_a_fork_while_another_thread_charges_does_not_hang():
     thread = threading.Thread(target=spend)
     thread.start()
     try:
-        for _ in range(40):
+        for _ in range(15):
             child = os.fork()
             if child == 0:
                 signal.alarm(120)  # ends a child that waits

@@ -118,9 +118,9 @@ ACTIONS = {
 def test_an_interrupt_at_any_moment_undercounts_nothing_and_holds_nothing(
     tmp_path, monkeypatch, name
 ):
-    """Every eleventh instruction, line, call or return; the next test takes them all."""
+    """One in 29 instructions, lines, calls or returns; the next test takes them all."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    assert interrupt_everywhere(tmp_path, ACTIONS[name], range(1, 10_000, 11)) > 60
+    assert interrupt_everywhere(tmp_path, ACTIONS[name], range(1, 10_000, 29)) > 22
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def interrupt_everywhere(folder, action, moments):
 def test_an_interrupt_while_a_ledger_is_created_leaves_it_creatable(tmp_path, monkeypatch):
     """Nothing, an empty file or the whole header."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    for moment in range(1, 10_000, 7):
+    for moment in range(1, 10_000, 17):
         path = tmp_path / f"{moment}"
         stopped = interrupted(lambda path=path: Ledger.open(path, ZCDP(1.0)), moment)
         with fail_after(PATIENCE):
@@ -257,9 +257,9 @@ def wait_for(child):
 
 @pytest.mark.parametrize("own_handle", [False, True])
 def test_forks_while_another_thread_charges_do_not_hang(busy, own_handle):
-    """40 children charge and look; nothing is lost and nothing is counted twice."""
+    """20 children charge and look; nothing is lost and nothing is counted twice."""
     ledger, count = busy
-    for _ in range(40):
+    for _ in range(20):
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -274,14 +274,14 @@ def test_forks_while_another_thread_charges_do_not_hang(busy, own_handle):
         assert wait_for(child) == 0
     returned = len(count)  # before the look at the ledger: the thread goes on meanwhile
     labels = [entry.label for entry in ledger.entries]
-    assert labels.count("child") == 40
+    assert labels.count("child") == 20
     assert labels.count("thread") >= returned
 
 
 def test_a_sleeping_child_blocks_nobody(busy):
     """It must not hold the lock of the charge during which it was forked."""
     ledger, _ = busy
-    for _ in range(10):
+    for _ in range(5):
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:

@@ -40,6 +40,7 @@ from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.conversions import written
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
 from tests.flat import flat
+from tests.loops import each
 from tests.release.neighbours import certified_functional
 
 N = 40
@@ -247,7 +248,7 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@each("name", QUERIES)
 def test_a_query_that_cannot_pay_reads_and_draws_nothing(monkeypatch, name):
     currency, ask = QUERIES[name]
     with watch(monkeypatch) as events:
@@ -258,7 +259,7 @@ def test_a_query_that_cannot_pay_reads_and_draws_nothing(monkeypatch, name):
     assert not desk.ledger.entries
 
 
-@pytest.mark.parametrize("name", [name for name in QUERIES if name != "certified release"])
+@each("name", [name for name in QUERIES if name != "certified release"])
 def test_the_same_query_reads_and_draws_once_it_is_paid(monkeypatch, name):
     """The watch sees what it is for."""
     currency, ask = QUERIES[name]
@@ -513,7 +514,7 @@ class Sums:
         return draw()
 
 
-@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@each("budget", BUDGETS, ids=repr)
 @pytest.mark.parametrize("name", GAUSSIAN | FRUGAL)
 def test_answers_cost_at_most_the_total_and_nearly_all_of_it(monkeypatch, name, budget):
     """The exact sum of the squares of the decimals that were asked for (claims C9, C17, C86)."""

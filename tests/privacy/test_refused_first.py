@@ -12,6 +12,7 @@ import os
 import re
 import warnings
 from importlib.util import find_spec
+from itertools import product
 
 import numpy as np
 import pytest
@@ -275,16 +276,18 @@ def wrong_values(name, argument, turn=slice(None)):
         yield from BUDGETS
 
 
-@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)]])
+@pytest.mark.parametrize(
+    "turns", [[0], pytest.param(range(1, 6), marks=pytest.mark.slow)], ids=["one", "others"]
+)
 @pytest.mark.parametrize("name", CALLS, ids=lambda name: name.replace(" ", "-"))
-def test_a_wrong_argument_costs_nothing(name, turn, tmp_path, monkeypatch):
-    """Of the values one in four, which go round among functions and arguments."""
+def test_a_wrong_argument_costs_nothing(name, turns, tmp_path, monkeypatch):
+    """Of the values one in six, which go round among functions and arguments."""
     monkeypatch.chdir(tmp_path)  # a path can be right
     against = []
     parameters = inspect.signature(CALLS[name][0]).parameters.items()
-    for k, (argument, parameter) in enumerate(parameters, len(name) + turn):
+    for (k, (argument, parameter)), turn in product(enumerate(parameters, len(name)), turns):
         if parameter.kind is not parameter.VAR_KEYWORD:
-            for value in wrong_values(name, argument, slice(k % 4, None, 4)):
+            for value in wrong_values(name, argument, slice((k + turn) % 6, None, 6)):
                 try:
                     check(name, {argument: value})
                 except AssertionError as error:

@@ -100,9 +100,9 @@ def spent(rows):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget(name):
-    """60 runs about answers of any kind, in units of any size."""
+    """40 runs about answers of any kind, in units of any size."""
     loss = LOSSES[name]
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng([seed, len(name)])
         n, p = int(10.0 ** rng.uniform(1, 6)), int(rng.choice([1, 2, 3, 5, 9]))
         mu = 10.0 ** rng.uniform(-8, 2)
@@ -149,6 +149,7 @@ def response(name, y):
 PERSONS = {"group": np.arange(4000) // 2, "each": "person"}
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("options", [{}, {"inference": False}, {"fit_intercept": False}, PERSONS])
 @pytest.mark.parametrize("mu", [0.5, 8.0])
 @pytest.mark.parametrize("name", LOSSES)

@@ -10,6 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.models import Bounded, Clip, LogCosh, Mallows, MallowsLinear, Objective, Schweppe
+from tests.loops import each
 from tests.twins import records as reference
 
 pytest.importorskip("numba")
@@ -112,43 +113,43 @@ def hostile(n, rng):
 @pytest.mark.usefixtures("isa")
 @pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
 @pytest.mark.parametrize("coupling", [None, "one-minus-square"])
-def test_c31_lying_losses_keep_the_declared_bounds(weighting, coupling):
+@pytest.mark.parametrize("functions", LIARS, ids=lambda three: three[1].__name__)
+def test_c31_lying_losses_keep_the_declared_bounds(functions, coupling, weighting):
     rng = np.random.default_rng(0)
     x, y = hostile(60, rng)
     theta, other = np.array([0.3, -0.4]), np.array([-1.0, 0.7])
-    for functions in LIARS:
-        loss = dpfast.CustomLoss(*functions, psi_bound=0.7, psi_prime_bound=0.4, coupling=coupling)
-        objective = Objective(loss, weighting, 2, scale=0.8, fit_intercept=False)
-        kernel = records.RecordKernel(*objective.kernel_arguments())
-        wants = [1, 5, 7, 39] if objective.has_curvature else [1, 5]
-        for i in range(len(y)):
-            one_x, one_y = x[i : i + 1], y[i : i + 1]
-            usable = np.isfinite(one_x).all() and np.isfinite(one_y).all()
-            for want in wants:
-                score, hessian, meat = kernel.sums(one_x, one_y, theta, want, 1.0, 1)
-                assert np.linalg.norm(score) <= objective.score_bound * (1 + 1e-12)
-                assert usable or not score.any()
-                if meat is not None:
-                    np.testing.assert_allclose(meat, np.outer(score, score), atol=1e-12)
-                    assert usable or not meat.any()
-                if hessian is not None:
-                    bound = objective.curvature_bound
-                    h = np.trace(hessian) / bound
-                    assert 0.0 <= h <= 1 + 1e-12
-                    assert np.linalg.norm(hessian) <= bound * (1 + 1e-12)
-                    if coupling and want == 7:
-                        tau = np.linalg.norm(score) / objective.score_bound
-                        assert h <= 1 - tau**2 + 1e-12
-            for limit in (0.3, 1e3):
-                moved = kernel.gradient_change(one_x, one_y, other, theta, limit, 1.0, 1)
-                most = min(limit, 2.0 * objective.score_bound)
-                assert np.linalg.norm(moved) <= most * (1 + 1e-12)
-                assert usable or not moved.any()
-            if weighting.has_loss:
-                change = kernel.loss_difference(one_x, one_y, other, theta, 1.0, 1)
-                most = objective.score_bound * np.linalg.norm(other - theta)
-                assert abs(change) <= most * (1 + 1e-12)
-                assert usable or change == 0.0
+    loss = dpfast.CustomLoss(*functions, psi_bound=0.7, psi_prime_bound=0.4, coupling=coupling)
+    objective = Objective(loss, weighting, 2, scale=0.8, fit_intercept=False)
+    kernel = records.RecordKernel(*objective.kernel_arguments())
+    wants = [1, 5, 7, 39] if objective.has_curvature else [1, 5]
+    for i in range(len(y)):
+        one_x, one_y = x[i : i + 1], y[i : i + 1]
+        usable = np.isfinite(one_x).all() and np.isfinite(one_y).all()
+        for want in wants:
+            score, hessian, meat = kernel.sums(one_x, one_y, theta, want, 1.0, 1)
+            assert np.linalg.norm(score) <= objective.score_bound * (1 + 1e-12)
+            assert usable or not score.any()
+            if meat is not None:
+                np.testing.assert_allclose(meat, np.outer(score, score), atol=1e-12)
+                assert usable or not meat.any()
+            if hessian is not None:
+                bound = objective.curvature_bound
+                h = np.trace(hessian) / bound
+                assert 0.0 <= h <= 1 + 1e-12
+                assert np.linalg.norm(hessian) <= bound * (1 + 1e-12)
+                if coupling and want == 7:
+                    tau = np.linalg.norm(score) / objective.score_bound
+                    assert h <= 1 - tau**2 + 1e-12
+        for limit in (0.3, 1e3):
+            moved = kernel.gradient_change(one_x, one_y, other, theta, limit, 1.0, 1)
+            most = min(limit, 2.0 * objective.score_bound)
+            assert np.linalg.norm(moved) <= most * (1 + 1e-12)
+            assert usable or not moved.any()
+        if weighting.has_loss:
+            change = kernel.loss_difference(one_x, one_y, other, theta, 1.0, 1)
+            most = objective.score_bound * np.linalg.norm(other - theta)
+            assert abs(change) <= most * (1 + 1e-12)
+            assert usable or change == 0.0
 
 
 @pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
@@ -189,9 +190,9 @@ def test_agrees_with_the_twin_and_with_the_built_in_loss(weighting, q):
 
 
 @pytest.mark.usefixtures("isa")
-@pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
-@pytest.mark.parametrize("q", [2, 10, 30])
-@pytest.mark.parametrize("tame", [True, False])
+@each("weighting", WEIGHTS, ids=repr)
+@each("q", [2, 10, 30])
+@each("tame", [True, False])
 def test_a_gradient_alone_is_the_one_that_comes_with_matrices(weighting, q, tame):
     """It comes from psi alone, by other code than beside psi', and for tame records by yet other.
 
@@ -217,13 +218,16 @@ def test_a_gradient_alone_is_the_one_that_comes_with_matrices(weighting, q, tame
     assert (np.abs(alone - expected) <= tolerance).all()
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("bad", [raises, indexes])
-def test_c31_code_that_may_raise_is_refused(bad):
+@pytest.mark.parametrize("place", range(3))
+def test_c31_code_that_may_raise_is_refused(bad, place):
     """An exception would be seen outside, and depends on the records."""
-    for functions in ((bad, identity, one), (square, bad, one), (square, identity, bad)):
-        loss = dpfast.CustomLoss(*functions, psi_bound=1.0, psi_prime_bound=1.0)
-        with pytest.raises(dpfast.InvalidInput, match="may raise an exception"):
-            _ = loss.compiled
+    functions = [square, identity, one]
+    functions[place] = bad
+    loss = dpfast.CustomLoss(*functions, psi_bound=1.0, psi_prime_bound=1.0)
+    with pytest.raises(dpfast.InvalidInput, match="may raise an exception"):
+        _ = loss.compiled
 
 
 def test_c31_enforced_coupling():

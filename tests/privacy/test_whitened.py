@@ -22,6 +22,7 @@ from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel
 from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram, joint_mu
+from tests.loops import each
 
 HOSTILE = [-np.inf, -1e308, -3.0, -5e-324, 0.0, 0.5, 2.0, 1e160, 1e308, np.nan]
 RESPONSES = [-np.inf, -1e300, -1.0, 0.0, 0.5, 1.0, 7.0, 1e300, np.inf, np.nan]
@@ -106,8 +107,8 @@ PAIRS = [
 BESIDE = (False, (1.0, 0.3), (1e300, -2.0), (np.inf, 1e308), (np.nan, 0.0), (0.5, np.inf))
 
 
-@pytest.mark.parametrize("what", QUANTITIES)
-@pytest.mark.parametrize("mapped", [True, False])
+@each("what", QUANTITIES)
+@each("mapped", [True, False])
 def test_c60_the_worst_pair_of_a_histogram(loss, what, mapped):
     cells, at = tops_of_cells(1)[:-1], None if what == "response" else point(loss)
     move = worst(lambda rows: rows.lengths(cells, 0.1, at, what), PAIRS, mapped=mapped)
@@ -143,6 +144,7 @@ def test_c80_the_gram_of_a_curvature_without_a_bound_attains_its_sensitivity(los
     assert 0.99 * bound <= max(moves) <= bound
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("beside", BESIDE)
 def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
     n, at = 30, point(loss)
@@ -158,6 +160,7 @@ def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
         assert worst(ask, PAIRS[::2], n, beside=beside) <= bound.l2_sensitivity
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("weigh", [1e-2, 40.0, 1e200])
 def test_c80_weights_that_are_seen_need_no_bound(loss, weigh):
     """They count before rows and scores are held: the constants of equal weights, attained."""
@@ -298,8 +301,8 @@ def table(how, n=50):
 HOW = ("arrays", "arrays beside", "arrays weighed", "file", "file beside")
 
 
-@pytest.mark.parametrize("mapped", [0, 1, 2])
-@pytest.mark.parametrize("how", HOW)
+@each("mapped", [0, 1, 2])
+@each("how", HOW)
 def test_c80_answers_are_about_what_they_say(loss, how, mapped):
     """In memory, or in a file; an offset joins the predictor once; weights may be seen."""
     weigh = 2.5 * ("weighed" in how)
@@ -377,6 +380,7 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("layout", ["rows", "columns", "float32", "strided"])
 @pytest.mark.parametrize("what", QUANTITIES)
 def test_c80_other_rows_keep_their_bits(loss, layout, what):
@@ -424,14 +428,14 @@ def test_c47_a_mapped_row_is_the_same_bits_in_every_slot(q, p, layout, intercept
     ]
     found = set()
     for n in (1, 2, 3, 37, 300, 4095, 4096, 4097, 4133, 9000):
-        for slot in {0, 1, n // 3, n // 2, n - 2, n - 1} & set(range(n)):
-            X, y = rng.normal(size=(n, q)).astype(np.float32), np.full(n, np.nan)
-            X[slot], y[slot] = row, 3.0
-            X = X if layout == "float32" else X.astype(np.float64)
-            X = np.asfortranarray(X) if layout == "columns" else X
-            for k, view in enumerate(views):
-                rows, responses = seen(X, y, view)
-                found.add((k, rows[slot].tobytes(), responses[slot], lengths(X, y, view)[slot]))
+        slots = list({0, 1, n // 3, n // 2, n - 2, n - 1} & set(range(n)))
+        X, y = rng.normal(size=(n, q)).astype(np.float32), np.full(n, np.nan)
+        X[slots], y[slots] = row, 3.0
+        X = X if layout == "float32" else X.astype(np.float64)
+        X = np.asfortranarray(X) if layout == "columns" else X
+        for k, view in enumerate(views):
+            (rows, responses), far = seen(X, y, view), lengths(X, y, view)
+            found |= {(k, rows[slot].tobytes(), responses[slot], far[slot]) for slot in slots}
     assert len(found) == len(views)
 
 
@@ -468,7 +472,7 @@ def test_a_record_that_is_not_finite_counts_in_no_answer(loss):
     assert shares.sum() * 20 == pytest.approx(16.0)  # whatever the loss
 
 
-@pytest.mark.parametrize("matrix", [np.inf, np.nan, 1e308, 0.0])
+@each("matrix", [np.inf, np.nan, 1e308, 0.0])
 def test_released_numbers_of_any_size_leave_finite_answers(loss, matrix):
     rng = np.random.default_rng(6)
     rows = whitened(rng.normal(size=(20, 2)), np.ones(20)).mapped(np.full((3, 3), matrix))

@@ -20,6 +20,7 @@ import dpfast
 from dpfast.cli import main
 from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput
 from dpfast.studies.requests import ANALYSES, part_of, read_request
+from tests.loops import each
 
 N = 3000
 SECRET = 4711.0815
@@ -360,7 +361,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
+@each("number", range(len(HOSTILE)))
 def test_a_hostile_request_is_refused_before_the_charge(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = sorted(os.listdir(tmp_path))
