@@ -183,7 +183,8 @@ def direction_receipt(
 
 def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:
     """Exact numbers of records with absolute residuals below each edge, and beyond: not private."""
-    from dpfast.curator.whitened import At, View, compiled
+    from dpfast.curator.whitened import At, compiled
+    from dpfast.data.bought.maps import View
 
     rows, units = curator._records.uncoded
     objective = curator.objective

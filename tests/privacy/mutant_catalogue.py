@@ -4941,16 +4941,36 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
         ),
-        "leaves=FORESEEN, fall=WITH_VARIANCE, n=n",
-        "leaves=FORESEEN, n=n",
+        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
+        "best_bound(foreseen, per_bound, p, n=n)",
+    ),
+    plant(
+        "rows-shortened-as-of-right-models",
+        "rows are shortened as if a twentieth of what that takes were bias",
+        ROAD,
+        (
+            "tests/optimize/test_road_choices.py::test_levels_that_the_model_misses_keep_their_place",
+        ),
+        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
+        "best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, n=n)",
+    ),
+    plant(
+        "cells-are-their-middles",
+        "what lies in a cell is taken to be at its middle, so that its longer half is cut for nothing",
+        "dpfast/optimize/road/histogram.py",
+        (
+            "tests/optimize/test_road_choices.py::test_levels_that_the_model_misses_keep_their_place",
+        ),
+        "width**_EVENLY)",
+        "width ** (0.0 * _EVENLY + 0.5))",
     ),
     plant(
         "told-cut-of-lengths-with-a-variance",
         "what is told of a cut is what the bound was chosen by",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        "told = scores.tail(candidates[best : best + 1], longest, WITH_VARIANCE if foreseen else fall)[0]",
-        "told = cut[best : best + 1]",
+        "if not foreseen and fall != WITH_VARIANCE:",
+        "if False:",
     ),
     plant(
         "rounds-that-cut-off-the-rarer-response",

@@ -37,12 +37,10 @@ UNSEEN_VARY = 3.0
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
-#: Points of a cell, these octaves, lengths in them over the longest that is seen, and what shares
-#: fall with.
+#: Points of a cell, these octaves, and lengths in them over the longest that is seen.
 _EVENLY = (np.arange(FINER) + 0.5) / FINER
 _LATER = np.arange(TAIL_OCTAVES + 1.0)
 _BEYOND = np.outer(np.exp2(_LATER[:-1]), np.exp2(_EVENLY)).ravel()
-_WITHIN = np.arange(FINER) / FINER
 
 #: The last three octaves that are seen, the last one is 1.
 _LAST = np.array([-3.0, -2.0, -1.0])
@@ -131,7 +129,7 @@ class Lengths(NamedTuple):
 
         Mean ``(length^2 - R^2)^+`` over p directions of a curvature, and ``noise R^2``.
         """
-        candidates = self.longest * _TRIED[:64]
+        candidates = self.tops[-1] * _TRIED[:64]
         squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
         left = squares / (p * typical * float(np.add.reduce(self.shares)))
         return float(candidates[int(np.argmin(left + noise * candidates**2))])
@@ -150,12 +148,12 @@ class Lengths(NamedTuple):
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
         lengths, shares = self._continued()
-        beyond = lengths > self.longest
+        beyond = lengths > self.tops[-1]
         return float(lengths[beyond] ** 2 @ shares[beyond])
 
     def _continued(self, fall: float = LEAST_FALL) -> tuple[Array, Array]:
         """Lengths and shares, evenly in the cells, that fall beyond what is seen as within it."""
-        octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
+        octaves = np.ceil(np.log2(self.tops[-1] / self.tops) + 0.5 - 1e-9)  # 1 is the last
         first = (-octaves).searchsorted(_LAST).tolist()  # lengths increase
         ends = [*first[1:], len(octaves)]
         seen = [float(np.add.reduce(self.shares[a:b])) for a, b in zip(first, ends, strict=True)]
@@ -165,12 +163,12 @@ class Lengths(NamedTuple):
             bends = self.most_next / (seen[-1] * falls[1])
         steps = np.minimum(falls[1] * bends ** _LATER[1:], fall)
         parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
-        within = max(falls[1], 1e-3) ** _WITHIN
+        within = max(falls[1], 1e-3) ** _EVENLY
         shares = (parts[1:, None] * (within / np.add.reduce(within))).ravel()
         width = (self.middles[-1] / self.tops[-1]) ** 2
         return (
-            np.concatenate([np.outer(self.tops, width**_EVENLY).ravel(), self.longest * _BEYOND]),
-            np.concatenate([np.repeat(self.shares / FINER, FINER), shares]),
+            np.concatenate([(self.tops[:, None] * width**_EVENLY).ravel(), self.tops[-1] * _BEYOND]),
+            np.concatenate([(self.shares / FINER).repeat(FINER), shares]),
         )
 
     def taken(self, radius: float, power: float) -> float:
@@ -222,11 +220,11 @@ def best_bound(
 
     Of few that are held, of whatever direction, the root of the sum of squares is left.
     """
-    rows = foreseen or scores  # of which none is longer
-    candidates = min(max(2.0 * scores.longest, rows.longest), longest) * _TRIED
+    candidates = min(max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1]), longest) * _TRIED
     cut, square = scores.tail(candidates, longest, WITH_VARIANCE)
-    hidden = _out_of_sight(rows, scores, p, longest, candidates)
+    hidden = _out_of_sight(foreseen, scores, p, longest, candidates) if foreseen else 0.0 * cut
     errors = p * (candidates * noise_per_bound) ** 2 + (leaves * (cut + hidden)) ** 2 + square / n
     best = int(np.argmin(errors))
-    told = scores.tail(candidates[best : best + 1], longest, WITH_VARIANCE if foreseen else fall)[0]
-    return float(candidates[best]), float(told[0] + hidden[best])
+    if not foreseen and fall != WITH_VARIANCE:
+        cut[best] = scores.tail(candidates[best : best + 1], longest, fall)[0][0]
+    return float(candidates[best]), float(cut[best] + hidden[best])
