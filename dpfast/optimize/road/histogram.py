@@ -165,9 +165,9 @@ class Lengths(NamedTuple):
         parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
         within = max(falls[1], 1e-3) ** _EVENLY
         shares = (parts[1:, None] * (within / np.add.reduce(within))).ravel()
-        width = (self.middles[-1] / self.tops[-1]) ** 2
+        width, top = (self.middles[-1] / self.tops[-1]) ** 2, self.tops[-1]
         return (
-            np.concatenate([(self.tops[:, None] * width**_EVENLY).ravel(), self.tops[-1] * _BEYOND]),
+            np.concatenate([(self.tops[:, None] * width**_EVENLY).ravel(), top * _BEYOND]),
             np.concatenate([(self.shares / FINER).repeat(FINER), shares]),
         )
 
