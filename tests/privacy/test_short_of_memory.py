@@ -10,6 +10,9 @@ import sys
 
 import pytest
 
+import dpfast
+from dpfast.front import request
+
 resource = pytest.importorskip("resource")
 
 #: What the processes have in common.  ``tried(call, extra)`` is what comes of a call with so many
@@ -155,6 +158,16 @@ def check_large(found):
         assert set(outcomes) == {"refused", "answered"}, (name, outcomes)
         assert outcomes[0] == "refused" and outcomes[-1] == "answered", (name, outcomes)
         assert sorted(outcomes, reverse=True) == outcomes, (name, outcomes)
+
+
+def test_copies_of_the_records_are_there_before_the_charge():
+    """More than any machine has: refused, and nothing was charged; without copies it is paid."""
+    ledger = dpfast.Ledger(1.0)
+    with pytest.raises(MemoryError):
+        request.charge_shared(ledger, 0.5, dpfast.GDP(0.5), "fit", room=1 << 60)
+    assert not ledger.entries
+    request.charge_shared(ledger, 0.5, dpfast.GDP(0.5), "fit")
+    assert len(ledger.entries) == 1
 
 
 @linux
