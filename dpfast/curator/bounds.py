@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool = False) -> float:
-    """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale)."""
+    """What a step's quantities cost together (claims C17 to C19, C37, and C72 of persons)."""
     gradient, hessian, meat, majorize = budget
     if isinstance(objective, Objective) and objective.free_scale is not None:
         if means:

@@ -1,4 +1,7 @@
-"""Records of a treatment, dealt into two folds, and the mean of their pseudo-outcomes."""
+"""Records of a treatment, dealt into two folds, and the mean of their pseudo-outcomes.
+
+By claim C78.
+"""
 
 from __future__ import annotations
 
@@ -326,7 +329,10 @@ class PseudoOutcomes:
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False
     ) -> tuple[Answer, Answer | None]:
-        """Mean of the deviations ``d`` from a centre, each held to ``+-clip``, and of ``d^2``."""
+        """Mean of the deviations ``d`` from a centre, each held to ``+-clip``, and of ``d^2``.
+
+        Costs ``mu`` (claims C78 and C79).
+        """
         return self._mean(self._deviations(centre), (mu, centre, clip), square)
 
     def share(self, mu: float) -> Answer:

@@ -196,7 +196,10 @@ class Search:
 
     @property
     def counted(self) -> tuple[float, float]:
-        """About how many records are complete, with a label if there are some; and the noise."""
+        """About how many records are complete, with a label if there are some; and the noise.
+
+        By claim D2.
+        """
         if self._of_labels:
             return self._labelled
         return self._complete, max(self._precision, 1e-300) ** -0.5

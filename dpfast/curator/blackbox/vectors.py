@@ -174,7 +174,10 @@ class RecordValues:
         return gaussian_receipt("clipped mean", "G1", mu, sensitivity, bound, dimension)
 
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
-        """Release the mean over records of ``clip(weights' y_i)``, shape (d,)."""
+        """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
+
+        Costs ``mu`` (claims G1 and G2).
+        """
         if weights.ndim != 2 or len(weights) != self.n_points:
             raise InvalidInput(
                 f"weights must have shape (n_points, d) with n_points = {self.n_points}; "
@@ -200,7 +203,10 @@ class RecordValues:
         return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
     def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
-        """Release the mean of the values at one point, clipped to a public range, shape (1,)."""
+        """Release the mean of the values at one point, clipped to a public range, shape (1,).
+
+        Costs ``mu`` (claim G4).
+        """
         receipt = self.loss_receipt(lower, upper, mu)
         self.ledger.charge(GDP(mu), receipt.query)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
@@ -224,7 +230,10 @@ class RecordValues:
         return Receipt("choice of a point", "G7", mu, float(steps), steps / mu), rate
 
     def choice(self, first: int, lower: float, upper: float, mu: float, *, label: str = "") -> int:
-        """Choose among the points from ``first`` on one whose clipped mean value is small."""
+        """Choose among the points from ``first`` on one whose clipped mean value is small.
+
+        Costs ``mu`` (claim G7).
+        """
         receipt, rate = self.choice_receipt(lower, upper, mu)
         label = label or receipt.query
         self.ledger.charge(GDP(mu), label)
@@ -301,7 +310,10 @@ def _blocks(n: int) -> Iterator[slice]:
 
 
 def _clipping(vectors: Array, bound: float) -> Array:
-    """Factor that clips each column to the bound; works in place on the columns' directions."""
+    """Factor that clips each column to the bound; works in place on the columns' directions.
+
+    By claim G1.
+    """
     largest = np.abs(vectors).max(axis=0)
     usable = (largest > 0.0) & (largest < np.inf)  # False for NaN
     scale = np.where(usable, largest, 1.0)

@@ -1,4 +1,7 @@
-"""Scores of proportional hazards: of each person one row, of their own and of released numbers."""
+"""Scores of proportional hazards: of each person one row, of their own and of released numbers.
+
+By claim T7.
+"""
 
 from __future__ import annotations
 

@@ -232,7 +232,10 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return theta, hessian, length <= self.enough
 
     def path(self) -> tuple[Array, Array]:
-        """One Newton step for each of a public sequence of ridges that falls to zero."""
+        """One Newton step for each of a public sequence of ridges that falls to zero.
+
+        By claim R21.
+        """
         plan = self.plan
         reach = plan.c * plan.radius * plan.reach
         ridge = self.largest_ridge()

@@ -81,7 +81,10 @@ def step_terms(
 
 
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
-    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,)."""
+    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,).
+
+    By claim R39.
+    """
     cost, gradient, found = PureDP(terms.each), None, []
     noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
     mu = STEP_COUNT / noise_scale  # for audits, as that of a certificate

@@ -1,4 +1,7 @@
-"""What a certificate and a release cost and which noise they get: public numbers only."""
+"""What a certificate and a release cost and which noise they get: public numbers only.
+
+By claim R35.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Responses, weights and offsets of the records as one array, which the kernels read."""
+"""Responses, weights and offsets of the records as one array, which the kernels read.
+
+By claims C70 and C71.
+"""
 
 from __future__ import annotations
 
