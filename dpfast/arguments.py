@@ -172,7 +172,7 @@ def detached(thing: Thing) -> Thing:
 
 
 def refuse_own_class(thing: object, remedy: str) -> None:
-    """Refuse what inherits its number in the kernels: they do not see what it changes (claim C12)."""
+    """Refuse what inherits its number in the kernels: they do not see changes (claim C12)."""
     if "code" not in vars(type(thing)):
         raise InvalidInput(
             f"{type(thing).__name__} is derived from a class of dpfast, whose functions the "
