@@ -101,8 +101,7 @@ def _newton(curator: Curator, point: _Point) -> Array | None:
     free = point.free
     inverse, lost = split_singular(point.hessian[np.ix_(free, free)])
     step = np.zeros_like(point.theta)
-    with np.errstate(all="ignore"):  # a step that is not finite is none
-        step[free] = inverse @ point.gradient[free]
+    step[free] = inverse @ point.gradient[free]
     if lost.any() or not np.abs(step).max() < LONGEST:
         return None
     return curator.objective.project(point.theta - step)
