@@ -1,9 +1,4 @@
-"""Covariate domains: declared public sets that every row is projected onto, never rejected.
-
-A domain says how long a row can be (:attr:`Domain.radius`) and how far a direction can see
-(:meth:`Domain.support`, exact).  Both are public functions of the declaration; the intercept, if
-there is one, is the fixed first coordinate 1 of a row and is never stored in X.
-"""
+"""Covariate domains: declared public sets that every row is projected onto, never rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ _UP = 1.0 + 2.0**-44  # more than the rounding of a sum of up to 4096 terms rela
 
 
 class Domain:
-    """Base of the domains.
+    """Base of the domains: public functions of what was declared.
 
     Attributes
     ----------
@@ -30,8 +25,7 @@ class Domain:
     n_covariates : int or None
         Columns of X; None until :meth:`bind` for a domain of any dimension.
     needs_projection : bool
-        Whether rows have to be projected before the compiled kernels see them: the kernels project
-        onto a ball themselves (``Bounded(radius)``).
+        Whether rows have to be projected before the kernels see them, which project onto balls.
 
     Examples
     --------
@@ -51,11 +45,6 @@ class Domain:
         ----------
         n_covariates : int
             Columns of X, the intercept not counted.
-
-        Returns
-        -------
-        Domain
-            Itself where the declaration has the number already.
         """
         if self.n_covariates is not None and self.n_covariates != n_covariates:
             raise InvalidInput(
@@ -82,12 +71,10 @@ class Domain:
     def project(self, X: ArrayLike) -> Array:
         """Each row of X moved onto the domain; rows of the domain stay as they are, shape (n, q).
 
-        Rows with a non-finite entry become NaN throughout, so that the kernels count them as zero.
-        One pass; the result is a new array unless nothing needs to change.
-
         Parameters
         ----------
         X : ndarray of shape (n, q)
+            Rows with a non-finite entry become NaN throughout: the kernels count them as zero.
 
         Privacy
         -------
@@ -127,11 +114,7 @@ class Domain:
 
     @property
     def inner_radius(self) -> float:
-        """Some g with ``support(p) >= g ||p||`` for every p, rounded down (claim R29).
-
-        Rows and negated rows span a ball of this radius.  Zero if a direction is not seen at all,
-        as with two one-hot blocks that both sum to one.
-        """
+        """Some g with ``support(p) >= g ||p||`` for every p, rounded down (claim R29)."""
         width, offset, anchors = self._spread()
         if len(anchors) > 1:
             return 0.0
@@ -147,12 +130,7 @@ class Domain:
         raise NotImplementedError
 
     def _spread(self) -> tuple[float, float, list[float]]:
-        """Of ``p'x`` over the free coordinates: half its range and the middle of it, per ``||p||``.
-
-        The first is at least the first number, the second at most the second.  Coordinates whose
-        range can vanish (the intercept, a one-hot block) are listed apart, each as a bound on
-        ``||p||`` over the largest ``|p'x|``.
-        """
+        """Per ``||p||``, of ``p'x``: least half-range, largest middle, ranges that can vanish."""
         raise NotImplementedError
 
     def _moments(self, q: int) -> tuple[Array, Array]:

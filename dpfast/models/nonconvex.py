@@ -20,17 +20,21 @@ Gradients = Callable[[Array, Array, Array], ArrayLike]
 class KL(NamedTuple):
     """Kurdyka-Lojasiewicz condition ``F(w) - F* <= (gamma ||grad F(w)||)^kappa``.
 
-    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
-
-    Both numbers must be public: known from the model, or estimated on public or synthetic data
+    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).  Both numbers must be
+    public: known from the model, or estimated on public or synthetic data
     (:func:`dpfast.nonconvex.estimate_kl`).
 
     Attributes
     ----------
-    gamma : float
-        Positive.
-    kappa : float
-        At least 1; 2 is the Polyak-Lojasiewicz condition, with ``gamma^2 = 1/(2 mu)``.
+    gamma, kappa : float
+        Positive; at least 1, 2 for the Polyak-Lojasiewicz condition, with ``gamma^2 = 1/(2 mu)``.
+
+    Other Parameters
+    ----------------
+    norm, excess : float
+        Of methods: norm of a gradient, excess risk; zero or more.
+    rate, exponent : float
+        Public numbers of a growth ``F(w) - F* >= (rate * distance)^exponent``.
 
     Examples
     --------
@@ -50,38 +54,11 @@ class KL(NamedTuple):
         return KL(float(self.gamma), float(self.kappa))
 
     def excess(self, norm: float) -> float:
-        """Largest excess risk of a point whose gradient has this norm.
-
-        Parameters
-        ----------
-        norm : float
-            Zero or more.
-
-        Returns
-        -------
-        float
-            ``(gamma norm)^kappa``.
-
-        Raises
-        ------
-        OverflowError
-            If it is beyond the range of floating point.
-        """
+        """Largest excess risk of a point whose gradient has this norm, ``(gamma norm)^kappa``."""
         return math.pow(self.gamma * norm, self.kappa)
 
     def norm(self, excess: float) -> float:
-        """Smallest gradient norm of a point with this excess risk.
-
-        Parameters
-        ----------
-        excess : float
-            Zero or more.
-
-        Returns
-        -------
-        float
-            ``excess^(1/kappa) / gamma``.
-        """
+        """Smallest gradient norm of a point with this excess risk, ``excess^(1/kappa) / gamma``."""
         return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
 
     def growth(self) -> tuple[float, float]:
@@ -101,15 +78,7 @@ class KL(NamedTuple):
 
     @classmethod
     def from_growth(cls, rate: float, exponent: float) -> KL:
-        """The condition that growth implies for a **convex** F (lemma 6 of paper 2).
-
-        ``F(w) - F* <= <gradient, w - w*> <= norm * distance``, and growth bounds the distance.
-
-        Parameters
-        ----------
-        rate, exponent : float
-            ``F(w) - F* >= (rate * distance)^exponent``; public.
-        """
+        """The condition that growth implies for a **convex** F (lemma 6 of paper 2)."""
         rate = check_constant(rate, "rate", "the constant of the growth condition")
         exponent = check_constant(exponent, "exponent", "the exponent of the growth condition")
         if not exponent > 1.0:
@@ -124,15 +93,12 @@ class PerRecordObjective:
     ----------
     gradients : callable
         ``gradients(theta, X, y)`` with X of shape (m, q) and y of shape (m,) returns the gradients
-        of m records, shape (m, dimension).  It is called with one record at a time, m = 1, unless
-        ``vectorized``.
+        of m records, shape (m, dimension); of one record at a time unless ``vectorized``.
     dimension : int
         Number of parameters.
-    lipschitz : float
-        ``L0``: gradients are clipped to this norm, record by record.
-    smoothness : float
-        ``L1``: changes of gradients between two parameters at distance r are clipped to
-        ``L1 * r``, record by record.
+    lipschitz, smoothness : float
+        ``L0`` and ``L1``: record by record, gradients are clipped to this norm, and their changes
+        between two parameters at distance r to ``L1 * r``.
     losses : callable, optional
         ``losses(theta, X, y) -> (m,)``, for comparisons outside of privacy only.
     n_covariates : int, optional
@@ -149,17 +115,16 @@ class PerRecordObjective:
     -----
     What the function does on particular records must not show.  It is first called on made-up
     records (zeros and ones), before anything is spent: errors and wrong shapes there are raised.
-    Later, a record on which it raises or returns a wrong shape, or whose gradient is not finite,
-    contributes zero, and its warnings are silenced.  A record with an entry that is not finite
-    contributes zero, too, and the function is given zeros in its place.
+    Later, a record with an entry that is not finite, on which the function raises or returns a
+    wrong shape, or whose gradient is not finite, contributes zero, and warnings are silenced.
 
     Record by record the function is compiled if Numba (``dpfast[numba]``) is installed, can compile
     it, and there are at least 10,000 records; else it is called from Python, some hundred times
     slower.  What Numba compiles sees global variables as they were then.
 
-    What the function remembers from call to call is outside of what this library can see: with a
-    function of one's own, a guarantee rests on the caller's word that it keeps nothing, and says
-    so.  What it prints or logs, and the time and the memory it takes, are the user's channels, too.
+    A guarantee rests on the caller's word that the function keeps nothing from call to call, and
+    says so.  What it prints or logs, and the time and the memory it takes, are the user's channels,
+    too.
 
     Privacy
     -------
@@ -210,16 +175,11 @@ class PerRecordObjective:
         self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
 
     def ridge_gradient(self, theta: Array) -> Array | float:
-        """Gradient of the public penalty: none.
+        """Zero, of no shape: there is no public penalty.
 
         Parameters
         ----------
         theta : ndarray of shape (dimension,)
-
-        Returns
-        -------
-        float
-            Zero.
         """
         return 0.0
 
@@ -238,15 +198,7 @@ class PerRecordObjective:
         )
 
     def compiled(self, n_covariates: int) -> CompiledGradients | None:
-        """A compiled loop over records, if Numba can make one that does what the function does.
-
-        Tried on made-up records: nothing private is read.
-
-        Parameters
-        ----------
-        n_covariates : int
-            Columns of X.
-        """
+        """A compiled loop over records, if it does the same on made-up ones."""
         loop = compiled_gradients(self.gradients)
         if loop is not None:
             X, y, theta = *_made_up(n_covariates), np.zeros(self.dimension)
@@ -260,13 +212,7 @@ class PerRecordObjective:
         return loop
 
     def rehearse(self, n_covariates: int) -> None:
-        """Call the function on made-up records and raise what is wrong with it.
-
-        Parameters
-        ----------
-        n_covariates : int
-            Columns of X.
-        """
+        """Call the function on made-up records and raise what is wrong with it."""
         if self.n_covariates not in (None, n_covariates):
             raise InvalidInput(
                 f"{self.name} is for {self.n_covariates} covariates and X has {n_covariates}."

@@ -149,9 +149,8 @@ class Interval:
 class OneHot:
     """A one-hot block of ``levels`` columns: exactly one of them is 1, the others 0.
 
-    Any row is mapped to the level of its largest entry (the first of equal ones); with a reference
-    level, which has no column, to the reference if no entry exceeds 1/2.  Rows that are one-hot
-    already stay as they are.
+    A row is mapped to the level of its largest entry (the first of equal ones); with a reference
+    level, which has no column, to the reference if no entry exceeds 1/2.
 
     Parameters
     ----------
