@@ -44,9 +44,8 @@ class Spending:
 class TrainingCost:
     """A budget for training, charged once for every point that is handed out.
 
-    The guarantee of a search is for the *validation* records.  A loss also tells about the records
-    the model was trained on; if those need protection, every training run must itself be private
-    and all of them must be composed, which is what this does.
+    The guarantee of a search is for the *validation* records.  If those the model was trained on
+    need protection, every training run must itself be private and all of them must be composed.
 
     Parameters
     ----------
@@ -54,6 +53,11 @@ class TrainingCost:
         Budget of the training records.
     cost : budget or float
         What one training run is proved to cost; a float is mu.
+
+    Other Parameters
+    ----------------
+    n_points : int
+        Of :meth:`charge`: points that are about to be evaluated.
 
     Privacy
     -------
@@ -76,11 +80,6 @@ class TrainingCost:
 
     def charge(self, n_points: int) -> None:
         """Pay for training runs at this many points, one by one.
-
-        Parameters
-        ----------
-        n_points : int
-            Points that are about to be evaluated.
 
         Privacy
         -------

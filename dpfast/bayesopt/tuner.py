@@ -41,11 +41,10 @@ def _paid(shared: Ledger | None, own: Ledger) -> bool:
 class Tuner:
     """Private search for good parameters of a black box, one batch of evaluations at a time.
 
-    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
-
-    ``ask`` gives points at which to train and evaluate; ``tell`` takes one loss per validation
-    record at each of them and spends the budget of one step.  With `path`, the search survives a
-    crash at any moment without spending anything twice.
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).  ``ask`` gives points
+    at which to train and evaluate; ``tell`` takes one loss per validation record at each of them
+    and spends the budget of one step.  With `path`, the search survives a crash at any moment
+    without spending anything twice.
 
     Parameters
     ----------
@@ -72,18 +71,17 @@ class Tuner:
     training : TrainingCost, optional
         Charged for every point handed out; see its Privacy section.
     path : path, optional
-        File for the public state; the budget is kept beside it in ``path + ".ledger"``.
-        The two belong together: where only the state was deleted, the search starts anew on what is
-        left of that budget, and a shared ledger that has paid for it is not charged again as long
-        as the ledger beside it is the one it paid for.
+        File for the public state; the budget is kept beside it in ``path + ".ledger"``. Where only
+        the state was deleted, the search starts anew on what is left of that budget, and a shared
+        ledger that has paid for it is not charged again as long as the ledger beside it is the one
+        it paid for.
 
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss
-    depends on that record and public numbers only.  Training data are not covered.
-    Rounding to whole numbers and choices costs nothing: points are rounded before they are
-    evaluated, so a record's loss is its loss at a place that public and released numbers decide.
+    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss depends on that
+    record and public numbers only.  Training data are not covered.  Rounding to whole numbers and
+    choices costs nothing: points are rounded before they are evaluated.
 
     Examples
     --------
@@ -196,12 +194,10 @@ class Tuner:
         return self._settings.box.outside(self._search.theta)
 
     def ask(self) -> Any:
-        """Points at which the losses are wanted, in the caller's units.
+        """Points at which losses are wanted, shape (b, d), in the caller's units, until told.
 
-        An array of shape (b, d); where `bounds` have types or names, a list of b lists or dicts.
-
-        The same points until they are told.  After a resumption without kept values, the points
-        evaluated before come first.
+        Where `bounds` have types or names, a list of b lists or dicts.  After a resumption without
+        kept values, the points evaluated before come first.
 
         Privacy
         -------
