@@ -1,8 +1,4 @@
-"""Files that are safe in folders that others can write to, where a link may be planted.
-
-A folder is opened first and files are opened relative to it, links refused; a file is opened first
-and looked at afterwards: what was looked at is what is used.
-"""
+"""Files that are safe in folders that others can write to: opened without links, then looked at."""
 
 from __future__ import annotations
 
