@@ -1,8 +1,4 @@
-"""The trusted curator: holds the records, charges the ledger, answers with noise.
-
-Optimisers and inference are written against its answers only, so their privacy is a theorem
-about this folder and ``dpfast/privacy``, not about every loop.
-"""
+"""The trusted curator: holds the records, charges the ledger, answers with noise."""
 
 from __future__ import annotations
 
@@ -99,10 +95,7 @@ class Curator:
         return hand_out(self._noise, question, receipt, value)
 
     def depth(self, want: int) -> int:
-        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
-
-        All queries but :meth:`joint` ask for it, and claim C55 is about joint answers alone.
-        """
+        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""
         if self._layout.excess != 1:
             raise InvalidInput("about a sample there are joint answers only.")
         return self._layout.depth(want)

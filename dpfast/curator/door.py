@@ -1,8 +1,6 @@
 """The door: every answer passes here, and mechanisms are called from nowhere else.
 
-It is the seam for audits, too.  An observer sees the exact values behind each answer, so installing
-one forfeits privacy; it is meant for ``dpfast.audit`` and the test suite, which own the data they
-run on.
+An observer sees the exact values behind each answer: it is for audits of data one owns.
 """
 
 from __future__ import annotations

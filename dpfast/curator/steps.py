@@ -64,10 +64,7 @@ def _length(vector: Array) -> float:
 
 
 def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
-    """How a loss difference over this distance would be released; touches nothing, costs nothing.
-
-    Whether it is refused does not depend on the distance, of which the noise is a multiple.
-    """
+    """How a loss difference over this distance would be released; costs nothing."""
     objective, n = curator.objective, curator.n
     if not objective.weighting.has_loss:
         raise InvalidInput(
@@ -82,10 +79,7 @@ def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
 
 
 def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bool) -> Answer:
-    """Release the smallest or largest eigenvalue of the mean Hessian (claim C20).
-
-    By Weyl's inequality a scalar costs ``Bbar / n``, less than the whole matrix.
-    """
+    """Release an extreme eigenvalue of the mean Hessian: less than the matrix (claim C20)."""
     name = "largest eigenvalue" if largest else "smallest eigenvalue"
     receipt = _eigenvalue_receipt(curator, name, mu)
     curator.ledger.charge(GDP(mu), name)

@@ -1,7 +1,6 @@
 """Where randomness comes from: the only module of dpfast that draws any.
 
-Noise is drawn as integers, ``floor(2^bits * Z)`` with ``Z`` standard normal, and meets the data
-on a public grid in :mod:`dpfast.privacy.mechanisms` (claims C15, C16, C22 and C23 of PROOFS.md).
+Integers ``floor(2^bits * Z)`` with ``Z`` standard normal (claims C15, C16, C22 and C23).
 """
 
 from __future__ import annotations
@@ -89,11 +88,7 @@ class NoiseSource:
         raise NotImplementedError
 
     def __sklearn_clone__(self) -> NoiseSource:
-        """scikit-learn's clones of an estimator draw from its one source.
-
-        A copy of a seeded source would repeat its numbers in every fold, as if they were
-        independent.  (Copies made by pickling, for other processes, do repeat them.)
-        """
+        """scikit-learn's clones draw from one source: copies of a seeded one repeat its numbers."""
         return self
 
 
@@ -182,10 +177,7 @@ def random_name() -> str:
 
 
 def is_genuine(noise: NoiseSource) -> bool:
-    """Whether results with this noise carry a guarantee: the library's own source, and no other.
-
-    The exact type: what a subclass draws, or says of itself, is not known here.
-    """
+    """Whether results with this noise carry a guarantee: the library's own source, exactly."""
     return type(noise) is EntropyNoise
 
 

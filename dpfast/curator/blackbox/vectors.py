@@ -108,12 +108,7 @@ def _scalar(cell: Any) -> float:
 
 
 class RecordValues:
-    """Values that a caller computed for every record, at points of its own choosing.
-
-    A value may depend on its own record and on public or released numbers only: a validation
-    set that was standardised by its own mean, a rank-based metric, or early stopping on these
-    records break the guarantee and cannot be detected here (condition 1 of PROOFS-bayesopt.md).
-    """
+    """Values that a caller computed for every record, from it alone (PROOFS-bayesopt.md)."""
 
     def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
         self.n = whole_number(n, "the number of records", 1)
@@ -174,10 +169,7 @@ class RecordValues:
         return gaussian_receipt("clipped mean", "G1", mu, sensitivity, bound, dimension)
 
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
-        """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
-
-        Costs ``mu`` (claims G1 and G2).
-        """
+        """Release the mean of ``clip(weights' y_i)``, shape (d,): ``mu`` (claims G1 and G2)."""
         if weights.ndim != 2 or len(weights) != self.n_points:
             raise InvalidInput(
                 f"weights must have shape (n_points, d) with n_points = {self.n_points}; "
@@ -203,10 +195,7 @@ class RecordValues:
         return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
     def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
-        """Release the mean of the values at one point, clipped to a public range, shape (1,).
-
-        Costs ``mu`` (claim G4).
-        """
+        """Release the mean of the values at one point, clipped, shape (1,): ``mu`` (claim G4)."""
         receipt = self.loss_receipt(lower, upper, mu)
         self.ledger.charge(GDP(mu), receipt.query)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
@@ -230,10 +219,7 @@ class RecordValues:
         return Receipt("choice of a point", "G7", mu, float(steps), steps / mu), rate
 
     def choice(self, first: int, lower: float, upper: float, mu: float, *, label: str = "") -> int:
-        """Choose among the points from ``first`` on one whose clipped mean value is small.
-
-        Costs ``mu`` (claim G7).
-        """
+        """Choose among the points from ``first`` on by clipped mean value: ``mu`` (claim G7)."""
         receipt, rate = self.choice_receipt(lower, upper, mu)
         label = label or receipt.query
         self.ledger.charge(GDP(mu), label)
@@ -310,10 +296,7 @@ def _blocks(n: int) -> Iterator[slice]:
 
 
 def _clipping(vectors: Array, bound: float) -> Array:
-    """Factor that clips each column to the bound; works in place on the columns' directions.
-
-    By claim G1.
-    """
+    """Factor that clips each column to the bound, in place on its direction (claim G1)."""
     largest = np.abs(vectors).max(axis=0)
     usable = (largest > 0.0) & (largest < np.inf)  # False for NaN
     scale = np.where(usable, largest, 1.0)
