@@ -18,11 +18,7 @@ from dpfast.privacy.rounding import MARGIN_8000
 
 
 class Situation(NamedTuple):
-    """What a rule may look at: all of it released or public.
-
-    ``eigenvalues`` are those of the noisy Hessian, floored; ``gradient_scale`` is the noise
-    standard deviation of ``gradient``; ``step`` counts from 0.
-    """
+    """What a rule may look at: all of it released or public."""
 
     answers: Answers
     theta: NDArray[np.float64]
@@ -169,11 +165,7 @@ class SelfConcordant(StepRule):
 
 
 class _Switch(StepRule):
-    """Damped steps until a released test says that the pure phase is safe.
-
-    The last third of a run is pure in any case: an estimate that damped steps alone have led to
-    still has a part of the start's error, which no released number tells from noise.
-    """
+    """Damped steps until a released test says that pure ones are safe, or the last third begins."""
 
     def __init__(self, step_size: float = 0.5) -> None:
         self._step_size = number_in(step_size, "step_size", "(0, 1]")

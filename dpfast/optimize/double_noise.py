@@ -1,10 +1,6 @@
 """Double-noise Newton (Ganesh et al. 2023): noise on the direction, not on the matrix.
 
-Each step releases the gradient and then ``(H + l I)^-1 gradient`` for the released gradient.  A
-direction has p numbers where a Hessian has p(p+1)/2, but its noise pays ``1/l^2`` where a noisy
-Hessian adapts to the curvature there is, and the damping l slows the steps.  In
-bench/results/double_noise.md, at p = 4 to 100, noisy Newton or gradient descent with an estimated
-step size is ahead wherever any method gets near the solution.  ``method="auto"`` never chooses it.
+Its noise pays ``1/l^2`` for the damping l: bench/results/double_noise.md says where that is worse.
 """
 
 from __future__ import annotations

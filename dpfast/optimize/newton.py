@@ -1,9 +1,7 @@
 """Noisy Newton's method (eq. (9), Avella-Medina et al. 2023), safe from any start.
 
-Three departures from the paper, all measured (bench/results): the early steps use the *majorising*
-curvature ``psi(r)/r`` in place of ``psi'(r)``, whose full steps decrease the loss from any start
-(majorise-minimise), where pure Newton diverges on saturated residuals; the budget goes mostly to
-the last steps; and those are damped, so that their noises average.
+Unlike the paper's, early steps use the *majorising* curvature ``psi(r)/r``, whose full steps
+decrease the loss from any start; the budget goes mostly to the last steps, which are damped.
 """
 
 from __future__ import annotations
@@ -71,11 +69,7 @@ class Steps(NamedTuple):
 
 
 def curvature_noise(objective: Objective, n: int, mu: float) -> float:
-    """Spectral norm of a Hessian's noise at the whole budget, relative to ``Bbar / p``.
-
-    ``Bbar / p`` is the curvature of p equally strong directions, the most the smallest eigenvalue
-    can be; the norm is about ``sqrt(2 p)`` times ``sqrt(2) Bbar / (n mu)``.
-    """
+    """Spectral norm of a Hessian's noise at the whole budget, relative to ``Bbar / p``."""
     return float(2.0 * objective.dimension**1.5 / (n * mu))
 
 
@@ -433,11 +427,7 @@ def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
 
 
 def _replayed_noise(run: Steps, hessian: Matrix, ridge: float) -> Matrix:
-    """Covariance of the privacy noise, through the very matrices the steps used.
-
-    A step with noisy Hessian ``H + W`` and floored inverse ``P`` takes an error e to ``A e + eta P
-    W e - eta P z`` with ``A = I - eta P (H + W)``; majorising steps have ``A = I - eta P H``.
-    """
+    """Covariance of the privacy noise, through the very matrices the steps used."""
     first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
     majorised = len(run.inverses) - len(run.hessians)
     scales = [0.0] * majorised + [own.noise_scale for own in reversed(run.hessians)]

@@ -97,11 +97,7 @@ def start_left(
     remaining: NDArray[np.float64],
     vectors: Matrix,
 ) -> NDArray[np.float64]:
-    """What is left of the start's error, per coefficient, if steps share one basis.
-
-    The start's error e leaves ``remaining * e``, and only ``(1 - remaining) * e`` of it shows in
-    the distance travelled.
-    """
+    """What is left of the start's error, per coefficient, if steps share one basis."""
     unseen = remaining / np.maximum(1.0 - remaining, 1e-9)
     return np.abs(vectors @ (unseen * (vectors.T @ (iterates[0] - theta))))
 
@@ -112,13 +108,7 @@ def gradient_descent_noise(
     step_sizes: list[float],
     weights: list[float] | None = None,
 ) -> NDArray[np.float64]:
-    """Variance of the privacy noise of noisy gradient descent along each eigenvector.
-
-    For the output ``sum_k w_k theta_k`` and any schedule,
-    ``f(lam) = sum_j eta_j^2 s_j^2 A_j^2`` with ``A_j = w_{j+1} + (1 - eta_{j+1} lam) A_{j+1}``
-    (formulas page, section 6; eq. (14) of the paper is the constant ``2 eta^2 s^2``, which is
-    right at one value of ``eta lam`` only).
-    """
+    """Variance of noisy gradient descent along each eigenvector, for any schedule (eq. (14))."""
     n_steps = len(gradient_scales)
     contraction = np.zeros_like(eigenvalues)  # of the step after the one looked at
     influence = np.zeros_like(eigenvalues)
@@ -140,11 +130,7 @@ def double_noise_variance(
     direction_scales: list[float],
     damping: float,
 ) -> NDArray[np.float64]:
-    """Variance of the privacy noise of double-noise Newton along each eigenvector.
-
-    The error obeys ``e_{k+1} = c e_k - s_k z_k/(lam + l) - d_k w_k`` with ``c = l/(lam + l)``,
-    so the variance is ``sum_k ((s_k/(lam + l))^2 + d_k^2) c^(2(K-1-k))``.
-    """
+    """Variance of the privacy noise of double-noise Newton along each eigenvector."""
     contraction = damping / (eigenvalues + damping)
     variance = np.zeros_like(eigenvalues)
     for gradient, direction in zip(gradient_scales, direction_scales, strict=True):

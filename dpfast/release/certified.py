@@ -1,5 +1,4 @@
-"""Test and release, as paper 3 prints it: a certificate is charged and released, then what it
-allows."""
+"""Test and release, as paper 3 prints it: a certificate, then what it allows."""
 
 from __future__ import annotations
 
