@@ -421,35 +421,6 @@ class Schema:
         return Coding({name: self[name] for name in names}, terms, response, fit_intercept)
 
     @staticmethod
-    def draft(public_sample: Any) -> Schema:
-        """Guess a schema from a **public** sample, to be read and corrected by a person.
-
-        Numbers get a rounded range a quarter wider than the sample's; 0 and 1, true and false, yes
-        and no become binary.  Labels that several rows share become levels, with ``other`` for the
-        rest, if that is of several rows, too; a column without two levels (free text, identifiers)
-        is left out, and so is one that has no values or is of a type that cannot be declared.
-
-        Parameters
-        ----------
-        public_sample : table
-            Data that anyone may see.
-
-        Privacy
-        -------
-        None: never draft from the private data, because every bound would leak.
-
-        Examples
-        --------
-        >>> sample = {"age": [21.0, 35.0, 64.0], "smoker": ["yes", "no", "no"]}
-        >>> schema = dpfast.Schema.draft(sample)
-        >>> schema["age"].low, schema["age"].high, schema["smoker"].positive
-        (10.0, 80.0, 'yes')
-        """
-        from dpfast.data.files.sample import drafted
-
-        return drafted(public_sample)[0]
-
-    @staticmethod
     def from_toml(source: Any) -> Schema:
         """Read a schema from a TOML file (a path) or text; see :meth:`to_toml`.
 

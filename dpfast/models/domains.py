@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import check_constant, flag, real_array, real_number
+from dpfast.arguments import check_constant, flag, real_array
 from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
@@ -62,11 +62,6 @@ class Domain:
     def radius(self) -> float:
         """``sup ||x||_2`` over rows, intercept included, rounded up."""
         raise NotImplementedError
-
-    def _columns(self, what: str) -> int:
-        if self.n_covariates is None:
-            raise InvalidInput(f"{described(self)} has no {what} before bind(n_covariates).")
-        return self.n_covariates
 
     def project(self, X: ArrayLike) -> Array:
         """Each row of X moved onto the domain; rows of the domain stay as they are, shape (n, q).
@@ -144,18 +139,6 @@ class Domain:
         return hash(repr(self))
 
 
-def _shrink(rows: Array, radius: float, order: float) -> Array:
-    """Rows scaled to an l_p norm of at most the radius, without overflow."""
-    top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
-    unit = np.where(top > 0.0, top, 1.0)
-    relative = rows / unit
-    lengths = (np.abs(relative) ** order).sum(axis=1, keepdims=True) ** (1.0 / order)
-    outside = lengths > radius / unit
-    if not outside.any():
-        return rows
-    return np.where(outside, relative * (radius / lengths), rows)
-
-
 class Ball(Domain):
     """Rows of Euclidean norm at most ``radius``, intercept included (as :class:`Bounded`).
 
@@ -194,7 +177,14 @@ class Ball(Domain):
         return math.sqrt((r - 1.0) * (r + 1.0)) if self.intercept else r
 
     def _project(self, rows: Array) -> Array:
-        return _shrink(rows, self.covariate_radius, 2.0)
+        top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)  # squares must not overflow
+        unit = np.where(top > 0.0, top, 1.0)
+        relative = rows / unit
+        lengths = (np.abs(relative) ** 2.0).sum(axis=1, keepdims=True) ** 0.5
+        outside = lengths > self.covariate_radius / unit
+        if not outside.any():
+            return rows
+        return np.where(outside, relative * (self.covariate_radius / lengths), rows)
 
     def _reach(self, p: Array) -> tuple[float, float]:
         high = self.covariate_radius * float(np.linalg.norm(p))
@@ -208,71 +198,3 @@ class Ball(Domain):
 
     def __repr__(self) -> str:
         return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"
-
-
-class LpBall(Domain):
-    """Covariates with ``(sum |x_j|^p)^(1/p) <= radius``, p in [1, inf].
-
-    Rows outside are scaled towards the origin.
-
-    Parameters
-    ----------
-    p, radius : float
-        Of the covariates alone: the intercept is not counted.
-    n_covariates : int, optional
-    intercept : bool
-
-    Examples
-    --------
-    >>> dpfast.models.LpBall(3.0, 2.0).bind(2).dimension
-    2
-    """
-
-    def __init__(
-        self, p: float, radius: float, *, n_covariates: int | None = None, intercept: bool = False
-    ) -> None:
-        if not real_number(p, "p") >= 1.0:
-            raise InvalidInput(f"p must be at least 1 (inf is allowed); received {described(p)}.")
-        self.p = float(p)
-        self.lp_radius = check_constant(radius, "radius", "the bound on the l_p norm of a row")
-        self.n_covariates = n_covariates
-        self.intercept = intercept
-
-    def bind(self, n_covariates: int) -> Domain:
-        super().bind(n_covariates)
-        return LpBall(self.p, self.lp_radius, n_covariates=n_covariates, intercept=self.intercept)
-
-    def _free_radius(self, q: int) -> float:
-        """Largest Euclidean norm of the covariates."""
-        return self.lp_radius * max(1.0, math.pow(q, 0.5 - 1.0 / self.p)) * _UP
-
-    @property
-    def radius(self) -> float:
-        free = self._free_radius(self._columns("radius") if self.p > 2.0 else 1)
-        return math.hypot(1.0 if self.intercept else 0.0, free) * _UP
-
-    def _project(self, rows: Array) -> Array:
-        if math.isinf(self.p):
-            return np.asarray(np.clip(rows, -self.lp_radius, self.lp_radius))
-        return _shrink(rows, self.lp_radius, self.p)
-
-    def _reach(self, p: Array) -> tuple[float, float]:
-        dual = math.inf if self.p == 1.0 else 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0)
-        top = float(np.abs(p).max(initial=0.0))
-        if top == 0.0 or not math.isfinite(top):
-            return top, -top
-        high = self.lp_radius * top * float(np.linalg.norm(p / top, dual)) * _UP
-        return high, -high
-
-    def _spread(self) -> tuple[float, float, list[float]]:
-        count = self._columns("inner radius") if self.p < 2.0 else 1
-        width = self.lp_radius * math.pow(count, min(0.0, 0.5 - 1.0 / self.p))
-        return width, 0.0, [1.0] * self.intercept
-
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        return np.zeros(q), np.eye(q) * (self._free_radius(q) ** 2 / q)
-
-    def __repr__(self) -> str:
-        tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
-        tail += ", intercept=True" if self.intercept else ""
-        return f"LpBall({self.p:.17g}, {self.lp_radius:.17g}{tail})"

@@ -69,6 +69,11 @@ class Box(Domain):
             return self
         return Box(self._lows, self._highs, n_covariates=n_covariates, intercept=self.intercept)
 
+    def _columns(self, what: str) -> int:
+        if self.n_covariates is None:
+            raise InvalidInput(f"{described(self)} has no {what} before bind(n_covariates).")
+        return self.n_covariates
+
     @property
     def radius(self) -> float:
         self._columns("radius")

@@ -156,8 +156,7 @@ def plan_release(
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
     if not isinstance(domain, Domain):
         raise InvalidInput(
-            "domain must be dpfast.models.Ball, Box, LpBall or Product; received "
-            f"{described(domain)}."
+            f"domain must be dpfast.models.Ball, Box or Product; received {described(domain)}."
         )
     asked = terms_of(loss)
     rows = min(n, MOST_ROWS)

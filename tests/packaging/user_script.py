@@ -33,7 +33,6 @@ NAMES: list[object] = [
     dpfast.Ledger,
     dpfast.LogCosh,
     dpfast.Logistic,
-    dpfast.models.LpBall,
     dpfast.Mallows,
     dpfast.models.MallowsLinear,
     dpfast.nonconvex.Minimum,

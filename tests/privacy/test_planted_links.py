@@ -47,7 +47,6 @@ PLACES = {
     "cli/output.py:silence": "the null device",
     "cli/demo.py:_plot": ("demo",),
     "cli/commands.py:_drawn": "public numbers, in the very file that was named",
-    "cli/commands.py:schema": "a public sample's draft, in the very file that was named",
     "inference/shown/page.py:save": "released numbers, in the very file that was named",
     "inference/shown/study.py:report_of": "released numbers, in the very file that was named",
     "saved.py:save": "released numbers, in the very file that was named",
