@@ -121,7 +121,7 @@ PUBLIC = flat_public()
 #: Arguments with which each public function returns.
 CALLS = {
     "records": {"X": X, "y": Y}, "Certified": {},
-    "Adaptive": {}, "DoubleNoise": {},
+    "Adaptive": {},
     "Geometric": {"ratio": 2.0, "uniform_share": 0.1}, "GradientDescent": {},
     "Newton": {}, "NoisyDescent": {}, "Proximal": {}, "Spider": {}, "Uniform": {},
     "ApproxDP": {"epsilon": 1.0, "delta": 1e-6}, "GDP": {"mu": 1.0}, "ZCDP": {"rho": 1.0},

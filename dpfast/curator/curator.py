@@ -118,20 +118,6 @@ class Curator:
 
         return largest_curvature(self, mu)
 
-    def damped_direction(
-        self,
-        theta: Array,
-        gradient: Array,
-        damping: float,
-        mu: float,
-        *,
-        majorize: bool = False,
-    ) -> Answer:
-        """Release ``(H + damping I)^-1 gradient``, shape (p,), gradient released (claim C25)."""
-        from dpfast.curator.steps import damped_direction
-
-        return damped_direction(self, theta, gradient, damping, mu, majorize=majorize)
-
     def nonprivate_sums(
         self, theta: Array, *, majorize: bool = False
     ) -> tuple[Array, Array, Array]:

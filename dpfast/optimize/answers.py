@@ -121,24 +121,3 @@ class Answers(Protocol):
         -------
         Answer
         """
-
-    def damped_direction(
-        self, theta: Array, gradient: Array, damping: float, mu: float, *, majorize: bool = False
-    ) -> Answer:
-        """``(H + damping I)^-1 gradient``, shape (p,), for a released gradient.
-
-        Parameters
-        ----------
-        theta, gradient : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        damping : float
-            Positive, public.
-        mu : float
-            What to spend.
-        majorize : bool
-            Use the majorising curvature in place of the Hessian.
-
-        Returns
-        -------
-        Answer
-        """

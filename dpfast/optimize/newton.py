@@ -195,7 +195,7 @@ class Newton(Method):
 
         The more coefficients, the weaker the weakest direction of correlated covariates, the more
         early steps it takes to get near, and the more of the budget they need.  Chosen on the
-        designs of bench/schedules.py, bench/double_noise.py and bench/divergence.py.
+        designs of bench/schedules.py and bench/divergence.py.
         """
         if isinstance(self.step, AveragingTail):
             p, tail = objective.dimension, self.step.length

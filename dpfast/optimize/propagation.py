@@ -122,18 +122,3 @@ def gradient_descent_noise(
         contraction = 1.0 - step_sizes[j] * eigenvalues
         variance += (step_sizes[j] * gradient_scales[j] * influence) ** 2
     return variance
-
-
-def double_noise_variance(
-    eigenvalues: NDArray[np.float64],
-    gradient_scales: list[float],
-    direction_scales: list[float],
-    damping: float,
-) -> NDArray[np.float64]:
-    """Variance of the privacy noise of double-noise Newton along each eigenvector."""
-    contraction = damping / (eigenvalues + damping)
-    variance = np.zeros_like(eigenvalues)
-    for gradient, direction in zip(gradient_scales, direction_scales, strict=True):
-        own = (gradient / (eigenvalues + damping)) ** 2 + direction**2
-        variance = contraction**2 * variance + own
-    return variance

@@ -368,12 +368,6 @@ def answers_only(
     def largest_curvature(mu: float) -> Answer:
         return curator.largest_curvature(float(mu))
 
-    def damped_direction(
-        theta: Array, gradient: Array, damping: float, mu: float, *, majorize: bool = False
-    ) -> Answer:
-        points = _point(theta, p), _point(gradient, p)
-        return curator.damped_direction(*points, float(damping), float(mu), majorize=bool(majorize))
-
     def plan(budget: StepBudget) -> Any:
         return curator.plan(_plain(budget))
 
@@ -386,7 +380,6 @@ def answers_only(
         loss_difference=loss_difference,
         extreme_eigenvalue=extreme_eigenvalue,
         largest_curvature=largest_curvature,
-        damped_direction=damped_direction,
     )
     return cast(Answers, offered)
 

@@ -92,26 +92,6 @@ def loss_difference(score_bound: float, distance: float, n: int, *, depth: int =
     return 2.0 * score_bound * distance / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
-def damped_direction(
-    bound: float, damping: float, length: float, n: int, dimension: int, *, depth: int = 0
-) -> float:
-    """``bound length/(n damping^2 + bound damping)`` and rounding, of a direction (claim C25)."""
-    _check(n, bound=bound, damping=damping)
-    exact = bound / (n * damping * damping + bound * damping)
-    roundings = depth * UNIT_ROUNDOFF
-    mean_error = bound * (roundings / (1.0 - roundings) + RECORD_ERROR)
-    solver_error = 2.0 * dimension * (3.0 * dimension + 2.0) * UNIT_ROUNDOFF * (bound + damping)
-    error = mean_error + solver_error
-    if not error < 0.5 * damping:
-        raise InvalidInput(
-            f"damping = {described(damping)} is at the rounding level of a Hessian bounded by "
-            f"{described(bound)}. Pass a larger damping."
-        )
-    slack = 2.0 * error / (damping * (damping - error))
-    # a released zero still needs a positive scale
-    return (exact + slack) * max(length, 1e-200) * _UP
-
-
 def centred_share(n: int) -> float:
     """``1/n`` and rounding, of ``mean(1{x <= t} - p)`` with NaNs counted as zero (claim C46)."""
     _check(n)

@@ -123,7 +123,7 @@ def test_several_fits_on_one_budget(folder, capsys):
         ([*FIT, "--mu", "1", "--covariates", "hair"], "does not declare"),
         ([*FIT, "--mu", "-1"], "mu must be positive"),
         ([*FIT, "--mu", "1", "--level", "95"], "such as --level 0.95; received 95.0.\n"),
-        ([*FIT, "--mu", "1", "--method", "sgd"], '"double-noise"; received'),
+        ([*FIT, "--mu", "1", "--method", "sgd"], '"gradient-descent"; received'),
         ([*FIT, "--mu", "1", "--loss", "ols"], "'welsch']; received 'ols'. Did you mean"),
         ([*FIT, "--mu", "1", "--each", "persons"], "--each must be one of"),
         (["fit", "absent.csv", *FIT[2:], "--mu", "1"], "no data file"),

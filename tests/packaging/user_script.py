@@ -16,7 +16,6 @@ NAMES: list[object] = [
     dpfast.models.Cauchy,
     dpfast.models.Clip,
     dpfast.CustomLoss,
-    dpfast.optimize.DoubleNoise,
     dpfast.DpfastError,
     dpfast.privacy.EntropyNoise,
     dpfast.Fit,

@@ -284,14 +284,6 @@ WRONG_SENSITIVITY = (
         "return score_bound * distance / n",
     ),
     plant(
-        "damped-direction-halved",
-        "half the sensitivity of a direction (H + damping I)^-1 g",
-        SENSITIVITY,
-        ATTACKS,
-        "exact = bound / (n * damping * damping + bound * damping)",
-        "exact = 0.5 * bound / (n * damping * damping + bound * damping)",
-    ),
-    plant(
         "unequal-scales-ignored",
         "only the larger of the two end ratios of the noise scales counts",
         "dpfast/privacy/release/calibration.py",
@@ -2229,11 +2221,9 @@ HANDED_OUT = "tests/privacy/test_what_is_handed_out.py"
 PERSONS = (
     plant(
         "lost-squares-of-tiny-steps",
-        "the noise of a difference or direction is in proportion to a norm whose squares are lost",
+        "the noise of a difference is in proportion to a norm whose squares are lost",
         "dpfast/curator/steps.py",
-        (
-            "tests/privacy/test_attacks.py::test_c21_c25_squares_of_tiny_steps_and_gradients_are_not_lost",
-        ),
+        ("tests/privacy/test_attacks.py::test_c21_squares_of_tiny_steps_are_not_lost",),
         "return SHORTEST if length < SHORTEST and np.any(vector) else length",
         "return length",
     ),
@@ -3708,14 +3698,6 @@ CHARGED_AFTER = (
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "    curator.ledger.charge(GDP(mu), name)\n    _, hessian, _ = curator._sums(theta, HESSIAN)\n",
         "    _, hessian, _ = curator._sums(theta, HESSIAN)\n    curator.ledger.charge(GDP(mu), name)\n",
-    ),
-    plant(
-        "direction-charged-after-the-records",
-        "a damped direction is computed before the ledger agrees",
-        "dpfast/curator/steps.py",
-        (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
-        "    curator.ledger.charge(GDP(mu), receipt.query)\n    _, hessian, _ = curator._sums(theta, want)\n",
-        "    _, hessian, _ = curator._sums(theta, want)\n    curator.ledger.charge(GDP(mu), receipt.query)\n",
     ),
     plant(
         "change-charged-after-the-records",

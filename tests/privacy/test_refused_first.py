@@ -63,7 +63,6 @@ OWN = dpfast.nonconvex.PerRecordObjective(per_record, dimension=2, lipschitz=5.0
 
 CALLS = {
     "fit": (dpfast.fit, REGRESSION),
-    "fit, double noise": (dpfast.fit, REGRESSION | {"method": "double-noise"}),
     "fit, free scale": (dpfast.fit, REGRESSION | {"scale": dpfast.FreeScale(0.5, 2.0)}),
     "fit, groups": (dpfast.fit, REGRESSION | {"group": np.arange(N) // 2, "group_size": 2}),
     "fit_quantiles": (
@@ -316,7 +315,6 @@ MUST_BE_REFUSED = [
     ("fit", {"method": dpfast.optimize.Newton(step=SelfConcordant())}),
     ("fit", {"method": dpfast.optimize.Newton(step=Backtracking()), "privacy": 1e9}),
     ("fit", ESTIMATED | {"inference": False, "privacy": 5e-6}),
-    ("fit, double noise", {"ridge": 1e9}),
     ("fit_quantiles", {"taus": []}),
     ("fit_quantiles", {"taus": [0.5, 0.5]}),
     ("fit_quantiles", {"taus": [0.6, 0.3]}),
