@@ -138,7 +138,7 @@ def double_noise(rows: Array, y: Array, radius: float, mu: float, steps: int, se
     """Simulation of the double-noise Newton method, with weights ``min(1, R^2/||x||^2)``.
 
     Noise on the mean score, and on ``(H + l)^-1`` times what was released of it, which moves by
-    ``b ||g|| / (n l^2 + b l)``, b the bound of a record's Hessian; thirty percent of mu^2 for these.
+    ``b ||g|| / (n l^2 + b l)``, b the bound of a Hessian; thirty percent of mu^2 for these.
     """
     rng, (n, p) = np.random.default_rng(seed), rows.shape
     held = np.minimum(1.0, radius**2 / np.einsum("ij,ij->i", rows, rows))
@@ -170,7 +170,6 @@ def second_order(folder: Path | None, runs: int) -> Iterator[Row]:
     best = loss(likeliest(rows, y)[0])
     weights = dpfast.Mallows(2.0 * math.sqrt(rows.shape[1]))
     for epsilon in (0.1, 1.0, 10.0):
-
         start = time.perf_counter()
         fits = [
             dpfast.fit(

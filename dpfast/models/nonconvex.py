@@ -169,7 +169,6 @@ class PerRecordObjective:
         self.n_covariates = n_covariates
         self.vectorized = flag(vectorized, "vectorized")
         self.block_rows = whole_number(block_rows, "block_rows", 1, 10**8)
-        self._vetted = False
         if name is not None and not isinstance(name, str):
             raise InvalidInput(f"name must be text, or None; received {described(name)}.")
         self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
@@ -185,9 +184,7 @@ class PerRecordObjective:
 
     @property
     def vouched(self) -> tuple[str, ...]:
-        """What the caller vouches for, in words; nothing of the library's own functions."""
-        if self._vetted:
-            return ()
+        """What the caller vouches for, in words."""
         memory = f"{self.name} keeps nothing from one call to the next"
         if not self.vectorized:
             return (memory,)
@@ -239,7 +236,7 @@ class PerRecordObjective:
         return (
             f"PerRecordObjective({self.name}, dimension={self.dimension}, "
             f"lipschitz={self.lipschitz:g}, smoothness={self.smoothness:g}"
-            + ", vectorized=True" * (self.vectorized and not self._vetted)
+            + ", vectorized=True" * self.vectorized
             + ")"
         )
 
@@ -249,127 +246,3 @@ def _made_up(n_covariates: int) -> tuple[Array, Array]:
     X, y = np.zeros((2, n_covariates)), np.zeros(2)
     X[-1], y[-1] = 1.0, 1.0
     return X, y
-
-
-def _of_the_library(gradients: Gradients, **settings: Any) -> PerRecordObjective:
-    """An objective whose rows are known not to mix: nobody has to vouch for them."""
-    objective = PerRecordObjective(gradients, vectorized=True, **settings)
-    objective._vetted = True
-    return objective
-
-
-def phase_retrieval(
-    n_covariates: int, *, radius: float, lipschitz: float = 1.0, smoothness: float | None = None
-) -> PerRecordObjective:
-    """Recover a vector up to its sign from the sizes ``y = |x'w|`` of its projections.
-
-    ``((x'w)^2 - y^2)^2 / (4 R^4)`` with x projected onto the ball of radius R and y clipped to it:
-    not convex, with a saddle at zero and two minimisers.
-
-    Parameters
-    ----------
-    n_covariates : int
-    radius : float
-        R, public.
-    lipschitz, smoothness : float
-        Enforced; for ``||w|| <= 1`` no gradient is longer than 1 and none changes faster than 3.
-
-    Examples
-    --------
-    >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).dimension
-    3
-    """
-    bound = check_constant(radius, "radius", "the largest norm of a row")
-
-    def residuals(theta: Array, X: Array, y: Array) -> tuple[Array, Array, Array]:
-        length = np.sqrt(np.einsum("ij,ij->i", X, X))
-        rows = X * np.minimum(1.0, bound / np.where(length > 0.0, length, 1.0))[:, None] / bound
-        sizes = np.minimum(np.abs(y), bound) / bound
-        t = rows @ theta
-        return rows, t, t * t - sizes * sizes
-
-    def gradients(theta: Array, X: Array, y: Array) -> Array:
-        rows, t, r = residuals(theta, X, y)
-        return (r * t)[:, None] * rows
-
-    def losses(theta: Array, X: Array, y: Array) -> Array:
-        return 0.25 * residuals(theta, X, y)[2] ** 2
-
-    return _of_the_library(
-        gradients,
-        dimension=n_covariates,
-        lipschitz=lipschitz,
-        smoothness=3.0 if smoothness is None else smoothness,
-        losses=losses,
-        n_covariates=n_covariates,
-        name="phase_retrieval",
-    )
-
-
-def one_hidden_layer(
-    n_covariates: int,
-    hidden: int,
-    *,
-    radius: float,
-    lipschitz: float,
-    smoothness: float,
-    c: float = 1.0,
-) -> PerRecordObjective:
-    """Regression by one layer of tanh units: ``f(x) = sum_j v_j tanh(u_j'(1, x))``.
-
-    Pseudo-Huber loss of the residual; rows are projected onto the ball of radius R.  Parameters
-    are the rows u_1, ..., u_h of q + 1 entries each, the constant first, then v_1, ..., v_h.
-    Zero is a saddle: start from a public random point.
-
-    Parameters
-    ----------
-    n_covariates : int
-    hidden : int
-        Units h.
-    radius : float
-        R, public.
-    lipschitz, smoothness : float
-        Enforced.
-    c : float
-        Corner of the pseudo-Huber loss.
-
-    Examples
-    --------
-    >>> dpfast.nonconvex.one_hidden_layer(
-    ...     2, hidden=3, radius=1.0, lipschitz=1.0, smoothness=1.0
-    ... ).dimension
-    12
-    """
-    bound = check_constant(radius, "radius", "the largest norm of a row")
-    corner = check_constant(c, "c", "the corner of the loss")
-    hidden = whole_number(hidden, "hidden", 1, 10**6)
-    width = whole_number(n_covariates, "n_covariates", 1, 10**6) + 1
-
-    def forward(theta: Array, X: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-        length = np.sqrt(np.einsum("ij,ij->i", X, X))
-        rows = X * np.minimum(1.0, bound / np.where(length > 0.0, length, 1.0))[:, None]
-        rows = np.column_stack([np.ones(len(X)), rows])
-        units = np.tanh(rows @ theta[: hidden * width].reshape(hidden, width).T)
-        outer = theta[hidden * width :]
-        return rows, units, outer, y - units @ outer
-
-    def gradients(theta: Array, X: Array, y: Array) -> Array:
-        rows, units, outer, r = forward(theta, X, y)
-        psi = -r / np.sqrt(1.0 + (r / corner) ** 2)
-        inner = (psi[:, None] * outer) * (1.0 - units * units)
-        first = (inner[:, :, None] * rows[:, None, :]).reshape(len(X), -1)
-        return np.column_stack([first, psi[:, None] * units])
-
-    def losses(theta: Array, X: Array, y: Array) -> Array:
-        r = forward(theta, X, y)[3]
-        return corner**2 * (np.sqrt(1.0 + (r / corner) ** 2) - 1.0)
-
-    return _of_the_library(
-        gradients,
-        dimension=hidden * (width + 1),
-        lipschitz=lipschitz,
-        smoothness=smoothness,
-        losses=losses,
-        n_covariates=n_covariates,
-        name="one_hidden_layer",
-    )

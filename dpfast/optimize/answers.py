@@ -19,6 +19,15 @@ class Answers(Protocol):
     As :class:`~dpfast.curator.Curator`, without what is not private.  CONTRIBUTING.md has an
     optimiser that asks.
 
+    Other Parameters
+    ----------------
+    theta, new, old : ndarray of shape (p,)
+        Of methods: public, or made of earlier answers.
+    budget : StepBudget
+        The mu of each quantity.
+    mu : float
+        What to spend.
+
     Privacy
     -------
     Everything that has a budget or a ``mu`` among its arguments spends it, of the fit's total;
@@ -40,84 +49,28 @@ class Answers(Protocol):
         ----------
         want : int
             Which quantities the mean is of, as the kernels number them.
-
-        Returns
-        -------
-        int
         """
 
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
         """Gradient and, where their budgets are not 0, Hessian (or majoriser) and meat.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        budget : StepBudget
-            The mu of each quantity.
-
-        Returns
-        -------
-        JointAnswer
-            Noisy means over the records, of shapes (p,), (p, p) and (p, p), with their noise
-            scales; the ridge is not in them.
+        Means over the records, of shapes (p,), (p, p) and (p, p); the ridge is not in them.
         """
 
     def plan(self, budget: StepBudget) -> Any:
-        """What :meth:`joint` would charge and release, or its refusal; costs nothing.
-
-        Parameters
-        ----------
-        budget : StepBudget
-            As for :meth:`joint`.
-
-        Returns
-        -------
-        Plan
-            With ``receipts``, one for each quantity: its label, price and noise scale.
-        """
+        """What :meth:`joint` would charge and release, or its refusal; costs nothing."""
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
-        """Mean loss at ``new`` minus that at ``old``, shape (1,).
-
-        Parameters
-        ----------
-        new, old : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        mu : float
-            What to spend.
-
-        Returns
-        -------
-        Answer
-        """
+        """Mean loss at ``new`` minus that at ``old``, shape (1,)."""
 
     def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
         """Smallest or largest eigenvalue of the mean Hessian, shape (1,).
 
         Parameters
         ----------
-        theta : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        mu : float
-            What to spend.
         largest : bool
             Which of the two.
-
-        Returns
-        -------
-        Answer
         """
 
     def largest_curvature(self, mu: float) -> Answer:
-        """Largest eigenvalue the mean Hessian has at any parameter, shape (1,).
-
-        Parameters
-        ----------
-        mu : float
-            What to spend.
-
-        Returns
-        -------
-        Answer
-        """
+        """Largest eigenvalue the mean Hessian has at any parameter, shape (1,)."""

@@ -104,20 +104,14 @@ class Newton(Method):
         Public ridge penalty of the first steps (two-phase method): of all but the Hessian's,
         the tail and the full step before it.
     steps, schedule, start
-        As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
-        schedule such as :class:`dpfast.optimize.Geometric`, and a public starting point.
+        As for :class:`dpfast.optimize.Method`.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(
-    ...     X,
-    ...     y,
-    ...     dpfast.Objective("log-cosh", scale=1.0),
-    ...     privacy=2.0,
-    ...     method=dpfast.optimize.Newton(),
-    ... ).names
+    >>> objective, method = dpfast.Objective("log-cosh", scale=1.0), dpfast.optimize.Newton()
+    >>> dpfast.fit(X, y, objective, privacy=2.0, method=method).names
     ('intercept', 'x1')
     """
 
@@ -153,22 +147,12 @@ class Newton(Method):
         return self.step.share
 
     def hessian_steps(self, objective: Objective, n: int, mu: float) -> int:
-        """How many of the last steps use the Hessian by default, from public constants only.
+        """How many of the last steps use the Hessian by default, from public constants: 2, 4 or 8.
 
         Majorising steps of a logistic regression shrink the error of rare events by a few percent
         each, and only the Hessian's arrive; noisy Hessians cost a little instead.  The limits are
         those at which error and coverage were best on logistic designs with 50% to 0.5% of ones,
         steep, correlated and with dummies, and robust ones with far intercepts, p = 2 to 12.
-
-        Parameters
-        ----------
-        objective, n, mu
-            As for :meth:`defaults`.
-
-        Returns
-        -------
-        int
-            2, 4 or 8.
         """
         if not isinstance(self.step, AveragingTail):
             return 2

@@ -51,6 +51,12 @@ class Curvature(NamedTuple):
     Privacy
     -------
     Released, and paid for.
+
+    Examples
+    --------
+    >>> curvature = dpfast.optimize.Curvature(np.diag([1.0, 0.01]), 0.1, n_floored=1, ridge=0.0)
+    >>> curvature.floored().diagonal(), curvature.eigen()[0]
+    (array([1. , 0.1]), array([0.1, 1. ]))
     """
 
     matrix: Matrix
@@ -59,28 +65,14 @@ class Curvature(NamedTuple):
     ridge: float
 
     def floored(self) -> Matrix:
-        """The matrix with its eigenvalues at the floor or above, shape (p, p).
-
-        Examples
-        --------
-        >>> from dpfast.optimize import Curvature
-        >>> Curvature(np.diag([1.0, 0.01]), floor=0.1, n_floored=1, ridge=0.0).floored().diagonal()
-        array([1. , 0.1])
-        """
+        """The matrix with its eigenvalues at the floor or above, shape (p, p)."""
         if not self.n_floored:
             return self.matrix
         floored: Matrix = floor_eigenvalues(self.matrix, self.floor)[0]
         return floored
 
     def eigen(self) -> tuple[NDArray[np.float64], Matrix]:
-        """Eigenvalues, at the floor or above, and eigenvectors in columns; shapes (p,) and (p, p).
-
-        Examples
-        --------
-        >>> from dpfast.optimize import Curvature
-        >>> Curvature(np.diag([1.0, 0.01]), floor=0.1, n_floored=1, ridge=0.0).eigen()[0]
-        array([0.1, 1. ])
-        """
+        """Eigenvalues, at the floor or above, and eigenvectors in columns, shapes (p,), (p, p)."""
         values, vectors = eigh(self.matrix)
         return np.maximum(values, self.floor), vectors
 

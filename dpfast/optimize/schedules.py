@@ -20,20 +20,9 @@ class Schedule:
     def shares(self, n_steps: int) -> list[float]:
         """Shares of ``mu^2``, one per step, positive, adding up to at most one.
 
-        Parameters
-        ----------
-        n_steps : int
-            At least one.
-
         Returns
         -------
         list of float
-            As long as there are steps.
-
-        Examples
-        --------
-        >>> dpfast.optimize.Geometric(ratio=2.0, uniform_share=0.1).shares(2)
-        [0.35, 0.65]
         """
         raise NotImplementedError
 
@@ -44,13 +33,10 @@ class Schedule:
         ----------
         mu : float
             Total of the steps.
-        n_steps : int
-            At least one.
 
         Returns
         -------
         list of float
-            As long as there are steps.
 
         Examples
         --------

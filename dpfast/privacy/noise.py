@@ -26,6 +26,11 @@ class NoiseSource:
     A source of one's own is for simulation, whatever it says of itself: results carry a guarantee
     with :class:`EntropyNoise` only (:func:`is_genuine`).
 
+    Other Parameters
+    ----------------
+    size : int
+        Of methods: how many, zero or more.
+
     Privacy
     -------
     What :class:`EntropyNoise` draws must not be published: whoever knows the noise of an answer
@@ -46,45 +51,27 @@ class NoiseSource:
         return "GDP" if is_genuine(self) else SIMULATION
 
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
-        """``floor(2**bits * Z)`` for ``size`` independent standard normals (claims C15 and C16).
+        """``floor(2**bits * Z)`` for standard normals, shape (size,) (claims C15 and C16).
 
         Parameters
         ----------
-        size : int
-            Zero or more.
         bits : int
             Binary digits after the point, from 1 to 44.
-
-        Returns
-        -------
-        ndarray of int64, shape (size,)
         """
         raise NotImplementedError
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
-        """``size`` integers, j with probability as ``exp(-|j| numerator / denominator)``.
+        """Integers j with probability as ``exp(-|j| numerator / denominator)``, shape (size,).
 
         Parameters
         ----------
-        size : int
-            Zero or more.
         numerator, denominator : int
             In (0, 2^62); their ratio is one over the scale.
-
-        Returns
-        -------
-        ndarray of int64, shape (size,)
         """
         raise NotImplementedError
 
     def words(self, size: int) -> NDArray[np.uint64]:
-        """``size`` independent uniform 64-bit integers, shape (size,).
-
-        Parameters
-        ----------
-        size : int
-            Zero or more.
-        """
+        """``size`` independent uniform 64-bit integers, shape (size,)."""
         raise NotImplementedError
 
     def __sklearn_clone__(self) -> NoiseSource:

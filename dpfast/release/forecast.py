@@ -64,18 +64,6 @@ class ReleasePlan(NamedTuple):
     Privacy
     -------
     Of public or synthetic rows only.
-
-    Examples
-    --------
-    >>> objective, box = (
-    ...     dpfast.Objective("log-cosh", scale=1.0),
-    ...     dpfast.models.Box(1.0, intercept=True),
-    ... )
-    >>> plan = dpfast.release.plan_release(
-    ...     20_000, 2, objective, privacy=dpfast.ApproxDP(1.0, 1e-6), domain=box, runs=3
-    ... )
-    >>> plan.method
-    'one-shot'
     """
 
     n: int
@@ -130,10 +118,6 @@ def plan_release(
     runs : int
         Simulated calls, of each of three widths without a pilot; an error is known to about
         ``1/sqrt(2 runs)`` of itself.
-
-    Returns
-    -------
-    ReleasePlan
 
     Privacy
     -------

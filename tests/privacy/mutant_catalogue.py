@@ -1968,8 +1968,8 @@ ONE_PARAMETER = (
         "rows of a ball keep their length",
         "dpfast/models/domains.py",
         ("tests/models/test_domains.py",),
-        "return np.where(outside, relative * (radius / lengths), rows)",
-        "return np.where(outside, relative * (2.0 * radius / lengths), rows)",
+        "return np.where(outside, relative * (self.covariate_radius / lengths), rows)",
+        "return np.where(outside, relative * (2.0 * self.covariate_radius / lengths), rows)",
     ),
     plant(
         "support-without-the-intercept",
@@ -2602,8 +2602,8 @@ NON_CONVEX = (
         "a guarantee that rests on the caller does not say so",
         "dpfast/models/nonconvex.py",
         ("tests/nonconvex/test_recordwise.py",),
-        "        if self._vetted:\n",
-        "        if True:\n",
+        "            return (memory,)\n",
+        "            return ()\n",
     ),
     plant(
         "told-values-not-vouched-for",
