@@ -58,7 +58,13 @@ class Answers(Protocol):
         """
 
     def plan(self, budget: StepBudget) -> Any:
-        """What :meth:`joint` would charge and release, or its refusal; costs nothing."""
+        """What :meth:`joint` would charge and release, or its refusal; costs nothing.
+
+        Returns
+        -------
+        Plan
+            With ``receipts``, one for each quantity: its label, price and noise scale.
+        """
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
         """Mean loss at ``new`` minus that at ``old``, shape (1,)."""

@@ -20,6 +20,11 @@ class Schedule:
     def shares(self, n_steps: int) -> list[float]:
         """Shares of ``mu^2``, one per step, positive, adding up to at most one.
 
+        Parameters
+        ----------
+        n_steps : int
+            At least one.
+
         Returns
         -------
         list of float
@@ -33,6 +38,8 @@ class Schedule:
         ----------
         mu : float
             Total of the steps.
+        n_steps : int
+            At least one.
 
         Returns
         -------
