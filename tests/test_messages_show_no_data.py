@@ -189,12 +189,10 @@ CALLS = {
                                      "bounds": [[0.0, 1.0]]},
     "bayesopt.Matern52": KERNEL, "bayesopt.Matern72": KERNEL, "bayesopt.Polynomial2": KERNEL,
     "bayesopt.RBF": KERNEL,
-    "bayesopt.TrainingCost": {"ledger": dpfast.Ledger(1.0), "cost": dpfast.GDP(0.1)},
     "bayesopt.private_clip": SEARCH,
     "bayesopt.private_choice": {k: v for k, v in SEARCH.items() if k != "bounds"} | {
         "candidates": [[0.1], [0.7]], "loss_range": (0.0, 9.0)
     },
-    "bayesopt.spread_points": {"bounds": [[0.0, 1.0]], "count": 3},
     "bayesopt.fit_covariance": {"public_points": X[:6], "public_values": Y[:6]},
     "bayesopt.sklearn_losses": {"estimator": None, "X_train": X, "y_train": Y, "X_validation": X,
                                 "y_validation": Y, "parameters": {"alpha": (0.1, 1.0)}},

@@ -16,11 +16,9 @@ from dpfast.bayesopt.parameters import Categorical, Integer, Real
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.settings import SearchSettings
 from dpfast.bayesopt.sklearn_losses import sklearn_losses
-from dpfast.bayesopt.space import spread_points
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, Matern52, Matern72, Polynomial2
 from dpfast.bayesopt.surrogate.fitting import fit_covariance
 from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
-from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.tuning import private_choice, private_clip, tune
 from dpfast.bayesopt.updates import AdaGrad, Plain, Smoothed
@@ -39,13 +37,11 @@ __all__ = [
     "Real",
     "SearchSettings",
     "Smoothed",
-    "TrainingCost",
     "Tuner",
     "Tuning",
     "fit_covariance",
     "private_choice",
     "private_clip",
     "sklearn_losses",
-    "spread_points",
     "tune",
 ]

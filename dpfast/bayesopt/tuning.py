@@ -15,7 +15,7 @@ from dpfast.arguments import Array, function, number_in
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
-from dpfast.bayesopt.training import Spending, TrainingCost
+from dpfast.bayesopt.spending import Spending
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.curator.shares import share_receipt
@@ -52,7 +52,6 @@ def tune(
     search: SearchSettings | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    training: TrainingCost | None = None,
     path: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tuning:
@@ -74,7 +73,7 @@ def tune(
         record's loss may depend on that record and on ``theta`` only: no standardisation by the
         validation set, no ranks, no early stopping on it.  It is called once before anything is
         spent, and what it raises later comes out as it is.
-    bounds, privacy, n_records, clip, steps, search, ledger, noise, training, path
+    bounds, privacy, n_records, clip, steps, search, ledger, noise, path
         See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
         Called with (steps paid for, steps), where each of two choices counts as half of the steps;
@@ -84,7 +83,7 @@ def tune(
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
     n public (claims G1 to G3 and G7 of ``PROOFS-bayesopt.md``).  The training data are not:
-    see :class:`dpfast.bayesopt.TrainingCost`.  There is no argument for fitting the covariance to
+    see :class:`~dpfast.bayesopt.Tuner`.  There is no argument for fitting the covariance to
     the values told: that would be one more query (``fit_covariance`` takes public values).  Points
     are rounded to whole numbers and choices before ``losses`` sees them, by public and released
     numbers, so that rounding costs nothing.
@@ -108,7 +107,6 @@ def tune(
         "steps": steps,
         "ledger": ledger,
         "noise": noise,
-        "training": training,
         "path": path,
     }
     try:
@@ -142,8 +140,6 @@ class _TunedLosses(Tuner):
     def _rehearse(self, n: int) -> None:
         """Evaluate the first point of the first batch; only its shape and dtype are looked at."""
         batch = self._search.batch()
-        if self._training is not None:
-            self._training.charge(1)  # for what is run, whatever comes of it
         points = self._settings.space.all_parameters(self._settings.box.outside(batch))
         first = self._losses(points[0])
         if not self._asked and getattr(first, "dtype", None) == np.bool_:
@@ -153,8 +149,6 @@ class _TunedLosses(Tuner):
                 "search=dpfast.bayesopt.SearchSettings(loss_range=(0, 1))."
             )
         told = checked_values(first, n)
-        if self._training is not None:
-            self._training.charge(len(batch) - 1)
         self._first, self._pending = [told], batch
 
     def evaluate(self) -> None:

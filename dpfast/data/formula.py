@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.bought.units import Released
-from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
+from dpfast.data.coding import Coding, Column, Encoded, Factor, Main
 from dpfast.data.columns import column, column_names, numbers, public_levels
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
@@ -23,11 +23,6 @@ Array = NDArray[np.float64]
 
 #: Cells of a product of levels: no table has records for more; knots of a spline, and their size.
 MOST_CELLS, MOST_KNOTS, LARGEST_KNOT = 10_000, 100, 1e100
-
-
-def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
-    """Encode a table as a formula says, with a schema's public facts."""
-    return coding_from_formula(formula, schema).design(table)
 
 
 def coding_from_formula(formula: str, schema: Schema) -> Coding:

@@ -47,7 +47,6 @@ class Gamma(Loss):
     over_foreseen = math.inf
     on_road = True
     has_bound = False
-    has_asymptote = False
     undeclared = (
         'the gamma loss has no bound on one record\'s score. dpfast.fit(X, y, "gamma", '
         "privacy=...) finds one, and takes neither weights nor ridge; other functions take "

@@ -97,7 +97,6 @@ class Loss:
     start: float = 0.0
     certified: ClassVar[bool] = True
     lowest_slope: ClassVar[float | None] = None
-    has_asymptote: ClassVar[bool] = True
     scale_part: ClassVar[ScalePart | None] = None
     h: float = 1.0
     of_mean: ClassVar[bool] = True

@@ -84,7 +84,6 @@ class Poisson(Loss):
     over_foreseen = math.inf
     settings = ("largest_mean", "largest_residual")
     on_road = True
-    has_asymptote = False
     undeclared = (
         "largest_mean must be given for counts here: a public number above which no mean is "
         "modelled. It was not given, and no bound is estimated unpaid. Pass "

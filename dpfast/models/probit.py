@@ -42,7 +42,6 @@ class Probit(Labels):
     link = "probit"
     estimates = "changes of normal quantiles: the coefficients that minimise the probit loss"
     has_bound = False
-    has_asymptote = False
     psi_prime_bound = 1.0
     undeclared = (
         'the probit loss has no bound on one record\'s score. dpfast.fit(X, y, "probit", '

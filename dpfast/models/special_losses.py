@@ -22,8 +22,6 @@ FAR = 1e120
 class Redescending(Loss):
     """Base of the redescending losses: ``sup |psi'|`` is 1, and ``inf psi'`` negative."""
 
-    has_asymptote = False
-
     #: ``sup |psi| / c``
     peak: ClassVar[float]
     lowest_slope: ClassVar[float]

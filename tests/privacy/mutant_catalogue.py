@@ -2102,14 +2102,6 @@ BLACK_BOX = (
         "self._ledger = Ledger.open(ledger_path(self._path), self._total)\n",
     ),
     plant(
-        "training-charged-once-per-batch",
-        "a batch of training runs is paid for as one",
-        TUNER,
-        RESUME_TESTS,
-        "self._training.charge(len(self._missing) + len(found))",
-        "self._training.charge(1)",
-    ),
-    plant(
         "any-payment-is-this-searchs",
         "a shared ledger that paid for another search is taken to have paid for this one",
         TUNER,

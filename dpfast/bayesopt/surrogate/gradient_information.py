@@ -146,21 +146,6 @@ class GradientInformation:
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value(new, self._at(theta))
 
-    def trace_and_gradient(self, Z: ArrayLike, theta: ArrayLike) -> tuple[float, Array]:
-        """:meth:`trace`, and its derivative with respect to every coordinate of Z.
-
-        Parameters
-        ----------
-        Z : array_like of shape (b, d)
-
-        Returns
-        -------
-        trace : float
-        gradient : ndarray of shape (b, d)
-        """
-        new = as_points(Z, "Z", self.dimension)
-        return self._kernel.value_and_gradient(new, self._at(theta))
-
     def acquire(
         self,
         theta: ArrayLike,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +14,6 @@ from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
-from dpfast.data.files.private_folder import for_owner_alone
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.blackbox.sensitivity import (
     choice_exponent,
@@ -117,7 +115,6 @@ class RecordValues:
         self._chunks: list[Array] = []
         #: largest finite value of each record, which its values that are not finite count as
         self._largest: Array = np.array(-np.inf)
-        self._file: str | None = None
 
     @property
     def n_points(self) -> int:
@@ -127,11 +124,6 @@ class RecordValues:
     def append(self, values: ArrayLike, points: int | None = None) -> None:
         """Take the values of all records at one point, shape (n,), or at several, (points, n)."""
         chunk = checked_values(values, self.n, points)
-        if self._file is not None:
-            _append_durably(self._file, chunk)
-        self._take(chunk)
-
-    def _take(self, chunk: Array) -> None:
         finite = np.where(np.isfinite(chunk), chunk, -np.inf)
         self._largest = np.maximum(self._largest, finite.max(axis=0, initial=-np.inf))
         self._chunks.append(chunk)
@@ -140,18 +132,6 @@ class RecordValues:
         """Values of some records: where a training failed, what was worst for that record."""
         told = chunk[:, block]
         return np.where(np.isfinite(told), told, self._largest[block])
-
-    def keep(self, path: str, points: int) -> int:
-        """Keep values in a file from now on, and take those of the first points from it."""
-        size = 8 * self.n
-        with _kept(path) as file:
-            found = min(os.fstat(file.fileno()).st_size // size, points)
-            file.truncate(found * size)
-            if found:
-                stored = np.fromfile(file, dtype="<f8", count=found * self.n)
-                self._take(stored.astype(np.float64).reshape(found, self.n))
-        self._file = path
-        return found
 
     def depth(self) -> int:
         """Most sequential roundings of a mean (claim G1): within a block, then block by block."""
@@ -264,31 +244,6 @@ class RecordValues:
                 factor = factors(vectors)  # first: it may rescale the vectors
                 total += vectors @ factor
         return total / self.n
-
-
-def refuse_open_to_others(path: str) -> None:
-    """Refuse a file for kept values that is there and that others can look into."""
-    if os.path.lexists(path):
-        _kept(path).close()
-
-
-def _kept(path: str) -> BinaryIO:
-    """The file of kept values, looked at each time: it may have changed places."""
-    try:
-        return for_owner_alone(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"told values are sensitive and can be kept in a file of your own only, no link, that "
-            f"nobody else can read or write; {path!r} is none ({error.strerror}). Nothing was "
-            "spent. Remove what is there, or choose another path."
-        ) from None
-
-
-def _append_durably(path: str, chunk: Array) -> None:
-    with _kept(path) as file:
-        file.seek(0, os.SEEK_END)
-        chunk.astype("<f8").tofile(file)
-        os.fsync(file.fileno())
 
 
 def _blocks(n: int) -> Iterator[slice]:
