@@ -31,7 +31,6 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
-    EARLY,
     LEAST,
     MOST_CELLS,
     STEPS,
@@ -252,7 +251,7 @@ class OnRoad:
             most = most_rounds(n, p, each, setting)
             for rounds, again in product({min(1, most), most}, agains):
                 asked = budgets(n, p, each, setting.asks, rounds, begun, again)
-                last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
+                last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
                 kinds = (asked, asked.round) if most else (asked,)
                 rows.refuse(
                     [one.matrix for one in kinds],

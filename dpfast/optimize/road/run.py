@@ -31,7 +31,6 @@ from dpfast.optimize.road.histogram import (
     tops_of_cells,
 )
 from dpfast.optimize.road.steps import (
-    EARLY,
     HEARD,
     LEAST,
     STEEP,
@@ -68,7 +67,7 @@ EVEN_PEAK = 3.0
 #: Few: n mu below this for eight coefficients, growing with their square root.
 FEW = 3000.0
 
-#: Share of what the steps have that the early ones get.
+#: Share of what the steps have that the first one gets.
 FIRST = 0.05
 
 #: Radius of the first Gram's weights in sqrt(p), for standardised columns.
@@ -88,10 +87,6 @@ GRAM_NOISE = 0.3
 #: Rows of high leverage are discounted by what is foreseen of their scores, not by the responses,
 #: which leaves a model's target where it is: of what that takes so much is in the intervals.
 FORESEEN = 0.05
-
-#: Curvature that discounted rows may have beyond that of the whitened Gram, which is about 1: a
-#: full step overshoots by less than it goes.
-CURVATURE_BEYOND = 1.0
 
 #: Mean square of the lengths of rows beyond those that a sample shows, as a part of all, up to
 #: which a sample tells of rows what is to be known.
@@ -268,8 +263,8 @@ def budgets(
         2 + discounts + again + first * sees_scale + in_rounds,
     )
     left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
-    counted = STEPS - EARLY
-    shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
+    counted = STEPS - 1
+    shares = [FIRST] + [(1.0 - FIRST) / counted] * counted
     steps = tuple([mu * math.sqrt(left * share) for share in shares])
     matrix, vector, histogram = [mu * share**0.5 for share in part]
     return Budgets(matrix, vector, histogram, steps)
@@ -361,7 +356,7 @@ def road(
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
     held, lost, power, thin, shortened, likely = FREE, 0.0, 0.0, False, 0.0, None
-    per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
+    per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
@@ -370,7 +365,8 @@ def road(
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
-        power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
+        # curvature beyond the Gram's is at most as much again: full steps converge below twice
+        power = 1.0 if thin else least_exponent(lengths, radius, typical)
         if power:
             held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
     scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
@@ -582,7 +578,7 @@ def _inverse_root(gram: Answer) -> tuple[Array, Array, Array]:
 def _left_over(curvatures: Array, noises: list[float]) -> Array:
     """Part of an error at the pilot that the steps leave, where curvature is not 1."""
     away = 1.0 - curvatures
-    at, parts, whole = away**EARLY, np.zeros(len(away)), 0.0
+    at, parts, whole = away, np.zeros(len(away)), 0.0
     for noise in noises:
         whole += noise**-2
         parts = parts + noise**-2 * away * at

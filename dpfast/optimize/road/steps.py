@@ -17,9 +17,9 @@ from dpfast.models.losses import MASSES, NODES
 
 Array = NDArray[np.float64]
 
-#: Steps at most; those after the first few count in the result.  Once one of them has arrived, the
-#: next is the last, and has all that is left.
-STEPS, EARLY = 6, 1
+#: Steps at most; those after the first, which goes from the start to where they can begin, count in
+#: the result.  Once one of them has arrived, the next is the last, and has all that is left.
+STEPS = 6
 
 #: Deviations of noise from which on a score, or what it changed by, says something.
 HEARD = 2.0
@@ -302,7 +302,7 @@ def walk(
 
     typical = first_typical = bends.typical(theta) if bends else 1.0
     while left:
-        counts = done >= EARLY
+        counts = done > 0
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
@@ -314,11 +314,9 @@ def walk(
                 meats.append(answer.meat)
             noises.append(noise)
             counted += 1
-        if done:
             steeper = bent(curvature, *asked[-2:])
             if steeper is not curvature:  # what was asked far from here is of no use
-                curvature, counted = steeper, counted if near else int(counts)
-        if counts:
+                curvature, counted = steeper, counted if near else 1
             step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
         else:
             step = first * direction
