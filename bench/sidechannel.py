@@ -99,7 +99,6 @@ def perturbed(table: Table) -> object:
 PATHS: dict[str, Call] = {
     "fit, newton": fitted("log-cosh", "newton", scale=1.0),
     "fit, gradient-descent": fitted("log-cosh", "gradient-descent", scale=1.0),
-    "fit, double-noise": fitted("log-cosh", "double-noise", scale=1.0),
     "fit, Huber": fitted("huber", "auto", scale=1.0),
     "fit, least squares": with_defaults("least-squares"),
     "fit, logistic": fitted("logistic", "auto"),

@@ -1,9 +1,8 @@
 """Every exception and warning of dpfast.
 
-All exceptions derive from :class:`DpfastError` and from the built-in exception a caller would
-expect, so ``except ValueError`` keeps working.  Messages say what was wrong, what was received,
-what is allowed and what to do.  No message ever contains a number computed from records, nor what
-stands in an argument that may be data by mistake: :func:`described` says what kind of thing it is.
+Each derives from :class:`DpfastError` and from the built-in exception a caller would expect.  No
+message ever contains a number computed from records, nor what stands in an argument that may be
+data by mistake: :func:`described` says what kind of thing it is.
 """
 
 from __future__ import annotations

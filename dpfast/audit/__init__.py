@@ -1,7 +1,6 @@
 """Attacks on privacy claims, for users as well: replay, certified bounds, sensitivity search.
 
-Nothing here is private.  Audits run on data you own, and what they print must not be published
-if those data are real.
+Nothing here is private: what audits of real data print must not be published.
 """
 
 from dpfast.audit.certificate import LowerBound, lower_bound

@@ -32,15 +32,13 @@ class LowerBound(NamedTuple):
     ----------
     mu : float
         With the stated confidence the mechanism is not mu'-GDP for any mu' below this.
-    confidence : float
-    n_samples : int
-        Runs per data set, held-out ones included.
+    confidence, n_samples : float, int
+        And runs per data set, held-out ones included.
     thresholds : tuple of float
         Events ``statistic > threshold`` that were tested.
-    false_positive : tuple of float
-        Upper confidence limits of each event's probability on ``data``.
-    true_positive : tuple of float
-        Lower confidence limits of each event's probability on ``neighbour``.
+    false_positive, true_positive : tuple of float
+        Upper confidence limits of each event's probability on ``data``, lower ones on
+        ``neighbour``.
 
     Privacy
     -------
@@ -57,17 +55,10 @@ class LowerBound(NamedTuple):
     def epsilon(self, delta: float = 0.0) -> float:
         """With the same confidence, no (epsilon', delta) holds with epsilon' below this.
 
-        Holds for all delta at once: the limits are simultaneous.
-
         Parameters
         ----------
         delta : float
-            In [0, 1).
-
-        Returns
-        -------
-        float
-            Zero or more.
+            In [0, 1); for all of them at once.
         """
         delta = number_in(delta, "delta", "[0, 1)")
         best = 0.0

@@ -10,12 +10,12 @@ from dpfast.privacy.ledger import Ledger
 
 
 def to_dp_accounting(ledger: Ledger) -> Any:
-    """Export every charge of a ledger as one composed dp-accounting event.
+    """Export every charge of a ledger as one composed event of dp-accounting.
 
     A ``mu``-GDP charge becomes a Gaussian event with noise multiplier ``1 / mu``, ``rho``-zCDP a
-    zCDP event, ``epsilon``-DP a Laplace event with noise multiplier ``1 / epsilon``; their
-    accountants then need the replacement relation handled as dpfast's charges do it, with
-    sensitivities already those of replacement.
+    zCDP event, ``epsilon``-DP a Laplace event with noise multiplier ``1 / epsilon``; sensitivities
+    are already those of replacement.  There is no event for ``ApproxDP``:
+    ``UnsupportedConversion``.
 
     Parameters
     ----------
@@ -24,11 +24,6 @@ def to_dp_accounting(ledger: Ledger) -> Any:
     Returns
     -------
     dp_accounting.ComposedDpEvent
-
-    Raises
-    ------
-    UnsupportedConversion
-        For charges in ``ApproxDP``, which dp-accounting has no event for.
 
     Privacy
     -------

@@ -24,10 +24,8 @@ class LossReport(NamedTuple):
     ----------
     findings : tuple of str
         Everything that contradicts the declaration; empty if nothing does.
-    psi_largest : float
-        Largest ``|psi|`` found.
-    psi_prime_smallest, psi_prime_largest : float
-        Extremes of ``psi'`` found.
+    psi_largest, psi_prime_smallest, psi_prime_largest : float
+        Largest ``|psi|`` and extremes of ``psi'`` found.
 
     Privacy
     -------
@@ -58,9 +56,9 @@ def check_loss(loss: Loss) -> LossReport:
     """Search for residuals at which a loss contradicts what it declares.
 
     Looks for ``|psi|`` above ``psi_bound``, ``psi'`` outside its bounds, values that are not
-    numbers, ``psi`` that is not the derivative of the loss or ``psi'`` not that of ``psi``, and
-    for violations of the coupling and the self-concordance constant: on a grid of residuals from
-    1e-9 to 1e12 of either sign, the largest values refined, and at infinity.
+    numbers, wrong derivatives, and violations of the coupling and the self-concordance constant: on
+    a grid of residuals from 1e-9 to 1e12 of either sign, the largest values refined, and at
+    infinity.
 
     Parameters
     ----------
@@ -76,9 +74,7 @@ def check_loss(loss: Loss) -> LossReport:
 
     Examples
     --------
-    >>> import dpfast
-    >>> from dpfast.audit import check_loss
-    >>> check_loss(dpfast.models.OstrovskiiBach(1.5)).passed
+    >>> dpfast.audit.check_loss(dpfast.models.OstrovskiiBach(1.5)).passed
     True
     """
     if not isinstance(loss, Loss) or loss.binary_response:

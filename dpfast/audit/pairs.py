@@ -39,7 +39,6 @@ class Pair(NamedTuple):
     Attributes
     ----------
     data, neighbour : tuple of ndarray
-        Covariates and response of each.
 
     Privacy
     -------

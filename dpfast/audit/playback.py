@@ -39,8 +39,7 @@ def replay(
     Parameters
     ----------
     fn : callable
-        ``fn(data)`` runs public functions of dpfast on a data set, for example
-        ``lambda d: dpfast.fit(*d, "log-cosh", privacy=1.0, scale=1.0)``.  Ledgers, seeded noise
+        ``fn(data)`` runs public functions of dpfast on a data set.  Ledgers, seeded noise
         and other state belong inside it: it is called several times.
     data, neighbour : tuple, array or table
         Two data sets of the same length that differ in one record; see
@@ -60,9 +59,8 @@ def replay(
     Notes
     -----
     One pair of data sets and one draw of the answers are examined; a pass is evidence for these,
-    not a proof.  A test and release may fail with a probability its delta covers (its certificate
-    was too large): pass it seeded noise, so that it does so always or never.  Lines are traced with
-    ``sys.settrace``, so a debugger is suspended meanwhile.
+    not a proof.  A test and release may fail with a probability its delta covers: pass it seeded
+    noise.  Lines are traced with ``sys.settrace``, so a debugger is suspended meanwhile.
 
     Privacy
     -------

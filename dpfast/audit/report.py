@@ -31,20 +31,16 @@ class ReplayReport(NamedTuple):
     ----------
     leaks : tuple of str
         Everything by which the neighbour could be told apart; empty if the audit passed.
-    n_answers, n_charges : int
-        Releases and ledger charges that were recorded.
-    n_lines : int
-        Executed lines of Python that were compared.
+    n_answers, n_charges, n_lines : int
+        Releases and ledger charges that were recorded, and executed lines of Python compared.
     record : int
         Index of the record in which the two data sets differ.
     mu : float
         Composition of what the answers cost on their own, (epsilon, delta) charges for whole
         sequences disregarded.
-    worst : dict of str to Worst
-        By query, the largest distance of exact values relative to the declared sensitivity.
-    worst_joint : float
-        Largest distance of everything released at one parameter, in units of its noise, relative
-        to the charged mu.
+    worst, worst_joint : dict of str to Worst, float
+        By query, the largest distance of exact values relative to the declared sensitivity; that of
+        everything released at one parameter, in units of its noise, relative to the charged mu.
 
     Privacy
     -------

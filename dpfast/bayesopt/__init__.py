@@ -4,25 +4,21 @@ What differs from Algorithm 1 of Sopa, Marusic, Avella-Medina and Cunningham:
 
 * line 4 bounds the variance that remains, ``T0 + alpha``, not ``alpha`` alone, which is negative,
   so that the printed condition accepts a single point at every step; the batch is capped;
-* line 9 projects onto the box;
+* line 9 projects onto the box, and AdaGrad takes the public noise variance off its accumulator;
 * a record's vector that is not finite counts as zero, and the norm of a zero vector is no divisor;
-* hyperparameters of the covariance are never fitted to the told values;
-* evaluation noise in the covariance matrix everywhere (appendix B omits it);
-* AdaGrad takes the public noise variance off its accumulator.
+* evaluation noise in the covariance matrix everywhere (appendix B omits it).
 
-What is added: an unknown mean of the losses, privacy noise projected on the directions that carry
-signal, smoothed updates, budgets that grow towards the end, and averages of the last iterates.
+Added: an unknown mean of the losses, privacy noise projected on the directions that carry signal,
+smoothed updates, budgets that grow towards the end, and averages of the last iterates.
 """
 
 from dpfast.bayesopt.parameters import Categorical, Integer, Real
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.settings import SearchSettings
 from dpfast.bayesopt.sklearn_losses import sklearn_losses
-from dpfast.bayesopt.space import spread_points
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, Matern52, Matern72, Polynomial2
 from dpfast.bayesopt.surrogate.fitting import fit_covariance
 from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
-from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.tuning import private_choice, private_clip, tune
 from dpfast.bayesopt.updates import AdaGrad, Plain, Smoothed
@@ -41,13 +37,11 @@ __all__ = [
     "Real",
     "SearchSettings",
     "Smoothed",
-    "TrainingCost",
     "Tuner",
     "Tuning",
     "fit_covariance",
     "private_choice",
     "private_clip",
     "sklearn_losses",
-    "spread_points",
     "tune",
 ]

@@ -20,12 +20,7 @@ LARGEST_INTEGER = 2**53
 
 
 class Parameter:
-    """What one parameter of a search can be: :class:`Real`, :class:`Integer`, `Categorical`.
-
-    Privacy
-    -------
-    Public: declared before the records are looked at.
-    """
+    """What one parameter of a search can be: :class:`Real`, :class:`Integer`, `Categorical`."""
 
     #: Bounds of its columns, shape (columns, 2).
     column_bounds: Array
@@ -104,8 +99,7 @@ class Real(Number):
 
     Examples
     --------
-    >>> rate = dpfast.bayesopt.Real(1e-4, 1.0, log=True)
-    >>> rate
+    >>> dpfast.bayesopt.Real(1e-4, 1.0, log=True)
     Real(0.0001, 1, log=True)
     """
 
@@ -132,12 +126,11 @@ class Integer(Number):
     low, high : int
         Public bounds, ``low < high``, at most 2**53 from zero.
     log : bool
-        Search its logarithm, for one that matters by factors; both bounds are positive then.
+        As of :class:`Real`.
 
     Examples
     --------
-    >>> trees = dpfast.bayesopt.Integer(10, 1000, log=True)
-    >>> trees
+    >>> dpfast.bayesopt.Integer(10, 1000, log=True)
     Integer(10, 1000, log=True)
     """
 
@@ -166,8 +159,7 @@ class Integer(Number):
 class Categorical(Parameter):
     """One of a few choices without an order.
 
-    The search has a column of weights per choice, which add up to one; the choice with the largest
-    weight is the one in favour.
+    The search has a column of weights per choice, which add up to one; the largest is in favour.
 
     Parameters
     ----------
@@ -176,8 +168,7 @@ class Categorical(Parameter):
 
     Examples
     --------
-    >>> loss = dpfast.bayesopt.Categorical(["squared_error", "absolute_error"])
-    >>> loss
+    >>> dpfast.bayesopt.Categorical(["squared_error", "absolute_error"])
     Categorical(['squared_error', 'absolute_error'])
     """
 

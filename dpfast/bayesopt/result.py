@@ -22,12 +22,12 @@ class Tuning(NamedTuple):
         The recommended parameters: average of the last iterates, or the last one.  Where `bounds`
         had types: a column per number (of its logarithm, on a log scale) and a column of zeros and
         a one per choice.
+    parameters : ndarray, list or dict
+        The same as the losses receive it: theta, or values of the declared types.
     iterates : ndarray of shape (steps + 1, d)
         The start and every iterate after it.
-    points : ndarray of shape (m, d)
-        Every point at which the losses were evaluated, in order.
-    batch_sizes : tuple of int
-        How many of them each step asked for.
+    points, batch_sizes : ndarray of shape (m, d), tuple of int
+        Every point at which the losses were evaluated, in order, and how many each step asked for.
     gradients : ndarray of shape (steps, d)
         Noisy surrogate gradients, per unit of the coordinates of the search.  None where values
         are compared.
@@ -42,9 +42,6 @@ class Tuning(NamedTuple):
         For the validation records.  Training data are not covered.
     lost_steps : int
         Steps that were paid for but whose answer was lost in a crash.
-    parameters : ndarray, list or dict
-        The recommended parameters as the losses receive them: theta, or values of the declared
-        types.
 
     Privacy
     -------
@@ -75,12 +72,11 @@ class Tuning(NamedTuple):
 
     @property
     def history(self) -> dict[str, Array]:
-        """One entry a step, for ``pandas.DataFrame(found.history)``.
+        """One entry a step, each of shape (steps,), for ``pandas.DataFrame(found.history)``.
 
         How many points were evaluated and the iterate after the step; where gradients are followed
-        also the length of the released gradient and of its noise (both per unit of the coordinates
-        of the search), and the part of the surrogate's uncertainty that was left; each of shape
-        (steps,).
+        also the length of the released gradient and of its noise, and the part of the uncertainty
+        that was left.
         """
         count, d = len(self.iterates) - 1, len(self.theta)
         columns: dict[str, Array] = {

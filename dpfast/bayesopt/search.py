@@ -1,7 +1,4 @@
-"""DP-GIBO without its data: where to evaluate, and how released gradients move the iterate.
-
-Everything here is a function of public settings and released gradients (condition 1 of claim G2).
-"""
+"""DP-GIBO without its data: functions of public settings and released gradients (claim G2)."""
 
 from __future__ import annotations
 

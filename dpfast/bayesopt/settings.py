@@ -67,13 +67,9 @@ class SearchSettings:
         Public range that losses are clipped to.  With one, values are compared in place of
         following gradients: two choices, among points that fill the bounds and then among others
         around the one chosen, of as many evaluations as the steps have.  For what has no gradient
-        to speak of: trees, losses of right and wrong, a few whole numbers.  Nothing that is about
-        gradients matters then.  :func:`dpfast.tune` takes (0, 1) by itself for losses that are
-        booleans, and for ``metric="zero_one"`` of :func:`dpfast.bayesopt.sklearn_losses`.
-    keep_values : bool
-        Also keep the told values, in ``path + ".values"``.  **They are sensitive**: one loss per
-        record and point, unprotected but for the file's mode; a file that others can read or
-        write, or a link, is refused.  Without them a resumed search asks for them again.
+        to speak of: trees, losses of right and wrong, a few whole numbers.  :func:`dpfast.tune`
+        takes (0, 1) by itself for losses that are booleans, and for ``metric="zero_one"`` of
+        :func:`dpfast.bayesopt.sklearn_losses`.
 
     Privacy
     -------
@@ -96,7 +92,6 @@ class SearchSettings:
     start: Any = None
     units: str = "box"
     loss_range: tuple[float, float] | None = None
-    keep_values: bool = False
 
 
 class Settings(NamedTuple):

@@ -43,8 +43,7 @@ class SklearnLosses:
 
     Privacy
     -------
-    Holds training and validation records, and what a call returns is private: only
-    :func:`dpfast.tune` is to see it.
+    Holds records, and what a call returns is private: only :func:`dpfast.tune` is to see it.
     """
 
     def __init__(
@@ -145,11 +144,6 @@ def sklearn_losses(
     metric : {"squared_error", "absolute_error", "zero_one", "log_loss"} or callable
         A callable takes (truth, prediction) and returns one loss per record, computed from that
         record alone.
-
-    Returns
-    -------
-    SklearnLosses
-        With ``bounds`` and ``n_records`` to pass on.
 
     Examples
     --------

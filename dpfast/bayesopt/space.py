@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpfast.arguments import Array, number_in, one_of, real_array, whole_number
+from dpfast.arguments import Array, one_of, real_array
 from dpfast.bayesopt.parameters import Parameter, Real
 from dpfast.errors import InvalidInput, described
 
@@ -254,49 +254,3 @@ def spread_unit(count: int, dimension: int) -> Array:
         root = (1.0 + root) ** (1.0 / (dimension + 1.0))
     steps = root ** -np.arange(1.0, dimension + 1.0)
     return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0)
-
-
-def spread_points(bounds: Any, count: int, *, around: Any = None, width: float = 1.0) -> list[Any]:
-    """Points that fill the bounds evenly, for :func:`dpfast.bayesopt.private_choice`.
-
-    For what has no gradient to speak of: trees, losses of 0 and 1, a few whole numbers.  Choose
-    among some, then zoom in: among as many around the chosen one, with another part of the budget.
-
-    Parameters
-    ----------
-    bounds : array-like of shape (d, 2), list or dict
-        As for :func:`dpfast.tune`.
-    count : int
-        How many points; fewer where rounding makes some equal.
-    around : array, list or dict, optional
-        A point of the middle, public or released; it is the first of the points then.
-    width : float in (0, 1]
-        Part of each side of the bounds that the points fill; a narrow one keeps the choices.
-
-    Returns
-    -------
-    list
-        Points as :func:`dpfast.tune` would hand them to its losses.
-
-    Privacy
-    -------
-    Of public numbers, and of a released point.
-
-    Examples
-    --------
-    >>> from dpfast.bayesopt import Integer, private_choice, spread_points
-    >>> bounds = {"depth": Integer(1, 12), "rate": (0.001, 1.0, "log")}
-    >>> wrong = np.random.default_rng(0).uniform(size=2000)
-    >>> losses = lambda p: wrong < 0.1 + 0.02 * abs(p["depth"] - 4) + 0.1 * abs(p["rate"] - 0.05)
-    >>> what = {"loss_range": (0.0, 1.0), "n_records": 2000, "noise": dpfast.SeededNoise(0)}
-    >>> first = spread_points(bounds, 16)
-    >>> best = first[private_choice(losses, first, privacy=1.5, **what)]
-    >>> near = spread_points(bounds, 8, around=best, width=0.3)
-    >>> best = near[private_choice(losses, near, privacy=1.5, **what)]
-    >>> 3 <= best["depth"] <= 5
-    True
-    """
-    space, count = Space(bounds), whole_number(count, "count", 1, 10_000)
-    width = number_in(width, "width", "(0, 1]")
-    centre = None if around is None else space.start(around)
-    return list(space.all_parameters(space.box.outside(space.spread(count, centre, width))))

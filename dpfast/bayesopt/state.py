@@ -27,11 +27,6 @@ def ledger_path(path: str | os.PathLike[str]) -> str:
     return os.fspath(path) + ".ledger"
 
 
-def values_path(path: str | os.PathLike[str]) -> str:
-    """Where the told values are kept if the caller asked for it; sensitive."""
-    return os.fspath(path) + ".values"
-
-
 def save_state(path: str, search: Search, n_records: int, fingerprint: str, genuine: bool) -> None:
     """Write the released and public numbers of a search, durably and all or nothing."""
     with staged_state(path, search, n_records, fingerprint, genuine):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpfast.arguments import Array, file_path, flag
+from dpfast.arguments import Array, file_path
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import search_for
 from dpfast.bayesopt.settings import SearchSettings, resolve_settings
@@ -18,11 +18,9 @@ from dpfast.bayesopt.state import (
     restore,
     save_state,
     staged_state,
-    values_path,
 )
-from dpfast.bayesopt.training import TrainingCost
-from dpfast.curator.blackbox.vectors import RecordValues, refuse_open_to_others
-from dpfast.errors import BudgetExceeded, InvalidInput, described
+from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, refuse_unpayable
 from dpfast.inference.guarantees import TOLD, Guarantee
@@ -41,11 +39,10 @@ def _paid(shared: Ledger | None, own: Ledger) -> bool:
 class Tuner:
     """Private search for good parameters of a black box, one batch of evaluations at a time.
 
-    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
-
-    ``ask`` gives points at which to train and evaluate; ``tell`` takes one loss per validation
-    record at each of them and spends the budget of one step.  With `path`, the search survives a
-    crash at any moment without spending anything twice.
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).  ``ask`` gives points
+    at which to train and evaluate; ``tell`` takes one loss per validation record at each of them
+    and spends the budget of one step.  With `path`, the search survives a crash at any moment
+    without spending anything twice.
 
     Parameters
     ----------
@@ -69,21 +66,19 @@ class Tuner:
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
-    training : TrainingCost, optional
-        Charged for every point handed out; see its Privacy section.
     path : path, optional
-        File for the public state; the budget is kept beside it in ``path + ".ledger"``.
-        The two belong together: where only the state was deleted, the search starts anew on what is
-        left of that budget, and a shared ledger that has paid for it is not charged again as long
-        as the ledger beside it is the one it paid for.
+        File for the public state; the budget is kept beside it in ``path + ".ledger"``. Where only
+        the state was deleted, the search starts anew on what is left of that budget, and a shared
+        ledger that has paid for it is not charged again as long as the ledger beside it is the one
+        it paid for.
 
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss
-    depends on that record and public numbers only.  Training data are not covered.
-    Rounding to whole numbers and choices costs nothing: points are rounded before they are
-    evaluated, so a record's loss is its loss at a place that public and released numbers decide.
+    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss depends on that
+    record and public numbers only.  Rounding to whole numbers and choices costs nothing: points are
+    rounded before they are evaluated.  Training data are not covered: where they need protection
+    each training is to be private, and charged to their own ledger by whoever runs it.
 
     Examples
     --------
@@ -106,22 +101,13 @@ class Tuner:
         search: SearchSettings | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
-        training: TrainingCost | None = None,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
         self._settings = resolve_settings(bounds, clip, steps, search)
         self._noise = noise = checked_noise(noise)
         self._genuine = is_genuine(noise)
-        if training is not None and not isinstance(training, TrainingCost):
-            raise InvalidInput(
-                f"training must be a dpfast.bayesopt.TrainingCost; received {described(training)}."
-            )
-        keep_values = search is not None and flag(search.keep_values, "keep_values")
-        if keep_values and path is None:
-            raise InvalidInput("keep_values needs a path to keep them at.")
         self._total = GDP.within(privacy)
         self._path = None if path is None else file_path(path, "path")
-        self._training = training
         self._mus = self._settings.schedule.step_mus(self._total.mu, self._settings.steps)
         # refuses what is impossible before anything is charged or written
         self._search = search_for(self._settings)
@@ -132,10 +118,7 @@ class Tuner:
         fingerprint = f"{self._settings.fingerprint()}, mu={self._total.mu!r}, n={probe.n}"
         self._fingerprint = fingerprint
         self._pending: Array | None = None
-        self._missing: list[Array] = []  # evaluated before a crash, values not at hand
-        if keep_values:
-            assert self._path is not None
-            refuse_open_to_others(values_path(self._path))
+        self._missing: list[Array] = []  # evaluated before a crash
         if self._path is not None and os.path.exists(self._path):
             self._search = restore(load_state(self._path), self._settings, fingerprint)
             # without a total: a search whose ledger is gone must not get a new one
@@ -144,11 +127,7 @@ class Tuner:
             self._start(probe.n, ledger, privacy)
         self._values = RecordValues(probe.n, self._ledger, noise)
         if self._path is not None:
-            evaluated = self._search.points
-            known = 0
-            if keep_values:
-                known = self._values.keep(values_path(self._path), len(evaluated))
-            self._missing = evaluated[known:]
+            self._missing = self._search.points
             self._save()
 
     def _start(self, n: int, ledger: Ledger | None, privacy: Budget | float) -> None:
@@ -196,17 +175,14 @@ class Tuner:
         return self._settings.box.outside(self._search.theta)
 
     def ask(self) -> Any:
-        """Points at which the losses are wanted, in the caller's units.
+        """Points at which losses are wanted, shape (b, d), in the caller's units, until told.
 
-        An array of shape (b, d); where `bounds` have types or names, a list of b lists or dicts.
-
-        The same points until they are told.  After a resumption without kept values, the points
-        evaluated before come first.
+        Where `bounds` have types or names, a list of b lists or dicts.  After a resumption the
+        points evaluated before come first, for their values are kept nowhere.
 
         Privacy
         -------
-        Points follow from released numbers and cost the validation records nothing; with a
-        :class:`TrainingCost` each is charged to the training records' budget here.
+        Points follow from released numbers and cost nothing.
         """
         if self._pending is None:
             if self.done:
@@ -214,10 +190,7 @@ class Tuner:
                     f"all {self._settings.steps} steps were paid for. Nothing was spent. Read the "
                     "result(), or plan more steps from the start."
                 )
-            found = self._search.batch()
-            if self._training is not None:
-                self._training.charge(len(self._missing) + len(found))
-            self._pending = found
+            self._pending = self._search.batch()
         points = self._settings.box.outside(np.array([*self._missing, *self._pending]))
         return self._settings.space.all_parameters(points)
 

@@ -15,7 +15,7 @@ from dpfast.arguments import Array, function, number_in
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
-from dpfast.bayesopt.training import Spending, TrainingCost
+from dpfast.bayesopt.spending import Spending
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.curator.shares import share_receipt
@@ -52,21 +52,18 @@ def tune(
     search: SearchSettings | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    training: TrainingCost | None = None,
     path: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tuning:
     """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
 
-    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
-
-    With the corrections listed in :mod:`dpfast.bayesopt`: a surrogate Gaussian process turns each
-    record's losses at a few points into a gradient; the gradients are clipped, averaged and
-    released with noise; the parameters move along them.
-
-    Where losses have a public range (``loss_range`` of `search`; losses that are booleans have
-    one), their values are compared instead: two choices by the exponential mechanism, among points
-    that fill the bounds and among others around the first choice.
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025), corrected as listed
+    in :mod:`dpfast.bayesopt`: a surrogate Gaussian process turns each record's losses at a few
+    points into a gradient; the gradients are clipped, averaged and released with noise; the
+    parameters move along them.  Where losses have a public range (``loss_range`` of `search`;
+    losses that are booleans have one), their values are compared instead: two choices by the
+    exponential mechanism, among points that fill the bounds and among others around the first
+    choice.
 
     Parameters
     ----------
@@ -74,39 +71,19 @@ def tune(
         ``losses(theta)`` trains and evaluates at parameters, an array of shape (d,) (or the list or
         dict that `bounds` ask for), and returns one loss per validation record, shape (n,).  A
         record's loss may depend on that record and on ``theta`` only: no standardisation by the
-        validation set, no ranks, no early stopping on it.
-    bounds : array-like of shape (d, 2), list or dict
-        Public lower and upper bound of each parameter, or its type; see
-        :class:`dpfast.bayesopt.Tuner`.
-    clip : float
-        As for :class:`dpfast.bayesopt.Tuner`; :func:`dpfast.bayesopt.private_clip` buys one.
-    privacy, n_records, steps, search, ledger, noise, training, path
+        validation set, no ranks, no early stopping on it.  It is called once before anything is
+        spent, and what it raises later comes out as it is.
+    bounds, privacy, n_records, clip, steps, search, ledger, noise, path
         See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
         Called with (steps paid for, steps), where each of two choices counts as half of the steps;
         see :func:`dpfast.fit`.
 
-    Returns
-    -------
-    Tuning
-
-    Raises
-    ------
-    InvalidInput
-        For wrong shapes, dtypes or settings; never because of values.  ``losses`` is called once
-        before anything is spent, and the shape and dtype of what it returns are checked.
-    BudgetExceeded
-        If a shared ledger or the budget for training does not suffice.
-    Exception
-        What ``losses`` raises later comes out as it is.  It has the search so far, a
-        :class:`Tuning`, in its attribute ``partial_result``, and so has the ``KeyboardInterrupt``
-        of Ctrl-C.
-
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
     n public (claims G1 to G3 and G7 of ``PROOFS-bayesopt.md``).  The training data are not:
-    see :class:`dpfast.bayesopt.TrainingCost`.  There is no argument for fitting the covariance to
+    see :class:`~dpfast.bayesopt.Tuner`.  There is no argument for fitting the covariance to
     the values told: that would be one more query (``fit_covariance`` takes public values).  Points
     are rounded to whole numbers and choices before ``losses`` sees them, by public and released
     numbers, so that rounding costs nothing.
@@ -114,31 +91,10 @@ def tune(
     Examples
     --------
     >>> deep = lambda p: np.full(500, abs(p["depth"] - 3) / 8 + (p["loss"] == "a"))
-    >>> found = dpfast.tune(
-    ...     deep,
-    ...     {
-    ...         "depth": dpfast.bayesopt.Integer(1, 9),
-    ...         "loss": dpfast.bayesopt.Categorical(["a", "b"]),
-    ...     },
-    ...     privacy=5.0,
-    ...     n_records=500,
-    ...     noise=dpfast.SeededNoise(0),
-    ... )
-    >>> found.parameters
+    >>> depth, loss = dpfast.bayesopt.Integer(1, 9), dpfast.bayesopt.Categorical(["a", "b"])
+    >>> search = {"privacy": 5.0, "n_records": 500, "noise": dpfast.SeededNoise(0)}
+    >>> dpfast.tune(deep, {"depth": depth, "loss": loss}, **search).parameters
     {'depth': 3, 'loss': 'b'}
-
-    >>> import numpy as np
-    >>> import dpfast
-    >>> x = np.random.default_rng(0).normal(1.0, 0.3, size=(2000, 3))
-    >>> found = dpfast.tune(
-    ...     lambda theta: np.sum((x - theta) ** 2, axis=1),
-    ...     bounds=[(-2.0, 2.0)] * 3,
-    ...     privacy=dpfast.GDP(1.0),
-    ...     n_records=2000,
-    ...     clip=20.0,
-    ... )
-    >>> bool(np.abs(found.theta - 1.0).max() < 0.5)
-    True
     """
     steps = checked_steps(steps)
     report = watched(progress, steps)
@@ -151,7 +107,6 @@ def tune(
         "steps": steps,
         "ledger": ledger,
         "noise": noise,
-        "training": training,
         "path": path,
     }
     try:
@@ -185,8 +140,6 @@ class _TunedLosses(Tuner):
     def _rehearse(self, n: int) -> None:
         """Evaluate the first point of the first batch; only its shape and dtype are looked at."""
         batch = self._search.batch()
-        if self._training is not None:
-            self._training.charge(1)  # for what is run, whatever comes of it
         points = self._settings.space.all_parameters(self._settings.box.outside(batch))
         first = self._losses(points[0])
         if not self._asked and getattr(first, "dtype", None) == np.bool_:
@@ -196,8 +149,6 @@ class _TunedLosses(Tuner):
                 "search=dpfast.bayesopt.SearchSettings(loss_range=(0, 1))."
             )
         told = checked_values(first, n)
-        if self._training is not None:
-            self._training.charge(len(batch) - 1)
         self._first, self._pending = [told], batch
 
     def evaluate(self) -> None:
@@ -228,15 +179,13 @@ def private_clip(
 
     Parameters
     ----------
-    losses, bounds, n_records, search
-        As for :func:`dpfast.tune`, which is to have the same.
+    losses, bounds, n_records, search, ledger, noise
+        As for :func:`dpfast.tune`, which is to have the same; of a shared ledger
+        ``privacy=ledger.remaining`` gives the search what is left.
     privacy : GDP, ZCDP, ApproxDP or float
         The total for the pilot; a float is ``mu`` of Gaussian DP.
     share : float
         Of the records whose gradients are to be shorter, in (0, 1).
-    ledger : Ledger, optional
-        A budget shared with the search: ``privacy=ledger.remaining`` gives the search what is left.
-    noise : NoiseSource, optional
 
     Returns
     -------
@@ -301,7 +250,7 @@ def private_choice(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> int:
-    """Which candidate has the smallest mean loss, by the exponential mechanism.
+    """Which candidate has the smallest mean loss, by the exponential mechanism: its position.
 
     For the results of several searches that share a ledger, from different starts: a tenth of the
     squared budget for the choice, the rest in equal parts for the searches.
@@ -316,15 +265,8 @@ def private_choice(
         Public range that losses are clipped to.
     privacy : GDP, ZCDP, ApproxDP or float
         The total for the choice; a float is ``mu`` of Gaussian DP.
-    n_records : int
-        Number of validation records, public.
-    ledger, noise
-        As of :func:`dpfast.fit`.
-
-    Returns
-    -------
-    int
-        Position among the candidates.
+    n_records, ledger, noise
+        As of :func:`dpfast.tune`.
 
     Privacy
     -------

@@ -28,23 +28,18 @@ class History(NamedTuple):
 class Update:
     """Base of the update rules.
 
+    Other Parameters
+    ----------------
+    history : History
+        Of :meth:`step`: released numbers of the steps so far.
+
     Privacy
     -------
     Sees released and public numbers only: what it makes of them is post-processing.
     """
 
     def step(self, history: History) -> Array:
-        """Displacement after the last gradient, in the coordinates of the search.
-
-        Parameters
-        ----------
-        history : History
-            Released numbers of the steps so far.
-
-        Returns
-        -------
-        ndarray of shape (d,)
-        """
+        """Displacement after the last gradient, in the coordinates of the search, shape (d,)."""
         raise NotImplementedError
 
 
@@ -73,7 +68,7 @@ class Plain(Update):
 
 
 class AdaGrad(Update):
-    """Coordinate-wise steps ``step_size g / sqrt(sum g^2)`` (paper 4, appendix E).
+    """Coordinate-wise steps ``step_size g / sqrt(sum g^2)``.
 
     Appendix E of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
 
@@ -82,9 +77,8 @@ class AdaGrad(Update):
     step_size : float
         Length of the first step in every coordinate.
     subtract_noise : bool
-        Take the public variance of the privacy noise off the sum of squares, which then estimates
-        the signal's, so that steps do not shrink because of noise.  The sum is kept at or above
-        one step's noise.
+        Take the public variance of the privacy noise off the sum of squares, at or above one step's
+        noise, so that steps do not shrink because of noise.
 
     Examples
     --------
@@ -112,15 +106,12 @@ class Smoothed(Update):
 
     The average m weights a gradient by ``decay`` to the power of its age and by the inverse of its
     noise variance, so its own noise variance v is public; the step in a coordinate is
-    ``step_size m / sqrt(q + v)`` with q the mean square of all averages so far.  Averaging is free
-    post-processing: gradients near the optimum change little, and their noise cancels.
+    ``step_size m / sqrt(q + v)`` with q the mean square of all averages so far.
 
     Parameters
     ----------
-    step_size : float
-        Longest step in a coordinate.
-    decay : float in [0, 1)
-        Memory of the average.
+    step_size, decay : float
+        Longest step in a coordinate, and memory of the average in [0, 1).
     final : float in (0, 1]
         Longest step at the end, relative to the first; in between it shrinks linearly.
 

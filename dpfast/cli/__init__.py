@@ -1,8 +1,5 @@
-"""The ``dpfast`` command.
-
-Exit codes: 0 done; 1 refused, with a message that says what to do; 2 wrong usage; 3 the ledger
-cannot pay; 4 paid for, but not delivered as asked: a message says where the result is; 130
-interrupted.
+"""The ``dpfast`` command.  Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the ledger cannot pay;
+4 paid for, but not delivered as asked: a message says where the result is; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dpfast
-from dpfast.cli.paid import fit, run, typed_delimiter
+from dpfast.cli.paid import fit, run
 from dpfast.cli.parser import BUDGET
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of
@@ -116,32 +116,6 @@ def _values(budget: Budget | None) -> dict[str, object] | None:
     return None if budget is None else budget_values(budget)
 
 
-def schema(arguments: argparse.Namespace) -> int:
-    from dpfast.data.files.sample import drafted, read_sample
-
-    if (
-        arguments.out is not None
-        and Path(arguments.out).resolve() == Path(arguments.sample).resolve()
-    ):
-        raise InvalidInput("--out is the sample itself. Name another file.")
-    sample = read_sample(arguments.sample, typed_delimiter(arguments.delimiter))
-    draft, left_out = drafted(sample)
-    text = "".join(
-        [
-            "# Drafted from a public sample: check every range and level against what is known\n",
-            "# about the population, not about the private data.\n",
-            *(f"# Left out: {name!a}, because {reason}.\n" for name, reason in left_out.items()),
-            "\n",
-            draft.to_toml(),
-        ]
-    )
-    if arguments.out is None:
-        print(text, end="")
-    else:
-        Path(arguments.out).write_text(text, encoding="utf-8")
-    return 0
-
-
 def audit(arguments: argparse.Namespace) -> int:
     from dpfast.audit.selfcheck import self_check
 
@@ -159,7 +133,7 @@ def audit(arguments: argparse.Namespace) -> int:
 
 
 _COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (
-    audit, demo, explain, fit, ledger, plan, run, schema, verify,
+    audit, demo, explain, fit, ledger, plan, run, verify,
 )  # fmt: skip
 
 COMMANDS = {command.__name__: command for command in _COMMANDS}

@@ -204,7 +204,6 @@ def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
 STEPWISE = {
     "newton": "Newton",
     "gradient-descent": "GradientDescent",
-    "double-noise": "DoubleNoise",
 }
 
 

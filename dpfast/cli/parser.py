@@ -59,8 +59,7 @@ COMMANDS = {
     "fit": ("fit a private regression to a file",
             "Prints the released coefficients with intervals. Without --schema the named columns "
             "are read as numbers, C(region, levels=['a', 'b']) as levels, and where they lie and "
-            "how much they vary is bought inside the total; with one, its public facts are used "
-            "(dpfast schema draft helps to write one).",
+            "how much they vary is bought inside the total; with one, its public facts are used.",
             f"""
 @source
 --formula: such as 'log(wage) ~ education + I(experience**2)'
@@ -125,12 +124,6 @@ file
                "anew.", """
 page: the page, such as fit.html
 --json flag: print JSON"""),
-    "schema": ("help to write down public facts about a table", "", ""),
-    "schema draft": ("draft a schema from a PUBLIC sample",
-                     "Never run it on the private data: every bound would leak.", """
-sample: a public file of the same layout (.csv, .parquet, .npz)
---delimiter: of a CSV file (default: found in its first row)
---out: write here instead of printing"""),
     "audit": ("attack this installation",
               "Replays the commonest calls on a pair of neighbouring synthetic data sets with the "
               "same noisy answers: whatever differs is a leak.", """

@@ -1,8 +1,4 @@
-"""The trusted curator: holds the records, charges the ledger, answers with noise.
-
-Optimisers and inference are written against its answers only, so their privacy is a theorem
-about this folder and ``dpfast/privacy``, not about every loop.
-"""
+"""The trusted curator: holds the records, charges the ledger, answers with noise."""
 
 from __future__ import annotations
 
@@ -99,10 +95,7 @@ class Curator:
         return hand_out(self._noise, question, receipt, value)
 
     def depth(self, want: int) -> int:
-        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
-
-        All queries but :meth:`joint` ask for it, and claim C55 is about joint answers alone.
-        """
+        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""
         if self._layout.excess != 1:
             raise InvalidInput("about a sample there are joint answers only.")
         return self._layout.depth(want)
@@ -124,20 +117,6 @@ class Curator:
         from dpfast.curator.steps import largest_curvature
 
         return largest_curvature(self, mu)
-
-    def damped_direction(
-        self,
-        theta: Array,
-        gradient: Array,
-        damping: float,
-        mu: float,
-        *,
-        majorize: bool = False,
-    ) -> Answer:
-        """Release ``(H + damping I)^-1 gradient``, shape (p,), gradient released (claim C25)."""
-        from dpfast.curator.steps import damped_direction
-
-        return damped_direction(self, theta, gradient, damping, mu, majorize=majorize)
 
     def nonprivate_sums(
         self, theta: Array, *, majorize: bool = False

@@ -1,7 +1,4 @@
-"""Records of a treatment, dealt into two folds, and the mean of their pseudo-outcomes.
-
-By claim C78.
-"""
+"""Records of a treatment in two folds, and the mean of their pseudo-outcomes (claim C78)."""
 
 from __future__ import annotations
 
@@ -50,12 +47,7 @@ class Aim(NamedTuple):
 
 
 class Trial:
-    """Covariates, treatment and outcome of rows, and records in one of two folds each.
-
-    A row with a treatment that is neither 0 nor 1, or with a number that is not finite, contributes
-    zero everywhere and counts in n.  With ``persons`` (the record of each row, or -1) a record
-    counts with the mean of its rows; nuisances are fitted to one of them, chosen in secret.
-    """
+    """Covariates, treatment and outcome of rows, and records in one of two folds each."""
 
     def __init__(
         self,
@@ -329,10 +321,7 @@ class PseudoOutcomes:
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False
     ) -> tuple[Answer, Answer | None]:
-        """Mean of the deviations ``d`` from a centre, each held to ``+-clip``, and of ``d^2``.
-
-        Costs ``mu`` (claims C78 and C79).
-        """
+        """Means of deviations ``d`` held to ``+-clip`` and of ``d^2``: ``mu`` (claims C78, C79)."""
         return self._mean(self._deviations(centre), (mu, centre, clip), square)
 
     def share(self, mu: float) -> Answer:

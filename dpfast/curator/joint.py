@@ -30,12 +30,7 @@ class Plan(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How many records there are and in which order they are added up; all public.
-
-    ``excess``: how many times n, the divisor, there can be, secretly (claim C55).  ``means``: they
-    are persons, each the mean of secretly many rows (claim C72).  ``seen``: through a map, for
-    which sums are cut up otherwise.
-    """
+    """How many records there are and how they are added up, public (claims C55 and C72)."""
 
     n: int
     row: int
@@ -69,13 +64,7 @@ def make_plan(
     budget: StepBudget,
     theta: NDArray[np.float64] | None = None,
 ) -> Plan:
-    """The plan of a step; with a free scale it depends on the parameter.
-
-    Privacy
-    -------
-    Costs ``joint_cost`` (claims C17 to C19 of PROOFS.md, C37 with a free scale): at most, and often
-    below, the composition of the three budgets.
-    """
+    """The plan of a step; costs ``joint_cost`` at most (claims C17 to C19 of PROOFS.md, C37)."""
     asked = {
         "gradient": budget.gradient,
         "majorizer" if budget.majorize else "hessian": budget.hessian,

@@ -37,12 +37,7 @@ def depth_of_products(row: int) -> int:
 
 
 def one_row_each(records: Records, noise: NoiseSource) -> Records:
-    """Records of which locations and scales are bought: of persons one row each, chosen in secret.
-
-    Privacy
-    -------
-    Claim C67: whatever is asked about them costs what it costs about n records.
-    """
+    """Records of which units are bought: of persons one row each, chosen in secret (claim C67)."""
     if not records.means:
         return records
     persons: Any = records

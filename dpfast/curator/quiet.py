@@ -14,11 +14,7 @@ _QUIET: ContextVar[bool] = ContextVar("dpfast_quiet", default=False)
 
 
 class _HereAndNow:
-    """In place of a filter's pattern for messages: matches where it is quiet, in this context only.
-
-    ``warnings.catch_warnings`` would change the filters of all threads, and two threads that leave
-    it in the wrong order would leave them changed.  This filter can stay: elsewhere it is inert.
-    """
+    """In place of a filter's pattern: matches where it is quiet, in this context only."""
 
     @staticmethod
     def match(message: str) -> bool:

@@ -1,4 +1,4 @@
-"""Queries that steer a step: a difference of losses, an extreme eigenvalue, a whole direction."""
+"""Queries that steer a step: a difference of losses, and an extreme eigenvalue."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.records import HESSIAN, MAJORIZER, RecordKernel
+from dpfast.kernels.records import HESSIAN, RecordKernel
 from dpfast.models import Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import (
-    damped_direction as direction_sensitivity,
     extreme_eigenvalue as eigenvalue_sensitivity,
     loss_difference as loss_difference_sensitivity,
 )
@@ -64,10 +62,7 @@ def _length(vector: Array) -> float:
 
 
 def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
-    """How a loss difference over this distance would be released; touches nothing, costs nothing.
-
-    Whether it is refused does not depend on the distance, of which the noise is a multiple.
-    """
+    """How a loss difference over this distance would be released; costs nothing."""
     objective, n = curator.objective, curator.n
     if not objective.weighting.has_loss:
         raise InvalidInput(
@@ -82,10 +77,7 @@ def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
 
 
 def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bool) -> Answer:
-    """Release the smallest or largest eigenvalue of the mean Hessian (claim C20).
-
-    By Weyl's inequality a scalar costs ``Bbar / n``, less than the whole matrix.
-    """
+    """Release an extreme eigenvalue of the mean Hessian: less than the matrix (claim C20)."""
     name = "largest eigenvalue" if largest else "smallest eigenvalue"
     receipt = _eigenvalue_receipt(curator, name, mu)
     curator.ledger.charge(GDP(mu), name)
@@ -142,43 +134,6 @@ def _block_peak_hessian(
     _, hessian, _ = kernel.sums(X, zero, theta, HESSIAN, n, threads)
     assert hessian is not None
     return hessian
-
-
-def damped_direction(
-    curator: Curator,
-    theta: Array,
-    gradient: Array,
-    damping: float,
-    mu: float,
-    *,
-    majorize: bool = False,
-) -> Answer:
-    """Release ``(H + damping I)^-1 gradient`` (Ganesh et al. 2023; claim C25)."""
-    want = MAJORIZER if majorize else HESSIAN
-    length = _length(gradient)
-    receipt = direction_receipt(curator, length, damping, mu, want)
-    curator.ledger.charge(GDP(mu), receipt.query)
-    _, hessian, _ = curator._sums(theta, want)
-    shift = damping * np.eye(curator.objective.dimension)
-    factor = cho_factor(hessian + shift, check_finite=False)
-    value = cho_solve(factor, gradient, check_finite=False)
-    question = (receipt.query, mu, theta, gradient, damping, majorize)
-    return curator._release(question, receipt, value)
-
-
-def direction_receipt(
-    curator: Counted, length: float, damping: float, mu: float, want: int = HESSIAN
-) -> Receipt:
-    """How a direction for a gradient of this length would be released; costs nothing."""
-    objective, n, p = curator.objective, curator.n, curator.objective.dimension
-    refuse_free_scale(objective, "a damped direction")
-    depth = curator.depth(want)
-    sensitivity = direction_sensitivity(
-        objective.curvature_bound, damping, length, n, p, depth=depth
-    )
-    scale = gaussian_scale(sensitivity, mu, p)
-    check_grid_range(2.0 * length / damping, scale, p)
-    return Receipt("damped direction", "C25", mu, sensitivity, scale)
 
 
 def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:

@@ -42,12 +42,6 @@ class Whitened:
     """Answers about rows ``a = z'W``, z a design row with its intercept and W released.
 
     ``few`` is of a secret sample of the same records, whose answers the same ledger pays (C85).
-    ``weigh``: by it weights are multiplied that are a part of what is seen; zero: they are none.
-
-    Notes
-    -----
-    Nothing is stored: the kernels make what is seen of a record where they need it.  Rows of
-    persons are mapped by NumPy, some at a time; the mean score of a person is a record (claim C81).
 
     Privacy
     -------
@@ -99,11 +93,7 @@ class Whitened:
         return self if few is None else Whitened(few, self._matrix, weigh=self._weigh)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
-        """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
-
-        With a parameter of ``min(c, radius^2/|a|^2) a a'``, c the loss's curvature there: a Gram
-        of rows ``sqrt(c) a``.
-        """
+        """Mean of ``min(c, radius^2/|a|^2) a a'``, c the curvature or 1: ``mu`` (claim C14)."""
         view = self._view("response" if at is None else "curvature", at)
         return self._back(self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian)
 
@@ -129,11 +119,7 @@ class Whitened:
         mu_meat: float = 0.0,
         held: Held = FREE,
     ) -> JointAnswer:
-        """Mean of the scores ``psi d a``, each held to a norm of ``radius``, and its meat.
-
-        Costs less than the two together, and ``mu`` alone as long as ``mu_meat <= mu / 2`` (claim
-        C17 without a curvature).
-        """
+        """Mean of the scores held to a norm, and its meat: less than both (claim C17)."""
         view = self._view("score", at, held=held)
         gradient, nothing, meat, cost = self._ask(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
         gradient = self._back(gradient)
@@ -243,9 +229,7 @@ class Whitened:
         hessian: float = 0.0,
         meat: float = 0.0,
     ) -> JointAnswer:
-        """Answers about what is seen, at these mu: of squares, or of Huber's loss with a corner at
-        the cap.
-        """
+        """Answers about what is seen, at these mu: of squares, or of Huber's loss with its cap."""
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
@@ -259,9 +243,7 @@ class Whitened:
     def _sums(
         self, view: View, kernel: RecordKernel, want: int, radius: float | None = None
     ) -> Any:
-        """Exact means of what is seen, which the kernels make; of rows of persons, or of persons'
-        mean scores if there is a radius to which these are held.
-        """
+        """Exact means of what is seen, by the kernels; of persons by NumPy, row by row or held."""
         asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads
         if not self._means:
             return self._raw.total(*asked, compiled(view, self._units))

@@ -1,9 +1,7 @@
 """Labels against declared classes and levels: by kind first, which is public, then one by one.
 
 A label is a value: whatever it is, it neither raises nor warns, and no label changes how another
-is read.  The kind of a whole column is a dtype and may raise: text compared with numbers would
-match nothing and train on nothing.  Objects and categories are what libraries make of text, and
-are not compared with numbers either.  Lists have no kind.
+is read.  The kind of a column is a dtype and may raise: text compared with numbers matches nothing.
 """
 
 from __future__ import annotations

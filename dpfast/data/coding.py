@@ -24,8 +24,8 @@ class Column:
 
     Privacy
     -------
-    A declaration is public, and coding is a fixed map of each cell on its own: it spends nothing
-    and learns nothing, and what it returns is as private as the column.
+    A declaration is public, and coding is a fixed map of each cell on its own: it spends nothing,
+    and what it returns is as private as the column.
     """
 
     kind: ClassVar[str]
@@ -54,12 +54,9 @@ class Column:
 
         Returns
         -------
-        columns : ndarray of shape (n, k)
-            NaN where a cell is not what was declared.
-        names : list of str
-            Of the k encoded columns.
-        bounds : ndarray of shape (k, 2)
-            Their public ranges.
+        columns, names, bounds : ndarray of shape (n, k), list of str, ndarray of shape (k, 2)
+            NaN where a cell is not what was declared; names and public ranges of the k encoded
+            columns.
 
         Privacy
         -------
@@ -97,14 +94,10 @@ class Design:
 
     Attributes
     ----------
-    X : ndarray of shape (n, q)
-        Private.
-    y : ndarray of shape (n,) or None
-        Private.
-    names : tuple of str
-        Of the q columns.
-    bounds : ndarray of shape (q, 2)
-        Public range of each column.
+    X, y : ndarray of shapes (n, q) and (n,)
+        Private; y is None without a response.
+    names, bounds : tuple of str, ndarray of shape (q, 2)
+        Of the columns, and their public ranges.
     fit_intercept : bool
     coding : Coding
         How any table of these columns becomes a design.
@@ -113,6 +106,13 @@ class Design:
     -------
     X and y are the records, coded: nothing was spent, and nothing of them may be published.  The
     rest is public.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
+    >>> schema.encode({"age": [50, 80]}).arrays()
+    (array([[0.],
+           [1.]]), None)
     """
 
     X: Array = field(repr=False)
@@ -123,17 +123,7 @@ class Design:
     fit_intercept: bool = True
 
     def arrays(self) -> tuple[Array, Array | None]:
-        """``(X, y)`` without their coding: plain numbers, in coded units.
-
-        ``dpfast.fit(design, None, ...)`` keeps the coding, for ``scale`` and for predictions.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
-        >>> schema.encode({"age": [50, 80]}).arrays()
-        (array([[0.],
-               [1.]]), None)
-        """
+        """``(X, y)`` without the coding, which ``dpfast.fit(design, None, ...)`` keeps."""
         return self.X, self.y
 
     @property
@@ -155,13 +145,18 @@ class Coding:
     terms : tuple of tuple of Factor
         Each stands for the products of its factors' columns.
     response : str or None
-    fit_intercept : bool
-    arrays : bool
-        Whether an array with the covariates' columns in their order may stand for a table.
+    fit_intercept, arrays : bool
+        Whether there is one; whether an array with the covariates' columns may stand for a table.
+
+    Other Parameters
+    ----------------
+    table : data frame, Arrow table or mapping
+        Of methods: with the columns they need, in their own units and any order.
 
     Privacy
     -------
-    Public facts, no records: a result keeps its coding.
+    Public facts, no records: a result keeps its coding.  Encoding spends nothing; what it returns
+    is as private as the table.
 
     Examples
     --------
@@ -183,11 +178,6 @@ class Coding:
     def design(self, table: Any) -> Design:
         """Encode a table, the response too.
 
-        Parameters
-        ----------
-        table : data frame, Arrow table or mapping
-            With all columns of the coding, in their own units and any order.
-
         Privacy
         -------
         None is spent; X and y of the design are as private as the table.
@@ -200,12 +190,7 @@ class Coding:
         return Design(values, y, tuple(names), bounds, self, self.fit_intercept)
 
     def covariates(self, table: Any) -> Array:
-        """Encode the covariates of a table that need not have the response, shape (m, q).
-
-        Parameters
-        ----------
-        table : data frame, Arrow table or mapping
-            With :attr:`covariate_columns`, in their own units and any order.
+        """Encode the :attr:`covariate_columns` of a table, shape (m, q).
 
         Privacy
         -------
@@ -243,12 +228,7 @@ class Coding:
 
         Returns
         -------
-        constant : ndarray of shape (q,)
-        matrix : ndarray of shape (q, q)
-
-        Privacy
-        -------
-        Free: declared or released constants.
+        constant, matrix : ndarray of shapes (q,) and (q, q)
         """
         columns = [self._alone(term) for term in self.terms]
         if None not in columns:  # numbers, each on its own

@@ -1,12 +1,8 @@
 """One column of a table as an array: pandas, polars, Arrow, mappings of arrays, lists.
 
-The libraries are never imported; their tables are known by what they can do.  What is refused is
-refused for the type of a column, which is public; a cell that the type allows and a number or a
-label cannot stand for is missing.  So one cell decides about its own record alone.
-
-A column of Python objects or of categories has a type that says nothing of its cells, and text is
-the usual reason for it: no numbers are read from one.  A list has no type at all, and is read cell
-by cell.
+What is refused is refused for the type of a column, which is public; a cell that the type allows
+and a number or a label cannot stand for is missing.  No numbers are read from objects or
+categories, whose type says nothing of cells; a list is read cell by cell.
 """
 
 from __future__ import annotations

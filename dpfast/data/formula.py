@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.bought.units import Released
-from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
+from dpfast.data.coding import Coding, Column, Encoded, Factor, Main
 from dpfast.data.columns import column, column_names, numbers, public_levels
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
@@ -25,19 +25,8 @@ Array = NDArray[np.float64]
 MOST_CELLS, MOST_KNOTS, LARGEST_KNOT = 10_000, 100, 1e100
 
 
-def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
-    """Encode a table as a formula says, with a schema's public facts."""
-    return coding_from_formula(formula, schema).design(table)
-
-
 def coding_from_formula(formula: str, schema: Schema) -> Coding:
-    """What a formula means for tables that a schema declares; no table is needed.
-
-    Numeric names stand for the *scaled* column of the schema (in splines for the column itself),
-    categorical ones for indicators of their declared levels: all of them where the terms before do
-    not span their sum, else without the reference level (treatment coding, the full-rank rule of
-    formulaic and patsy).  Splines are ``bs(name, knots=[...], degree=3)``, ``cr`` and ``ns``.
-    """
+    """What a formula means for tables that a schema declares; no table is needed."""
     if not isinstance(schema, Schema):
         raise InvalidInput(
             "schema must be a dpfast.Schema, which declares the columns of the formula; received "
@@ -266,13 +255,7 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
 def _of_full_rank(
     products: list[list[Factor]], intercept: bool, schema: Schema, response: Factor | None = None
 ) -> tuple[tuple[Factor, ...], ...]:
-    """Terms whose columns span what the products do and are independent where cells are filled.
-
-    All levels of a factor span a constant and the levels without the reference, as all columns of
-    a spline do and those without the first.  So a product spans one part for each subset of such
-    factors; parts that earlier products span are left out, and the rest are written with as few
-    terms as possible.
-    """
+    """Terms whose columns span what the products do and are independent where cells are filled."""
     if [response] in products:
         raise InvalidInput("the response is one of the terms, too. Leave it out on the right.")
     splines = {factor for product in products for factor in product if isinstance(factor, Spline)}

@@ -36,17 +36,7 @@ def checked_group_size(group: Any, group_size: Any, each: str = "row") -> int:
 
 
 def grouped(records: Records, group: Any, group_size: int) -> Records:
-    """Records with ``group_size`` slots for each person, in order of first appearance.
-
-    A person's first ``group_size`` rows fill the slots; further rows are left out, and missing
-    ones are records that contribute exactly zero.  So replacing a person replaces at most
-    ``group_size`` records, and n counts persons times slots.
-
-    All rows without a usable label (None, NaN, ``pd.NA``, text that is no Unicode, whatever is no
-    text, bytes, number, date or time) are **one** person, and at most ``group_size`` are used.
-    Two of them may be the same person's, and if each were a person of its own, one with many such
-    rows would move many records.  Label them before, as persons of their own, if they are.
-    """
+    """``group_size`` slots for each person, in order; rows without a label are **one** person."""
     if not hasattr(records, "X"):
         raise InvalidInput(
             f"group=... needs arrays in memory; received {described(records)}. Keep at most "

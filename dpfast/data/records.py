@@ -34,10 +34,8 @@ ONE_FLOAT = ({FLOAT64}, {FLOAT32})
 class Records:
     """n records: covariates (n, q), float64 or float32, and responses (n,), float64.
 
-    Where records have weights or offsets of their own, responses are of shape (n, 3)
-    (:mod:`dpfast.data.beside`).  Held by the Curator only.  Layout and strides are kept as the
-    caller gave them.  float32 is storage only: whoever computes with X widens it first, as the
-    kernels do, so that every bound and every rounding is that of float64.
+    With weights or offsets responses are of shape (n, 3) (:mod:`dpfast.data.beside`).  Held by the
+    Curator only.  float32 is storage only: whoever computes with X widens it first.
 
     Attributes
     ----------
@@ -103,7 +101,7 @@ class Records:
     def total(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> Any:
-        """Sum over the blocks of ``function(X, y, *arguments)``.
+        """Sum over the blocks of ``function(X, y, *arguments)``, by :attr:`additions` of parts.
 
         Parameters
         ----------
@@ -118,11 +116,6 @@ class Records:
         Returns
         -------
         number, array or tuple
-            What the function returns, added up.
-
-        Notes
-        -----
-        The order of the additions depends on the number of blocks alone (:attr:`additions`).
         """
         if own is None:
             if type(self) is Records:  # in memory: one block
@@ -132,13 +125,7 @@ class Records:
         return tree_sum(function(X, y, mine, *arguments) for (X, y), mine in pairs)
 
     def near(self) -> Records:
-        """The same records, which are read once and kept then, if they are few enough: public.
-
-        Returns
-        -------
-        Records
-            Arrays, which are near already, themselves.
-        """
+        """The same records, which are read once and kept then, if they are few enough: public."""
         if self.read_again:
             from dpfast.data.files.kept import Near, can_be_near
 

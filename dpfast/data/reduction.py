@@ -1,9 +1,7 @@
 """Adding what was computed from blocks of records, in an order that depends on their number alone.
 
-Parts are added in groups of :data:`FAN_IN`, then the sums of the groups likewise, and so on.  The
-order is the same wherever the parts are computed, so a fixed partition gives the same bits on one
-machine and on a cluster; and a part passes through few additions, so that the rounding that a
-sensitivity has to allow for (claim C11) stays small for any number of blocks.
+Wherever parts are computed the bits are the same, and a part passes through few additions, whose
+rounding a sensitivity has to allow for (claim C11).
 """
 
 from __future__ import annotations

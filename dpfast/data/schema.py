@@ -45,10 +45,8 @@ class Numeric(Column):
     centre, unit : float, optional
         The encoded value is ``(x - centre) / unit``; default the middle of the range and half of
         its length, which puts it in [-1, 1].
-    units : str
-        For people: "years", "dollars a week".
-    source : str
-        For people: who declared the range, and from what.
+    units, source : str
+        For people: "years", "dollars a week"; who declared the range, and from what.
 
     Examples
     --------
@@ -100,17 +98,12 @@ class Numeric(Column):
         return 0.5 * (self.high - self.low) if self.unit is None else float(self.unit)
 
     def scaled(self, x: Array) -> Array:
-        """Clip and scale; what is not finite stays NaN.
+        """Clip and scale, of the shape of ``x``; what is not finite stays NaN.
 
         Parameters
         ----------
         x : ndarray
             In the units of the column.
-
-        Returns
-        -------
-        ndarray of the shape of ``x``
-            In coded units.
         """
         with np.errstate(all="ignore"):
             clipped = np.where(np.isfinite(x), np.clip(x, self.low, self.high), np.nan)
@@ -229,22 +222,16 @@ class Binary(Column):
 
     Parameters
     ----------
-    positive : str, int or bool
-        The value coded as 1.
-    negative : str, int or bool
-        The value coded as 0.  Anything else is missing: its record contributes exactly zero.
+    positive, negative : str, int or bool
+        The values coded as 1 and as 0, spelled as for :class:`Categorical`.  Anything else is
+        missing: its record contributes exactly zero.
     source : str
         For people: who declared the values, and from what.
 
-    See Also
-    --------
-    Categorical : which cells are taken for a declared value.
-
     Examples
     --------
-    >>> dpfast.Schema({"smoker": dpfast.Binary("yes", "no")}).encode(
-    ...     {"smoker": ["yes", "no"]}
-    ... ).X.ravel()
+    >>> smokers = dpfast.Schema({"smoker": dpfast.Binary("yes", "no")})
+    >>> smokers.encode({"smoker": ["yes", "no"]}).X.ravel()
     array([1., 0.])
     """
 
@@ -317,10 +304,7 @@ class Schema:
         return self.columns[name]
 
     def declared(self, names: Any, argument: str) -> list[str]:
-        """A list of names of declared columns.
-
-        One that is not declared is called by its place in the list, because a list of cells may be
-        passed for a list of names.
+        """A list of names of declared columns; another is called by its place: cells may be passed.
 
         Parameters
         ----------
@@ -378,7 +362,7 @@ class Schema:
     def encode(
         self, table: Any, covariates: Sequence[str] | None = None, response: str | None = None
     ) -> Design:
-        """Encode columns of a table.
+        """Encode columns of a table, for :func:`dpfast.fit`.
 
         Parameters
         ----------
@@ -388,11 +372,6 @@ class Schema:
             Default: every declared column the table has, except the response.
         response : str, optional
             Numeric or binary.
-
-        Returns
-        -------
-        Design
-            Encoded records, their names and bounds, for :func:`dpfast.fit`.
 
         Privacy
         -------
@@ -430,10 +409,8 @@ class Schema:
             Each stands for the products of its factors' columns.
         used : sequence of str
             Columns that are read.
-        response : str, optional
-            Numeric or binary.
-        fit_intercept : bool
-            Whether a fit of the design has one.
+        response, fit_intercept : str, bool
+            Numeric or binary; whether a fit of the design has one.
         """
         if response is not None and isinstance(self[response], Categorical):
             raise InvalidInput(
@@ -442,35 +419,6 @@ class Schema:
             )
         names = self.declared(used, "used")
         return Coding({name: self[name] for name in names}, terms, response, fit_intercept)
-
-    @staticmethod
-    def draft(public_sample: Any) -> Schema:
-        """Guess a schema from a **public** sample, to be read and corrected by a person.
-
-        Numbers get a rounded range a quarter wider than the sample's; 0 and 1, true and false, yes
-        and no become binary.  Labels that several rows share become levels, with ``other`` for the
-        rest, if that is of several rows, too; a column without two levels (free text, identifiers)
-        is left out, and so is one that has no values or is of a type that cannot be declared.
-
-        Parameters
-        ----------
-        public_sample : table
-            Data that anyone may see.
-
-        Privacy
-        -------
-        None: never draft from the private data, because every bound would leak.
-
-        Examples
-        --------
-        >>> sample = {"age": [21.0, 35.0, 64.0], "smoker": ["yes", "no", "no"]}
-        >>> schema = dpfast.Schema.draft(sample)
-        >>> schema["age"].low, schema["age"].high, schema["smoker"].positive
-        (10.0, 80.0, 'yes')
-        """
-        from dpfast.data.files.sample import drafted
-
-        return drafted(public_sample)[0]
 
     @staticmethod
     def from_toml(source: Any) -> Schema:

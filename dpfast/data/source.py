@@ -65,8 +65,7 @@ def records(
         Private weight of each record, as of a sampling design, or the name of its column in a data
         frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
         or missing is zero.  Standard errors are those of sampling weights, and do not change if all
-        weights are multiplied by a number; weights that stand for so many copies of a record
-        (``freq_weights``) are another model.
+        weights are multiplied by a number; ``freq_weights`` are another model.
     largest_weight : float, optional
         Public bound A; larger weights are held to it.  The default fits need none: the norm to
         which weighted scores are held is bought.  Required with ``sample_weight`` wherever weights,

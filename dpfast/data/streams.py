@@ -30,14 +30,12 @@ class StreamedRecords(Records):
         thread at a time, not always the same.
     block_sizes : sequence of int
         Public; a block of another length is refused.
-    n_covariates : int
-    names : tuple of str or None
+    n_covariates, names : int, tuple of str or None
     coding : Coding, optional
         The public facts by which ``decode`` codes a table.
     columns : callable, optional
         ``columns(names, arguments, read)`` returns a function like ``decode`` for other columns of
-        the same source, each as ``read`` does, by default as float64; the arguments they were named
-        in are for its refusals.
+        the same source; the arguments they were named in are for its refusals.
 
     Privacy
     -------
@@ -65,9 +63,8 @@ class StreamedRecords(Records):
         self.reads = 0
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks in order; the next one is decoded while the caller works on this one.
+        """The blocks ``(X, y)`` in order, shapes (rows, q) and (rows,), the next decoded meanwhile.
 
-        ``(X, y)`` of shapes (rows, q) and (rows,), float64.
         :class:`~dpfast.errors.RecordsUnavailable` if the source has changed since it was opened.
         """
         count = len(self.block_sizes)

@@ -98,10 +98,8 @@ def cox(
     cuts : sequence of float
         Public, increasing, and above 0: where intervals end, the study with the last one.  Who is
         followed for longer is so until then.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The **total** to spend, units and intervals included.
-    ledger, noise
-        As of :func:`dpfast.fit`.
+    privacy, ledger, noise
+        As of :func:`dpfast.fit`: the **total**, units and intervals included.
 
     Returns
     -------
@@ -120,9 +118,8 @@ def cox(
     >>> drug, ends = rng.integers(0, 2, 10_000), rng.uniform(0.0, 3.0, 10_000)
     >>> weeks = rng.exponential(np.exp(0.7 * drug))
     >>> table = {"weeks": np.minimum(weeks, ends), "died": 1.0 * (weeks <= ends), "drug": drug}
-    >>> found = dpfast.effects.cox(
-    ...     "weeks ~ drug", table, event="died", cuts=[0.5, 1.0, 2.0, 3.0], privacy=1.0
-    ... )
+    >>> what = {"event": "died", "cuts": [0.5, 1.0, 2.0, 3.0], "privacy": 1.0}
+    >>> found = dpfast.effects.cox("weeks ~ drug", table, **what)
     >>> found.names, bool(abs(found.params["drug"] + 0.7) < 0.2)
     (('drug',), True)
     """

@@ -102,8 +102,7 @@ def two_stage(
 
     Both stages' moments come from one released Gram, and three Newton steps on moments of whitened
     instruments and residuals, held to a bought norm, find the estimate.  A noisy first stage
-    costs precision, not validity: whatever combination of the instruments it picks, they are
-    instruments.
+    costs precision, not validity.
 
     Parameters
     ----------
@@ -112,10 +111,8 @@ def two_stage(
         exogenous regressors (as in ivreg and AER).  Each term is a numeric column.
     table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
         A record with an entry that is not finite contributes zero and counts in n.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The **total** to spend, units, first stage and intervals included.
-    ledger, noise
-        As of :func:`dpfast.fit`.
+    privacy, ledger, noise
+        As of :func:`dpfast.fit`: the **total**, units, first stage and intervals included.
 
     Returns
     -------
@@ -135,8 +132,8 @@ def two_stage(
     >>> x = z + u + rng.normal(size=8000)
     >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
     >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
-    >>> bool(abs(found.params[1] - 2.0) < 0.5), bool(found.first_stage_f > 100.0)
-    (True, True)
+    >>> bool(abs(found.params[1] - 2.0) < 0.5), bool(found.first_stage_f > 100.0), found.instruments
+    (True, True, ('z',))
     """
     total = GDP.within(privacy)
     columns, response = _parsed(formula)
@@ -456,12 +453,7 @@ GRID = np.concatenate([-np.geomspace(1e4, 1e-3, 4000), [0.0], np.geomspace(1e-3,
 def _anderson_rubin(
     found: _Found, columns: _Columns, moments: _Moments
 ) -> tuple[Array, Array, int]:
-    """Distances from the coded estimate, the statistic there, and its degrees of freedom.
-
-    At a coefficient other than the estimate moments differ by the released Jacobian, and the
-    variance of residuals by released second moments; coefficients of exogenous regressors are
-    those that suit the instruments best.
-    """
+    """Distances from the coded estimate, the statistic there, and its degrees of freedom."""
     own, j = len(columns.own), columns.ends[0]
     error = math.sqrt(float(found.covariance[-1, -1]))
     away, gram = GRID * error, moments.gram

@@ -30,34 +30,20 @@ class TwoStage(NamedTuple):
         together, and how well these are known.
     names, endogenous, instruments : tuple of str
         Of the coefficients, of the regressors that are not exogenous, and of what is excluded.
-    response : str
-    covariance : ndarray of shape (p, p)
+    response, covariance : str, ndarray of shape (p, p)
     first_stage_f : float
         Of the excluded instruments; of several endogenous regressors the least.  The noise in the
         first stage is in its denominator.
     overidentification : (float, int)
         Hansen's J, and how many instruments are more than needed.
-    n_records : int
-    privacy : Guarantee
-    warnings : tuple of str
+    n_records, privacy, warnings
     curve : (float, float, tuple) or None
-        Of one endogenous regressor: its coefficient, the unit of distances from it, and these with
-        the Anderson-Rubin statistics there and their degrees of freedom; for
-        :meth:`anderson_rubin`.
+        Of one endogenous regressor, for :meth:`anderson_rubin`: its coefficient, the unit of
+        distances from it, and these with the statistics there and their degrees of freedom.
 
     Privacy
     -------
     Made of released and public numbers: its methods cost nothing, however often.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> z, u = rng.normal(size=(2, 8000))
-    >>> x = z + u + rng.normal(size=8000)
-    >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
-    >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
-    >>> found.names, found.endogenous, found.instruments
-    (('intercept', 'x'), ('x',), ('z',))
     """
 
     params: Array
@@ -92,20 +78,10 @@ class TwoStage(NamedTuple):
         return np.stack([self.params - half, self.params + half], axis=1)
 
     def anderson_rubin(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Values of the endogenous coefficient that the Anderson-Rubin test does not reject.
+        """Ends of the endogenous coefficients not rejected (Anderson and Rubin 1949), shape (2,).
 
-        Valid however weak the instruments are (Anderson and Rubin 1949); it may be unbounded, and
-        empty where the instruments contradict one another.
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            The ends of the smallest interval around these values; NaN if there are none.
-
-        Raises
-        ------
-        InferenceUnavailable
-            With more than one endogenous regressor.
+        Valid however weak the instruments are; NaN if all are rejected, and maybe unbounded.
+        Refused (``InferenceUnavailable``) with more than one endogenous regressor.
         """
         level = coverage(level, alpha)
         if self.curve is None:

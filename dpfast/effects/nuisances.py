@@ -296,13 +296,7 @@ class Weighed:
         return np.asarray(np.maximum(sizes, 1e-300))
 
     def product(self, clip: float, spread: float) -> float:
-        """Variance of what errors of both nuisances together leave in the mean.
-
-        The mean of ``f v'b`` for errors b of an arm's coefficients, where f is how much its weights
-        are off: by errors of the propensity, by the bounds on it, and by clipping.  Errors of the
-        propensity are taken to be normal along the log odds, so that what they do where hardly
-        anybody is treated is in it.
-        """
+        """Variance of what errors of both nuisances together, and clipping, leave in the mean."""
         total = 0.0
         for fold, (index, error, e, weights, unsure) in zip(self._folds, self._parts, strict=True):
             down, up = weights

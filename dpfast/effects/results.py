@@ -19,38 +19,24 @@ class TreatmentEffect(NamedTuple):
 
     Attributes
     ----------
-    estimate : float
-        Mean outcome with treatment minus that without it, in the outcome's own units.
-    bse : float
-        Standard error, sampling and privacy noise together.
-    degrees_of_freedom : float
-        How well the standard error, itself released with noise, is known.
+    estimate, bse, degrees_of_freedom : float
+        Mean outcome with treatment minus that without it, in the outcome's own units; its standard
+        error, sampling and privacy noise together, and how well that is known.
     method : str
         How the effect was adjusted, as text.
-    n_records : int
-    clip : float
-        Bound to which deviations of pseudo-outcomes were held, in the outcome's own units.
-    noise : float
-        Standard deviation of the privacy noise in the estimate.
+    clip, noise : float
+        Bound to which deviations of pseudo-outcomes were held, in the outcome's own units, and
+        standard deviation of the privacy noise in the estimate.
     overlap : tuple of three floats
         Released shares of the records whose propensity of treatment was below the bound, within
         the bounds and above them.
-    privacy : Guarantee
+    n_records, privacy
     warnings : tuple of str
         What makes the interval unreliable, from released numbers only.
 
     Privacy
     -------
     Made of released and public numbers: its methods cost nothing, however often.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x, T = rng.normal(size=(4000, 1)), rng.integers(0, 2, 4000)
-    >>> y = x[:, 0] + T + rng.normal(size=4000)
-    >>> effect = dpfast.effects.treatment_effect(x, T, y, privacy=1.0)
-    >>> bool(abs(effect.estimate - 1.0) < 0.3), effect.n_records
-    (True, 4000)
     """
 
     estimate: float
@@ -76,13 +62,7 @@ class TreatmentEffect(NamedTuple):
         return float(t_pvalues(np.array([self.zvalue]), np.array([self.degrees_of_freedom]))[0])
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
-        """Confidence interval, shape (2,).
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            Lower and upper end, in the outcome's own units.
-        """
+        """Confidence interval, shape (2,), in the outcome's own units."""
         known = np.array([self.degrees_of_freedom])
         half = float(t_half_widths(coverage(level, alpha), known)[0]) * self.bse
         return np.array([self.estimate - half, self.estimate + half])

@@ -135,7 +135,8 @@ def treatment_effect(
     The mean of doubly robust pseudo-outcomes (Robins, Rotnitzky and Zhao 1994): propensity and
     outcomes are fitted on one half of the records, dealt at random, and used on the other
     (Chernozhukov et al. 2018).  Deviations of pseudo-outcomes are held to a bound, and their mean
-    is one query about all records.
+    is one query about all records.  The effect is causal if nothing but X moves both treatment and
+    outcome.
 
     Parameters
     ----------
@@ -180,12 +181,6 @@ def treatment_effect(
     ``privacy`` in total under replacement of one record, n public (claims C78 and C79 of
     ``dpfast/privacy/PROOFS.md``): the nuisances of the two folds cost as much as those of one
     (C55), all else is about all records, and both add up.  Units are claims D1 to D6.
-
-    Notes
-    -----
-    The effect is causal if nothing but X moves both treatment and outcome.  Intervals allow for
-    sampling and for all privacy noise; where propensities or deviations were clipped so often that
-    the effect of other records is estimated, :attr:`TreatmentEffect.warnings` says so.
 
     Examples
     --------

@@ -54,8 +54,7 @@ class PrivateEstimator(BaseEstimator):
     ----------
     result_ : dpfast.Fit
         The released fit: standard errors, intervals, ledger, summary.  ``result_.privacy`` is the
-        price of this fit alone; what the folds and candidates of a search cost together, only
-        their shared ledger knows.
+        price of this fit alone; what folds and candidates cost together, only their ledger knows.
     coef_, intercept_ : ndarray, float
     n_features_in_ : int
         Public by declaration, like the names of the columns.
@@ -105,7 +104,7 @@ class PrivateEstimator(BaseEstimator):
     # -- fitting
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Fit; spends ``privacy``.
+        """Fit; spends ``privacy``, and returns itself.
 
         Parameters
         ----------
@@ -120,7 +119,6 @@ class PrivateEstimator(BaseEstimator):
         Returns
         -------
         PrivateEstimator
-            Itself, fitted.
 
         Privacy
         -------

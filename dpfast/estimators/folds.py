@@ -31,6 +31,11 @@ class DealtFolds:
     noise : NoiseSource, optional
         Default: operating-system entropy.  ``SeededNoise`` is for simulation.
 
+    Other Parameters
+    ----------------
+    X, y, groups : array-like of shape (n, q), object, None
+        Of methods: only n matters.  Records are dealt one by one, so that groups are refused.
+
     Privacy
     -------
     Free (claim C53): sizes are functions of n.  What is fitted and scored on the folds is not;
@@ -38,9 +43,7 @@ class DealtFolds:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dpfast.estimators import DealtFolds
-    >>> folds = DealtFolds(5)
+    >>> folds = dpfast.estimators.DealtFolds(5)
     >>> [len(test) for train, test in folds.split(np.zeros((12, 1)))]
     [3, 3, 2, 2, 2]
     """
@@ -55,36 +58,17 @@ class DealtFolds:
         self.noise = EntropyNoise() if noise is None else noise
 
     def parts(self, n: int) -> Indices:
-        """A new dealing: the fold that each of n records is left out in.
+        """A new dealing, shape (n,): the fold that each of n records is left out in.
 
         Parameters
         ----------
         n : int
-            Number of records, public.
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-            In ``range(n_splits)``; sizes differ by at most one.
+            Number of records, public; sizes of folds differ by at most one.
         """
         return deal(whole_number(n, "n"), self.n_splits, source_of_noise(self.noise))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Indices of the records to train and to test on, fold by fold, of a new dealing.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, q)
-            Only n matters.
-        y : object
-            Ignored.
-        groups : None
-            Records are dealt one by one: the rows of a person could be on both sides.
-
-        Returns
-        -------
-        iterator of (ndarray, ndarray)
-            Positions of the training and of the test records, each in order.
+        """Positions of the records to train and to test on, fold by fold, of a new dealing.
 
         Privacy
         -------
@@ -102,11 +86,6 @@ class DealtFolds:
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Number of folds.
-
-        Parameters
-        ----------
-        X, y, groups : object
-            Ignored.
 
         Privacy
         -------

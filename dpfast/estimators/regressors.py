@@ -25,16 +25,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     X : array-like of shape (m, q)
         Of predictions and scores; values may be anything.
     y : array-like of shape (m,)
-
-    Examples
-    --------
-    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0)
-    >>> model.fit(X, y).predict([[0.0]]).shape, type(model.score(X, y))
-    ((1,), <class 'float'>)
-    >>> model.nonprivate_score(X, y) <= 1.0
-    True
     """
 
     def predict(self, X: ArrayLike) -> Array:
@@ -49,10 +39,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Noisy ``1 - mean(min(|y - prediction|, bound)) / bound``; higher is better.
 
-        Of a quantile the check loss stands in place of the absolute error.
-        The bound is ``5 scale``, of the declared or the released scale of residuals; five
-        released units of the response for least squares; ``2 y_bound``; or ``largest_residual``.
-        With noise a score may lie outside [0, 1].
+        Of a quantile the check loss stands in place of the absolute error.  The bound is ``5
+        scale``, of the declared or the released scale of residuals; five released units of the
+        response for least squares; or ``largest_residual``.  With noise a score may lie outside [0,
+        1].
 
         Privacy
         -------
@@ -156,8 +146,8 @@ class DPHuberRegressor(PrivateRegressor, MEstimator):
     >>> y = 0.5 * X[:, 0]
     >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0)
     >>> model = model.fit(X, y)
-    >>> model.predict(X).shape, isinstance(model.score(X, y), float)
-    ((200,), True)
+    >>> model.predict(X).shape, type(model.score(X, y)), model.nonprivate_score(X, y) < 1.0
+    ((200,), <class 'float'>, True)
     """
 
     loss: str | Loss = "log-cosh"
@@ -178,18 +168,14 @@ class DPQuantileRegressor(PrivateRegressor, MEstimator):
 
     Parameters
     ----------
-    privacy : float or Budget
-        Total of one ``fit``, intervals included; a float is mu of Gaussian DP.
     quantile : float
         Level, between 0 and 1; default the median.
     bandwidth : float, optional
         Of the smoothing, in units of the scale; by default from the level, n, p and the budget.
-    scale : float, optional
-        Public: typical size of a residual in the units of y.  By default it is bought inside the
-        total, as are locations and units of the columns (see ``standardize``); that needs some
-        hundred records at mu = 1.
-    standardize, weights, fit_intercept, inference, largest_weight, score_privacy, ledger, noise
+    privacy, scale, standardize, weights, fit_intercept, inference, largest_weight, score_privacy
         As in :class:`DPHuberRegressor`.
+    ledger, noise
+        Likewise.
 
     Privacy
     -------
@@ -228,13 +214,11 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
 
     Parameters
     ----------
-    privacy : float or Budget
-        Total of one ``fit``, intervals included; a float is mu of Gaussian DP.
     loss : Poisson
         Its public bounds: above ``largest_mean`` no mean is modelled.
     standardize : bool, optional
         As in :class:`DPLogisticRegression`.
-    weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
+    privacy, weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
     Privacy
@@ -277,16 +261,14 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
 @understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(PrivateRegressor):
-    """Least squares under differential privacy.
+    """Least squares under differential privacy, with standard errors in ``result_``.
 
     The coefficients of ordinary least squares with nothing declared
-    (``dpfast.fit(X, y, "least-squares")``), with standard errors in ``result_``.
+    (``dpfast.fit(X, y, "least-squares")``).
 
     Parameters
     ----------
-    privacy : float or Budget
-        Total of one ``fit``.
-    fit_intercept, largest_weight, score_privacy, ledger, noise
+    privacy, fit_intercept, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
     Privacy
@@ -296,9 +278,7 @@ class DPLinearRegression(PrivateRegressor):
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> model = dpfast.estimators.DPLinearRegression(privacy=1.0)
-    >>> model.fit(X, y).coef_.shape
+    >>> dpfast.estimators.DPLinearRegression(privacy=1.0).fit(X, 0.5 * X[:, 0]).coef_.shape
     (1,)
     """
 

@@ -31,10 +31,9 @@ class CrossValidation(NamedTuple):
 
     Attributes
     ----------
-    scores : ndarray of shape (k,)
-        As the estimator's ``score``: one minus the mean loss as a share of its bound, with noise.
-    noise_scales : ndarray of shape (k,)
-        Standard deviation of the noise in each score; public.
+    scores, noise_scales : ndarray of shape (k,)
+        As the estimator's ``score``: one minus the mean loss as a share of its bound, with noise;
+        and the noise's standard deviation, public.
     fits : tuple of Fit
         The released fit without each fold; its ``privacy`` is the price of that fit alone.
     privacy : Guarantee
@@ -46,15 +45,6 @@ class CrossValidation(NamedTuple):
     Privacy
     -------
     Made of released and public numbers: its properties cost nothing.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0)
-    >>> found = dpfast.estimators.cross_validate(model, X, y, folds=2)
-    >>> len(found.scores), found.noise_scale > 0.0
-    (2, True)
     """
 
     scores: Array
@@ -106,14 +96,12 @@ def cross_validate(
 
     Examples
     --------
-    >>> import numpy as np, dpfast
-    >>> from dpfast.estimators import DPHuberRegressor, cross_validate
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(5000, 2))
     >>> y = X @ [2.0, -1.0] + rng.normal(size=5000)
     >>> book = dpfast.Ledger(1.0)
-    >>> model = DPHuberRegressor(0.4, scale=1.0, score_privacy=0.3, ledger=book)
-    >>> found = cross_validate(model, X, y, folds=5)
+    >>> model = dpfast.estimators.DPHuberRegressor(0.4, scale=1.0, score_privacy=0.3, ledger=book)
+    >>> found = dpfast.estimators.cross_validate(model, X, y, folds=5)
     >>> round(found.privacy.mu, 3)  # the root of 4 * 0.4^2 + 0.3^2
     0.854
     """

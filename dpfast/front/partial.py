@@ -88,13 +88,7 @@ class Unfinished(NamedTuple):
 
 
 class KeepingPaid:
-    """Let an exception of any kind out as it is, with the result so far as ``partial_result``.
-
-    For everything from the charge to the result.  Ctrl-C, a ledger that refuses and memory that
-    is short are treated alike.
-
-    Only answers that were handed out are handed back, and nothing is asked again (claim C48).
-    """
+    """Let an exception out as it is, with what was handed out as ``partial_result`` (C48)."""
 
     def __init__(
         self,

@@ -1,8 +1,6 @@
-"""What a total is made of: charges, sums, blocks side by side, groups; evaluated exactly.
+"""What a total is made of, read off the ledgers that were charged, and evaluated exactly.
 
-An expression is read off the ledgers that were charged, so it says what was paid for and not what
-was planned.  Its cost is a fraction of integers: nothing is rounded on the way to the comparison
-with the total (claims C9, C47, C54 and C55).
+Its cost is a fraction of integers (claims C9, C47, C54 and C55).
 """
 
 from __future__ import annotations

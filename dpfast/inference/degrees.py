@@ -39,12 +39,7 @@ class VarianceNoise(NamedTuple):
     def degrees_of_freedom(
         self, contrasts: Matrix, variances: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Satterthwaite's: ``2 / r^2`` for a variance with relative standard deviation r.
-
-        Noise ``s_Q`` of the meat moves ``a' C a`` by ``s_Q |P a|^2``, where ``P = H^-1``; noise
-        ``s_H`` of the curvature moves it by ``2 s_H |P a| |C a|``, to first order, because both
-        the sandwich and the noise of a Newton step have P on either side.
-        """
+        """Satterthwaite's ``2 / r^2`` of variances with relative sd r, of meat and curvature."""
         if self.units is not None:
             diagonal = self.units.ndim == 1
             contrasts = contrasts * self.units if diagonal else contrasts @ self.units

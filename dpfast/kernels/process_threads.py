@@ -38,12 +38,7 @@ def _well_formed(text: str) -> bool:
 
 
 def quota_threads(root: str = "/") -> int:
-    """CPUs that the control groups of this process pay for, rounded up; 0 if without a limit.
-
-    Every group that encloses the process counts, of version 2 (``cpu.max``) and of version 1
-    (``cpu.cfs_quota_us``).  Containers see their own group at the top of the tree, other processes
-    where ``/proc/self/cgroup`` says: both are looked at.
-    """
+    """CPUs that the control groups of this process pay for, rounded up; 0 without a limit."""
     limits = [limit for folder in _groups(Path(root)) if (limit := _limit(folder)) > 0.0]
     return math.ceil(min(limits)) if min(limits, default=math.inf) <= MOST_THREADS else 0
 

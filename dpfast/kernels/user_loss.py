@@ -12,16 +12,7 @@ Scalar = Callable[[float], float]
 
 
 class CompiledLoss:
-    """The block functions of one loss, at addresses that stay valid as long as this object lives.
-
-    Attributes
-    ----------
-    functions : tuple
-        The three Python functions.
-    slopes_address, psi_address, values_address : int
-        C functions over double arrays: ``(r, psi, psi_prime, count)``, ``(r, psi, count)`` and
-        ``(r, loss, count)``.
-    """
+    """The block functions of one loss, at addresses that are valid as long as this object lives."""
 
     def __init__(
         self,

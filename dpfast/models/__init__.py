@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         smooth_constants as smooth_constants,
     )
     from dpfast.models.custom import CustomLoss
-    from dpfast.models.domains import Ball, Domain, LpBall
+    from dpfast.models.domains import Ball, Domain
     from dpfast.models.free_scale import FreeScale, JointScale as JointScale
     from dpfast.models.gamma import Gamma
     from dpfast.models.losses import (
@@ -57,7 +57,7 @@ _HOMES = {
     **_LOSSES,
     ".concordance": "ReleaseConstants SmoothConstants release_constants smooth_constants",
     ".custom": "CustomLoss",
-    ".domains": "Ball Domain LpBall",
+    ".domains": "Ball Domain",
     ".free_scale": "FreeScale JointScale",
     ".names": "resolve_loss",
     ".objective": "Constants Objective",
@@ -81,7 +81,6 @@ __all__ = [
     "LogCosh",
     "Logistic",
     "Loss",
-    "LpBall",
     "Mallows",
     "MallowsLinear",
     "Objective",

@@ -27,19 +27,16 @@ _compiled = lru_cache(maxsize=64)(CompiledLoss)
 class CustomLoss(Loss):
     """A loss given by three Python functions of one residual, compiled by Numba.
 
-    The functions are called from the same compiled loop over blocks of records as the built-in
-    losses, without the interpreter.  Needs the extra ``dpfast[numba]``.  Compilation takes one or
-    two seconds in every process.
+    Needs the extra ``dpfast[numba]``.  Called from the same compiled loop as the built-in losses,
+    without the interpreter.  Compilation takes one or two seconds in every process.
 
     Parameters
     ----------
     loss, psi, psi_prime : callable
-        ``rho(r)``, its derivative and its second derivative; functions of one float (the residual
-        in units of the scale, possibly infinite) that Numba can compile and that never raise.
-    psi_bound : float
-        Public bound on ``|psi|``.
-    psi_prime_bound : float
-        Public bound on ``psi'`` (on ``|psi'|`` if not convex).
+        ``rho(r)`` and its first two derivatives; functions of one float (the residual in units of
+        the scale, possibly infinite) that Numba can compile and that never raise.
+    psi_bound, psi_prime_bound : float
+        Public bounds on ``|psi|`` and on ``psi'`` (on ``|psi'|`` if not convex).
     name : str
         For summaries.
     convex : bool
@@ -53,12 +50,9 @@ class CustomLoss(Loss):
     Notes
     -----
     Two losses are equal if they have the same functions and constants.  A loss pickles if its
-    functions do (functions of a module do, lambdas do not), and is compiled where it is used.
-
-    Globals and closed-over values count as they are at the first use; a helper that Numba has
-    compiled before keeps those of its first call.
-
-    :func:`dpfast.audit.check_loss` attacks the declared constants before the first use.
+    functions do.  Globals and closed-over values count as they are at the first use; a helper that
+    Numba has compiled before keeps those of its first call.  :func:`dpfast.audit.check_loss`
+    attacks the declared constants before the first use.
 
     Privacy
     -------

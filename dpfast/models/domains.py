@@ -1,9 +1,4 @@
-"""Covariate domains: declared public sets that every row is projected onto, never rejected.
-
-A domain says how long a row can be (:attr:`Domain.radius`) and how far a direction can see
-(:meth:`Domain.support`, exact).  Both are public functions of the declaration; the intercept, if
-there is one, is the fixed first coordinate 1 of a row and is never stored in X.
-"""
+"""Covariate domains: declared public sets that every row is projected onto, never rejected."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import check_constant, flag, real_array, real_number
+from dpfast.arguments import check_constant, flag, real_array
 from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
@@ -21,7 +16,7 @@ _UP = 1.0 + 2.0**-44  # more than the rounding of a sum of up to 4096 terms rela
 
 
 class Domain:
-    """Base of the domains.
+    """Base of the domains: public functions of what was declared.
 
     Attributes
     ----------
@@ -30,8 +25,7 @@ class Domain:
     n_covariates : int or None
         Columns of X; None until :meth:`bind` for a domain of any dimension.
     needs_projection : bool
-        Whether rows have to be projected before the compiled kernels see them: the kernels project
-        onto a ball themselves (``Bounded(radius)``).
+        Whether rows have to be projected before the kernels see them, which project onto balls.
 
     Examples
     --------
@@ -51,11 +45,6 @@ class Domain:
         ----------
         n_covariates : int
             Columns of X, the intercept not counted.
-
-        Returns
-        -------
-        Domain
-            Itself where the declaration has the number already.
         """
         if self.n_covariates is not None and self.n_covariates != n_covariates:
             raise InvalidInput(
@@ -74,20 +63,13 @@ class Domain:
         """``sup ||x||_2`` over rows, intercept included, rounded up."""
         raise NotImplementedError
 
-    def _columns(self, what: str) -> int:
-        if self.n_covariates is None:
-            raise InvalidInput(f"{described(self)} has no {what} before bind(n_covariates).")
-        return self.n_covariates
-
     def project(self, X: ArrayLike) -> Array:
         """Each row of X moved onto the domain; rows of the domain stay as they are, shape (n, q).
-
-        Rows with a non-finite entry become NaN throughout, so that the kernels count them as zero.
-        One pass; the result is a new array unless nothing needs to change.
 
         Parameters
         ----------
         X : ndarray of shape (n, q)
+            Rows with a non-finite entry become NaN throughout: the kernels count them as zero.
 
         Privacy
         -------
@@ -127,11 +109,7 @@ class Domain:
 
     @property
     def inner_radius(self) -> float:
-        """Some g with ``support(p) >= g ||p||`` for every p, rounded down (claim R29).
-
-        Rows and negated rows span a ball of this radius.  Zero if a direction is not seen at all,
-        as with two one-hot blocks that both sum to one.
-        """
+        """Some g with ``support(p) >= g ||p||`` for every p, rounded down (claim R29)."""
         width, offset, anchors = self._spread()
         if len(anchors) > 1:
             return 0.0
@@ -147,12 +125,7 @@ class Domain:
         raise NotImplementedError
 
     def _spread(self) -> tuple[float, float, list[float]]:
-        """Of ``p'x`` over the free coordinates: half its range and the middle of it, per ``||p||``.
-
-        The first is at least the first number, the second at most the second.  Coordinates whose
-        range can vanish (the intercept, a one-hot block) are listed apart, each as a bound on
-        ``||p||`` over the largest ``|p'x|``.
-        """
+        """Per ``||p||``, of ``p'x``: least half-range, largest middle, ranges that can vanish."""
         raise NotImplementedError
 
     def _moments(self, q: int) -> tuple[Array, Array]:
@@ -164,18 +137,6 @@ class Domain:
 
     def __hash__(self) -> int:
         return hash(repr(self))
-
-
-def _shrink(rows: Array, radius: float, order: float) -> Array:
-    """Rows scaled to an l_p norm of at most the radius, without overflow."""
-    top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
-    unit = np.where(top > 0.0, top, 1.0)
-    relative = rows / unit
-    lengths = (np.abs(relative) ** order).sum(axis=1, keepdims=True) ** (1.0 / order)
-    outside = lengths > radius / unit
-    if not outside.any():
-        return rows
-    return np.where(outside, relative * (radius / lengths), rows)
 
 
 class Ball(Domain):
@@ -216,7 +177,14 @@ class Ball(Domain):
         return math.sqrt((r - 1.0) * (r + 1.0)) if self.intercept else r
 
     def _project(self, rows: Array) -> Array:
-        return _shrink(rows, self.covariate_radius, 2.0)
+        top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)  # squares must not overflow
+        unit = np.where(top > 0.0, top, 1.0)
+        relative = rows / unit
+        lengths = (np.abs(relative) ** 2.0).sum(axis=1, keepdims=True) ** 0.5
+        outside = lengths > self.covariate_radius / unit
+        if not outside.any():
+            return rows
+        return np.where(outside, relative * (self.covariate_radius / lengths), rows)
 
     def _reach(self, p: Array) -> tuple[float, float]:
         high = self.covariate_radius * float(np.linalg.norm(p))
@@ -230,71 +198,3 @@ class Ball(Domain):
 
     def __repr__(self) -> str:
         return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"
-
-
-class LpBall(Domain):
-    """Covariates with ``(sum |x_j|^p)^(1/p) <= radius``, p in [1, inf].
-
-    Rows outside are scaled towards the origin.
-
-    Parameters
-    ----------
-    p, radius : float
-        Of the covariates alone: the intercept is not counted.
-    n_covariates : int, optional
-    intercept : bool
-
-    Examples
-    --------
-    >>> dpfast.models.LpBall(3.0, 2.0).bind(2).dimension
-    2
-    """
-
-    def __init__(
-        self, p: float, radius: float, *, n_covariates: int | None = None, intercept: bool = False
-    ) -> None:
-        if not real_number(p, "p") >= 1.0:
-            raise InvalidInput(f"p must be at least 1 (inf is allowed); received {described(p)}.")
-        self.p = float(p)
-        self.lp_radius = check_constant(radius, "radius", "the bound on the l_p norm of a row")
-        self.n_covariates = n_covariates
-        self.intercept = intercept
-
-    def bind(self, n_covariates: int) -> Domain:
-        super().bind(n_covariates)
-        return LpBall(self.p, self.lp_radius, n_covariates=n_covariates, intercept=self.intercept)
-
-    def _free_radius(self, q: int) -> float:
-        """Largest Euclidean norm of the covariates."""
-        return self.lp_radius * max(1.0, math.pow(q, 0.5 - 1.0 / self.p)) * _UP
-
-    @property
-    def radius(self) -> float:
-        free = self._free_radius(self._columns("radius") if self.p > 2.0 else 1)
-        return math.hypot(1.0 if self.intercept else 0.0, free) * _UP
-
-    def _project(self, rows: Array) -> Array:
-        if math.isinf(self.p):
-            return np.asarray(np.clip(rows, -self.lp_radius, self.lp_radius))
-        return _shrink(rows, self.lp_radius, self.p)
-
-    def _reach(self, p: Array) -> tuple[float, float]:
-        dual = math.inf if self.p == 1.0 else 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0)
-        top = float(np.abs(p).max(initial=0.0))
-        if top == 0.0 or not math.isfinite(top):
-            return top, -top
-        high = self.lp_radius * top * float(np.linalg.norm(p / top, dual)) * _UP
-        return high, -high
-
-    def _spread(self) -> tuple[float, float, list[float]]:
-        count = self._columns("inner radius") if self.p < 2.0 else 1
-        width = self.lp_radius * math.pow(count, min(0.0, 0.5 - 1.0 / self.p))
-        return width, 0.0, [1.0] * self.intercept
-
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        return np.zeros(q), np.eye(q) * (self._free_radius(q) ** 2 / q)
-
-    def __repr__(self) -> str:
-        tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
-        tail += ", intercept=True" if self.intercept else ""
-        return f"LpBall({self.p:.17g}, {self.lp_radius:.17g}{tail})"

@@ -1,12 +1,9 @@
 """A residual scale that is estimated with the coefficients (eq. (6), Avella-Medina et al. 2023).
 
 The loss of a record is ``w(x) (sigma rho(u) + kappa sigma / 2)`` with ``u = (y - x'beta)/sigma``:
-jointly convex, and its minimum over sigma is consistent because ``kappa = 2 E chi(Z)``, with
-``chi(u) = u psi(u) - rho(u)`` and Z standard normal.
-
-Optimisers work in the coordinates ``(beta, z)`` with ``sigma = factor * z``.  The factor is public
-and chosen so that the scale's coordinate is free: neither the score nor, for the smooth losses,
-the Hessian has a larger sensitivity than the coefficients alone (claims C34 and C35).
+jointly convex, and consistent because ``kappa = 2 E chi(Z)``, with ``chi(u) = u psi(u) - rho(u)``
+and Z standard normal.  Optimisers work in ``(beta, z)`` with ``sigma = factor * z``: the public
+factor makes the scale's coordinate free (claims C34 and C35).
 """
 
 from __future__ import annotations

@@ -22,13 +22,9 @@ class Gamma(Loss):
 
     The score of a record is ``(y / exp(x'theta) - 1) x``: that of a gamma response, and of any
     whose spread is in proportion to its mean, a quasi likelihood.  Coefficients are differences of
-    log means, not means of logs; intervals allow for any dispersion.
-
-    Notes
-    -----
-    One record's score has no bound: :func:`dpfast.fit` buys how long scores are and holds them to
-    that.  Responses of zero are taken as they are, negative ones are zero, and a NaN contributes
-    zero, as everywhere.
+    log means, not means of logs; intervals allow for any dispersion.  One record's score has no
+    bound: :func:`dpfast.fit` buys how long scores are and holds them to that.  Responses of zero
+    are taken as they are, negative ones are zero, and a NaN contributes zero, as everywhere.
 
     Examples
     --------
@@ -51,7 +47,6 @@ class Gamma(Loss):
     over_foreseen = math.inf
     on_road = True
     has_bound = False
-    has_asymptote = False
     undeclared = (
         'the gamma loss has no bound on one record\'s score. dpfast.fit(X, y, "gamma", '
         "privacy=...) finds one, and takes neither weights nor ridge; other functions take "
@@ -70,13 +65,7 @@ class Gamma(Loss):
         return 1.0 + self.c
 
     def loss(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Loss of a response at a linear predictor, up to a term of the response alone.
-
-        Parameters
-        ----------
-        r, response : array-like
-            Linear predictors, and responses beside them.
-        """
+        """Loss of a response at a linear predictor, up to a term of the response alone."""
         t, y = real_array(r, "r"), self._response(real_array(response, "response"))
         ratio, most = self._ratio(t, y), 1.0 + self.c
         with np.errstate(all="ignore"):
@@ -85,34 +74,16 @@ class Gamma(Loss):
         return np.where(ratio > most, beyond, ratio + t)
 
     def psi(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Its derivative, 1 less the response over its mean.
-
-        Parameters
-        ----------
-        r, response : array-like
-            Linear predictors, and responses beside them.
-        """
+        """Its derivative, 1 less the response over its mean."""
         return -np.minimum(self._ratio(r, response) - 1.0, self.c)
 
     def psi_prime(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Its second derivative, the response over its mean.
-
-        Parameters
-        ----------
-        r, response : array-like
-            Linear predictors, and responses beside them.
-        """
+        """Its second derivative, the response over its mean."""
         ratio = self._ratio(r, response)
         return np.where(ratio <= 1.0 + self.c, ratio, 0.0)
 
     def majorizer(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """The largest slope: no smaller curvature lies above the loss everywhere.
-
-        Parameters
-        ----------
-        r, response : array-like
-            Linear predictors, and responses beside them.
-        """
+        """The largest slope: no smaller curvature lies above the loss everywhere."""
         return np.full(np.shape(self._ratio(r, response)), self.psi_prime_bound)
 
     def _ratio(self, r: ArrayLike, response: ArrayLike) -> Array:

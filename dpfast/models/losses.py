@@ -42,67 +42,43 @@ class Loss:
     ----------
     name : str
         Name accepted by :func:`dpfast.fit`.
-    code : int
-        Number by which the compiled kernels know the loss.
-    c : float
-        Corner (tuning constant) in units of the scale; 1 for losses without one.
-    needs_scale : bool
-        Whether the loss is a function of a residual in units of a public scale.
-    link : str
-        "logit" or "log" where the predictor is that function of the mean; else "identity".
-    start : float
-        Public start of the intercept.
-    psi_bound, psi_prime_bound : float
-        ``sup |psi|`` and ``sup psi'``.
-    short_side, score_slope : float
-        Bound on the shorter side's psi over ``psi_bound``; largest slope of psi over that of psi'.
-    coupling : str
-        Relation between ``|psi|/sup|psi|`` and ``psi'/sup psi'`` that decides how a gradient and
-        a Hessian released together are accounted (formulas page, section 4.3).
-    majorizer_coupling : str
-        The same for the majorising curvature ``psi(r)/r``, whose full Newton-like steps decrease
-        the loss from any start.
-    lowest_slope : float or None
-        ``inf psi'`` where it is proved and ``sup psi' = psi'(0)``; None where it is not: a user's
-        declaration of convexity is no proof.
-    has_asymptote : bool
-        Whether the loss is ``psi_bound |r|`` and a bounded or slowly growing rest far out.
-    has_curvature : bool
-        Whether ``psi' >= 0``, so that the Hessian is positive semidefinite and can be released.
-    certified : bool
-        Whether the constants are proved; those of a user's loss are declared, and enforced.
-    scale_part : ScalePart or None
-        Constants of a residual scale that is estimated with the coefficients; None where no bound
-        on its score is proved.
-    of_mean : bool
-        Whether what it fits is a mean of some kind, so that the response's own is an answer where
-        nothing else is to be had.
-    has_bound : bool
-        Whether one record's score has a bound, declared or not; without one only the default fit
-        finds one.
-    largest_mean : float
-        Above which no mean is modelled, of a loss that has a cap.
-    settings : tuple of str
-        Names of its constants, where the command line takes them.
-    noun : str
-        What the mean of the response is called.
-    estimates : str
-        What coefficients are estimates of.
-    h : float
-        Second constant of the kernels; 1 for losses without one.
-    compiled : CompiledLoss or None
-        Compiled functions of a user's loss.
+    c, h : float
+        Corner (tuning constant) in units of the scale, and a second constant; 1 without one.
+    needs_scale, binary_response : bool
+        Whether the loss is of a residual in units of a public scale; whether of labels in {0, 1}.
+    link, start : str, float
+        "logit" or "log" where the predictor is that function of the mean; else "identity".  Public
+        start of the intercept.
+    psi_bound, psi_prime_bound, psi_second_bound, psi_second_stretch : float
+        ``sup |psi|``, ``sup psi'``, ``sup |psi''|``, and a bound of ``|r psi''(r)|``.
     self_concordance : float
         Smallest known ``g`` with ``|rho'''| <= g * rho''``, ``inf`` where there is none.
-    psi_second_bound : float
-        ``sup |psi''|``; never above ``self_concordance * psi_prime_bound``.
-    psi_second_stretch : float
-        Bound of ``|r psi''(r)|``.
-    over_foreseen : float or None
-        Bound on a score over what is foreseen of it, times the scale; None: nothing is foreseen.
-    mean_curvature, level_shift, peakedness : float
-        Public guesses for standard normal residuals, none a constant of privacy: the mean of
-        ``psi'``, the constant term, and where it is far above 1 ``sup psi'`` over that mean.
+    short_side, score_slope : float
+        Bound on the shorter side's psi over ``psi_bound``; largest slope of psi over that of psi'.
+    coupling, majorizer_coupling : str
+        Relation of ``|psi|`` to psi', or to the majorising curvature ``psi(r)/r``, by which a
+        gradient and a Hessian released together are accounted (formulas page, section 4.3).
+    lowest_slope : float or None
+        ``inf psi'`` where it is proved and ``sup psi' = psi'(0)``: a user's declaration is no
+        proof.
+    has_curvature, certified, has_bound : bool
+        Whether ``psi' >= 0``, so that a Hessian can be released; whether the constants are proved,
+        and not a user's; whether one record's score has a bound, without which only the default fit
+        finds one.
+    scale_part : ScalePart or None
+        Constants of a scale that is estimated with the coefficients, where its score has a bound.
+    largest_mean : float
+        Above which no mean is modelled, of a loss that has a cap.
+    compiled : CompiledLoss or None
+        Compiled functions of a user's loss.
+    estimates, noun : str
+        What coefficients are estimates of, and what the mean of the response is called.
+
+    Other Parameters
+    ----------------
+    r, response, count : array-like
+        Of methods: residuals in units of the scale, or linear predictors, of any shape; responses
+        beside them.
 
     Examples
     --------
@@ -121,7 +97,6 @@ class Loss:
     start: float = 0.0
     certified: ClassVar[bool] = True
     lowest_slope: ClassVar[float | None] = None
-    has_asymptote: ClassVar[bool] = True
     scale_part: ClassVar[ScalePart | None] = None
     h: float = 1.0
     of_mean: ClassVar[bool] = True
@@ -195,58 +170,19 @@ class Loss:
         return 4.0 * self.psi_prime_bound
 
     def loss(self, r: ArrayLike) -> Array:
-        """``rho(r)``, elementwise; ``r`` in units of the scale, of the shape of ``r``.
-
-        Parameters
-        ----------
-        r : array-like
-            Residuals, of any shape; of a logistic loss linear predictors.
-        """
+        """``rho(r)``, elementwise, of the shape of ``r``."""
         raise NotImplementedError
 
     def psi(self, r: ArrayLike) -> Array:
-        """``rho'(r)``, elementwise.
-
-        Parameters
-        ----------
-        r : array-like
-            As for :meth:`loss`.
-
-        Returns
-        -------
-        ndarray of the shape of ``r``
-            At most ``psi_bound`` in absolute value.
-        """
+        """``rho'(r)``, of the shape of ``r``; at most ``psi_bound`` in absolute value."""
         raise NotImplementedError
 
     def psi_prime(self, r: ArrayLike) -> Array:
-        """``rho''(r)``, elementwise.
-
-        Parameters
-        ----------
-        r : array-like
-            As for :meth:`loss`.
-
-        Returns
-        -------
-        ndarray of the shape of ``r``
-            At most ``psi_prime_bound`` in absolute value.
-        """
+        """``rho''(r)``, of the shape of ``r``; at most ``psi_prime_bound`` in absolute value."""
         raise NotImplementedError
 
     def majorizer(self, r: ArrayLike) -> Array:
-        """Majorising curvature ``psi(r)/r``, elementwise; ``psi'(0)`` at zero.
-
-        Parameters
-        ----------
-        r : array-like
-            As for :meth:`loss`.
-
-        Returns
-        -------
-        ndarray of the shape of ``r``
-            In ``[0, psi_prime_bound]``.
-        """
+        """Majorising curvature ``psi(r)/r`` in ``[0, psi_prime_bound]``, of the shape of ``r``."""
         r = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = self.psi(r) / r
@@ -373,12 +309,7 @@ class Huber(Loss):
 
 
 class LeastSquares(Huber):
-    """``r^2 / 2``, whose minimiser is that of ordinary least squares.
-
-    One record's score has no bound, so it needs scores that are clipped: :func:`dpfast.fit` finds
-    the bound itself.  To the kernels it is Huber's loss with a corner, 1e100, that no residual
-    reaches.
-    """
+    """``r^2 / 2``; to the kernels Huber's loss with a corner, 1e100, that no residual reaches."""
 
     name = "least-squares"
     _seen_by_kernels = -2, 1.0, 1.0  # without a corner
@@ -558,9 +489,8 @@ class Labels(Loss):
 class Logistic(Labels):
     """Cross-entropy of a response in {0, 1} as a function of the linear predictor.
 
-    ``psi(t)`` here is the mean ``1 / (1 + exp(-t))``; the score of a record is
-    ``(psi(x'theta) - y) x`` (formulas page, section 9: the sign and labels of eq. (7) of
-    Avella-Medina et al. are wrong in the paper).
+    ``psi(t)`` is the mean ``1 / (1 + exp(-t))``; the score of a record is ``(psi(x'theta) - y) x``
+    (sign and labels of eq. (7) of Avella-Medina et al. are wrong: formulas page, section 9).
 
     Examples
     --------

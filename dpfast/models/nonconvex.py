@@ -20,17 +20,21 @@ Gradients = Callable[[Array, Array, Array], ArrayLike]
 class KL(NamedTuple):
     """Kurdyka-Lojasiewicz condition ``F(w) - F* <= (gamma ||grad F(w)||)^kappa``.
 
-    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
-
-    Both numbers must be public: known from the model, or estimated on public or synthetic data
+    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).  Both numbers must be
+    public: known from the model, or estimated on public or synthetic data
     (:func:`dpfast.nonconvex.estimate_kl`).
 
     Attributes
     ----------
-    gamma : float
-        Positive.
-    kappa : float
-        At least 1; 2 is the Polyak-Lojasiewicz condition, with ``gamma^2 = 1/(2 mu)``.
+    gamma, kappa : float
+        Positive; at least 1, 2 for the Polyak-Lojasiewicz condition, with ``gamma^2 = 1/(2 mu)``.
+
+    Other Parameters
+    ----------------
+    norm, excess : float
+        Of methods: norm of a gradient, excess risk; zero or more.
+    rate, exponent : float
+        Public numbers of a growth ``F(w) - F* >= (rate * distance)^exponent``.
 
     Examples
     --------
@@ -50,38 +54,11 @@ class KL(NamedTuple):
         return KL(float(self.gamma), float(self.kappa))
 
     def excess(self, norm: float) -> float:
-        """Largest excess risk of a point whose gradient has this norm.
-
-        Parameters
-        ----------
-        norm : float
-            Zero or more.
-
-        Returns
-        -------
-        float
-            ``(gamma norm)^kappa``.
-
-        Raises
-        ------
-        OverflowError
-            If it is beyond the range of floating point.
-        """
+        """Largest excess risk of a point whose gradient has this norm, ``(gamma norm)^kappa``."""
         return math.pow(self.gamma * norm, self.kappa)
 
     def norm(self, excess: float) -> float:
-        """Smallest gradient norm of a point with this excess risk.
-
-        Parameters
-        ----------
-        excess : float
-            Zero or more.
-
-        Returns
-        -------
-        float
-            ``excess^(1/kappa) / gamma``.
-        """
+        """Smallest gradient norm of a point with this excess risk, ``excess^(1/kappa) / gamma``."""
         return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
 
     def growth(self) -> tuple[float, float]:
@@ -101,15 +78,7 @@ class KL(NamedTuple):
 
     @classmethod
     def from_growth(cls, rate: float, exponent: float) -> KL:
-        """The condition that growth implies for a **convex** F (lemma 6 of paper 2).
-
-        ``F(w) - F* <= <gradient, w - w*> <= norm * distance``, and growth bounds the distance.
-
-        Parameters
-        ----------
-        rate, exponent : float
-            ``F(w) - F* >= (rate * distance)^exponent``; public.
-        """
+        """The condition that growth implies for a **convex** F (lemma 6 of paper 2)."""
         rate = check_constant(rate, "rate", "the constant of the growth condition")
         exponent = check_constant(exponent, "exponent", "the exponent of the growth condition")
         if not exponent > 1.0:
@@ -124,15 +93,12 @@ class PerRecordObjective:
     ----------
     gradients : callable
         ``gradients(theta, X, y)`` with X of shape (m, q) and y of shape (m,) returns the gradients
-        of m records, shape (m, dimension).  It is called with one record at a time, m = 1, unless
-        ``vectorized``.
+        of m records, shape (m, dimension); of one record at a time unless ``vectorized``.
     dimension : int
         Number of parameters.
-    lipschitz : float
-        ``L0``: gradients are clipped to this norm, record by record.
-    smoothness : float
-        ``L1``: changes of gradients between two parameters at distance r are clipped to
-        ``L1 * r``, record by record.
+    lipschitz, smoothness : float
+        ``L0`` and ``L1``: record by record, gradients are clipped to this norm, and their changes
+        between two parameters at distance r to ``L1 * r``.
     losses : callable, optional
         ``losses(theta, X, y) -> (m,)``, for comparisons outside of privacy only.
     n_covariates : int, optional
@@ -149,17 +115,16 @@ class PerRecordObjective:
     -----
     What the function does on particular records must not show.  It is first called on made-up
     records (zeros and ones), before anything is spent: errors and wrong shapes there are raised.
-    Later, a record on which it raises or returns a wrong shape, or whose gradient is not finite,
-    contributes zero, and its warnings are silenced.  A record with an entry that is not finite
-    contributes zero, too, and the function is given zeros in its place.
+    Later, a record with an entry that is not finite, on which the function raises or returns a
+    wrong shape, or whose gradient is not finite, contributes zero, and warnings are silenced.
 
     Record by record the function is compiled if Numba (``dpfast[numba]``) is installed, can compile
     it, and there are at least 10,000 records; else it is called from Python, some hundred times
     slower.  What Numba compiles sees global variables as they were then.
 
-    What the function remembers from call to call is outside of what this library can see: with a
-    function of one's own, a guarantee rests on the caller's word that it keeps nothing, and says
-    so.  What it prints or logs, and the time and the memory it takes, are the user's channels, too.
+    A guarantee rests on the caller's word that the function keeps nothing from call to call, and
+    says so.  What it prints or logs, and the time and the memory it takes, are the user's channels,
+    too.
 
     Privacy
     -------
@@ -204,30 +169,22 @@ class PerRecordObjective:
         self.n_covariates = n_covariates
         self.vectorized = flag(vectorized, "vectorized")
         self.block_rows = whole_number(block_rows, "block_rows", 1, 10**8)
-        self._vetted = False
         if name is not None and not isinstance(name, str):
             raise InvalidInput(f"name must be text, or None; received {described(name)}.")
         self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
 
     def ridge_gradient(self, theta: Array) -> Array | float:
-        """Gradient of the public penalty: none.
+        """Zero, of no shape: there is no public penalty.
 
         Parameters
         ----------
         theta : ndarray of shape (dimension,)
-
-        Returns
-        -------
-        float
-            Zero.
         """
         return 0.0
 
     @property
     def vouched(self) -> tuple[str, ...]:
-        """What the caller vouches for, in words; nothing of the library's own functions."""
-        if self._vetted:
-            return ()
+        """What the caller vouches for, in words."""
         memory = f"{self.name} keeps nothing from one call to the next"
         if not self.vectorized:
             return (memory,)
@@ -238,15 +195,7 @@ class PerRecordObjective:
         )
 
     def compiled(self, n_covariates: int) -> CompiledGradients | None:
-        """A compiled loop over records, if Numba can make one that does what the function does.
-
-        Tried on made-up records: nothing private is read.
-
-        Parameters
-        ----------
-        n_covariates : int
-            Columns of X.
-        """
+        """A compiled loop over records, if it does the same on made-up ones."""
         loop = compiled_gradients(self.gradients)
         if loop is not None:
             X, y, theta = *_made_up(n_covariates), np.zeros(self.dimension)
@@ -260,13 +209,7 @@ class PerRecordObjective:
         return loop
 
     def rehearse(self, n_covariates: int) -> None:
-        """Call the function on made-up records and raise what is wrong with it.
-
-        Parameters
-        ----------
-        n_covariates : int
-            Columns of X.
-        """
+        """Call the function on made-up records and raise what is wrong with it."""
         if self.n_covariates not in (None, n_covariates):
             raise InvalidInput(
                 f"{self.name} is for {self.n_covariates} covariates and X has {n_covariates}."
@@ -293,7 +236,7 @@ class PerRecordObjective:
         return (
             f"PerRecordObjective({self.name}, dimension={self.dimension}, "
             f"lipschitz={self.lipschitz:g}, smoothness={self.smoothness:g}"
-            + ", vectorized=True" * (self.vectorized and not self._vetted)
+            + ", vectorized=True" * self.vectorized
             + ")"
         )
 
@@ -303,127 +246,3 @@ def _made_up(n_covariates: int) -> tuple[Array, Array]:
     X, y = np.zeros((2, n_covariates)), np.zeros(2)
     X[-1], y[-1] = 1.0, 1.0
     return X, y
-
-
-def _of_the_library(gradients: Gradients, **settings: Any) -> PerRecordObjective:
-    """An objective whose rows are known not to mix: nobody has to vouch for them."""
-    objective = PerRecordObjective(gradients, vectorized=True, **settings)
-    objective._vetted = True
-    return objective
-
-
-def phase_retrieval(
-    n_covariates: int, *, radius: float, lipschitz: float = 1.0, smoothness: float | None = None
-) -> PerRecordObjective:
-    """Recover a vector up to its sign from the sizes ``y = |x'w|`` of its projections.
-
-    ``((x'w)^2 - y^2)^2 / (4 R^4)`` with x projected onto the ball of radius R and y clipped to it:
-    not convex, with a saddle at zero and two minimisers.
-
-    Parameters
-    ----------
-    n_covariates : int
-    radius : float
-        R, public.
-    lipschitz, smoothness : float
-        Enforced; for ``||w|| <= 1`` no gradient is longer than 1 and none changes faster than 3.
-
-    Examples
-    --------
-    >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).dimension
-    3
-    """
-    bound = check_constant(radius, "radius", "the largest norm of a row")
-
-    def residuals(theta: Array, X: Array, y: Array) -> tuple[Array, Array, Array]:
-        length = np.sqrt(np.einsum("ij,ij->i", X, X))
-        rows = X * np.minimum(1.0, bound / np.where(length > 0.0, length, 1.0))[:, None] / bound
-        sizes = np.minimum(np.abs(y), bound) / bound
-        t = rows @ theta
-        return rows, t, t * t - sizes * sizes
-
-    def gradients(theta: Array, X: Array, y: Array) -> Array:
-        rows, t, r = residuals(theta, X, y)
-        return (r * t)[:, None] * rows
-
-    def losses(theta: Array, X: Array, y: Array) -> Array:
-        return 0.25 * residuals(theta, X, y)[2] ** 2
-
-    return _of_the_library(
-        gradients,
-        dimension=n_covariates,
-        lipschitz=lipschitz,
-        smoothness=3.0 if smoothness is None else smoothness,
-        losses=losses,
-        n_covariates=n_covariates,
-        name="phase_retrieval",
-    )
-
-
-def one_hidden_layer(
-    n_covariates: int,
-    hidden: int,
-    *,
-    radius: float,
-    lipschitz: float,
-    smoothness: float,
-    c: float = 1.0,
-) -> PerRecordObjective:
-    """Regression by one layer of tanh units: ``f(x) = sum_j v_j tanh(u_j'(1, x))``.
-
-    Pseudo-Huber loss of the residual; rows are projected onto the ball of radius R.  Parameters
-    are the rows u_1, ..., u_h of q + 1 entries each, the constant first, then v_1, ..., v_h.
-    Zero is a saddle: start from a public random point.
-
-    Parameters
-    ----------
-    n_covariates : int
-    hidden : int
-        Units h.
-    radius : float
-        R, public.
-    lipschitz, smoothness : float
-        Enforced.
-    c : float
-        Corner of the pseudo-Huber loss.
-
-    Examples
-    --------
-    >>> dpfast.nonconvex.one_hidden_layer(
-    ...     2, hidden=3, radius=1.0, lipschitz=1.0, smoothness=1.0
-    ... ).dimension
-    12
-    """
-    bound = check_constant(radius, "radius", "the largest norm of a row")
-    corner = check_constant(c, "c", "the corner of the loss")
-    hidden = whole_number(hidden, "hidden", 1, 10**6)
-    width = whole_number(n_covariates, "n_covariates", 1, 10**6) + 1
-
-    def forward(theta: Array, X: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-        length = np.sqrt(np.einsum("ij,ij->i", X, X))
-        rows = X * np.minimum(1.0, bound / np.where(length > 0.0, length, 1.0))[:, None]
-        rows = np.column_stack([np.ones(len(X)), rows])
-        units = np.tanh(rows @ theta[: hidden * width].reshape(hidden, width).T)
-        outer = theta[hidden * width :]
-        return rows, units, outer, y - units @ outer
-
-    def gradients(theta: Array, X: Array, y: Array) -> Array:
-        rows, units, outer, r = forward(theta, X, y)
-        psi = -r / np.sqrt(1.0 + (r / corner) ** 2)
-        inner = (psi[:, None] * outer) * (1.0 - units * units)
-        first = (inner[:, :, None] * rows[:, None, :]).reshape(len(X), -1)
-        return np.column_stack([first, psi[:, None] * units])
-
-    def losses(theta: Array, X: Array, y: Array) -> Array:
-        r = forward(theta, X, y)[3]
-        return corner**2 * (np.sqrt(1.0 + (r / corner) ** 2) - 1.0)
-
-    return _of_the_library(
-        gradients,
-        dimension=hidden * (width + 1),
-        lipschitz=lipschitz,
-        smoothness=smoothness,
-        losses=losses,
-        n_covariates=n_covariates,
-        name="one_hidden_layer",
-    )

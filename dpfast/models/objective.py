@@ -77,8 +77,7 @@ def _refuse_extreme(value: float, what: str) -> None:
 class Objective:
     """A weighted M-estimation objective ``mean_i L_i(theta) + ridge/2 ||theta||^2``.
 
-    Passed in the place of a loss wherever one is taken.  Its public constants depend on the number
-    of coefficients: :meth:`bind` says how many there are.
+    Passed in the place of a loss wherever one is taken.
 
     Parameters
     ----------
@@ -104,42 +103,37 @@ class Objective:
 
     Attributes
     ----------
-    bound : bool
-        Whether the number of columns is known, and with it the other attributes.
     loss, weighting, n_covariates, fit_intercept, ridge
-    dimension : int
-        Number of parameters p, a free scale included.
-    n_coefficients : int
-        Number of entries of a design row.
-    free_scale : JointScale or None
-        Constants of the joint loss; the last parameter is then the scale over its factor.
-    scale : float
-        Residual scale; with a free scale its largest allowed value.
-    score_bound : float
-        ``B``: bound on the norm of one record's score (formulas page, section 2b).
-    score_diameter : float
-        Diameter of the set of scores, the quantity that replacing a record can move.
+    dimension, n_coefficients : int
+        Number of parameters p, a free scale included, and of entries of a design row; these and
+        what follows after :meth:`bind`.
+    scale, free_scale : float, JointScale or None
+        Residual scale, its largest allowed value if free; constants of the joint loss, whose last
+        parameter is the scale over its factor.
+    score_bound, score_diameter : float
+        ``B``, bound on the norm of one record's score (formulas page, section 2b), and the diameter
+        of the set of scores, which replacing a record can move.
     sides : Sides or None
         Why the diameter is less than twice the bound, where it is.
-    curvature_bound : float
-        ``Bbar``: bound on the Frobenius norm of one record's Hessian.
-    meat_bound : float
-        Bound on the Frobenius norm of one record's score outer product, ``B^2``.
+    curvature_bound, meat_bound : float
+        Bounds on the Frobenius norms of one record's Hessian and of its score's outer product.
     coupling, majorizer_coupling : str
         Accounting rule for a gradient and a Hessian (or majorising curvature) released at one
         parameter (formulas page, section 4.3).
     means : bool
-        Whether records are persons who count with the mean of their rows, for whom some parts of a
-        step cost more together; :func:`dpfast.fit` says so to an optimiser.
+        Whether records are persons who count with the mean of their rows.
     has_curvature : bool
         Whether there is a positive semidefinite Hessian with a finite bound to release.
-    smoothness : float
-        Largest absolute eigenvalue the mean Hessian can have, ridge included.
-    score_smoothness : float
-        Largest ratio of a change of one record's score to the distance of the parameters (``inf``
-        for clipped scores); the ridge has no part in it.
+    smoothness, score_smoothness : float
+        Largest absolute eigenvalue the mean Hessian can have, ridge included; largest ratio of a
+        change of one record's score to the distance of the parameters (``inf`` for clipped scores).
     self_concordance : float
         ``g`` with ``|D^3 L[v,v,v]| <= g ||v|| D^2 L[v,v]`` per record; ``inf`` if there is none.
+
+    Other Parameters
+    ----------------
+    theta : ndarray of shape (p,)
+        Of methods: a parameter.
 
     Examples
     --------
@@ -231,13 +225,7 @@ class Objective:
         return self._terms is None
 
     def bind(self, n_covariates: int) -> Objective:
-        """This objective for X with so many columns, with its public constants.
-
-        Parameters
-        ----------
-        n_covariates : int
-            Columns of X, without the intercept.
-        """
+        """This objective for X with ``n_covariates`` columns, with its public constants."""
         if self._terms is None:
             if n_covariates != self.n_covariates:
                 raise InvalidInput(
@@ -288,16 +276,7 @@ class Objective:
         return at_zero >= self.loss.psi_prime_bound * (1.0 - 1e-12)
 
     def ridge_gradient(self, theta: NDArray[np.float64]) -> NDArray[np.float64] | float:
-        """Gradient of the public penalty.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-
-        Returns
-        -------
-        ndarray of shape (p,), or 0 without a penalty
-        """
+        """Gradient of the public penalty, shape (p,), or 0 without one."""
         return self.ridge * theta if self.ridge else 0.0
 
     def check_step(self, step_size: float) -> None:
@@ -319,22 +298,12 @@ class Objective:
             )
 
     def scale_at(self, theta: NDArray[np.float64]) -> float:
-        """The residual scale at a parameter.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-        """
+        """The residual scale at a parameter."""
         joint = self.free_scale
         return self.scale if joint is None else joint.factor * float(theta[-1])
 
     def smoothness_at(self, theta: NDArray[np.float64]) -> float:
-        """Largest eigenvalue the mean Hessian can have at a parameter, ridge included.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-        """
+        """Largest eigenvalue the mean Hessian can have at a parameter, ridge included."""
         joint = self.free_scale
         if joint is None:
             return self.smoothness
@@ -342,12 +311,7 @@ class Objective:
         return self.loss.psi_prime_bound * radius**2 * joint.curvature / self.scale_at(theta)
 
     def project(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The parameter with a free scale put back between its bounds, shape (p,).
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-        """
+        """The parameter with a free scale put back between its bounds, shape (p,)."""
         joint = self.free_scale
         if joint is None:
             return theta
@@ -356,12 +320,7 @@ class Objective:
         return np.append(theta[:-1], scale / joint.factor)
 
     def origin(self) -> NDArray[np.float64]:
-        """Public start of the coefficients: zero, but for the intercept of losses that say where.
-
-        Returns
-        -------
-        ndarray of shape (n_coefficients,)
-        """
+        """Public start, shape (n_coefficients,): zero but for some losses' intercept."""
         start = np.zeros(self.n_coefficients)
         if self.fit_intercept:
             start[0] = self.loss.start

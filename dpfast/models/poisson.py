@@ -48,10 +48,10 @@ class Poisson(Loss):
 
     Notes
     -----
-    Counts are whatever numbers y holds: negative ones are zero, fractional ones are taken as they
-    are, and a NaN contributes zero, as everywhere.  The target is the maximum of the quasi
-    likelihood where means stay below ``M`` and residuals within ``a``; caps that many records reach
-    bias it.  Caps that are twice as large as they need be add little noise.
+    Negative counts are zero, fractional ones are taken as they are, and a NaN contributes zero.
+    The target is the maximum of the quasi likelihood where means stay below ``M`` and residuals
+    within ``a``; caps that many records reach bias it, and twice what they need be they add little
+    noise.
 
     Privacy
     -------
@@ -84,7 +84,6 @@ class Poisson(Loss):
     over_foreseen = math.inf
     settings = ("largest_mean", "largest_residual")
     on_road = True
-    has_asymptote = False
     undeclared = (
         "largest_mean must be given for counts here: a public number above which no mean is "
         "modelled. It was not given, and no bound is estimated unpaid. Pass "
@@ -130,22 +129,11 @@ class Poisson(Loss):
         return min(self.h, self.c) / self.c
 
     def mean(self, r: ArrayLike) -> Array:
-        """Mean count at linear predictors, of the shape of ``r``.
-
-        Parameters
-        ----------
-        r : array-like
-        """
+        """Mean count at linear predictors, of the shape of ``r``."""
         return np.asarray(self._means(real_array(r, "r"), self.h)[0])
 
     def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """Loss of a count at a linear predictor, up to a term of the count alone.
-
-        Parameters
-        ----------
-        r, count : array-like
-            Linear predictors, and counts beside them.
-        """
+        """Loss of a count at a linear predictor, up to a term of the count alone."""
         t, y = real_array(r, "r"), np.minimum(self._counts(count), self.h + self.c)
         with np.errstate(divide="ignore"):
             first = np.log(np.maximum(y - self.c, 0.0))
@@ -158,23 +146,11 @@ class Poisson(Loss):
         return np.asarray(inside + np.maximum(beyond, -self.c * np.maximum(t - s, 0.0)) + before)
 
     def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """Its derivative, the mean less the count, clipped.
-
-        Parameters
-        ----------
-        r, count : array-like
-            Linear predictors, and counts beside them.
-        """
+        """Its derivative, the mean less the count, clipped."""
         return np.clip(self.mean(r) - self._counts(count), -self.c, self.c)
 
     def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """Its second derivative: the mean below the caps, zero beyond them.
-
-        Parameters
-        ----------
-        r, count : array-like
-            Linear predictors, and counts beside them.
-        """
+        """Its second derivative: the mean below the caps, zero beyond them."""
         mean = self.mean(r)
         inside = np.abs(mean - self._counts(count)) <= self.c
         return np.where(inside & (mean < self.h), mean, 0.0)
@@ -232,13 +208,7 @@ class Poisson(Loss):
         return np.sqrt(self.mean(eta))
 
     def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """The largest mean: no smaller curvature is known to lie above the loss everywhere.
-
-        Parameters
-        ----------
-        r, count : array-like
-            Linear predictors, and counts beside them.
-        """
+        """The largest mean: no smaller curvature is known to lie above the loss everywhere."""
         return np.full(np.broadcast(real_array(r, "r"), self._counts(count)).shape, self.h)
 
     def _counts(self, count: ArrayLike) -> Array:

@@ -69,6 +69,11 @@ class Box(Domain):
             return self
         return Box(self._lows, self._highs, n_covariates=n_covariates, intercept=self.intercept)
 
+    def _columns(self, what: str) -> int:
+        if self.n_covariates is None:
+            raise InvalidInput(f"{described(self)} has no {what} before bind(n_covariates).")
+        return self.n_covariates
+
     @property
     def radius(self) -> float:
         self._columns("radius")
@@ -149,9 +154,8 @@ class Interval:
 class OneHot:
     """A one-hot block of ``levels`` columns: exactly one of them is 1, the others 0.
 
-    Any row is mapped to the level of its largest entry (the first of equal ones); with a reference
-    level, which has no column, to the reference if no entry exceeds 1/2.  Rows that are one-hot
-    already stay as they are.
+    A row is mapped to the level of its largest entry (the first of equal ones); with a reference
+    level, which has no column, to the reference if no entry exceeds 1/2.
 
     Parameters
     ----------

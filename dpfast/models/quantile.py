@@ -35,12 +35,7 @@ LARGEST_SHIFT, NARROW_SHIFT, STILL_WIDER = 0.3, 0.15, 1.5
 
 
 def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> float:
-    """Bandwidth of a smoothed quantile in units of the residual scale, from public numbers.
-
-    ``(sqrt 3/pi) ((p + log n)/n)^(2/5)`` keeps the bias of smoothing below the sampling error; the
-    Hessian's noise, ``sqrt(2 p) R^2/(4 b n mu_H)`` times a constant, must stay below the smallest
-    eigenvalue of ``f(q) E w xx'``, with the normal density f at its quantile.
-    """
+    """Bandwidth in units of the scale, from public numbers: little bias, and little noise."""
     smooth: float = LOGISTIC_KERNEL * ((p + math.log(n)) / n) ** 0.4
     if mu is None:
         return smooth
@@ -71,32 +66,28 @@ class Quantile(Loss):
         Width of the kernel in **units of the scale**, not computed from these data.  A wide one
         needs less noise, a narrow one has less bias (below).  By default it is chosen from the
         level and the numbers of records and coefficients, in :func:`dpfast.fit` from its budget,
-        too (:meth:`for_records`); where the number of records is not known (an
-        :class:`dpfast.Objective` for given columns) it is 0.2 for the median, and other levels are
-        refused.
+        too (:meth:`for_records`); where the number of records is not known it is 0.2 for the
+        median, and other levels are refused.
 
     Notes
     -----
-    **Estimates and intervals are those of the smoothed target**: the minimiser of the expected
-    smoothed loss, the tau-quantile of the residual *plus independent logistic noise* of width
-    ``b scale``.  For errors with density f in a model of location the intercept differs from the
-    true quantile by about ``-(pi^2/6) (b scale)^2 f'(q)/f(q)``, and the slopes not at all.  At the
-    median of symmetric errors the difference is zero for any bandwidth.  For normal errors with
-    tau = 0.9 and b = 0.1 it is 0.021 standard deviations; with 0.3 it is 0.17, more than a
-    standard error in most data sets.  The rule (He, Pan, Tan and Zhou 2023, for this kernel) is
-    ``b = 0.55 ((p + log n)/n)**0.4``, which keeps it below the sampling error, and wider where the
-    noise of a private Hessian would hide the curvature: far out in the tails, and with few records.
-    Where that would move the intercept by more than 0.3 standard errors, :func:`dpfast.fit` with
-    Newton's method takes two bandwidths, this one for curvatures and a third of it for the score,
-    which decides the target; the result's model names both.  bench/results/quantile.md and
-    quantile-coverage.md have the coverage of both targets.
+    **Estimates and intervals are those of the smoothed target**: the tau-quantile of the residual
+    *plus independent logistic noise* of width ``b scale``.  For errors with density f in a model of
+    location the intercept differs from the true quantile by about ``-(pi^2/6) (b scale)^2
+    f'(q)/f(q)``, and the slopes not at all; at the median of symmetric errors there is no
+    difference.  For normal errors with tau = 0.9 and b = 0.1 it is 0.021 standard deviations; with
+    0.3 it is 0.17, more than a standard error in most data sets.  The rule (He, Pan, Tan and Zhou
+    2023, for this kernel) is ``b = 0.55 ((p + log n)/n)**0.4``, which keeps it below the sampling
+    error, and wider where the noise of a private Hessian would hide the curvature: far out in the
+    tails, and with few records.  Where that would move the intercept by more than 0.3 standard
+    errors, :func:`dpfast.fit` with Newton's method takes two bandwidths, this one for curvatures
+    and a third of it for the score, which decides the target; the result's model names both.
+    bench/results/quantile.md and quantile-coverage.md have the coverage of both targets.
 
-    The score is not symmetric: its bound is ``max(tau, 1 - tau)`` times the radius R of the
-    weights, and beside an intercept (Mallows or Bounded weights) noise is for the diameter of the
-    scores, ``max(R, 2 max(tau, 1 - tau) sqrt(R^2 - 1))``, which is less than twice that bound but
-    for the median (claim C75): 29% less at tau = 0.9 with R^2 = 2, 13% with R^2 = 4.
-    There is no free scale: it would be the bandwidth in disguise.  Where nothing is declared
-    :func:`dpfast.fit` buys units, and finds a scale on its way.
+    The score is not symmetric: beside an intercept (Mallows or Bounded weights of radius R) noise
+    is for the diameter of the scores, ``max(R, 2 max(tau, 1 - tau) sqrt(R^2 - 1))``, which is less
+    than twice their bound but for the median (claim C75).  There is no free scale: it would be the
+    bandwidth in disguise.
 
     Privacy
     -------
@@ -111,10 +102,8 @@ class Quantile(Loss):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 1))
     >>> y = 1 + 2 * X[:, 0] + rng.normal(size=5000)
-    >>> loss = dpfast.Quantile(0.75)
-    >>> result = dpfast.fit(
-    ...     X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=dpfast.SeededNoise(0)
-    ... )
+    >>> loss = dpfast.Objective(dpfast.Quantile(0.75), scale=1.0)
+    >>> result = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(0))
     >>> bool(abs(result.params[1] - 2) < 0.3)
     True
     """
@@ -167,10 +156,8 @@ class Quantile(Loss):
 
         Parameters
         ----------
-        n : int or None
-            Number of records; None where it is not known.
-        p : int
-            Number of coefficients.
+        n, p : int
+            Number of records, None where it is not known, and of coefficients.
         mu : float, optional
             Budget of the fit.
         """
@@ -259,12 +246,7 @@ class Quantile(Loss):
 
 
 class NarrowQuantile(Quantile):
-    """A :class:`Quantile` whose score is narrower than its curvature (claim C73).
-
-    Made by :func:`dpfast.fit` where the bandwidth that the noise of a Hessian asks for would move
-    the intercept too far.  Steps with a Hessian solve the equation of the narrow score; those that
-    majorise, which only have to get near, use the wide bandwidth throughout.
-    """
+    """A :class:`Quantile` whose score is narrower than its curvature (claim C73), made by a fit."""
 
     name = "narrow-quantile"
     code = 15

@@ -21,10 +21,7 @@ class ScaleProfile(NamedTuple):
 
 
 class ScalePart(NamedTuple):
-    """What is proved of a loss whose residual scale is estimated, in units of its corner c.
-
-    With ``chi(r) = r psi(r) - rho(r)``, the factor f of the scale's coordinate and the radius R:
-    """
+    """What is proved of a loss with a free scale: ``chi = r psi - rho``, factor f, radius R."""
 
     #: ``sup chi / c^2``.
     chi: float

@@ -17,19 +17,15 @@ SATURATED = 1e120
 class SmoothedHuber(Loss):
     """Huber's loss with its corner rounded by the unique quartic of psi (paper 1, section 4).
 
-    Example 1 of appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
-
-    ``psi`` is ``r`` up to ``c``, bends on ``[c, c + h]`` and stays at ``c + h/2`` from there: the
-    bound is **not** ``c`` (formulas page, section 9).  The second derivative exists everywhere,
-    but the loss is not self-concordant, and a record can have the largest curvature together with
-    a large score, so a Hessian is charged by the rule for any loss (claim C17).
+    Example 1 of appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).  ``psi`` is ``r``
+    up to ``c``, bends on ``[c, c + h]`` and stays at ``c + h/2`` from there: the bound is **not**
+    ``c`` (formulas page, section 9).  Not self-concordant, and a Hessian is charged by the rule for
+    any loss (claim C17): a record can have the largest curvature together with a large score.
 
     Parameters
     ----------
-    c : float
-        Where the bend begins, in units of the scale.
-    h : float
-        Width of the bend, in units of the scale.
+    c, h : float
+        Where the bend begins, and its width, in units of the scale.
 
     Examples
     --------
@@ -86,10 +82,9 @@ class SmoothedHuber(Loss):
 class OstrovskiiBach(Loss):
     """The third Huber loss of paper 1, self-concordant (Ostrovskii and Bach 2021).
 
-    Example 2 of appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
-
-    ``c^2/2 (s - 1 - log((1 + s)/2))`` with ``s = sqrt(1 + 4 (r/c)^2)``.  Both its Hessian and its
-    majorising curvature come free with the gradient (claims C29 and C30).
+    Example 2 of appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023): ``c^2/2 (s - 1 -
+    log((1 + s)/2))`` with ``s = sqrt(1 + 4 (r/c)^2)``.  Both its Hessian and its majorising
+    curvature come free with the gradient (claims C29 and C30).
 
     Parameters
     ----------
@@ -141,10 +136,9 @@ class OstrovskiiBach(Loss):
 class SmoothAbsolute(Loss):
     """``log(1 + e^r) + log(1 + e^-r)``, the smooth absolute loss of paper 3.
 
-    Example 3 of paper 3 (Asi, Duchi and Talwar 2025).
-
-    Half of the log-cosh loss with ``c = 2``, up to a constant: score bound 1, curvature bound 1/2,
-    self-concordance 1 (formulas page, section II.7).
+    Example 3 of paper 3 (Asi, Duchi and Talwar 2025).  Half of the log-cosh loss with ``c = 2``, up
+    to a constant: score bound 1, curvature bound 1/2, self-concordance 1 (formulas page, section
+    II.7).
 
     Examples
     --------

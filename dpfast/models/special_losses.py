@@ -1,13 +1,7 @@
-"""Redescending losses, which lack what the others have.
+"""Redescending losses: beyond some residual a record has (almost) no influence at all.
 
-Beyond some residual of a redescending loss a record has (almost) no influence at all.  They are not
-convex: their ``psi'`` is negative between the bend and the tails, so there is no
-positive semidefinite Hessian to release, and no Newton step or sandwich covariance.  Fit them by
+Not convex, so there is no Hessian to release, no Newton step or sandwich covariance.  Fit them by
 :func:`dpfast.minimize`, or by noisy gradient descent with ``inference=False``.
-
-With Mallows weights of radius R a record's score has norm at most ``psi_bound * R`` and changes by
-at most ``psi_prime_bound * R^2 / sigma`` times the distance of two parameters: the constants L0 and
-L1 of paper 2, exact and public.
 """
 
 from __future__ import annotations
@@ -26,17 +20,7 @@ FAR = 1e120
 
 
 class Redescending(Loss):
-    """Base of the redescending losses.
-
-    Attributes
-    ----------
-    psi_prime_bound : float
-        ``sup |psi'|``, which is ``psi'(0) = 1``.
-    lowest_slope : float
-        ``inf psi'``, negative.
-    """
-
-    has_asymptote = False
+    """Base of the redescending losses: ``sup |psi'|`` is 1, and ``inf psi'`` negative."""
 
     #: ``sup |psi| / c``
     peak: ClassVar[float]

@@ -18,14 +18,16 @@ class Weighting:
     ----------
     radius : float
         Public bound, in the units of the covariates (:class:`Clip`: of the score).
-    code : int
-        Number by which the compiled kernels know the weighting.
-    has_curvature : bool
-        Whether the weighted loss has a Hessian with a finite bound.
-    has_loss : bool
-        Whether the weighted scores are the gradient of a loss.
+    has_curvature, has_loss : bool
+        Whether the weighted loss has a Hessian with a finite bound; whether the weighted scores are
+        the gradient of a loss.
     no_curvature_reason : str
         Why there is no such Hessian.
+
+    Parameters
+    ----------
+    radius : float
+        Norm of a row, the intercept's 1 included, beyond which its influence is cut; public.
     """
 
     name: ClassVar[str]
@@ -53,13 +55,12 @@ class Weighting:
 class Bounded(Weighting):
     """No weights: the covariates lie in a declared ball, and records outside are projected.
 
-    Only the covariates are scaled towards the origin; the intercept stays 1, so with an
-    intercept the radius must exceed 1.
+    Only the covariates are scaled towards the origin; the intercept stays 1.
 
     Parameters
     ----------
     radius : float
-        Norm of a row, the intercept's 1 included, beyond which its influence is cut; public.
+        Of a row, the intercept's 1 included: above 1 with an intercept.  Public.
 
     Examples
     --------
@@ -75,10 +76,9 @@ class Bounded(Weighting):
 class Mallows(Weighting):
     """Mallows weights ``w = min(1, R^2 / ||x||^2)``: no bound on the data is needed.
 
-    Equations (6), (7) and (10) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
-
-    The square makes both ``||x|| w <= R`` and ``||x||^2 w <= R^2`` hold; with the first power
-    (as printed in Appendix G of Avella-Medina et al.) the Hessian has no bound at all.
+    Equations (6), (7) and (10) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).  The square makes
+    both ``||x|| w <= R`` and ``||x||^2 w <= R^2`` hold; with the first power (as printed in
+    Appendix G) the Hessian has no bound at all.
 
     Parameters
     ----------
@@ -89,9 +89,8 @@ class Mallows(Weighting):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(
-    ...     X, y, dpfast.Objective("huber", weights=dpfast.Mallows(1.5), scale=1.0), privacy=1.0
-    ... ).names
+    >>> objective = dpfast.Objective("huber", weights=dpfast.Mallows(1.5), scale=1.0)
+    >>> dpfast.fit(X, y, objective, privacy=1.0).names
     ('intercept', 'x1')
     """
 
@@ -128,12 +127,10 @@ class Clip(Weighting):
 class Schweppe(Weighting):
     """Schweppe weights: ``v = min(1, C / ||x||)`` scales the whole row and the residual.
 
-    Section 4.3 and lemma 3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
-
-    The loss of a record is ``sigma * rho((y - x'theta) v / sigma)``: a record far out is not
-    discarded, it is rewritten at distance C, intercept included.  Unlike Mallows weights this
-    bounds the row itself, so the loss has a public self-concordance constant ``g C / sigma``
-    (Lemma 3 of Avella-Medina et al.) and the steps of section 4.4.2 are there.
+    Section 4.3 and lemma 3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).  The loss of a record
+    is ``sigma * rho((y - x'theta) v / sigma)``: a record far out is rewritten at distance C,
+    intercept included.  The row itself is bounded, so the loss has a public self-concordance
+    constant ``g C / sigma`` (lemma 3) and the steps of section 4.4.2 are there.
 
     Parameters
     ----------
@@ -154,11 +151,10 @@ class Schweppe(Weighting):
 class MallowsLinear(Weighting):
     """Mallows weights ``w = min(1, R / ||x||)``, for gradients only.
 
-    Equation (6) with the printed weights of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
-
-    ``||x|| w <= R`` bounds the score and discounts far records less than :class:`Mallows` does,
-    but ``||x||^2 w`` has no bound: no Hessian, no Newton step, no intervals (formulas page,
-    section 0, item 4).
+    Equation (6) with the printed weights of paper 1 (Avella-Medina, Bradshaw and Loh 2023). ``||x||
+    w <= R`` bounds the score and discounts far records less than :class:`Mallows` does, but
+    ``||x||^2 w`` has no bound: no Hessian, Newton step or interval (formulas page, section 0, item
+    4).
 
     Parameters
     ----------

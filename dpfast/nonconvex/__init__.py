@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from dpfast.rooms import opened
 
 if TYPE_CHECKING:
-    from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
+    from dpfast.models.nonconvex import KL, PerRecordObjective
     from dpfast.nonconvex.kl import estimate_kl
     from dpfast.nonconvex.minimize import Minimum
     from dpfast.regression.nonprivate import nonprivate_minimize
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _HOMES = {
     ".kl": "estimate_kl",
     ".minimize": "Minimum",
-    "dpfast.models.nonconvex": "KL PerRecordObjective one_hidden_layer phase_retrieval",
+    "dpfast.models.nonconvex": "KL PerRecordObjective",
     "dpfast.regression.nonprivate": "nonprivate_minimize",
 }
 
@@ -24,8 +24,6 @@ __all__ = [
     "PerRecordObjective",
     "estimate_kl",
     "nonprivate_minimize",
-    "one_hidden_layer",
-    "phase_retrieval",
 ]
 
 __getattr__ = opened(__name__, _HOMES)

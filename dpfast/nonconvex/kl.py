@@ -1,8 +1,4 @@
-"""What the KL condition looks like on public data: constants for KL-Spider, and a picture.
-
-Nothing here is private.  It is for data that anyone may see: published, synthetic, or simulated
-from the model one has in mind.
-"""
+"""What the KL condition looks like on **public** data: constants for KL-Spider, and a picture."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from dpfast.rooms import opened
 
 if TYPE_CHECKING:
     from dpfast.optimize.budgets import Budgets
-    from dpfast.optimize.double_noise import DoubleNoise
     from dpfast.optimize.gradient_descent import GradientDescent
     from dpfast.optimize.newton import Newton
     from dpfast.optimize.nonconvex.adaptive import Adaptive
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 #: Where each name lives; a test holds it against the imports above.
 _HOMES = {
     ".budgets": "Budgets",
-    ".double_noise": "DoubleNoise",
     ".gradient_descent": "GradientDescent",
     ".newton": "Newton",
     ".nonconvex.adaptive": "Adaptive",
@@ -37,7 +35,6 @@ __all__ = [
     "Answers",
     "Budgets",
     "Curvature",
-    "DoubleNoise",
     "Geometric",
     "GradientDescent",
     "Method",

@@ -19,6 +19,15 @@ class Answers(Protocol):
     As :class:`~dpfast.curator.Curator`, without what is not private.  CONTRIBUTING.md has an
     optimiser that asks.
 
+    Other Parameters
+    ----------------
+    theta, new, old : ndarray of shape (p,)
+        Of methods: public, or made of earlier answers.
+    budget : StepBudget
+        The mu of each quantity.
+    mu : float
+        What to spend.
+
     Privacy
     -------
     Everything that has a budget or a ``mu`` among its arguments spends it, of the fit's total;
@@ -40,36 +49,16 @@ class Answers(Protocol):
         ----------
         want : int
             Which quantities the mean is of, as the kernels number them.
-
-        Returns
-        -------
-        int
         """
 
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
         """Gradient and, where their budgets are not 0, Hessian (or majoriser) and meat.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        budget : StepBudget
-            The mu of each quantity.
-
-        Returns
-        -------
-        JointAnswer
-            Noisy means over the records, of shapes (p,), (p, p) and (p, p), with their noise
-            scales; the ridge is not in them.
+        Means over the records, of shapes (p,), (p, p) and (p, p); the ridge is not in them.
         """
 
     def plan(self, budget: StepBudget) -> Any:
         """What :meth:`joint` would charge and release, or its refusal; costs nothing.
-
-        Parameters
-        ----------
-        budget : StepBudget
-            As for :meth:`joint`.
 
         Returns
         -------
@@ -78,67 +67,16 @@ class Answers(Protocol):
         """
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
-        """Mean loss at ``new`` minus that at ``old``, shape (1,).
-
-        Parameters
-        ----------
-        new, old : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        mu : float
-            What to spend.
-
-        Returns
-        -------
-        Answer
-        """
+        """Mean loss at ``new`` minus that at ``old``, shape (1,)."""
 
     def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
         """Smallest or largest eigenvalue of the mean Hessian, shape (1,).
 
         Parameters
         ----------
-        theta : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        mu : float
-            What to spend.
         largest : bool
             Which of the two.
-
-        Returns
-        -------
-        Answer
         """
 
     def largest_curvature(self, mu: float) -> Answer:
-        """Largest eigenvalue the mean Hessian has at any parameter, shape (1,).
-
-        Parameters
-        ----------
-        mu : float
-            What to spend.
-
-        Returns
-        -------
-        Answer
-        """
-
-    def damped_direction(
-        self, theta: Array, gradient: Array, damping: float, mu: float, *, majorize: bool = False
-    ) -> Answer:
-        """``(H + damping I)^-1 gradient``, shape (p,), for a released gradient.
-
-        Parameters
-        ----------
-        theta, gradient : ndarray of shape (p,)
-            Public, or made of earlier answers.
-        damping : float
-            Positive, public.
-        mu : float
-            What to spend.
-        majorize : bool
-            Use the majorising curvature in place of the Hessian.
-
-        Returns
-        -------
-        Answer
-        """
+        """Largest eigenvalue the mean Hessian has at any parameter, shape (1,)."""

@@ -18,11 +18,7 @@ from dpfast.privacy.rounding import MARGIN_8000
 
 
 class Situation(NamedTuple):
-    """What a rule may look at: all of it released or public.
-
-    ``eigenvalues`` are those of the noisy Hessian, floored; ``gradient_scale`` is the noise
-    standard deviation of ``gradient``; ``step`` counts from 0.
-    """
+    """What a rule may look at: all of it released or public."""
 
     answers: Answers
     theta: NDArray[np.float64]
@@ -100,10 +96,9 @@ class AveragingTail(StepRule):
     """Full steps, then damped ones that average the noise of their gradients.
 
     After a full step only its own noise remains, so nearly all of the budget would have to go to
-    the last one, and none be left to get there.  A tail of steps of size ``s`` weighs the noise of
-    the step j before the last by ``s (1 - s)^j``; with budgets growing by ``1/(1 - s)`` per step,
-    the result has the noise of the whole budget spent at once (formulas page, section 2.1, with
-    Newton's direction), each Hessian's noise is damped as well, and what the full steps left is
+    the last one.  A tail of steps of size ``s`` weighs the noise of the step j before the last by
+    ``s (1 - s)^j``; with budgets growing by ``1/(1 - s)`` per step, the result has the noise of the
+    whole budget spent at once (formulas page, section 2.1), and what the full steps left is
     multiplied by ``(1 - s)^length``.
 
     Parameters
@@ -169,11 +164,7 @@ class SelfConcordant(StepRule):
 
 
 class _Switch(StepRule):
-    """Damped steps until a released test says that the pure phase is safe.
-
-    The last third of a run is pure in any case: an estimate that damped steps alone have led to
-    still has a part of the start's error, which no released number tells from noise.
-    """
+    """Damped steps until a released test says that pure ones are safe, or the last third begins."""
 
     def __init__(self, step_size: float = 0.5) -> None:
         self._step_size = number_in(step_size, "step_size", "(0, 1]")
@@ -228,15 +219,12 @@ class GradientSwitch(_Switch):
 
     Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023), its strongly convex case.
 
-    A noisy gradient, less what noise adds to its square, is compared with ``tau^2 / L``.  Half of
-    the smallest eigenvalue of the noisy Hessian is tau (Condition 1 of the paper has ``H >= 2
-    tau``), and L bounds how fast the Hessian changes.  ``L = sup |psi''| / psi'(0) * R / scale``
-    times the largest curvature at any parameter, of which a noisy upper bound is bought for
-    ``share`` of the total ``mu^2``: with rows of at most R, ``||H(s) - H(t)|| <= sup |psi''| / s^2
-    lambda_max(mean of ||x|| x x') ||s - t||``, and ``||x|| x x' <= R x x'``.  The paper weights its
-    rows by ``||x||^-3`` for this instead.  From such a point pure Newton converges (Kantorovich:
-    ``||H^-1 g|| L / lambda_min <= 1/4`` where 1/2 is enough), with a loss that is not
-    self-concordant, too.  The last third of the steps is full in any case.
+    A noisy gradient, less what noise adds to its square, is compared with ``tau^2 / L``: tau is
+    half of the noisy Hessian's smallest eigenvalue, ``L = sup |psi''| / psi'(0) * R / scale`` times
+    a noisy upper bound of the largest curvature at any parameter bounds how fast the Hessian
+    changes (rows of at most R, where the paper weights rows by ``||x||^-3``).  From such a point
+    pure Newton converges (Kantorovich: ``||H^-1 g|| L / lambda_min <= 1/4`` where 1/2 is enough),
+    with a loss that is not self-concordant, too.  The last third of the steps is full in any case.
 
     Parameters
     ----------

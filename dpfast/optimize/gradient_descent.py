@@ -55,23 +55,16 @@ class GradientDescent(Method):
         on it with ``ESTIMATE_SHARE`` of the total ``mu^2`` (section 4.4.2 of the paper): about p
         times longer steps when no direction dominates.
     average : float in [0, 1)
-        Share of the iterates, from the end, that are averaged; 0 returns the last iterate.
-        Averaging is free post-processing.
+        Share of the iterates, from the end, that are averaged, for nothing; 0 returns the last one.
     steps, schedule, start
-        As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
-        schedule such as :class:`dpfast.optimize.Geometric`, and a public starting point.
+        As for :class:`dpfast.optimize.Method`.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(
-    ...     X,
-    ...     y,
-    ...     dpfast.Objective("huber", scale=1.0),
-    ...     privacy=2.0,
-    ...     method=dpfast.optimize.GradientDescent(),
-    ... ).names
+    >>> objective, method = dpfast.Objective("huber", scale=1.0), dpfast.optimize.GradientDescent()
+    >>> dpfast.fit(X, y, objective, privacy=2.0, method=method).names
     ('intercept', 'x1')
     """
 
@@ -118,7 +111,7 @@ class GradientDescent(Method):
         theta: NDArray[np.float64] | None = None,
         largest_curvature: float | None = None,
     ) -> float:
-        """The step size: public, or from released numbers (a free scale, an estimate).
+        """The step size, positive: public, or from released numbers (a free scale, an estimate).
 
         Parameters
         ----------
@@ -128,11 +121,6 @@ class GradientDescent(Method):
             The released iterate, where the smoothness depends on it (a free scale).
         largest_curvature : float, optional
             Released upper bound of the Hessian's largest eigenvalue.
-
-        Returns
-        -------
-        float
-            Positive.
         """
         if isinstance(self.step_size, float | int):
             return float(self.step_size)

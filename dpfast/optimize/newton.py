@@ -1,9 +1,7 @@
 """Noisy Newton's method (eq. (9), Avella-Medina et al. 2023), safe from any start.
 
-Three departures from the paper, all measured (bench/results): the early steps use the *majorising*
-curvature ``psi(r)/r`` in place of ``psi'(r)``, whose full steps decrease the loss from any start
-(majorise-minimise), where pure Newton diverges on saturated residuals; the budget goes mostly to
-the last steps; and those are damped, so that their noises average.
+Unlike the paper's, early steps use the *majorising* curvature ``psi(r)/r``, whose full steps
+decrease the loss from any start; the budget goes mostly to the last steps, which are damped.
 """
 
 from __future__ import annotations
@@ -71,11 +69,7 @@ class Steps(NamedTuple):
 
 
 def curvature_noise(objective: Objective, n: int, mu: float) -> float:
-    """Spectral norm of a Hessian's noise at the whole budget, relative to ``Bbar / p``.
-
-    ``Bbar / p`` is the curvature of p equally strong directions, the most the smallest eigenvalue
-    can be; the norm is about ``sqrt(2 p)`` times ``sqrt(2) Bbar / (n mu)``.
-    """
+    """Spectral norm of a Hessian's noise at the whole budget, relative to ``Bbar / p``."""
     return float(2.0 * objective.dimension**1.5 / (n * mu))
 
 
@@ -110,20 +104,14 @@ class Newton(Method):
         Public ridge penalty of the first steps (two-phase method): of all but the Hessian's,
         the tail and the full step before it.
     steps, schedule, start
-        As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
-        schedule such as :class:`dpfast.optimize.Geometric`, and a public starting point.
+        As for :class:`dpfast.optimize.Method`.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(
-    ...     X,
-    ...     y,
-    ...     dpfast.Objective("log-cosh", scale=1.0),
-    ...     privacy=2.0,
-    ...     method=dpfast.optimize.Newton(),
-    ... ).names
+    >>> objective, method = dpfast.Objective("log-cosh", scale=1.0), dpfast.optimize.Newton()
+    >>> dpfast.fit(X, y, objective, privacy=2.0, method=method).names
     ('intercept', 'x1')
     """
 
@@ -159,22 +147,12 @@ class Newton(Method):
         return self.step.share
 
     def hessian_steps(self, objective: Objective, n: int, mu: float) -> int:
-        """How many of the last steps use the Hessian by default, from public constants only.
+        """How many of the last steps use the Hessian by default, from public constants: 2, 4 or 8.
 
         Majorising steps of a logistic regression shrink the error of rare events by a few percent
         each, and only the Hessian's arrive; noisy Hessians cost a little instead.  The limits are
         those at which error and coverage were best on logistic designs with 50% to 0.5% of ones,
         steep, correlated and with dummies, and robust ones with far intercepts, p = 2 to 12.
-
-        Parameters
-        ----------
-        objective, n, mu
-            As for :meth:`defaults`.
-
-        Returns
-        -------
-        int
-            2, 4 or 8.
         """
         if not isinstance(self.step, AveragingTail):
             return 2
@@ -201,7 +179,7 @@ class Newton(Method):
 
         The more coefficients, the weaker the weakest direction of correlated covariates, the more
         early steps it takes to get near, and the more of the budget they need.  Chosen on the
-        designs of bench/schedules.py, bench/double_noise.py and bench/divergence.py.
+        designs of bench/schedules.py and bench/divergence.py.
         """
         if isinstance(self.step, AveragingTail):
             p, tail = objective.dimension, self.step.length
@@ -433,11 +411,7 @@ def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
 
 
 def _replayed_noise(run: Steps, hessian: Matrix, ridge: float) -> Matrix:
-    """Covariance of the privacy noise, through the very matrices the steps used.
-
-    A step with noisy Hessian ``H + W`` and floored inverse ``P`` takes an error e to ``A e + eta P
-    W e - eta P z`` with ``A = I - eta P (H + W)``; majorising steps have ``A = I - eta P H``.
-    """
+    """Covariance of the privacy noise, through the very matrices the steps used."""
     first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
     majorised = len(run.inverses) - len(run.hessians)
     scales = [0.0] * majorised + [own.noise_scale for own in reversed(run.hessians)]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
-from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.newton import Newton, curvature_noise
 from dpfast.optimize.protocol import Method, refuse_unmet_needs
@@ -15,7 +14,6 @@ from dpfast.optimize.protocol import Method, refuse_unmet_needs
 NAMED: dict[str, Callable[[], Method]] = {
     "newton": Newton,
     "gradient-descent": GradientDescent,
-    "double-noise": DoubleNoise,
 }
 
 
@@ -33,8 +31,8 @@ def choose_method(
         names = ", ".join(f'"{name}"' for name in ("auto", *NAMED))
         raise InvalidInput(
             f"method must be {names}, "
-            "dpfast.optimize.Newton(...), dpfast.optimize.GradientDescent(...), "
-            "dpfast.optimize.DoubleNoise(...) or a dpfast.optimize.Method of your own; received "
+            "dpfast.optimize.Newton(...), dpfast.optimize.GradientDescent(...) or a "
+            "dpfast.optimize.Method of your own; received "
             f"{described(method, text=True)}."
         )
     refuse_unmet_needs(chosen, objective)

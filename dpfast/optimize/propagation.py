@@ -51,6 +51,12 @@ class Curvature(NamedTuple):
     Privacy
     -------
     Released, and paid for.
+
+    Examples
+    --------
+    >>> curvature = dpfast.optimize.Curvature(np.diag([1.0, 0.01]), 0.1, n_floored=1, ridge=0.0)
+    >>> curvature.floored().diagonal(), curvature.eigen()[0]
+    (array([1. , 0.1]), array([0.1, 1. ]))
     """
 
     matrix: Matrix
@@ -59,28 +65,14 @@ class Curvature(NamedTuple):
     ridge: float
 
     def floored(self) -> Matrix:
-        """The matrix with its eigenvalues at the floor or above, shape (p, p).
-
-        Examples
-        --------
-        >>> from dpfast.optimize import Curvature
-        >>> Curvature(np.diag([1.0, 0.01]), floor=0.1, n_floored=1, ridge=0.0).floored().diagonal()
-        array([1. , 0.1])
-        """
+        """The matrix with its eigenvalues at the floor or above, shape (p, p)."""
         if not self.n_floored:
             return self.matrix
         floored: Matrix = floor_eigenvalues(self.matrix, self.floor)[0]
         return floored
 
     def eigen(self) -> tuple[NDArray[np.float64], Matrix]:
-        """Eigenvalues, at the floor or above, and eigenvectors in columns; shapes (p,) and (p, p).
-
-        Examples
-        --------
-        >>> from dpfast.optimize import Curvature
-        >>> Curvature(np.diag([1.0, 0.01]), floor=0.1, n_floored=1, ridge=0.0).eigen()[0]
-        array([0.1, 1. ])
-        """
+        """Eigenvalues, at the floor or above, and eigenvectors in columns, shapes (p,), (p, p)."""
         values, vectors = eigh(self.matrix)
         return np.maximum(values, self.floor), vectors
 
@@ -97,11 +89,7 @@ def start_left(
     remaining: NDArray[np.float64],
     vectors: Matrix,
 ) -> NDArray[np.float64]:
-    """What is left of the start's error, per coefficient, if steps share one basis.
-
-    The start's error e leaves ``remaining * e``, and only ``(1 - remaining) * e`` of it shows in
-    the distance travelled.
-    """
+    """What is left of the start's error, per coefficient, if steps share one basis."""
     unseen = remaining / np.maximum(1.0 - remaining, 1e-9)
     return np.abs(vectors @ (unseen * (vectors.T @ (iterates[0] - theta))))
 
@@ -112,13 +100,7 @@ def gradient_descent_noise(
     step_sizes: list[float],
     weights: list[float] | None = None,
 ) -> NDArray[np.float64]:
-    """Variance of the privacy noise of noisy gradient descent along each eigenvector.
-
-    For the output ``sum_k w_k theta_k`` and any schedule,
-    ``f(lam) = sum_j eta_j^2 s_j^2 A_j^2`` with ``A_j = w_{j+1} + (1 - eta_{j+1} lam) A_{j+1}``
-    (formulas page, section 6; eq. (14) of the paper is the constant ``2 eta^2 s^2``, which is
-    right at one value of ``eta lam`` only).
-    """
+    """Variance of noisy gradient descent along each eigenvector, for any schedule (eq. (14))."""
     n_steps = len(gradient_scales)
     contraction = np.zeros_like(eigenvalues)  # of the step after the one looked at
     influence = np.zeros_like(eigenvalues)
@@ -131,23 +113,4 @@ def gradient_descent_noise(
         influence = weight + contraction * influence
         contraction = 1.0 - step_sizes[j] * eigenvalues
         variance += (step_sizes[j] * gradient_scales[j] * influence) ** 2
-    return variance
-
-
-def double_noise_variance(
-    eigenvalues: NDArray[np.float64],
-    gradient_scales: list[float],
-    direction_scales: list[float],
-    damping: float,
-) -> NDArray[np.float64]:
-    """Variance of the privacy noise of double-noise Newton along each eigenvector.
-
-    The error obeys ``e_{k+1} = c e_k - s_k z_k/(lam + l) - d_k w_k`` with ``c = l/(lam + l)``,
-    so the variance is ``sum_k ((s_k/(lam + l))^2 + d_k^2) c^(2(K-1-k))``.
-    """
-    contraction = damping / (eigenvalues + damping)
-    variance = np.zeros_like(eigenvalues)
-    for gradient, direction in zip(gradient_scales, direction_scales, strict=True):
-        own = (gradient / (eigenvalues + damping)) ** 2 + direction**2
-        variance = contraction**2 * variance + own
     return variance

@@ -55,6 +55,24 @@ class Method:
         Public starting point of the coefficients, default zero.  It must not be computed from
         the data of the fit.
 
+    Other Parameters
+    ----------------
+    objective : Objective
+        Of methods: loss, weighting and their public constants.
+    n : int
+        Number of records, public.
+    mu : float
+        The total.
+    n_steps : int
+        Number of steps.
+    inference : bool
+        Whether the last answer is to include the Hessian and the meat.
+    answers : Answers
+        What may be asked of the records.
+    budgets : Budgets
+        What :meth:`plan` returned: a sequence of what each ``answers.joint(theta, budget)``
+        costs, with ``budgets.steering_mu`` for other queries.
+
     Attributes
     ----------
     name : str
@@ -113,36 +131,15 @@ class Method:
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only.
 
-        Parameters
-        ----------
-        objective : Objective
-            Loss, weighting and their public constants.
-        n : int
-            Number of records, public.
-        mu : float
-            The total.
-
         Returns
         -------
         n_steps : int
         schedule : Schedule
-
-        Raises
-        ------
-        NotImplementedError
-            If a class of one's own does not say.
         """
         raise NotImplementedError
 
     def curvatures(self, objective: Objective, n: int, mu: float, n_steps: int) -> tuple[str, ...]:
         """What each step releases beside the gradient: "none", "majorizer" or "hessian".
-
-        Parameters
-        ----------
-        objective, n, mu
-            As for :meth:`defaults`.
-        n_steps : int
-            Number of steps.
 
         Returns
         -------
@@ -155,21 +152,6 @@ class Method:
         """What a run will do and may spend, from public facts only: a budget for each step.
 
         One that decides on released answers what to ask next returns no budgets but the total.
-
-        Parameters
-        ----------
-        objective : Objective
-            Loss, weighting and their public constants.
-        n : int
-            Number of records, public.
-        mu : float
-            The total.
-        inference : bool
-            Whether the last answer is to include the Hessian and the meat.
-
-        Returns
-        -------
-        Budgets
         """
         n_steps, schedule = self.defaults(objective, n, mu)
         n_steps = checked_steps(n_steps if self.steps is None else self.steps)
@@ -204,13 +186,6 @@ class Method:
     def check(self, answers: Answers, budgets: Budgets) -> None:
         """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing.
 
-        Parameters
-        ----------
-        answers : Answers
-            As for :meth:`run`.
-        budgets : Budgets
-            What :meth:`plan` returned.
-
         Privacy
         -------
         Must ask for plans only (``answers.plan``): an answer would be charged.
@@ -227,19 +202,10 @@ class Method:
 
         Parameters
         ----------
-        answers : Answers
-            What may be asked of the records.
         start : ndarray of shape (p,)
             Public starting point.
-        budgets : Budgets
-            What :meth:`plan` returned: a sequence of what each ``answers.joint(theta, budget)``
-            costs, with ``budgets.steering_mu`` for other queries.
         progress : callable, optional
             To be called as ``progress(step, n_steps)`` after each step.
-
-        Returns
-        -------
-        Trajectory
 
         Raises
         ------
@@ -261,10 +227,6 @@ class Method:
             What :meth:`run` returned.
         curvature : Curvature
             The released Hessian that intervals are made with.
-
-        Returns
-        -------
-        PrivacyNoise
 
         Raises
         ------
@@ -368,12 +330,6 @@ def answers_only(
     def largest_curvature(mu: float) -> Answer:
         return curator.largest_curvature(float(mu))
 
-    def damped_direction(
-        theta: Array, gradient: Array, damping: float, mu: float, *, majorize: bool = False
-    ) -> Answer:
-        points = _point(theta, p), _point(gradient, p)
-        return curator.damped_direction(*points, float(damping), float(mu), majorize=bool(majorize))
-
     def plan(budget: StepBudget) -> Any:
         return curator.plan(_plain(budget))
 
@@ -386,7 +342,6 @@ def answers_only(
         loss_difference=loss_difference,
         extreme_eigenvalue=extreme_eigenvalue,
         largest_curvature=largest_curvature,
-        damped_direction=damped_direction,
     )
     return cast(Answers, offered)
 

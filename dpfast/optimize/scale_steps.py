@@ -1,10 +1,7 @@
 """Newton's steps for coefficients and scale together (eq. (6), Avella-Medina et al. 2023).
 
-Pure Newton on (beta, sigma) diverges from most starts.  The early steps are majorise-minimise
-steps in each of the two: weighted least squares for beta at a fixed scale, and Huber's update
-``sigma^2 <- sigma^2 mean(2 w chi)/(kappa mean(w))`` at fixed beta (Huber 1981, section 7.8), which
-needs no more than the score and the majorising curvature.  All steps of the scale are taken on the
-logarithm, in which its score is closest to linear.
+Early ones majorise: weighted least squares at a fixed scale, and Huber's update of the scale at
+fixed coefficients (Huber 1981, section 7.8), on its logarithm.
 """
 
 from __future__ import annotations

@@ -28,12 +28,6 @@ class Schedule:
         Returns
         -------
         list of float
-            As long as there are steps.
-
-        Examples
-        --------
-        >>> dpfast.optimize.Geometric(ratio=2.0, uniform_share=0.1).shares(2)
-        [0.35, 0.65]
         """
         raise NotImplementedError
 
@@ -50,7 +44,6 @@ class Schedule:
         Returns
         -------
         list of float
-            As long as there are steps.
 
         Examples
         --------

@@ -1,8 +1,6 @@
 """The auditable room: budgets, ledgers, sensitivities, noise and the mechanisms that add it.
 
-Small and boring on purpose.  Every constant here is a numbered claim of ``PROOFS.md``, with its
-proof and the test that attacks it.  Imports only the standard library, NumPy, ``scipy.special``,
-``dpfast.errors`` and the compiled sampler.
+Every constant is a numbered claim of ``PROOFS.md``, with its proof and the test that attacks it.
 """
 
 from __future__ import annotations

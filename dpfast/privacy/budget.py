@@ -35,6 +35,13 @@ class Budget:
 
     Each conversion rounds to the safe side.  Where none can be proved it is refused by name.
 
+    Other Parameters
+    ----------------
+    epsilon : float
+        Of methods: zero or more.
+    delta : float
+        In (0, 1); far below ``1/n`` for a promise worth having.
+
     Privacy
     -------
     Numbers only: making, converting or printing a guarantee reads no record and spends nothing.
@@ -94,28 +101,11 @@ class Budget:
         raise self._refusal("zCDP")
 
     def as_approx(self, delta: float) -> ApproxDP:
-        """The (epsilon, delta) guarantee this one implies at ``delta``, epsilon rounded up.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1); far below ``1/n`` for a promise worth having.
-        """
+        """The (epsilon, delta) guarantee this one implies at ``delta``, epsilon rounded up."""
         raise NotImplementedError
 
     def explain(self, delta: float = 1e-6) -> str:
-        """This guarantee in plain words: what an attacker can do at best (claim C45).
-
-        Parameters
-        ----------
-        delta : float
-            At which epsilon is stated.
-
-        Returns
-        -------
-        str
-            Some lines of text.
-        """
+        """This guarantee in plain words: what an attacker can do at best (claim C45)."""
         from dpfast.privacy.tradeoff import explain
 
         return explain(self, delta)
@@ -123,15 +113,13 @@ class Budget:
     def attack_power(self, false_positive_rate: float) -> float:
         """Largest true-positive rate of any attack with this false-positive rate (claim C45).
 
+        Rounded up: how often an attack that says "in the data" of a record that is not as often as
+        ``false_positive_rate`` can be right about a record that is.
+
         Parameters
         ----------
         false_positive_rate : float
-            In [0, 1]: how often the attack says "in the data" of a record that is not.
-
-        Returns
-        -------
-        float
-            In [0, 1], rounded up: how often it can then be right about a record that is.
+            In [0, 1].
         """
         from dpfast.privacy.tradeoff import attack_power
 
@@ -189,33 +177,11 @@ class GDP(Budget):
         return (self.mu,)
 
     def delta(self, epsilon: float) -> float:
-        """Delta of this spend at ``epsilon``, rounded up (claim C2).
-
-        Parameters
-        ----------
-        epsilon : float
-            Zero or more.
-
-        Returns
-        -------
-        float
-            In [0, 1].
-        """
+        """Delta of this spend at ``epsilon``, rounded up (claim C2)."""
         return 0.0 if self.mu == 0.0 else gdp_delta(self.mu, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon of this spend at ``delta``, rounded up (claim C3).
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Zero or more.
-        """
+        """Epsilon of this spend at ``delta``, rounded up (claim C3)."""
         return 0.0 if self.mu == 0.0 else gdp_epsilon(self.mu, delta)
 
     def as_gdp(self) -> GDP:
@@ -279,33 +245,11 @@ class ZCDP(Budget):
         object.__setattr__(self, "rho", positive(rho, "rho"))
 
     def delta(self, epsilon: float) -> float:
-        """A delta this spend has at ``epsilon``, rounded up (claim C7).
-
-        Parameters
-        ----------
-        epsilon : float
-            Zero or more.
-
-        Returns
-        -------
-        float
-            In [0, 1].
-        """
+        """A delta this spend has at ``epsilon``, rounded up (claim C7)."""
         return 0.0 if self.rho == 0.0 else zcdp_delta(self.rho, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """An epsilon this spend has at ``delta``, rounded up (claim C7).
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Zero or more.
-        """
+        """An epsilon this spend has at ``delta``, rounded up (claim C7)."""
         return 0.0 if self.rho == 0.0 else zcdp_epsilon(self.rho, delta)
 
     def as_zcdp(self) -> ZCDP:
@@ -373,18 +317,7 @@ class PureDP(Budget):
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
 
     def delta(self, epsilon: float) -> float:
-        """Delta of this spend at a smaller ``epsilon``, rounded up (claim C8).
-
-        Parameters
-        ----------
-        epsilon : float
-            Zero or more.
-
-        Returns
-        -------
-        float
-            In [0, 1]; zero from the spend's own epsilon on.
-        """
+        """Delta of this spend at a smaller ``epsilon``, rounded up; else zero (claim C8)."""
         epsilon = nonnegative(epsilon, "epsilon")
         if epsilon >= self.epsilon:
             return 0.0

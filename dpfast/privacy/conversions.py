@@ -1,10 +1,7 @@
 """What one privacy guarantee implies in another's numbers, each rounded to the safe side.
 
-A conversion never flatters: a *requested* budget turned into what a mechanism may spend rounds
-down, a *spend* reported in another currency rounds up.  Claim numbers refer to PROOFS.md.
-
-``scipy.special`` is imported inside the functions that need it, because it costs a tenth of a
-second and a budget given as ``GDP(mu)`` needs none of it.
+A *requested* budget turned into what a mechanism may spend rounds down, a *spend* reported in
+another currency rounds up.  Claim numbers refer to PROOFS.md.
 """
 
 from __future__ import annotations
@@ -48,11 +45,7 @@ def positive(value: object, name: str, *, below_one: bool = False) -> float:
 
 
 def _delta(mu: float, epsilon: float) -> float:
-    """``Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2)`` without cancellation, not yet rounded up.
-
-    With ``x, y = e/mu -+ mu/2`` it equals ``exp(-x^2/2) (f(x) - f(y)) / 2`` for
-    ``f(u) = erfcx(u/sqrt 2)``, because ``exp(e) phi(y) = phi(x)``.
-    """
+    """``Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2)`` without cancellation, not yet rounded up."""
     from scipy.special import erfcx, ndtr
 
     middle = epsilon / mu
@@ -91,10 +84,7 @@ def _delta_up(mu: float, epsilon: float) -> float:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Smallest epsilon such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up.
-
-    Zero if ``delta >= 2 Phi(mu/2) - 1``, the total variation distance.
-    """
+    """Smallest epsilon such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
     mu = positive(mu, "mu")
     delta = positive(delta, "delta", below_one=True)
     if mu > MAX_MU:
@@ -157,10 +147,7 @@ def nonnegative(value: object, name: str) -> float:
 
 
 def _root(step: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
-    """Zero of an increasing function by Newton steps that are never allowed to leave a bracket.
-
-    ``step`` returns value and slope.  The result is a candidate only: :func:`_certify` decides.
-    """
+    """Candidate for the zero of an increasing function, by Newton steps held to a bracket."""
     at = 0.5 * (low + high)
     for _ in range(200):
         value, slope = step(at)
@@ -192,10 +179,7 @@ def _certify(candidate: float, direction: float, holds: Callable[[float], bool])
 
 
 def _zcdp_log_delta(rho: float, epsilon: float, alpha: float) -> float:
-    """Logarithm of a delta that is proved for this ``alpha`` (any alpha > 1 will do), rounded up.
-
-    ``exp((a-1)(a rho - e)) (1 - 1/a)^(a-1) / a``.
-    """
+    """Log of a delta proved for ``alpha``, ``exp((a-1)(a rho - e)) (1 - 1/a)^(a-1) / a``, up."""
     growth = (alpha - 1.0) * (alpha * rho - epsilon)
     shape = (alpha - 1.0) * math.log1p(-1.0 / alpha) - math.log(alpha)
     size = (alpha - 1.0) * (alpha * rho + epsilon) + math.log(alpha) + 2.0
@@ -247,10 +231,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def pure_mu(epsilon: float) -> float:
-    """Smallest mu such that every epsilon-DP mechanism is mu-GDP, rounded up.
-
-    ``2 Phi^-1(e^eps / (1 + e^eps))``, attained by randomised response.
-    """
+    """Smallest mu such that every epsilon-DP mechanism is mu-GDP, rounded up."""
     from scipy.special import erfinv, ndtri_exp
 
     epsilon = positive(epsilon, "epsilon")
@@ -269,10 +250,7 @@ DECIMALS = 10**324
 
 
 def written(x: float) -> tuple[int, int]:
-    """The shortest decimal that reads as this double, which is how it is written, as a ratio.
-
-    What a number of a budget stands for: ten times .1 is 1 (claim C86).
-    """
+    """The shortest decimal that reads as this double, as a ratio: ten times .1 is 1 (claim C86)."""
     digits, _, exponent = repr(x).partition("e")
     whole, _, part = digits.partition(".")
     shift = int(exponent or 0) - len(part)

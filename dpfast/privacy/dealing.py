@@ -1,8 +1,4 @@
-"""Records dealt into parts at random, and what a cross-validation on such parts costs.
-
-Claims C53 to C55 and C67 of PROOFS.md.  A dealing looks at the number of records only: parts that
-follow labels, values or the order of a table let one record move others.
-"""
+"""Records dealt into parts at random, looking at their number only: claims C53 to C55 and C67."""
 
 from __future__ import annotations
 
@@ -53,10 +49,7 @@ def part_sizes(n: int, n_parts: int) -> list[int]:
 
 
 def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
-    """The part each of n records is dealt into, every dealing with parts of these sizes alike.
-
-    Free: no record is looked at (claim C53).
-    """
+    """The part each of n records is dealt into, every dealing alike: free (claim C53)."""
     sizes = part_sizes(n, n_parts)
     for _ in range(ATTEMPTS):
         words = source.words(n)
@@ -73,43 +66,23 @@ def number_of_slots(n: int) -> int:
 
 
 def scatter(n: int, source: NoiseSource, n_slots: int = SLOTS) -> Slots:
-    """The slot each of n records falls into, independently of all others, uniform below n_slots.
-
-    Unlike the sizes of the parts of :func:`deal` those of slots are random; one or two bytes a
-    record are enough.
-
-    Free: no record is looked at (claim C55).
-    """
+    """The slot each of n records falls into, independent and uniform: free (claim C55)."""
     kind = _kind(n_slots)
     return source.words(-(-n * kind.itemsize // 8)).view(kind)[:n]
 
 
 def secret_choices(n: int, source: NoiseSource) -> NDArray[np.float64]:
-    """For each of n persons an independent number, uniform on the multiples of 2^-53 in [0, 1).
-
-    Which of their rows is taken for them follows from it and from how many they have.
-
-    Free: no record is looked at (claim C67).
-    """
+    """For each of n persons a number, uniform on multiples of 2^-53 in [0, 1): free (claim C67)."""
     return np.ldexp((source.words(n) >> np.uint64(11)).astype(np.float64), -53)
 
 
 def chunk_keys(n_chunks: int, source: NoiseSource) -> NDArray[np.uint64]:
-    """A secret key for each chunk of records, from which its holder scatters them alone.
-
-    Free: no record is looked at (claim C55).
-    """
+    """A secret key for each chunk of records, to scatter them by: free (claim C55)."""
     return source.words(KEY_WORDS * n_chunks).reshape(n_chunks, KEY_WORDS)
 
 
 def scatter_chunk(key: NDArray[np.uint64], n: int, n_slots: int) -> Slots:
-    """The slots of a chunk's n records: the same whenever they are made from the same key.
-
-    The key is uniform, so the bytes of SHAKE-256 cannot be told from random ones, as those of the
-    operating system cannot that the key is drawn from.
-
-    Free: no record is looked at (claim C55).
-    """
+    """The slots of a chunk's n records, by SHAKE-256 from its key: free (claim C55)."""
     kind = _kind(n_slots)
     stream = hashlib.shake_256(np.ascontiguousarray(key, "<u8").tobytes())
     found: Slots = np.frombuffer(stream.digest(n * kind.itemsize), kind.newbyteorder("<"))
@@ -123,10 +96,7 @@ def _kind(n_slots: int) -> np.dtype[np.unsignedinteger[Any]]:
 def cross_validation_cost(
     fit: Budget, score: Budget, n_folds: int, currency: type[Budget] = GDP
 ) -> Budget:
-    """What a cross-validation over dealt folds costs, by the ledger's own composition, rounded up.
-
-    A record is in ``n_folds - 1`` training sets and in one test fold (claim C54).
-    """
+    """What k-fold cross-validation costs, by the ledger's own composition, up (claim C54)."""
     if currency is ApproxDP and GDP in (type(fit), type(score)):
         raise UnsupportedConversion(
             f"{fit!r} and {score!r} have no sum in (epsilon, delta): add them up in GDP."

@@ -1,12 +1,8 @@
 """Adding noise: Gaussian vectors, Gaussian symmetric matrices, discrete Laplace integers.
 
 A release is ``g * (nearest(value / g) + floor(2^k Z))`` with a public grid ``g = noise_scale/2^k``
-and ``Z`` exactly normal: the integer released is a function of the real number
-``nearest(value/g) + 2^k Z``, so it is exactly as private as the ideal Gaussian mechanism, and no
-bit of a floating-point sum can betray the value (claims C15 and C16 of PROOFS.md).
-
-Values never raise: NaN is released as if it were 0 and infinities as if they were ``2^51 g``.
-Kernels give neither (every record's contribution is finite and bounded).
+and ``Z`` exactly normal: as private as the ideal Gaussian mechanism (claims C15 and C16 of
+PROOFS.md).  NaN is released as if it were 0 and infinities as if they were ``2^51 g``.
 """
 
 from __future__ import annotations
@@ -106,10 +102,7 @@ class Grids(NamedTuple):
 def joint_grids(
     shapes: tuple[tuple[int, ...] | None, ...], noise_scales: tuple[float, ...]
 ) -> Grids:
-    """The grids of vectors and symmetric matrices of these shapes with noise of these scales.
-
-    A shape of None is of nothing: it has no grid and takes no noise.
-    """
+    """The grids of vectors and symmetric matrices of these shapes, None for nothing, and scales."""
     size, finest = 0, 0
     steps: list[tuple[int, float, float] | None] = []
     for shape, noise_scale in zip(shapes, noise_scales, strict=True):
@@ -127,11 +120,7 @@ def joint_grids(
 def release_together(
     values: Sequence[NDArray[np.float64] | None], grids: Grids, source: NoiseSource
 ) -> list[Any]:
-    """Release vectors and symmetric matrices with independent normal noise (claim C16).
-
-    One draw serves them all.  A grid of k bits takes ``floor(2^k Z)``, which is what
-    ``floor(2^K Z)`` is, rounded down to a multiple of ``2^(K - k)``.
-    """
+    """Release vectors and symmetric matrices with independent noise from one draw (claim C16)."""
     size, bits, steps = grids
     return release(values, source.normals(size, bits), bits, steps)
 

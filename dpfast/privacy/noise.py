@@ -1,7 +1,6 @@
 """Where randomness comes from: the only module of dpfast that draws any.
 
-Noise is drawn as integers, ``floor(2^bits * Z)`` with ``Z`` standard normal, and meets the data
-on a public grid in :mod:`dpfast.privacy.mechanisms` (claims C15, C16, C22 and C23 of PROOFS.md).
+Integers ``floor(2^bits * Z)`` with ``Z`` standard normal (claims C15, C16, C22 and C23).
 """
 
 from __future__ import annotations
@@ -27,6 +26,11 @@ class NoiseSource:
     A source of one's own is for simulation, whatever it says of itself: results carry a guarantee
     with :class:`EntropyNoise` only (:func:`is_genuine`).
 
+    Other Parameters
+    ----------------
+    size : int
+        Of methods: how many, zero or more.
+
     Privacy
     -------
     What :class:`EntropyNoise` draws must not be published: whoever knows the noise of an answer
@@ -47,53 +51,31 @@ class NoiseSource:
         return "GDP" if is_genuine(self) else SIMULATION
 
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
-        """``floor(2**bits * Z)`` for ``size`` independent standard normals (claims C15 and C16).
+        """``floor(2**bits * Z)`` for standard normals, shape (size,) (claims C15 and C16).
 
         Parameters
         ----------
-        size : int
-            Zero or more.
         bits : int
             Binary digits after the point, from 1 to 44.
-
-        Returns
-        -------
-        ndarray of int64, shape (size,)
         """
         raise NotImplementedError
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
-        """``size`` integers, j with probability as ``exp(-|j| numerator / denominator)``.
+        """Integers j with probability as ``exp(-|j| numerator / denominator)``, shape (size,).
 
         Parameters
         ----------
-        size : int
-            Zero or more.
         numerator, denominator : int
             In (0, 2^62); their ratio is one over the scale.
-
-        Returns
-        -------
-        ndarray of int64, shape (size,)
         """
         raise NotImplementedError
 
     def words(self, size: int) -> NDArray[np.uint64]:
-        """``size`` independent uniform 64-bit integers, shape (size,).
-
-        Parameters
-        ----------
-        size : int
-            Zero or more.
-        """
+        """``size`` independent uniform 64-bit integers, shape (size,)."""
         raise NotImplementedError
 
     def __sklearn_clone__(self) -> NoiseSource:
-        """scikit-learn's clones of an estimator draw from its one source.
-
-        A copy of a seeded source would repeat its numbers in every fold, as if they were
-        independent.  (Copies made by pickling, for other processes, do repeat them.)
-        """
+        """scikit-learn's clones draw from one source: copies of a seeded one repeat its numbers."""
         return self
 
 
@@ -182,10 +164,7 @@ def random_name() -> str:
 
 
 def is_genuine(noise: NoiseSource) -> bool:
-    """Whether results with this noise carry a guarantee: the library's own source, and no other.
-
-    The exact type: what a subclass draws, or says of itself, is not known here.
-    """
+    """Whether results with this noise carry a guarantee: the library's own source, exactly."""
     return type(noise) is EntropyNoise
 
 

@@ -1,9 +1,7 @@
 """How far rounding can carry a formula, and what is added so that it does no harm (claim C65).
 
-A sensitivity that comes out an ulp too small, or shares of a budget that add up to an ulp too much,
-would be a false promise.  Each margin is named by the number of roundings it covers; whatever is
-proved to cost at most ``x`` is charged as ``x * (1 + margin)``, and what may be spent is offered as
-``x * (1 - margin)``.
+What is proved to cost at most ``x`` is charged as ``x * (1 + margin)``, and what may be spent is
+offered as ``x * (1 - margin)``; each margin is named by the number of roundings it covers.
 """
 
 from __future__ import annotations

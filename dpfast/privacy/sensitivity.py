@@ -1,9 +1,7 @@
 """How far one record can move each query: numbered claims as functions of public constants.
 
-Replacement of one record, ``n`` public, everywhere.  Every constant includes what rounding can
-add to it (claims C11 and C12 of PROOFS.md): the kernels compute each record's contribution to
-within ``RECORD_ERROR`` of its bound, and add contributions with at most ``depth`` sequential
-roundings.
+Replacement of one record, ``n`` public; what rounding can add is included (claims C11 and C12):
+contributions to within ``RECORD_ERROR``, added with at most ``depth`` sequential roundings.
 """
 
 from __future__ import annotations
@@ -28,11 +26,7 @@ _UP = 1.0 + MARGIN_30
 
 
 def relative_slack(n: int, depth: int) -> float:
-    """Relative amount by which rounding can raise a sensitivity of at least ``bound / n``.
-
-    Each of two neighbouring sums is computed to within ``gamma * bound`` (claim C11), which is
-    ``gamma * n`` relative to ``bound / n``.
-    """
+    """How much rounding can raise a sensitivity of at least ``bound/n``, as a part (claim C11)."""
     if not 0 <= depth < 2**50:
         raise InvalidInput(f"depth must be an integer in [0, 2^50); received {described(depth)}.")
     roundings = depth * UNIT_ROUNDOFF
@@ -64,10 +58,7 @@ def mean_score(diameter: float, n: int, *, depth: int = 0) -> float:
 def mean_rank_one(
     bound: float, n: int, dimension: int, *, depth: int = 0, alone: bool = False
 ) -> float:
-    """Frobenius sensitivity of the mean of n matrices ``h a a'``, ``h >= 0`` (claim C14).
-
-    ``sqrt(2) * bound / n``, the distance of two orthogonal rank-one matrices.
-    """
+    """``sqrt(2) bound/n``, of the mean of n matrices ``h a a'``, ``h >= 0`` (claim C14)."""
     _check(n, bound=bound)
     if dimension < 1:
         raise InvalidInput(
@@ -83,74 +74,32 @@ SQUARE_MU = 0.8325
 
 
 def mean_square(clip: float, n: int, *, depth: int = 0) -> float:
-    """Sensitivity of the mean of n squares of numbers held to ``+-clip`` (claim C79).
-
-    ``clip^2 / n``.  Released beside the mean of the numbers, with noise for ``SQUARE_MU`` times
-    its mu, it costs nothing.
-    """
+    """``clip^2/n``, of the mean of n squares; free beside the mean by SQUARE_MU (claim C79)."""
     _check(n, clip=clip)
     return clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
 def extreme_eigenvalue(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
-    """Sensitivity of the smallest or largest eigenvalue of such a mean (claim C20).
-
-    ``bound / n`` by Weyl's inequality, plus the backward error of a LAPACK eigenvalue, taken as
-    ``64 * dimension`` units of rounding.
-    """
+    """``bound/n`` and a backward error, of an extreme eigenvalue of such a mean (claim C20)."""
     _check(n, bound=bound)
     solver = 2.0 * 64.0 * dimension * UNIT_ROUNDOFF * n
     return bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP
 
 
 def loss_difference(score_bound: float, distance: float, n: int, *, depth: int = 0) -> float:
-    """Sensitivity of the mean loss at one parameter minus that at another (claim C21).
-
-    ``2 * score_bound * distance / n`` with the distance of the two parameters.
-    """
+    """``2 score_bound distance/n``, of the difference of mean losses at two points (claim C21)."""
     _check(n, score_bound=score_bound, distance=distance)
     return 2.0 * score_bound * distance / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
-def damped_direction(
-    bound: float, damping: float, length: float, n: int, dimension: int, *, depth: int = 0
-) -> float:
-    """Sensitivity of ``(H + damping I)^-1 g`` for a released g of this length (claim C25).
-
-    ``bound * length / (n damping^2 + bound damping)``, plus what the rounding of the mean H and
-    of a Cholesky solution can add.
-    """
-    _check(n, bound=bound, damping=damping)
-    exact = bound / (n * damping * damping + bound * damping)
-    roundings = depth * UNIT_ROUNDOFF
-    mean_error = bound * (roundings / (1.0 - roundings) + RECORD_ERROR)
-    solver_error = 2.0 * dimension * (3.0 * dimension + 2.0) * UNIT_ROUNDOFF * (bound + damping)
-    error = mean_error + solver_error
-    if not error < 0.5 * damping:
-        raise InvalidInput(
-            f"damping = {described(damping)} is at the rounding level of a Hessian bounded by "
-            f"{described(bound)}. Pass a larger damping."
-        )
-    slack = 2.0 * error / (damping * (damping - error))
-    # a released zero still needs a positive scale
-    return (exact + slack) * max(length, 1e-200) * _UP
-
-
 def centred_share(n: int) -> float:
-    """Sensitivity of ``mean(1{x <= t} - p)`` with NaNs counted as zero (claim C46).
-
-    ``1 / n``, plus the rounding of both sides: the counts are exact integers.
-    """
+    """``1/n`` and rounding, of ``mean(1{x <= t} - p)`` with NaNs counted as zero (claim C46)."""
     _check(n)
     return (1.0 / n + 8.0 * UNIT_ROUNDOFF) * _UP
 
 
 def histogram(n: int, excess: int = 1) -> float:
-    """l2 sensitivity of the shares of n records in cells of which each is in at most one (C60).
-
-    ``sqrt(2) / n``: the record leaves one cell and enters another; counts are exact integers.
-    ``excess``: how many times n there may be, where n is what is to be expected (claim C85).
-    """
+    """``sqrt(2)/n``, of shares in cells, a record in one at most (C60); ``excess``: claim C85."""
     _check(n)
     return (math.sqrt(2.0) / n + 4.0 * excess * UNIT_ROUNDOFF) * _UP
 
@@ -179,10 +128,7 @@ def joint_mu(
     *,
     means: bool = False,
 ) -> float:
-    """What releasing gradient, Hessian and meat at one parameter costs together, rounded up.
-
-    ``means``: records are persons, each the mean of their rows (claim C72).
-    """
+    """What gradient, Hessian and meat at one parameter cost together, up (of means: C72)."""
     if coupling not in COUPLINGS:
         raise InvalidInput(
             f"coupling must be one of {COUPLINGS}; received {described(coupling, text=True)}."
@@ -248,12 +194,7 @@ _REACH = 32.0
 
 
 def _majorizer(coupling: str, g: float, h: float, q: float) -> float:
-    """Claim C18 for h = tanh(s)/s: a maximum over s that is bounded, not just searched for.
-
-    Between two points of the grid the function exceeds the larger of its values there by at most
-    ``step^2/8`` times a bound on its negative second derivative; beyond the grid tau <= 1 and
-    h <= 1/s.
-    """
+    """Claim C18 for h = tanh(s)/s: a maximum over s that is bounded, not just searched for."""
     tau2, h2, tau4 = _majorizer_table(coupling)
     inside = float(np.max(g * tau2 + h * h2 + q * tau4))
     between = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)

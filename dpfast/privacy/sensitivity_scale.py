@@ -1,11 +1,7 @@
 """Sensitivities of the joint loss of coefficients and scale (claims C34 to C37 of PROOFS.md).
 
-Parameters are ``(beta, z)`` with scale ``sigma = f z``, f public; ``c`` is the corner of the loss,
-``R`` the radius of the weights, ``(||x|| w/R)^2 <= w <= 1``, and ``ratio = f c/R``.  A record has
-
-* score ``w (-psi(u) x, f (kappa/2 - chi(u)))``, in units of ``c R``;
-* Hessian ``(w psi'(u)/sigma) a a'`` with ``a = (x, f u)``, in units of ``R^2/sigma``;
-* majorising curvature ``(w/sigma) diag((psi(u)/u) x x', f^2 kappa)``, in the same units.
+Of ``(beta, z)`` with ``sigma = f z``: score in units of ``c R``, Hessian ``(w psi'(u)/sigma) a a'``
+with ``a = (x, f u)`` and majorising curvature in units of ``R^2/sigma``; ``ratio = f c/R``.
 """
 
 from __future__ import annotations

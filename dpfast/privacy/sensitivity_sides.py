@@ -1,8 +1,4 @@
-"""What is released together costs less noise where scores of one sign are longer (claim C75).
-
-The curvature's bound is attained beside a score of any length, so a diameter that is smaller than
-twice the bound on a score calls for rules of its own.
-"""
+"""What is released together costs less noise where scores of one sign are longer (claim C75)."""
 
 from __future__ import annotations
 
@@ -47,10 +43,7 @@ def joint_sides_mu(
     *,
     means: bool = False,
 ) -> float:
-    """What gradient, Hessian and meat at one parameter cost together, rounded up (claim C75).
-
-    Of a smoothed quantile see claim C56, of means of persons' rows (``means``) claim C72.
-    """
+    """What gradient, Hessian and meat cost together, up (claim C75; C56, and C72 of means)."""
     geometry = Geometry(*geometry)
     short, square, _, size = geometry
     if not (0.0 < short <= 1.0 and 0.0 < square < math.inf and 0.5 <= size <= 1.0):
@@ -136,11 +129,7 @@ def _centred(
 
 @lru_cache(maxsize=64)
 def _quantile(short: float) -> tuple[Any, ...]:
-    """Scores and curvatures on a grid of a smoothed quantile, relative to their bounds.
-
-    With them how far g, its tilt, h and q times their part can rise between points of the grid, and
-    a bound on squared curvatures beyond it (there is nothing beyond).
-    """
+    """Scores and curvatures of a smoothed quantile on a grid, and how far they rise between."""
     s = np.linspace(0.0, 1.0, CELLS + 1)
     # (16 s^2 (1 - s)^2)'' >= -16; the squares are convex
     return (1.0 + short) * s - short, 4.0 * s * (1.0 - s), (0.0, 0.0, 2.0 / CELLS**2, 0.0), 0.0

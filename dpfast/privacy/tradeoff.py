@@ -1,8 +1,4 @@
-"""What an attacker can do at best under a guarantee, in numbers a person can picture (claim C45).
-
-The attacker of differential privacy knows every other record and has narrowed one down to two
-candidates; he tests one against the other.
-"""
+"""What an attacker, who has two candidates for a record, can do at best (claim C45)."""
 
 from __future__ import annotations
 
@@ -50,11 +46,7 @@ def attack_power(budget: Budget | float | tuple[float, float], false_positive_ra
 
 
 def attack_advantage(budget: Budget | float | tuple[float, float]) -> float:
-    """Largest true-positive rate minus false-positive rate of any attack, rounded up.
-
-    Half of it is what the attacker's chance of a right guess between two equally likely
-    candidates can rise above one half.
-    """
+    """Largest true-positive rate minus false-positive rate of any attack, rounded up."""
     budget = as_budget(budget)
     if not any(budget.values()):
         return 0.0  # nothing was spent

@@ -71,12 +71,11 @@ def fit(
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend, inference included; a number is ``mu`` of Gaussian DP, two are
         (epsilon, delta).
-    method : {"auto", "newton", "gradient-descent", "double-noise"}
+    method : {"auto", "newton", "gradient-descent"}
         Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
         start=[...])``: :class:`dpfast.optimize.Newton`, :class:`dpfast.optimize.GradientDescent`,
-        :class:`dpfast.optimize.DoubleNoise`, or a ``dpfast.optimize.Method`` of your own.  "auto"
-        chooses from n, p, the loss and the budget, all public: Newton's method where there is a
-        curvature to be seen.
+        or a ``dpfast.optimize.Method`` of your own.  "auto" chooses from n, p, the loss and the
+        budget, all public: Newton's method where there is a curvature to be seen.
     standardize : bool or Standardized, optional
         Buy centres and spreads of the columns and of the response, within ``privacy``
         (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is

@@ -1,11 +1,7 @@
 """Where the columns of a table lie: a quantile by noisy bisection, then a histogram of distances.
 
-Every threshold, and how many are asked for, follows from public and released numbers: all of this
-is post-processing of a curator's answers (claim D4 of ``dpfast/privacy/bought/PROOFS-bought.md``).
-
-Keys are the doubles in numeric order, as integers; no range has to be declared, because a range of
-factors of two is one of integers.  Nothing asks what kind of column it is: one whose coding is
-changed is seen as it was before.
+Post-processing of a curator's answers (claim D4 of ``dpfast/privacy/bought/PROOFS-bought.md``).
+Keys are the doubles in numeric order, as integers: no range has to be declared.
 """
 
 from __future__ import annotations
@@ -196,10 +192,7 @@ class Search:
 
     @property
     def counted(self) -> tuple[float, float]:
-        """About how many records are complete, with a label if there are some; and the noise.
-
-        By claim D2.
-        """
+        """About how many records are complete, with a label if there are; the noise (claim D2)."""
         if self._of_labels:
             return self._labelled
         return self._complete, max(self._precision, 1e-300) ** -0.5
@@ -359,11 +352,7 @@ def _next_key(low: int, high: int, patient: bool) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def _threshold(low: int, high: int) -> int:
-    """The median of a public prior on keys, among those between the ends of an interval.
-
-    A tenth of its mass is at zero; of the rest ``log2 |x|`` is Cauchy about 4 with scale 6.  Within
-    a factor of two it is flat.
-    """
+    """Median of a public prior on keys (a tenth at zero, Cauchy in ``log2 |x|``) between two."""
     if high - low <= _BINADE:
         return (low + high) // 2
     first, last = low // _BINADE + 1, high // _BINADE - 1

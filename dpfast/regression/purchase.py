@@ -29,9 +29,7 @@ LEVEL = 0.01
 
 
 def units_share(n: int, columns: int, mu: float) -> float:
-    """Part of mu^2 that units are worth: two percent where records are many, five more where they
-    are few, and more where that shows nothing.
-    """
+    """Part of mu^2 that units are worth: two percent where records are many, more where few."""
     least, told = BOUGHT + BOUGHT_OF_FEW * few(n, columns, mu), ENOUGH * n * mu
     if not 1e-100 < told < 1e100:  # its square would leave float64; refused later for what it is
         return MOST if told < 1.0 else least

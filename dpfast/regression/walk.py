@@ -167,9 +167,7 @@ class BoughtUnits:
 
     @property
     def planned_scales(self) -> list[Any]:
-        """Scales to check everything with before anything is known: if the outer ones pass, so does
-        whatever is bought; the last one is planned with.
-        """
+        """Scales to check with before anything is known; the last one is planned with."""
         if self._scale is None:
             return [SCALES if self._response else None]
         start = _start(self._scale)

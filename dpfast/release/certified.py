@@ -1,5 +1,4 @@
-"""Test and release, as paper 3 prints it: a certificate is charged and released, then what it
-allows."""
+"""Test and release, as paper 3 prints it: a certificate, then what it allows."""
 
 from __future__ import annotations
 
@@ -265,10 +264,6 @@ def certify(
     failure : float
         Probability with which a bound may be wrong; less if twice delta is.
 
-    Returns
-    -------
-    Certificate
-
     Privacy
     -------
     ``privacy`` under replacement of one record, n public (claims R3, R5, R20 and R28 of
@@ -277,10 +272,9 @@ def certify(
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
     >>> objective = dpfast.Objective("log-cosh", scale=1.0)
     >>> budget, box = dpfast.PureDP(1.0), dpfast.models.Box(1.0)
-    >>> answer = dpfast.release.certify(X, y, objective, privacy=budget, domain=box)
+    >>> answer = dpfast.release.certify(X, 0.5 * X[:, 0], objective, privacy=budget, domain=box)
     >>> type(answer).__name__
     'Certificate'
     """
@@ -327,9 +321,9 @@ def release_parameter(
 
     Algorithms 3 and 7 of paper 3 (Asi, Duchi and Talwar 2025).
 
-    Algorithm 3 of paper 3, corrected (formulas page, section II.4): a private lower bound of the
-    smallest eigenvalue of the Hessian bounds how far one record can move the minimiser, which is
-    then released with normal noise.  For standard errors use :func:`dpfast.fit`.
+    Corrected (formulas page, section II.4): a private lower bound of the smallest eigenvalue of the
+    Hessian bounds how far one record can move the minimiser, which is then released with normal
+    noise.  For standard errors use :func:`dpfast.fit`.
 
     Parameters
     ----------
@@ -345,10 +339,6 @@ def release_parameter(
     certificate_share : float
         Part of epsilon for the certificate.
 
-    Returns
-    -------
-    ParameterRelease or NotCertified
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R20, R21
@@ -359,10 +349,9 @@ def release_parameter(
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
     >>> objective = dpfast.Objective("log-cosh", scale=1.0)
     >>> budget, box = dpfast.ApproxDP(1.0, 1e-6), dpfast.models.Box(1.0)
-    >>> answer = dpfast.release_parameter(X, y, objective, privacy=budget, domain=box)
+    >>> answer = dpfast.release_parameter(X, 0.5 * X[:, 0], objective, privacy=budget, domain=box)
     >>> type(answer).__name__
     'NotCertified'
     """

@@ -64,18 +64,6 @@ class ReleasePlan(NamedTuple):
     Privacy
     -------
     Of public or synthetic rows only.
-
-    Examples
-    --------
-    >>> objective, box = (
-    ...     dpfast.Objective("log-cosh", scale=1.0),
-    ...     dpfast.models.Box(1.0, intercept=True),
-    ... )
-    >>> plan = dpfast.release.plan_release(
-    ...     20_000, 2, objective, privacy=dpfast.ApproxDP(1.0, 1e-6), domain=box, runs=3
-    ... )
-    >>> plan.method
-    'one-shot'
     """
 
     n: int
@@ -131,10 +119,6 @@ def plan_release(
         Simulated calls, of each of three widths without a pilot; an error is known to about
         ``1/sqrt(2 runs)`` of itself.
 
-    Returns
-    -------
-    ReleasePlan
-
     Privacy
     -------
     Spends nothing, and must see public data only: never pass the private records as a pilot.
@@ -156,8 +140,7 @@ def plan_release(
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
     if not isinstance(domain, Domain):
         raise InvalidInput(
-            "domain must be dpfast.models.Ball, Box, LpBall or Product; received "
-            f"{described(domain)}."
+            f"domain must be dpfast.models.Ball, Box or Product; received {described(domain)}."
         )
     asked = terms_of(loss)
     rows = min(n, MOST_ROWS)

@@ -85,7 +85,7 @@ def release_functional(
     privacy : ApproxDP
         The **total** (epsilon, delta), inference included.
     domain : Domain, optional
-        Where rows are: ``dpfast.models.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says
+        Where rows are: ``dpfast.models.Ball``, ``Box`` or ``Product``; it also says
         whether there is an intercept.  Without one the columns may come in any units: the pilot is
         a default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
         without weights (also "least-squares"), a quantile of the records' scores along the step is

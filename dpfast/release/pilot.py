@@ -98,10 +98,7 @@ class Pilot(NamedTuple):
 
 
 def pilot_of(planned_run: PlannedRun) -> Pilot:
-    """Run it, and ask the optimiser about its own error.
-
-    Spends the plan's budgets, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
-    """
+    """Run it, and ask the optimiser about its own error; spends as a private fit (C9 to C19)."""
     found = planned_run.run()
     hessian, scale = pooled(found.hessians or (found.final.hessian,))
     ridge = planned_run.curator.objective.ridge
@@ -113,11 +110,7 @@ def pilot_of(planned_run: PlannedRun) -> Pilot:
 
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
-    """What is left of a budget, and the share of it that is set aside: exactly the total at most.
-
-    ``total * (1 - share)``, rounded, and ``total * share``, rounded, are more than the total for
-    one pair of numbers in three, by a last bit.
-    """
+    """What is left of a budget, and the share of it set aside: exactly the total at most."""
     aside = ApproxDP(*[in_units(whole * share, whole) for whole in total.values()])
     return difference(total, aside), aside
 
@@ -128,10 +121,7 @@ def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> PlannedRun:
 
 
 def sampling_errors(sandwich: PlannedRun, directions: Array) -> Array:
-    """Standard errors of ``directions @ theta``, from noisy Newton steps and a noisy sandwich.
-
-    Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
-    """
+    """Standard errors of ``directions @ theta``; spends as a private fit (claims C9 to C19)."""
     curator, p = sandwich.curator, sandwich.curator.objective.dimension
     trajectory = sandwich.run()
     hessian, meat = trajectory.final.hessian, trajectory.final.meat

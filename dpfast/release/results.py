@@ -299,18 +299,6 @@ class FunctionalRelease:
 
         After a certificate they hold with probability at least ``level``: the public bound of the
         noise scale is used.  Otherwise they have room for :attr:`beyond`, which is estimated.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Least coverage.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        ndarray of shape (k, 2)
-            Lower and upper ends, in the units of the value.
         """
         half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - coverage(level, alpha))
         half = half + self.beyond
@@ -320,17 +308,7 @@ class FunctionalRelease:
         """Intervals for the population's value: sampling and privacy noise, shape (k, 2).
 
         The error probability is divided between the two so that the interval is shortest, which
-        is conservative.
-
-        Parameters
-        ----------
-        level, alpha
-            As for :meth:`noise_interval`; up to the normal approximation of the sampling error.
-
-        Returns
-        -------
-        ndarray of shape (k, 2)
-            Lower and upper ends, in the units of the value.
+        is conservative, up to the normal approximation of the sampling error.
 
         Raises
         ------
@@ -399,20 +377,7 @@ class ParameterRelease:
     privacy: ReleaseGuarantee
 
     def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Intervals for the minimiser of these data, one per coordinate, shape (p, 2).
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Coverage of each.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        ndarray of shape (p, 2)
-            Lower and upper ends, in the units of the parameter.
-        """
+        """Intervals for the minimiser of these data, one per coordinate, shape (p, 2)."""
         half = self.noise_scale * law_quantile("gaussian", 1.0 - coverage(level, alpha))
         return np.column_stack([self.params - half, self.params + half])
 

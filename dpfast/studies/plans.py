@@ -30,14 +30,11 @@ class Planned(NamedTuple):
 
     Attributes
     ----------
-    request : dict
-        As it was read, with every default.
-    spend : GDP or ZCDP
-        What it costs.
-    width : float
-        Expected width of its interval, of several the widest; NaN where it is not known.
-    told : str
-        What the width was expected from, or what is missing.
+    request, spend : dict, GDP or ZCDP
+        As it was read, with every default, and what it costs.
+    width, told : float, str
+        Expected width of its interval, of several the widest, NaN where it is not known; what it
+        was expected from, or what is missing.
 
     Privacy
     -------
@@ -59,10 +56,8 @@ class StudyPlan(NamedTuple):
         In the order of the requests.
     n : int
         Number of records, given or found.
-    needed : GDP or ZCDP
-        What all cost together, rounded up.
-    total : GDP, ZCDP or None
-        What there is.
+    needed, total : GDP, ZCDP or None
+        What all cost together, rounded up, and what there is.
 
     Privacy
     -------

@@ -32,14 +32,10 @@ class Quote(NamedTuple):
 
     Attributes
     ----------
-    request : dict
-        As it was read, with every default.
-    digest : str
-        Its name: in the ledger, and for who asks again.
-    spend : GDP or ZCDP
-        What the ledger will be charged, at once, and never more.
-    share : float
-        Of the total.
+    request, digest : dict, str
+        As it was read, with every default, and its name: in the ledger, and for who asks again.
+    spend, share : GDP or ZCDP, float
+        What the ledger will be charged, at once, and never more; and its share of the total.
     payable : bool
         Whether the ledger could pay for it at this moment.
     widths : dict of str to float, or None
@@ -51,6 +47,13 @@ class Quote(NamedTuple):
     Privacy
     -------
     Made of the request, the schema and the ledger: no record was looked at.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+    >>> study = dpfast.Study(None, privacy=1.0, schema=schema, n=1000)
+    >>> study.quote({"analysis": "counts", "by": "sex", "share": 0.25}).to_dict()["spend"]
+    {'type': 'GDP', 'mu': 0.5}
     """
 
     request: dict[str, Any]
@@ -62,15 +65,7 @@ class Quote(NamedTuple):
     told: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> study = dpfast.Study(None, privacy=1.0, schema=schema, n=1000)
-        >>> study.quote({"analysis": "counts", "by": "sex", "share": 0.25}).to_dict()["spend"]
-        {'type': 'GDP', 'mu': 0.5}
-        """
+        """Everything as plain Python values (for JSON)."""
         spend = dict(zip(self.spend.fields, self.spend.values(), strict=True))
         told = {"type": type(self.spend).__name__} | spend
         return self._asdict() | {"spend": told}

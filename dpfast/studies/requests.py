@@ -321,17 +321,7 @@ def _no_number(text: str) -> Any:
 
 
 def part_of(total: Budget, share: float) -> Budget:
-    """A share of a total: of ``mu^2`` in Gaussian DP, so that it is ``mu sqrt(share)``; of rho.
-
-    A share is the decimal that it is written as, and the amount the largest number whose own
-    decimal, which a ledger adds up (claim C86), is no more: ten tenths are the total, never more.
-
-    Examples
-    --------
-    >>> from dpfast.studies.requests import part_of
-    >>> part_of(dpfast.GDP(2.0), 0.25)
-    GDP(mu=1.0)
-    """
+    """The largest amount that is no more than a share of a total, both as written (claim C86)."""
     (whole,), power = total.values(), 2 if isinstance(total, GDP) else 1
     most = Fraction(*written(float(share))) * Fraction(*written(whole)) ** power
     nearest = root_to_float if power == 2 else ratio_to_float

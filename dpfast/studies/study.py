@@ -54,20 +54,21 @@ class Study(Asking):
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
+    Other Parameters
+    ----------------
+    request, requests : str, bytes or mapping, and a sequence of them
+        Of methods: JSON, or what it stands for.
+
     Attributes
     ----------
-    schema : Schema or None
-    ledger : Ledger
-    n : int or None
+    schema, ledger, n
 
     Notes
     -----
-    Each analysis takes its price, a ``share`` of the total or ``mu``, and a ``level`` and a
-    ``name`` of its own; what is refused is refused before the charge.
-
-    A share ``s`` costs ``mu sqrt(s)`` of a total in Gaussian DP, because squares add up, and
-    ``s rho`` of one in zCDP.  Shares are the decimal numbers that they are written as, and each
-    cost is rounded down: ten requests of a tenth fit, always.
+    A share ``s`` costs ``mu sqrt(s)`` of a total in Gaussian DP, because squares add up, and ``s
+    rho`` of one in zCDP.  Shares are the decimal numbers that they are written as, and each cost is
+    rounded down: ten requests of a tenth fit, always.  What is refused is refused before the
+    charge.
 
     A request is paid for once: the ledger's entry ends with its digest, and the same request is
     answered again from the log, or refused where another process paid for it.  Another ``name``
@@ -130,11 +131,6 @@ class Study(Asking):
     def quote(self, request: Any) -> Quote:
         """What a request costs, and how wide its intervals will be; no record is looked at.
 
-        Parameters
-        ----------
-        request : str, bytes or mapping
-            JSON, or what it stands for.
-
         Privacy
         -------
         Spends nothing: from the request, the schema, n and a public table alone.
@@ -151,11 +147,11 @@ class Study(Asking):
     def plan(self, requests: Sequence[Any], *, records: bool = False) -> StudyPlan:
         """What a list of requests costs and tells, before any is asked; no record is looked at.
 
+        Each may have a ``width``, of its widest interval but that of an intercept, in the place of
+        its price, which is found then.
+
         Parameters
         ----------
-        requests : sequence of str, bytes or mapping
-            As for :meth:`run`; each may have a ``width``, of its widest interval but that of an
-            intercept, in the place of its price, which is found then.
         records : bool
             Find the number of records with which every interval is as narrow as its ``width``, at
             the prices that are given, too.
@@ -183,11 +179,6 @@ class Study(Asking):
     def run(self, request: Any) -> Any:
         """Answer a request: charge what it was quoted, and then ask.
 
-        Parameters
-        ----------
-        request : str, bytes or mapping
-            JSON, or what it stands for.
-
         Returns
         -------
         Fit, TreatmentEffect, TwoStage, CellTable, QuantileTable or SubgroupFits
@@ -213,11 +204,6 @@ class Study(Asking):
     def answer(self, request: Any) -> dict[str, Any]:
         """As :meth:`run`, as plain values for JSON: what a server sends.
 
-        Parameters
-        ----------
-        request : str, bytes or mapping
-            JSON, or what it stands for.
-
         Returns
         -------
         dict
@@ -238,20 +224,12 @@ class Study(Asking):
     def report(self, path: str | os.PathLike[str]) -> str:
         """Write one page about all answers, from which ``dpfast verify`` recomputes the accounting.
 
+        Returns the SHA-256 of the page's transcript.
+
         Parameters
         ----------
         path : path
-            Of a file of HTML; what is there is replaced.
-
-        Returns
-        -------
-        str
-            The SHA-256 of the page's transcript.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
+            Of a file of HTML; what is there is replaced, ``OSError`` if it cannot be written.
 
         Privacy
         -------

@@ -67,21 +67,21 @@ def absorbed(
 
     The slopes of ``y ~ x + C(state)``, for up to thousands of states: means of a level are released
     with noise and taken from its records, twice more of what these leave, and what the noise does
-    to the slopes is corrected and in their intervals.
+    to the slopes is corrected and in their intervals.  Levels with so few records that the noise of
+    their means would be most of what is left of them are left out, by released counts; a warning
+    says how many.
 
     Parameters
     ----------
     formula : str
         ``"y ~ x + C(year, levels=[2001, 2002]) | state"``: terms as in :func:`dpfast.fit` without
         a schema, and after the bar the column whose levels are absorbed.
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-        A record that is incomplete or in no declared level contributes zero and counts in n.
+    table
+        As of :func:`dpfast.tables.counts`: an incomplete record contributes zero.
     schema : Schema
         Declares that column, Categorical: its levels are public.  Nothing else of it is used.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The **total** to spend, units and intervals included.
-    ledger, noise
-        As of :func:`dpfast.fit`.
+    privacy, ledger, noise
+        As of :func:`dpfast.fit`: the **total**, units and intervals included.
 
     Returns
     -------
@@ -93,11 +93,6 @@ def absorbed(
     -------
     ``privacy`` in total under replacement of one record, n public (claim T8); units are claims D1
     to D6.
-
-    Notes
-    -----
-    Levels with so few records that the noise of their means would be most of what is left of them
-    are left out, by released counts; a warning says how many.
 
     Examples
     --------
@@ -266,12 +261,7 @@ class _Plan:
         return now._replace(means=means, counts=seen, variances=variances)
 
     def _natural(self, inner: Fit, now: _Round, before: _Round, kept: NDArray[np.bool_]) -> Fit:
-        """The slopes in their own units, without what the noise of means does to them.
-
-        Of rows z less means with errors of variance v, the Gram is that of the levels' own rows, S,
-        plus the mean of v: slopes are too small by as much.  How much exactly, and products of the
-        errors in rows and responses, vary from level to level, which is in the covariance.
-        """
+        """The slopes in their own units, without what the noise of means does to them."""
         p, request = len(now.slopes), self.request
         weights = np.where(kept, now.counts, 0.0)
         weights = weights / max(float(weights.sum()), 1e-300)

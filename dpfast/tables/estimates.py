@@ -48,7 +48,8 @@ def counts(
     Parameters
     ----------
     table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-        A record whose level is not a declared one is in no cell, and counts in n.
+        A record that lacks a column or has a level that is not declared is in no cell; it counts in
+        n.
     by : str or sequence of str
         One or two columns that the schema declares categorical or binary.
     schema : Schema
@@ -60,11 +61,6 @@ def counts(
         four standard deviations of its noise never are.
     ledger, noise
         As of :func:`dpfast.fit`.
-
-    Returns
-    -------
-    CellTable
-        With ``shares`` of the whole and within a grouping.
 
     Privacy
     -------
@@ -108,22 +104,14 @@ def means(
 
     Parameters
     ----------
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-        A record that lacks one of the columns is in no cell, and counts in n.
     columns : str or sequence of str
         Columns that the schema declares numeric, whose values are held to the declared range, or
         binary, whose means are shares.  Noise is in proportion to the range and to the root of
         their number.
     by : str or sequence of str, optional
         One or two columns declared categorical or binary; by default all records are one cell.
-    schema : Schema
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The total to spend; a float is mu of Gaussian DP.
-    least : float
-        Public: cells with fewer records are not told.  Those whose count is below
-        four standard deviations of its noise never are.
-    ledger, noise
-        As of :func:`dpfast.fit`.
+    table, schema, privacy, least, ledger, noise
+        As of :func:`dpfast.tables.counts`.
 
     Privacy
     -------

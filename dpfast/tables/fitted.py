@@ -28,18 +28,13 @@ class SubgroupFits(NamedTuple):
 
     Attributes
     ----------
-    by : str
-    levels : tuple
-        Declared; a row of every table for each.
-    names : tuple of str
-        Of the coefficients.
-    loss : str
+    by, loss : str
+    levels, names : tuple
+        Declared levels, a row of every table for each; names of the coefficients.
     fits : tuple of Fit or None
         None for a level that was too small to fit.
-    counts : ndarray of shape (levels,)
-        Records in each level, as released.
-    count_noise : float
-        Standard deviation of the noise in it.
+    counts, count_noise : ndarray of shape (levels,), float
+        Records in each level, as released, and the standard deviation of the noise in it.
     least : float
         Levels whose count was below it were not fitted.
     n_records : int

@@ -27,17 +27,15 @@ class CellPlan(NamedTuple):
 
     Attributes
     ----------
-    n_cells : int
+    n_cells, typical : int, float
+        Number of cells, and the even share of the records of each.
     count_noise : float
         Standard deviation of the noise of a count.
     least : float
         Cells with a count below it will be too small to say more of.
-    columns : tuple of str
-    half_widths : ndarray of shape (columns,)
+    columns, half_widths : tuple of str, ndarray of shape (columns,)
         Half the widths that privacy alone gives to intervals of means in a cell with
         its even share of the records, in the columns' own units.
-    typical : float
-        That even share, ``n / n_cells``.
     level : float
 
     Privacy
@@ -90,19 +88,14 @@ def plan(
 
     Parameters
     ----------
-    schema : Schema
-    by : str or sequence of str, optional
-        The groupings.
     columns : str or sequence of str
         What means are of; none for counts.
     n : int
         Number of records.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The total that the table would spend.
-    least : float
-        As for :func:`dpfast.tables.means`.
     level : float in [0.5, 1)
         Nominal coverage of the intervals.
+    schema, by, privacy, least
+        As of :func:`dpfast.tables.counts`.
 
     Privacy
     -------

@@ -54,25 +54,15 @@ def quantiles(
 
     Parameters
     ----------
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-        A record that lacks the column is in no cell, and counts in n.
     column : str
         A column that the schema declares numeric; its range is what is searched.
-    by : str or sequence of str, optional
-        One or two columns declared categorical or binary; by default all records are one cell.
     probabilities : sequence of float in (0, 1)
-    schema : Schema
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The total to spend; a float is mu of Gaussian DP.
-    least : float
-        Public: cells with fewer records are not told.  Those whose count is below
-        four standard deviations of its noise never are.
     level : float in [0.5, 1)
         Nominal coverage of the intervals.
     steps : int
         Halvings of the range.  The noise of a question grows with their square root.
-    ledger, noise
-        As of :func:`dpfast.fit`.
+    table, by, schema, privacy, least, ledger, noise
+        As of :func:`dpfast.tables.means`.
 
     Privacy
     -------

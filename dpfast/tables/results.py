@@ -32,16 +32,13 @@ class CellTable(NamedTuple):
 
     Attributes
     ----------
-    by : tuple of str
-        The groupings; an axis of every array for each.
-    levels : tuple of tuple
-        Their declared levels.
+    by, levels : tuple
+        The groupings, an axis of every array for each, and their declared levels.
     columns : tuple of str
         What the means are of.
-    counts : ndarray of shape (levels...)
-        Records in each cell, as released: with noise, so that one may be negative.
-    count_noise : float
-        Standard deviation of that noise.
+    counts, count_noise : ndarray of shape (levels...), float
+        Records in each cell, as released: with noise, of this standard deviation, so that one may
+        be negative.
     least : float
         Cells whose count is below it are too small to say more of: their noise is too large, or a
         public rule says so.
@@ -87,7 +84,7 @@ class CellTable(NamedTuple):
     def conf_int(
         self, column: str | None = None, level: float = 0.95, *, alpha: float | None = None
     ) -> Array:
-        """Confidence intervals of the means of a column, or of the counts.
+        """Confidence intervals of the means of a column, or of the counts, shape (levels..., 2).
 
         Those of counts are about these records, so privacy noise is all there is in them; those of
         means are about the population that they are a sample of.
@@ -96,11 +93,6 @@ class CellTable(NamedTuple):
         ----------
         column : str, optional
             One of ``columns``; by default the counts.
-
-        Returns
-        -------
-        ndarray of shape (levels..., 2)
-            Lower and upper ends.
         """
         level = coverage(level, alpha)
         if column is None:
@@ -222,23 +214,14 @@ class QuantileTable(NamedTuple):
 
     Attributes
     ----------
-    by : tuple of str
-    levels : tuple of tuple
-    column : str
-        What the quantiles are of.
-    probabilities : tuple of float
-    counts : ndarray of shape (levels...)
-        Records in each cell, as released.
-    count_noise : float
-        Standard deviation of the noise in it.
-    least : float
-        Cells whose count is below it are too small to say more of.
+    by, levels, counts, count_noise, least, n_records, privacy
+        As of :class:`CellTable`.
+    column, probabilities : str, tuple of float
+        What the quantiles are of, and which.
     quantile, low, high : ndarray of shape (probabilities, levels...)
         In the column's own units, with the ends of intervals; NaN in cells too small to say.
     level : float
         Nominal coverage of the intervals, chosen before: other ends are other questions.
-    n_records : int
-    privacy : Guarantee
 
     Privacy
     -------

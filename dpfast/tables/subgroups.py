@@ -71,19 +71,14 @@ def fits(
     formula : str
         As for :func:`dpfast.fit_formula`: of columns that the schema declares, or of numeric
         columns of which it declares none.
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
     by : str or sequence of str
         One column that the schema declares categorical or binary.
     loss : {"least-squares", "log-cosh", "huber", "pseudo-huber", "logistic"}
-    schema : Schema
-        Every declared level is a row of the result.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The total to spend; a float is mu of Gaussian DP.
     least : float
         Public: levels with fewer records are not fitted.  Those with too few for so many
         coefficients never are: a released count decides.
-    ledger, noise
-        As of :func:`dpfast.fit`.
+    table, schema, privacy, ledger, noise
+        As of :func:`dpfast.tables.counts`.
 
     Privacy
     -------

@@ -101,9 +101,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.shares.share_receipt": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.depth": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.n_points": "counts points; public",
-    "dpfast.curator.blackbox.vectors.RecordValues.keep": (
-        "moves values to the caller's own file; tests of resumed searches read it"
-    ),
     "dpfast.privacy.budget.amount": "makes budgets; takes no records",
     "dpfast.privacy.budget.checked_numbers": "looks at the numbers of budgets; takes no records",
     "dpfast.curator.blackbox.vectors.checked_values": (
@@ -119,7 +116,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.done": "audited within Tuner.tell",
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
     "dpfast.bayesopt.search": "audited within tune and Tuner.tell",
-    "dpfast.bayesopt.training": "charges a budget; takes no records",
+    "dpfast.bayesopt.spending": "charges a budget; takes no records",
     "dpfast.front.request": "checks arguments; audited within each fit",
     "dpfast.saved": "writes and reads results; no records",
     "dpfast.arguments.refuse_names": "looks at types alone",

@@ -10,13 +10,14 @@ import numpy as np
 
 from dpfast.arguments import Array, whole_number
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.door import Release, nonprivate_contributions, observed
+from dpfast.curator.door import Release, observed
 from dpfast.data import as_records
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Bounded, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
+from tests.audit.contributions import nonprivate_contributions
 
 #: Bits of the kernels' ``want`` for each query.
 #: And the place of its contributions.

@@ -51,7 +51,7 @@ def test_registered_calls_on_random_neighbours(seed):
 
 
 LOSSES = ("log-cosh", "huber", "logistic", "smoothed-huber", dpfast.Quantile(0.3, 0.3), "poisson")
-METHODS = ("auto", "newton", "gradient-descent", "double-noise")
+METHODS = ("auto", "newton", "gradient-descent")
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.bayesopt import SearchSettings, TrainingCost, Tuner
-from dpfast.bayesopt.state import ledger_path, values_path
+from dpfast.bayesopt import SearchSettings, Tuner
+from dpfast.bayesopt.state import ledger_path
 from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput
 from tests.twins.searches import settled
 
@@ -69,18 +69,17 @@ def test_a_file_changes_nothing(tmp_path):
     assert len(entries(tmp_path / "search")) == STEPS
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_it_goes_on_where_it_was(tmp_path, keep):
+def test_it_goes_on_where_it_was(tmp_path):
     """Stopped between steps, the search continues with the same points and gradients."""
     path = tmp_path / "search"
-    first = tuner(path, keep_values=keep)
+    first = tuner(path)
     for _ in range(2):
         first.tell([losses(theta) for theta in first.ask()])
     before = first.result()
     planned = first.ask()
-    again = tuner(path, keep_values=keep)
+    again = tuner(path)
     points = again.ask()
-    known = 0 if keep else before.n_evaluations
+    known = before.n_evaluations
     assert np.array_equal(points[:known], before.points[:known])
     assert np.array_equal(points[known:], planned)
     found = finish(again)
@@ -139,8 +138,7 @@ CHILD = textwrap.dedent("""
     def after(function):
         return lambda *a, **k: (function(*a, **k), die())
     X = np.random.default_rng(0).normal(0.3, 1.0, size=(40, 2))
-    t = module.Tuner([(-2.0, 2.0)] * 2, privacy=1.0, n_records=40, clip=8.0, steps=4, path=path,
-                     search=module.SearchSettings(keep_values={keep}))
+    t = module.Tuner([(-2.0, 2.0)] * 2, privacy=1.0, n_records=40, clip=8.0, steps=4, path=path)
     points = t.ask()
     values = [np.sum((X - theta) ** 2, axis=1) for theta in points]
     if moment == "before charge": FileLedger._settle = before(FileLedger._settle)
@@ -164,9 +162,8 @@ CHILD = textwrap.dedent("""
 @pytest.mark.one_in(2)
 def test_killed_at_any_moment_spends_nothing_twice(tmp_path, moment):
     """SIGKILL in a child process; the resumed search keeps every charge and the total."""
-    keep = moment in ("after values", "during save", "never")
     path = str(tmp_path / "search")
-    code = CHILD.format(root=str(ROOT), keep=keep)
+    code = CHILD.format(root=str(ROOT))
     child = subprocess.run([sys.executable, "-c", code, moment, path], capture_output=True)
     if moment == "never":
         assert child.returncode == 0, child.stderr
@@ -174,7 +171,7 @@ def test_killed_at_any_moment_spends_nothing_twice(tmp_path, moment):
         assert child.returncode == -signal.SIGKILL, child.stderr
     charged = 0 if moment in ("after values", "before charge") else 1
     assert len(entries(path)) == charged
-    again = tuner(path, keep_values=keep, noise=None)
+    again = tuner(path, noise=None)
     assert again.steps_paid == charged
     found = finish(again)
     lost = 1 if moment in ("after charge", "after noise", "during save") else 0
@@ -248,7 +245,7 @@ def test_the_state_holds_no_values(tmp_path):
         search.tell([told(theta) for theta in search.ask()])
     text = path.read_text() + Path(ledger_path(path)).read_text()
     assert str(secret) not in text
-    assert not os.path.exists(values_path(path))
+    assert {file.name for file in tmp_path.iterdir()} == {"search", "search.ledger"}
     state = json.loads(path.read_text())
     sizes = {name: len(np.ravel(value)) for name, value in state.items()}
     assert all(size % N for name, size in sizes.items() if name != "n_records" and size > 1)
@@ -256,18 +253,6 @@ def test_the_state_holds_no_values(tmp_path):
         "dpfast search", "n_records", "settings", "points", "batch_sizes", "iterates", "gradients",
         "variances", "origins", "noise_scales", "traces", "genuine_noise",
     }  # fmt: skip
-
-
-def test_kept_values_are_readable_by_their_owner_only(tmp_path):
-    path = tmp_path / "search"
-    found = finish(tuner(path, keep_values=True))
-    kept = Path(values_path(path))
-    assert kept.stat().st_mode & 0o077 == 0
-    assert path.stat().st_mode & 0o077 == 0
-    stored = np.fromfile(kept).reshape(-1, N)
-    assert np.array_equal(stored, [losses(theta) for theta in found.points])
-    with pytest.raises(InvalidInput, match="path"):
-        tuner(keep_values=True)
 
 
 def test_a_shared_ledger_pays_for_a_search_once(tmp_path):
@@ -330,45 +315,22 @@ def test_copies_are_refused():
         pickle.dumps(tuner())
 
 
-# ---- training data -------------------------------------------------------------------------------
-
-
-def test_training_is_charged_for_every_point_handed_out():
-    ledger = dpfast.Ledger(dpfast.GDP(1.0))
-    search = tuner(training=TrainingCost(ledger, 0.1), batch=2)
-    points = search.ask()
-    assert len(ledger.entries) == len(points) == 2
-    search.ask()  # the same points, not trained again
-    assert len(ledger.entries) == 2
-    search.tell([losses(theta) for theta in points])
-    search.ask()
-    assert len(ledger.entries) == 4
-
-
-def test_training_is_refused_when_its_budget_is_exhausted():
-    ledger = dpfast.Ledger(dpfast.GDP(0.1))
-    called = []
+def test_training_that_can_be_paid_for_no_more_ends_a_search():
+    """Each private training is charged by the function that trains, to a ledger of its own."""
+    ledger, called = dpfast.Ledger(dpfast.GDP(0.1)), []
 
     def counted(theta):
+        ledger.charge(0.05, "training run")
         called.append(theta)
         return losses(theta)
 
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded) as refused:
         dpfast.tune(
             counted, [(-2.0, 2.0)] * 2, privacy=1.0, n_records=N, steps=4,
-            search=SearchSettings(batch=2), training=TrainingCost(ledger, 0.05),
+            search=SearchSettings(batch=2),
         )  # fmt: skip
     assert len(called) == 4  # (0.1 / 0.05)^2 runs, and none beyond
-
-
-def test_values_asked_for_again_are_paid_for_again(tmp_path):
-    """After a crash the models may have to be trained a second time."""
-    path = tmp_path / "search"
-    first = tuner(path, batch=2)
-    first.tell([losses(theta) for theta in first.ask()])
-    ledger = dpfast.Ledger(dpfast.GDP(1.0))
-    again = tuner(path, batch=2, training=TrainingCost(ledger, 0.1))
-    assert len(again.ask()) == len(ledger.entries) == 4
+    assert len(refused.value.partial_result.gradients) == 2
 
 
 # ---- what a resumed search claims ----------------------------------------------------------------

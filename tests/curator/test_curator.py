@@ -188,20 +188,11 @@ def test_steering_queries_are_charged_and_close_to_the_truth():
         eigenvalue = keeper.extreme_eigenvalue(THETA, 1e4, largest=largest)
         assert abs(eigenvalue.value[0] - exact) <= 6 * eigenvalue.noise_scale
 
-    gradient = np.array([0.1, 0.2, -0.3])
-    direction = keeper.damped_direction(THETA, gradient, 0.05, 1e4)
-    exact = np.linalg.solve(hessian + 0.05 * np.eye(3), gradient)
-    assert (np.abs(direction.value - exact) <= 6 * direction.noise_scale).all()
-    majorised = keeper.damped_direction(THETA, gradient, 0.05, 1e4, majorize=True)
-    curvature = keeper.nonprivate_sums(THETA, majorize=True)[1]
-    exact = np.linalg.solve(curvature + 0.05 * np.eye(3), gradient)
-    assert (np.abs(majorised.value - exact) <= 6 * majorised.noise_scale).all()
-
     largest = keeper.largest_curvature(1e4)
     for theta in (zero, THETA, 2.0 * THETA):
         top = np.linalg.eigvalsh(keeper.nonprivate_sums(theta)[1])[2]
         assert top <= largest.value[0] + 6 * largest.noise_scale
-    assert [entry.spend.mu for entry in keeper.ledger.entries] == [1e4] * 6
+    assert [entry.spend.mu for entry in keeper.ledger.entries] == [1e4] * 4
 
 
 def test_a_step_of_length_zero_is_a_query_like_any_other():

@@ -12,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 
 import dpfast
 from dpfast.data.files import read_table
-from dpfast.data.files.sample import drafted, read_sample
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
 from tests.loops import each
@@ -166,8 +165,6 @@ def test_damaged_files_are_refused_by_name(tmp_path, suffix, content):
     with pytest.raises(InvalidInput, match=f"x.{suffix}") as refusal:
         read_table(path, SCHEMA)
     assert "4711" not in without_paths(refusal.value, tmp_path)
-    with pytest.raises(InvalidInput, match=f"x.{suffix}"):
-        read_sample(path)
 
 
 def test_a_cut_gzip_is_damaged(tmp_path):
@@ -253,103 +250,6 @@ def test_spellings_that_leave_a_choice_are_read_as_they_are():
     assert Categorical(["m", "M", "f"]).codes(cells, "x").tolist() == [0, 1, 0, 1, 2, 2]
     cells = ["ab", "aB", "AB", " Ab", "c"]
     assert Categorical(["ab", "aB", "C"]).codes(cells, "x").tolist() == [0, 1, -1, -1, 2]
-
-
-# ---- drafts --------------------------------------------------------------------------------------
-
-
-def sample_file(path, columns):
-    rows = zip(*columns.values(), strict=True)
-    text = "\n".join(";".join(map(str, row)) for row in [list(columns), *rows])
-    path.write_text("\ufeff" + text + "\n", encoding="utf-8")
-    return path
-
-
-def test_a_draft_contains_no_record(tmp_path):
-    rng = np.random.default_rng(0)
-    n = 200
-    secrets = [f"secret-{i}" for i in range(n)]
-    columns = {
-        "id": secrets,
-        "note": [f"{s} lives in a street" for s in secrets],
-        "mail": [f"{s}@example.org" for s in secrets],
-        "essay": ["the same long text about one person, told to everybody in the room"] * n,
-        "state": [*rng.choice(["CA", "ca", "NY", ""], n - 1), "secret-rare"],
-        "smokes": rng.choice(["Yes", "No", "yes", ""], n),
-        "works": rng.choice(["TRUE", "false"], n),
-        "flag": rng.choice(["0", "1", ""], n),
-        "age": rng.integers(18, 90, n),
-        "empty": [""] * n,
-    }
-    path = sample_file(tmp_path / "sample.csv", columns)
-    schema, left_out = drafted(read_sample(path))
-    assert list(left_out) == ["id", "note", "mail", "essay", "empty"]
-    assert "secret" not in schema.to_toml() and "secret" not in str(left_out)
-    assert {level.casefold() for level in schema["state"].levels} == {"ca", "ny", "other"}
-    assert schema["smokes"] == Binary("Yes", "No", source=schema["smokes"].source) or (
-        schema["smokes"].positive, schema["smokes"].negative) == ("yes", "No")  # fmt: skip
-    assert (schema["works"].positive, schema["works"].negative) == (True, False)
-    assert (schema["flag"].positive, schema["flag"].negative) == (1, 0)
-    assert all("public sample" in declared.source for declared in schema.columns.values())
-    coded = schema.encode(read_table(path, schema))
-    full = np.array([row != "" for row in columns["smokes"]])
-    assert np.isfinite(coded.X[:, coded.names.index("smokes")])[full].all()
-    assert Schema.from_toml(schema.to_toml()) == schema
-
-
-def test_a_draft_is_the_same_from_csv_and_parquet(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    cells = {
-        "a": ["Yes", "no", "NO", None] * 9,
-        "b": ["x", "y", None, "X"] * 9,
-        "c": [True, False, None, True] * 9,
-        "d": [0, 1, None, 1] * 9,
-        "e": [1.5, 2.5, None, 7.0] * 9,
-        "f": [None] * 36,
-    }
-    parquet.write_table(arrow.table(cells), tmp_path / "x.parquet")
-    text = {name: ["" if v is None else v for v in column] for name, column in cells.items()}
-    path = sample_file(tmp_path / "x.csv", text)
-    assert drafted(read_sample(tmp_path / "x.parquet")) == drafted(read_sample(path))
-
-
-@each(
-    "column",
-    [
-        [1e308, -1e308] * 5, [5e-324] * 5, [1.7e308] * 5, [math.inf, math.nan], [0.0, 5e-324] * 5,
-        ["a"] * 5, [True, False], [1 << 70] * 9, [""] * 9, [None] * 9, ["other", "x", "Other"] * 9,
-        [b"x"] * 9, ["no"] * 9, ["\ud800", "x"] * 9, [(1, 2)] * 9,
-    ],
-)  # fmt: skip
-def test_no_sample_is_too_odd_to_draft_from(column):
-    draft = Schema.draft({"x": column, "ok": [1.0] * len(column)})
-    if "\ud800" in column:
-        with pytest.raises(InvalidInput, match="Unicode"):
-            draft.to_toml()
-    else:
-        assert Schema.from_toml(draft.to_toml()) == draft
-
-
-def test_a_draft_has_no_level_that_nobody_has():
-    """Such a level takes away the precision of the others: a fit needs rows of each."""
-    full = ["a"] * 30 + ["b"] * 20
-    few, several = ["rare"] * 2 + [None] * 2, [f"rare-{k}" for k in range(3)] + [None] * 2
-    draft = Schema.draft(
-        {"full": full, "few": full[4:] + few, "several": full[5:] + several,
-         "named": ["Other"] * 6 + full[6:]}
-    )  # fmt: skip
-    assert draft["full"].levels == draft["few"].levels == ("a", "b")
-    assert draft["full"].other is None and draft["few"].other is None
-    assert draft["several"].levels == ("a", "b", "other") and draft["several"].other == "other"
-    assert set(draft["named"].levels) == {"Other", "a", "b"} and draft["named"].other == "Other"
-    assert drafted({"one": ["a"] * 9, "x": [1.0] * 9})[1] == {"one": "all rows have one label"}
-
-
-def test_a_sample_that_leaves_nothing_to_declare():
-    with pytest.raises(InvalidInput, match="no column of the sample"):
-        Schema.draft({"name": ["Ada", "Grace"]})
 
 
 # ---- schemas as text -----------------------------------------------------------------------------

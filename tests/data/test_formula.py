@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("formulaic")
 
 import dpfast
-from dpfast.data.formula import design_from_formula
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
+from tests.data.designs import design_from_formula
 from tests.flat import flat
 from tests.loops import each
 

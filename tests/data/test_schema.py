@@ -192,16 +192,6 @@ def test_a_bad_file_is_refused_with_the_reason(text, named):
         Schema.from_toml(text)
 
 
-def test_a_draft_covers_its_public_sample():
-    sample = {"age": [20.0, 31.5, 64.0], "flag": [1, 1, 1], "state": ["CA", "NY", "CA"]}
-    sample = {name: cells * 5 for name, cells in sample.items()}  # a label of one row is no level
-    draft = Schema.draft(sample)
-    assert draft["age"].low <= 20 and draft["age"].high >= 64 and draft["age"].high <= 130
-    assert draft["state"].levels == ("CA", "NY") and draft["state"].other is None
-    assert np.isfinite(draft.encode(sample).X).all()
-    assert Schema.from_toml(draft.to_toml()) == draft
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".npz", ".parquet", ".feather"])
 def test_files_are_read_as_declared(tmp_path, suffix):
     path = tmp_path / f"table{suffix}"

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.data.formula import codings_of_table, design_from_formula
+from dpfast.data.formula import codings_of_table
 from dpfast.errors import InvalidInput
+from tests.data.designs import design_from_formula
 from tests.loops import each
 
 formulaic = pytest.importorskip("formulaic")

@@ -62,7 +62,7 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
     columns = np.ones(N), TABLE["age"], TABLE["years"], male
     if way == "formula":
         pytest.importorskip("formulaic")
-        from dpfast.data.formula import design_from_formula
+        from tests.data.designs import design_from_formula
 
         design = design_from_formula("wage ~ 0 + sex + age:sex + years", TABLE, SCHEMA)
         ages = TABLE["age"] * male, TABLE["age"] * ~male
@@ -320,8 +320,8 @@ def test_persons_with_several_rows_keep_the_coding():
 
 def test_a_formula_without_intercept_and_an_objective_with_one_do_not_mix():
     pytest.importorskip("formulaic")
-    from dpfast.data.formula import design_from_formula
     from dpfast.models import Mallows, Objective, resolve_loss
+    from tests.data.designs import design_from_formula
 
     design = design_from_formula("wage ~ sex - 1", TABLE, SCHEMA)
     objective = Objective(resolve_loss("tukey"), Mallows(2.0), 2, scale=1.0)

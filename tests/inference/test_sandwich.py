@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpfast.optimize.propagation import double_noise_variance, gradient_descent_noise
+from dpfast.optimize.propagation import gradient_descent_noise
 
 
 def recursion_covariance(H, scales, eta, weights, precondition=None):
@@ -48,18 +48,3 @@ def test_gradient_descent_noise_is_exact(hessian, n_steps, kind, scales):
     steps, weights = [eta] * n_steps, None if kind == "last" else list(weights)
     variance = gradient_descent_noise(values, list(s), steps, weights)
     np.testing.assert_allclose((vectors * variance) @ vectors.T, exact, rtol=1e-10, atol=1e-14)
-
-
-@pytest.mark.parametrize("n_steps", [1, 5, 20])
-def test_double_noise_variance_is_exact_for_a_quadratic(hessian, n_steps):
-    """Both noises of one step enter the state as one, the gradient's preconditioned."""
-    damping, s, d = 0.3, 0.5 * 0.9 ** np.arange(n_steps), 0.2 * 0.8 ** np.arange(n_steps)
-    p, inverse = len(hessian), np.linalg.inv(hessian + 0.3 * np.eye(len(hessian)))
-    covariance = np.zeros((p, p))
-    step = np.eye(p) - inverse @ hessian
-    for gradient, direction in zip(s, d, strict=True):
-        covariance = step @ covariance @ step.T
-        covariance += gradient**2 * inverse @ inverse + direction**2 * np.eye(p)
-    values, vectors = np.linalg.eigh(hessian)
-    variance = double_noise_variance(values, list(s), list(d), damping)
-    np.testing.assert_allclose((vectors * variance) @ vectors.T, covariance, rtol=1e-10, atol=1e-14)

@@ -164,7 +164,7 @@ def test_everything_that_takes_a_loss_takes_it():
     target = np.array([math.log(1.5), 0.5, -0.3])
     for options in (
         {"method": "gradient-descent"},
-        {"weights": dpfast.Bounded(1.8), "method": "double-noise"},
+        {"weights": dpfast.Bounded(1.8), "method": "newton"},
         {"weights": dpfast.models.Clip(2.0), "inference": False},
         {"weights": dpfast.models.MallowsLinear(1.8), "inference": False},
         {"ridge": 0.01},

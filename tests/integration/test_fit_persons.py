@@ -93,7 +93,7 @@ def test_one_row_a_person_is_the_fit_without_groups():
     np.testing.assert_allclose(means.params, alone.params, rtol=1e-2, atol=1e-3)
 
 
-METHODS = ["newton", "gradient-descent", "double-noise", "auto"]
+METHODS = ["newton", "gradient-descent", "auto"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpfast.errors import InvalidInput
-from dpfast.models import Ball, Box, Interval, LpBall, OneHot, Product
+from dpfast.models import Ball, Box, Interval, OneHot, Product
 from tests.loops import each
 
 SURVEY = [Interval(-1.0, 2.0), OneHot(3), OneHot(2, reference=True), Interval(0.0, 0.5)]
@@ -20,12 +20,6 @@ DOMAINS = [
     Ball(1.5, intercept=True),
     Box(0.7, n_covariates=7),
     Box(np.arange(7) - 6.5, np.arange(7) + 0.5, intercept=True),
-    LpBall(1.0, 2.0, n_covariates=7),
-    LpBall(1.0, 2.0, n_covariates=7, intercept=True),
-    LpBall(1.5, 2.0, n_covariates=7, intercept=True),
-    LpBall(2.0, 2.0, n_covariates=7),
-    LpBall(4.0, 2.0, n_covariates=7),
-    LpBall(math.inf, 2.0, n_covariates=7, intercept=True),
     Product(SURVEY),
     Product(SURVEY, intercept=True),
 ]
@@ -67,12 +61,7 @@ def test_support_is_the_supremum(domain):
         for sign in (-1.0, 1.0):  # far along the direction: attained where projection is onto it
             far = domain.project((sign * 1e6 * p[int(domain.intercept) :])[None, :])
             seen = max(seen, abs(float((full(domain, far) @ p)[0])))
-        if isinstance(domain, Ball | Box | Product) or domain in DOMAINS[7:10:2]:
-            assert seen >= 0.999 * claimed
-    if isinstance(domain, LpBall) and domain.p == 4.0:
-        x = np.sign(p) * np.abs(p) ** (1 / 3)
-        x *= 2.0 / np.sum(x**4) ** 0.25
-        assert float(p @ x) == pytest.approx(domain.support(p), rel=1e-12)
+        assert seen >= 0.999 * claimed
 
 
 HOSTILE = st.one_of(
@@ -108,7 +97,6 @@ def test_categories():
         lambda: Ball(1.0, intercept=True),
         lambda: Box(0.0),
         lambda: Box([1.0, 2.0], [0.0, 3.0]),
-        lambda: LpBall(0.5, 1.0),
         lambda: Interval(1.0, 1.0),
         lambda: OneHot(0),
         lambda: Product([]),

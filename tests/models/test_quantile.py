@@ -322,7 +322,7 @@ def test_everything_that_takes_a_loss_takes_it(tau):
     for options in (
         {"method": "gradient-descent", "inference": False},
         {"weights": dpfast.models.Schweppe(1.5)},
-        {"weights": dpfast.Bounded(1.5), "method": "double-noise"},
+        {"weights": dpfast.Bounded(1.5), "method": "newton"},
         {"weights": dpfast.models.Clip(0.8), "inference": False, "method": "gradient-descent"},
     ):
         found = flat(dpfast.fit)(X, y, loss, privacy=1.0, scale=1.0, noise=noise, **options)

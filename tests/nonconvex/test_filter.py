@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dpfast
+from bench.figures.paper2.examples import phase_retrieval
 from dpfast.audit.transcript import Answered, Charged, perform
-from dpfast.models.nonconvex import phase_retrieval
 from dpfast.optimize import Adaptive, Proximal, Spider
 from tests.flat import flat
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpfast
+from bench.figures.paper2.examples import one_hidden_layer, phase_retrieval
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.nonconvex.recordwise import RecordGradients
 from dpfast.data import as_records
-from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer, phase_retrieval
+from dpfast.models.nonconvex import PerRecordObjective
 from tests.flat import flat
 
 HOSTILE = [0.0, 1.0, 5e-324, 1e-200, 1e200, -1e308, np.inf, np.nan]
@@ -409,9 +410,6 @@ def test_the_guarantee_names_what_the_caller_vouches_for():
     assert result.privacy.vouched == (memory,)
     assert memory in " ".join(result.summary().split())
     assert repr(objective()).endswith("smoothness=1)")
-    result = minimise(phase_retrieval(2, radius=2.0))
-    assert result.privacy.vouched == ()
-    assert "vouch" not in result.summary() and "caller" not in repr(result)
     with pytest.raises(dpfast.InvalidInput, match="vectorized"):
         objective(vectorized="no")
 
@@ -419,7 +417,7 @@ def test_the_guarantee_names_what_the_caller_vouches_for():
 @pytest.mark.parametrize(
     "objective",
     [
-        phase_retrieval(3, radius=2.0, lipschitz=1e3),
+        phase_retrieval(3, radius=2.0),
         one_hidden_layer(3, 2, radius=2.0, lipschitz=3.0, smoothness=5.0),
     ],
     ids=lambda objective: objective.name,
@@ -429,7 +427,7 @@ def test_gradients_of_the_examples_are_derivatives(objective):
     X, y = 2.0 * rng.normal(size=(30, 3)), rng.normal(size=30)
     X[0] = 1e308
     room = GradientCurator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
-    theta = 0.5 * rng.normal(size=objective.dimension)
+    theta = 0.3 * rng.normal(size=objective.dimension)
     gradient = room.nonprivate_gradient(theta)
     h = 1e-6
     for j in range(objective.dimension):

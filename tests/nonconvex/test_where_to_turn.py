@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dpfast
+from bench.figures.paper2.examples import phase_retrieval
 from dpfast.errors import InferenceUnavailable
-from dpfast.models.nonconvex import PerRecordObjective, phase_retrieval
+from dpfast.models.nonconvex import PerRecordObjective
 from tests.flat import flat
 
 RNG = np.random.default_rng(8)

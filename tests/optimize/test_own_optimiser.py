@@ -137,11 +137,7 @@ def test_nonsense_is_refused_by_name(change):
         fit(Own(**change))
 
 
-STEPWISE = [
-    dpfast.optimize.Newton,
-    GradientDescent,
-    dpfast.optimize.DoubleNoise,
-]
+STEPWISE = [dpfast.optimize.Newton, GradientDescent]
 
 
 @each("optimiser", [*STEPWISE, Method])
@@ -218,8 +214,8 @@ def test_what_is_not_paid_for_is_out_of_reach():
     assert [name for name in dir(curator) if name.startswith("nonprivate_")]
     offered = {name for name in dir(answers) if not name.startswith("__")}
     assert offered == {
-        "damped_direction", "depth", "extreme_eigenvalue", "joint", "largest_curvature",
-        "loss_difference", "n", "objective", "plan",
+        "depth", "extreme_eigenvalue", "joint", "largest_curvature", "loss_difference", "n",
+        "objective", "plan",
     }  # fmt: skip
     for name in offered:
         assert getattr(getattr(answers, name), "__self__", None) is not curator
@@ -256,7 +252,6 @@ def test_what_an_optimiser_writes_reaches_no_curator():
         lambda of: of.largest_curvature(0.3),
         lambda of: of.extreme_eigenvalue(theta, 0.3, largest=False),
         lambda of: of.loss_difference(theta + 1.0, theta, 0.3),
-        lambda of: of.damped_direction(theta, theta + 1.0, 2.0, 0.3),
     ):
         wanted, found = ask(first), ask(answers)
         assert wanted.receipt == found.receipt
@@ -406,9 +401,6 @@ def test_an_own_plan_may_be_the_total_alone():
         lambda ask: ask.loss_difference(np.zeros(4), np.ones(3), 0.5),
         lambda ask: ask.largest_curvature(math.nan),
         lambda ask: ask.extreme_eigenvalue(np.zeros(4), -1.0, largest=True),
-        lambda ask: ask.damped_direction(np.zeros(4), np.ones(4), -1.0, 0.5),
-        lambda ask: ask.damped_direction(np.zeros(4), np.ones(4), math.nan, 0.5),
-        lambda ask: ask.damped_direction(np.zeros(4), np.full(4, math.nan), 1.0, 0.5),
     ],
 )
 def test_impossible_questions_are_refused_while_nothing_is_spent(question):
@@ -439,9 +431,5 @@ def test_a_parameter_that_is_changed_afterwards_was_copied():
 
 
 def test_the_librarys_own_optimisers_are_methods():
-    for method in (
-        dpfast.optimize.Newton(),
-        dpfast.optimize.DoubleNoise(),
-        GradientDescent(),
-    ):
+    for method in (dpfast.optimize.Newton(), GradientDescent()):
         assert isinstance(method, Method)

@@ -14,7 +14,7 @@ OF_FIT, MOST = 10, 12
 
 #: Functions and the classes that hold the rest of their settings.
 SETTINGS = {
-    "fit": ["Newton", "GradientDescent", "DoubleNoise"],
+    "fit": ["Newton", "GradientDescent"],
     "minimize": ["Adaptive", "Spider", "Proximal"],
     "tune": ["bayesopt.SearchSettings"],
 }

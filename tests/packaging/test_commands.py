@@ -123,7 +123,7 @@ def test_several_fits_on_one_budget(folder, capsys):
         ([*FIT, "--mu", "1", "--covariates", "hair"], "does not declare"),
         ([*FIT, "--mu", "-1"], "mu must be positive"),
         ([*FIT, "--mu", "1", "--level", "95"], "such as --level 0.95; received 95.0.\n"),
-        ([*FIT, "--mu", "1", "--method", "sgd"], '"double-noise"; received'),
+        ([*FIT, "--mu", "1", "--method", "sgd"], '"gradient-descent"; received'),
         ([*FIT, "--mu", "1", "--loss", "ols"], "'welsch']; received 'ols'. Did you mean"),
         ([*FIT, "--mu", "1", "--each", "persons"], "--each must be one of"),
         (["fit", "absent.csv", *FIT[2:], "--mu", "1"], "no data file"),
@@ -131,7 +131,6 @@ def test_several_fits_on_one_budget(folder, capsys):
         (["fit", "data.csv", "--mu", "1"], "either --formula or --response"),
         (["ledger", "show", "absent.json"], "no ledger"),
         (["plan", "--p", "3", "--mu", "1"], "two of --n N, a budget"),
-        (["schema", "draft", "absent.csv"], "no sample file"),
         (["audit", "--only", "nothing of this name"], "no audited call"),
     ],
 )
@@ -166,16 +165,6 @@ def test_plan_and_explain(folder, capsys):
     assert main(["explain", "--rho", "0.5", "--plot", "curve.png"]) == 0
     assert "in plain words" in capsys.readouterr().out
     assert all((folder / name).stat().st_size > 3000 for name in ("plan.png", "curve.png"))
-
-
-def test_a_schema_is_drafted_from_a_public_sample(folder, capsys):
-    assert main(["schema", "draft", "data.csv"]) == 0
-    text = capsys.readouterr().out
-    assert "public sample" in text
-    draft = dpfast.Schema.from_toml(text)
-    assert set(draft.columns) == {"wage", "age", "sex"}  # "note" is the same in every row
-    assert main(["schema", "draft", "data.csv", "--out", "draft.toml"]) == 0
-    assert (folder / "draft.toml").read_text() == text
 
 
 def test_the_audit_reports_for_people_and_machines(capsys):

@@ -45,7 +45,6 @@ OLD = (
     "dpfast.optimize.answers",
     "dpfast.optimize.budgets",
     "dpfast.optimize.damping",
-    "dpfast.optimize.double_noise",
     "dpfast.optimize.gradient_descent",
     "dpfast.optimize.scale_steps",
     "dpfast.optimize.newton",

@@ -129,7 +129,6 @@ def test_files_that_are_something_else(folder, capsys, content, suffix):
         arguments = [word if word != "data.csv" else str(path) for word in right]
         told = refused([*arguments, "--ledger", "budget.gdp"], capsys)
         assert "secret" not in without_paths(told, folder)
-    refused(["schema", "draft", str(path), "--out", "missing/draft.toml"], capsys)
     refused(["ledger", "show", str(path)], capsys)
     refused(["fit", "data.csv", "--schema", str(path), *DESIGN[3:], "--mu", "1"], capsys)
     assert spent() == 0
@@ -145,7 +144,6 @@ def test_folders_absent_files_and_files_that_may_not_be_read(folder, capsys):
     for name in names:
         for right in SPENDING.values():
             refused([word if word != "data.csv" else name for word in right], capsys)
-        refused(["schema", "draft", name], capsys)
         refused(["ledger", "show", name], capsys)
         refused(["fit", "data.csv", "--schema", name, *DESIGN[3:], "--mu", "1"], capsys)
     for name in ("missing/x", ".", "\0", "x" * 5000):
@@ -154,7 +152,7 @@ def test_folders_absent_files_and_files_that_may_not_be_read(folder, capsys):
 
 WORDS = st.one_of(
     st.sampled_from(
-        ["fit", "plan", "explain", "ledger", "create", "show", "schema", "draft", "run",
+        ["fit", "plan", "explain", "ledger", "create", "show", "run",
          "audit", "--mu", "--rho", "--json", "--p",
          "--n", "--width", "--out", "data.csv", "schema.toml", "--schema", "--column", "a", "y",
          "--response", "1", "0", "-1", "nan", "inf", "1e999", "1e-320", "--seed", "--plot",

@@ -200,13 +200,6 @@ def test_a_table_that_cannot_be_made_loses_nothing(capsys):
     assert out == '{"paid": 1}\n' and "ValueError" in err and "4711" not in err
 
 
-def test_a_draft_does_not_replace_its_sample(folder, capsys):
-    before = (folder / "data.csv").read_bytes()
-    assert main(["schema", "draft", "data.csv", "--out", "./data.csv"]) == 1
-    assert "the sample itself" in capsys.readouterr().err
-    assert (folder / "data.csv").read_bytes() == before
-
-
 def test_nothing_is_left_behind_when_the_ledger_refuses(folder, capsys):
     assert main([*FIT, "--mu", "9", "--ledger", "budget", "--out", "fit.json"]) == 3
     assert reports_in(folder) == [] and spent() == 0

@@ -269,7 +269,6 @@ def test_about_a_block_there_are_joint_answers_only():
         lambda: block.loss_difference(np.ones(3), np.zeros(3), 0.1),
         lambda: block.extreme_eigenvalue(np.zeros(3), 0.1, largest=True),
         lambda: block.largest_curvature(0.1),
-        lambda: block.damped_direction(np.zeros(3), np.ones(3), 0.1, 0.1),
     ):
         with pytest.raises(InvalidInput, match="joint answers only"):
             ask()

@@ -53,7 +53,6 @@ RIGHT_OF = {
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
     "plan": {"n": 1000, "p": 2, "privacy": 1.0, "scale": 1.0},
     "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
-    "bayesopt.spread_points": {"bounds": [(0.0, 1.0)], "count": 4},
     "plan_release": {
         "p": 2,
         "privacy": PAIR,
@@ -63,7 +62,6 @@ RIGHT_OF = {
     },
     "bayesopt.Categorical": {"choices": ["a", "b"]},
     "bayesopt.Integer": {"low": 0, "high": 3},
-    "bayesopt.TrainingCost": {"ledger": dpfast.Ledger(9.0), "cost": 1.0},
     "bayesopt.fit_covariance": {"public_points": X[:9], "public_values": Y[:9]},
 }
 

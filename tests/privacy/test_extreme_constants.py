@@ -27,7 +27,6 @@ OPTIONS = {
         "method": [
             "newton",
             "gradient-descent",
-            "double-noise",
             dpfast.optimize.Newton(start=[1e150] * 3),
             dpfast.optimize.Newton(start=[1e300] * 3),
             dpfast.optimize.GradientDescent(step_size=1e-300),
@@ -222,7 +221,6 @@ def test_every_function_that_spends_is_here():
         "fit, groups",
         "fit, weights",
         "fit_quantiles, weights",
-        "fit, double noise",
         "minimize, own objective",
         "certify, both",
     }

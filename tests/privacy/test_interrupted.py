@@ -339,7 +339,7 @@ ELSEWHERE = {
     "bayesopt/tuner.py": "nothing is drawn when a search is made; its steps are kept",
     "front/request.py": "what charges",
     "release/certified.py": "Opened, whose callers keep the certificate",
-    "bayesopt/training.py": "Spending.begin, which its callers keep",
+    "bayesopt/spending.py": "Spending.begin, which its callers keep",
 }
 
 

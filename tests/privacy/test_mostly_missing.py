@@ -26,7 +26,7 @@ from dpfast.curator.shares import Shares
 from dpfast.data import Records, as_records, reduction, streams
 from dpfast.models import Ball, Bounded, Clip, LogCosh, Mallows, Objective
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.optimize import DoubleNoise, GradientDescent
+from dpfast.optimize import GradientDescent
 from tests.loops import each
 
 N, USABLE = 40, 5
@@ -226,19 +226,6 @@ def test_charges_and_noise_of_an_analysis_are_those_of_complete_data(name):
     assert costs(X, Y) == costs(WHOLE_X, WHOLE_Y)
     none = np.full_like(X, np.nan), np.full_like(Y, np.nan)
     assert costs(*none) == costs(WHOLE_X, WHOLE_Y)
-
-
-def test_noise_of_directions_follows_released_numbers_alone():
-    """A direction's noise follows the released gradient: told apart from the records' number."""
-    for data in ((X, Y), (WHOLE_X, WHOLE_Y)):
-        seen = noted(
-            lambda X, y: dpfast.fit(
-                X, y, dpfast.Objective("log-cosh", scale=0.8), privacy=1.0,
-                method=DoubleNoise(steps=2), noise=SeededNoise(0),
-            ),
-            *data,
-        )  # fmt: skip
-        assert all(s.sensitivity <= s.mu * s.noise_scale for s in seen)
 
 
 # ---- the order of records and of additions -------------------------------------------------------

@@ -35,7 +35,7 @@ from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.optimize import DoubleNoise, GradientDescent, Newton
+from dpfast.optimize import GradientDescent, Newton
 from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.conversions import written
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
@@ -199,7 +199,6 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "smallest": (GDP, lambda desk: desk.curator().extreme_eigenvalue(THETA, 1.0, largest=False)),
     "largest": (GDP, lambda desk: desk.curator().extreme_eigenvalue(THETA, 1.0, largest=True)),
     "curvature": (GDP, lambda desk: desk.curator().largest_curvature(1.0)),
-    "direction": (GDP, lambda desk: desk.curator().damped_direction(THETA, THETA, 0.1, 1.0)),
     "tilted minimiser": (ApproxDP, tilted),
     "certified release": (ApproxDP, open_release),
     "gradient": (ZCDP, lambda desk: desk.gradients().gradient(THETA, 0.5)),
@@ -303,7 +302,6 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "fit": fit(),
     "fit, gradient descent": fit(method=GradientDescent(steps=4)),
     "fit, estimated step": fit(method=GradientDescent(step_size="estimated", steps=4)),
-    "fit, double noise": fit(method=DoubleNoise(steps=4)),
     "fit, no inference": fit(inference=False),
     "fit, Newton": fit(method=Newton(newton_steps=4, steps=4)),
     "fit, free scale": partial(dpfast.fit, X, Y, dpfast.Objective("huber",

@@ -13,7 +13,6 @@ import functools
 import os
 import sys
 import warnings
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ import dpfast
 from dpfast.bayesopt import Tuner
 from dpfast.cli import demo
 from dpfast.cli.output import PaidResult
-from dpfast.errors import DpfastError, InvalidInput
+from dpfast.errors import DpfastError
 from tests.test_architecture import tree_of
 
 pytest.importorskip("fcntl")
@@ -39,7 +38,6 @@ LOSSES = np.linspace(0.0, 1.0, N)
 PLACES = {
     "privacy/ledger/file.py:_locked_at_once": ("ledger", "search"),
     "data/files/private_folder.py:replacing": ("search", "demo"),
-    "data/files/private_folder.py:for_owner_alone": ("search",),
     "cli/output.py:__enter__": ("command",),
     "cli/output.py:_write": ("command",),
     "cli/output.py:_fill": ("command",),
@@ -47,7 +45,6 @@ PLACES = {
     "cli/output.py:silence": "the null device",
     "cli/demo.py:_plot": ("demo",),
     "cli/commands.py:_drawn": "public numbers, in the very file that was named",
-    "cli/commands.py:schema": "a public sample's draft, in the very file that was named",
     "inference/shown/page.py:save": "released numbers, in the very file that was named",
     "inference/shown/study.py:report_of": "released numbers, in the very file that was named",
     "saved.py:save": "released numbers, in the very file that was named",
@@ -118,7 +115,6 @@ def search(folder):
         n_records=N,
         steps=3,
         path=folder / "search",
-        search=dpfast.bayesopt.SearchSettings(keep_values=True),
     )
     for _ in range(2):
         tuner.tell([LOSSES for _ in tuner.ask()])
@@ -247,55 +243,3 @@ def test_whatever_is_written_is_for_its_owner_alone(tmp_path, names_of, writer):
             if file.name == name and (refused or writer == "ledger" or name.endswith(".ledger")):
                 continue  # left as it was; or a budget that several people keep together
             assert file.stat().st_mode & 0o077 == 0, file.name
-
-
-# ---- told values ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", [0o666, 0o644, 0o640, 0o604])
-def test_told_values_never_go_where_others_can_look(tmp_path, mode):
-    """Refused by name, before anything is charged."""
-    path, shared = tmp_path / "search", dpfast.Ledger(1.0)
-    kept = tmp_path / "search.values"
-    kept.touch()
-    kept.chmod(mode)
-    with pytest.raises(InvalidInput, match=r"search\.values.*Nothing was spent"):
-        Tuner(
-            [(0.0, 1.0)],
-            privacy=1.0,
-            n_records=N,
-            path=path,
-            search=dpfast.bayesopt.SearchSettings(keep_values=True),
-            ledger=shared,
-        )
-    assert not shared.entries
-    assert not path.exists()
-    assert kept.stat().st_size == 0
-
-
-def test_a_file_of_told_values_that_changes_places_is_refused(tmp_path):
-    """The next losses are not written behind the link, and their step is not charged."""
-    path, elsewhere = tmp_path / "search", tmp_path / "elsewhere"
-    tuner = Tuner(
-        [(0.0, 1.0)],
-        privacy=1.0,
-        n_records=N,
-        steps=2,
-        path=path,
-        search=dpfast.bayesopt.SearchSettings(keep_values=True),
-    )
-    tuner.tell([LOSSES for _ in tuner.ask()])
-    kept = tmp_path / "search.values"
-    kept.rename(elsewhere)
-    size = elsewhere.stat().st_size
-    kept.symlink_to(elsewhere)
-    told = [LOSSES for _ in tuner.ask()]
-    with pytest.raises(InvalidInput, match="sensitive"):
-        tuner.tell(told)
-    assert elsewhere.stat().st_size == size
-    assert tuner.steps_paid == 1
-    with suppress(FileNotFoundError):
-        kept.unlink()
-    elsewhere.rename(kept)
-    tuner.tell(told)
-    assert tuner.done

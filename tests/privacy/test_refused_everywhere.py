@@ -55,7 +55,6 @@ FREE = {
     "Study": "its requests spend; tests/study/test_study.py is the sweep of hostile ones",
     "plan_release": "reads a budget and public rows", "compare": "reads a ledger",
     "Fit": "a result", "Minimum": "a result", "bayesopt.Tuning": "a result",
-    "bayesopt.TrainingCost": "a pair of settings; its own test is in test_refused_first",
 }  # fmt: skip
 
 

@@ -55,7 +55,6 @@ def test_a_forecast_names_the_method_and_the_noise_of_releases_of_other_rows_lik
     "domain",
     [
         dpfast.models.Ball(1.5, intercept=True),
-        dpfast.models.LpBall(1.0, 2.0),
         dpfast.models.Product(
             [dpfast.models.Interval(0.0, 1.0), dpfast.models.OneHot(3, reference=True)]
         ),

@@ -18,6 +18,7 @@ from dpfast.models.custom import CustomLoss
 from dpfast.models.losses import Loss
 from dpfast.models.names import LOSSES, every_kind
 from dpfast.models.poisson import Poisson
+from dpfast.models.special_losses import Redescending
 
 Array = NDArray[np.float64]
 Functions = Sequence[Callable[[float], float]]
@@ -67,7 +68,7 @@ def typical(code: int, c: float) -> dict[str, float]:
 
 def has_asymptote(loss: int) -> bool:
     """Whether differences are taken of what is left of an asymptote."""
-    return loss not in (USER, *PREDICTOR) and CLASSES[loss].has_asymptote
+    return loss not in (USER, *PREDICTOR) and not issubclass(CLASSES[loss], Redescending)
 
 
 def steepest(loss: int, c: float, h: float) -> float:

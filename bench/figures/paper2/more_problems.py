@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.figures.paper2.examples import phase_retrieval
 from bench.figures.paper2.problems import Problem, radial, regression_objective, six
 from dpfast.models import GemanMcClure
-from dpfast.nonconvex import PerRecordObjective, phase_retrieval
+from dpfast.nonconvex import PerRecordObjective
 
 Array = NDArray[np.float64]
 

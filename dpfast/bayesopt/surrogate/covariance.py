@@ -55,10 +55,18 @@ class Covariance:
         Prior standard deviation s of a loss, in units of the loss; the covariance is
         proportional to its square.
 
-    Notes
-    -----
+    Other Parameters
+    ----------------
     theta : array_like of shape (d,)
-        In each method where the gradient is wanted.
+        Of methods: where the gradient is wanted.
+    points, others : array_like of shapes (m, d) and (k, d)
+        Public points.
+    dimension : int
+        Number of coordinates d.
+
+    Privacy
+    -------
+    Points are public: reads no record.
 
     Examples
     --------
@@ -84,17 +92,7 @@ class Covariance:
         return 0.0
 
     def length_scales(self, dimension: int) -> Array:
-        """Length-scales as an array of shape (dimension,).
-
-        Parameters
-        ----------
-        dimension : int
-            Number of coordinates d.
-
-        Returns
-        -------
-        ndarray of shape (dimension,)
-        """
+        """Length-scales as an array of shape (dimension,)."""
         dimension = whole_number(dimension, "dimension", least=1)
         if self._length_scales.ndim and len(self._length_scales) != dimension:
             raise InvalidInput(
@@ -104,54 +102,22 @@ class Covariance:
         return np.full(dimension, self._length_scales, dtype=np.float64)
 
     def values(self, points: ArrayLike, others: ArrayLike) -> Array:
-        """Covariances of the losses at two sets of points.
-
-        Parameters
-        ----------
-        points : array_like of shape (m, d)
-        others : array_like of shape (k, d)
-
-        Returns
-        -------
-        ndarray of shape (m, k)
-
-        Privacy
-        -------
-        Points are public: reads no record.
-        """
+        """Covariances of the losses at two sets of points, shape (m, k)."""
         raise NotImplementedError
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
-        """Covariances of the gradient at `theta` with the losses at `points`.
+        """Covariances of the gradient at `theta` with the losses at `points`, shape (d, m).
 
-        The derivative of ``k(theta, points)`` with respect to its first argument: the matrix A of
-        Algorithm 1, line 7.
-
-        Parameters
-        ----------
-        points : array_like of shape (m, d)
-
-        Returns
-        -------
-        ndarray of shape (d, m)
+        The derivative of ``k(theta, points)`` by its first argument: A of Algorithm 1, line 7.
         """
         raise NotImplementedError
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
-        """Prior covariance of the gradient at `theta`: the mixed second derivative there.
-
-        Returns
-        -------
-        ndarray of shape (d, d)
-        """
+        """Prior covariance of the gradient at `theta`, a mixed second derivative, shape (d, d)."""
         raise NotImplementedError
 
     def prior_trace(self, theta: ArrayLike) -> float:
-        """Trace of :meth:`prior_gradient_covariance`.
-
-        Parameters
-        ----------
-        """
+        """Trace of :meth:`prior_gradient_covariance`."""
         return float(np.trace(self.prior_gradient_covariance(theta)))
 
     def __repr__(self) -> str:
@@ -238,9 +204,7 @@ class RBF(Stationary):
 
 
 class Matern52(Stationary):
-    """Matern with smoothness 5/2: twice differentiable losses.
-
-    ``s^2 (1 + r + r^2/3) exp(-r)`` with ``r = sqrt(5 q)``.
+    """Matern with smoothness 5/2, ``s^2 (1 + r + r^2/3) exp(-r)`` with ``r = sqrt(5 q)``.
 
     Parameters
     ----------
@@ -266,10 +230,9 @@ class Matern52(Stationary):
 
 
 class Matern72(Stationary):
-    """Matern with smoothness 7/2: three times differentiable losses.
+    """Matern with smoothness 7/2, of ``r = sqrt(7 q)``.
 
-    ``s^2 (1 + r + 2 r^2/5 + r^3/15) exp(-r)`` with ``r = sqrt(7 q)``; the prior variance of a
-    derivative is 7/5 (s/l)^2.
+    ``s^2 (1 + r + 2 r^2/5 + r^3/15) exp(-r)``.
 
     Parameters
     ----------
@@ -298,8 +261,7 @@ class Polynomial2(Covariance):
     """Polynomial of degree two, ``s^2 (p + c)^2`` with p the scaled inner product.
 
     The surrogate is then a quadratic function: exact for quadratic losses (paper 4, E.3, with
-    ``c = 1``).  Not stationary, so the prior trace depends on `theta` and the theory's assumption
-    3.5 does not hold.
+    ``c = 1``).  Not stationary, so the theory's assumption 3.5 does not hold.
 
     Parameters
     ----------

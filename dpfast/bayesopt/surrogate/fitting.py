@@ -26,17 +26,12 @@ def fit_covariance(
 ) -> tuple[Covariance, float]:
     """Fit length-scales, output scale and noise variance by maximum likelihood to public values.
 
-    The process has an unknown constant mean.  The search is deterministic.
-
     Parameters
     ----------
-    public_points : array-like of shape (m, d)
-        Where the losses were evaluated.
-    public_values : array-like of shape (m,)
-        Losses on data that need no protection, for example a public data set of the same kind, or
-        another record set whose owner agreed.  **Never the values told to a tuner**: a likelihood
-        has no bounded sensitivity, so a covariance fitted to private values voids the guarantee of
-        everything computed with it (condition 2 of PROOFS-bayesopt.md).
+    public_points, public_values : array-like of shapes (m, d) and (m,)
+        Where losses were evaluated, and losses there on data that need no protection.  **Never the
+        values told to a tuner**: a likelihood has no bounded sensitivity, so that it would void the
+        guarantee of everything computed with the covariance (condition 2 of PROOFS-bayesopt.md).
     kind : type
         ``RBF`` (default), ``Matern52``, ``Matern72`` or ``Polynomial2``.
     bounds : array-like of shape (d, 2), optional
@@ -47,8 +42,7 @@ def fit_covariance(
 
     Returns
     -------
-    covariance : Covariance
-    noise_variance : float
+    covariance, noise_variance : Covariance, float
 
     Privacy
     -------

@@ -42,21 +42,23 @@ class GradientInformation:
     bounds : array_like of shape (d, 2)
         Lower and upper end of the search domain per dimension, finite.
 
+    Other Parameters
+    ----------------
+    theta : array_like of shape (d,)
+        Of methods: where the gradient is wanted.
+    D, Z : array_like of shapes (m, d) and (b, d)
+        Points evaluated so far, m may be zero; points that are to join them.
+    threshold : float
+        Largest acceptable trace.
+
     Notes
     -----
-    theta : array_like of shape (d,)
-        In each method where the gradient is wanted.
-
-    Jitter: the noise variance of a point is ``noise_variance + 1e-10 k(point, point)``, always.
-    Duplicated or nearly duplicated points are therefore harmless, and nothing here raises because
-    a matrix is singular.
-
-    Accuracy: the trace is right to about ``1e-15 + 1e-18 c`` of the prior trace, with c the
-    condition number of the noisy covariance matrix, at most ``1 + 1e10``; it may therefore come
-    out negative by that much.  The weights are determined by the problem to ``1e-16 c`` of the
-    largest.
-
-    Thread-safe; calls on one object wait for each other.  No BLAS is used.
+    The noise variance of a point is ``noise_variance + 1e-10 k(point, point)``, always: duplicated
+    points are harmless, and nothing raises because a matrix is singular.  The trace is right to
+    about ``1e-15 + 1e-18 c`` of the prior trace, with c the condition number of the noisy
+    covariance matrix, at most ``1 + 1e10``; it may come out negative by that much.  The weights are
+    determined by the problem to ``1e-16 c`` of the largest.  Thread-safe; calls on one object wait
+    for each other.
 
     Privacy
     -------
@@ -103,46 +105,24 @@ class GradientInformation:
         return self._points.copy()
 
     def condition(self, D: ArrayLike) -> GradientInformation:
-        """Take D as the points evaluated so far.
-
-        Work done for a common beginning of the old and the new D is kept.
-
-        Parameters
-        ----------
-        D : array_like of shape (m, d)
-            m may be zero.
-
-        Returns
-        -------
-        GradientInformation
-            This object.
-        """
+        """Take D as the points evaluated so far; work done for a common beginning is kept."""
         points = as_points(D, "D", self.dimension).copy()
         self._kernel.condition(points)
         self._points = points
         return self
 
     def prior_trace(self, theta: ArrayLike) -> float:
-        """Trace of the prior covariance of the gradient at theta.
-
-        Parameters
-        ----------
-        """
+        """Trace of the prior covariance of the gradient at theta."""
         return self._covariance.prior_trace(theta)
 
     def gradient_covariance(self, theta: ArrayLike) -> Array:
-        """Posterior covariance of the gradient at theta given D.
-
-        Returns
-        -------
-        ndarray of shape (d, d)
-        """
+        """Posterior covariance of the gradient at theta given D, shape (d, d)."""
         at = self._at(theta)
         B = self._kernel.whitened(at)
         return self._covariance.prior_gradient_covariance(at) - B.T @ B
 
     def gradient_weights(self, theta: ArrayLike, mean: str = "zero") -> Array:
-        """Weights W with which values at D become surrogate gradients at theta.
+        """Weights W, shape (m, d), with which values at D become surrogate gradients at theta.
 
         Values Y of shape (n, m), one row per user, have the surrogate gradients ``Y @ W``
         (Algorithm 1, line 7, with ``W = (K + noise)^-1 dk(D, theta)``).
@@ -151,13 +131,8 @@ class GradientInformation:
         ----------
         mean : {"zero", "constant"}
             Prior mean of the loss: zero, as in the paper, or an unknown constant (universal
-            kriging).  With the latter every column of W adds up to zero: adding a constant to a
-            user's values changes nothing, so a large loss that does not depend on theta neither
-            biases the gradient nor makes it be clipped.
-
-        Returns
-        -------
-        ndarray of shape (m, d)
+            kriging).  With the latter every column of W adds up to zero: a large loss that does not
+            depend on theta neither biases the gradient nor makes it be clipped.
         """
         unknown = one_of(mean, MEANS, "mean") == "constant"
         weights = self._kernel.weights(self._at(theta))
@@ -167,34 +142,9 @@ class GradientInformation:
         return weights
 
     def trace(self, Z: ArrayLike, theta: ArrayLike) -> float:
-        """Trace of the posterior gradient covariance at theta once Z has joined D.
-
-        Parameters
-        ----------
-        Z : array_like of shape (b, d)
-
-        Returns
-        -------
-        float
-            ``T0 + alpha`` in the notation of the paper, with the prior trace T0 included.
-        """
+        """Trace of the posterior gradient covariance at theta once Z has joined D: T0 + alpha."""
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value(new, self._at(theta))
-
-    def trace_and_gradient(self, Z: ArrayLike, theta: ArrayLike) -> tuple[float, Array]:
-        """:meth:`trace`, and its derivative with respect to every coordinate of Z.
-
-        Parameters
-        ----------
-        Z : array_like of shape (b, d)
-
-        Returns
-        -------
-        trace : float
-        gradient : ndarray of shape (b, d)
-        """
-        new = as_points(Z, "Z", self.dimension)
-        return self._kernel.value_and_gradient(new, self._at(theta))
 
     def acquire(
         self,
@@ -213,9 +163,8 @@ class GradientInformation:
 
         Parameters
         ----------
-        b : int
-        starts : int
-            Number of starting designs, see :func:`.designs.starting_design`.
+        b, starts : int
+            Number of points, and of starting designs.
         initial : sequence of array_like of shape (b, d)
             Further starts, tried first.
         tolerance : float
@@ -253,23 +202,16 @@ class GradientInformation:
         return best, least
 
     def choose_batch(self, theta: ArrayLike, threshold: float, b_max: int) -> Array:
-        """The smallest batch found that brings the trace to the threshold (line 4), capped.
+        """The smallest batch found, shape (b, d), that brings the trace to the threshold (line 4).
 
         The paper's condition ``alpha <= threshold`` lacks the prior trace and always holds; the
-        condition here is ``T0 + alpha <= threshold``.  The size grows from a lower bound that
-        follows from the eigenvalues of the posterior gradient covariance, each size starting
-        from the points of the last, and is then narrowed by bisection.
+        condition here is ``T0 + alpha <= threshold``.  The size grows from a lower bound, each size
+        starting from the points of the last, and is then narrowed by bisection.
 
         Parameters
         ----------
-        threshold : float
-            Largest acceptable trace.
         b_max : int
             Most points; returned when no batch reaches the threshold.
-
-        Returns
-        -------
-        ndarray of shape (b, d)
         """
         at = self._at(theta)
         if not threshold >= 0.0:
@@ -300,20 +242,10 @@ class GradientInformation:
         return self.acquire(at, b, starts=0, initial=[points])[0]
 
     def fewest_points(self, theta: ArrayLike, threshold: float) -> int:
-        """A number of new points without which the trace cannot reach the threshold.
+        """A number of new points, from 0 to d, without which the trace cannot reach the threshold.
 
         Each evaluation lowers the rank of the posterior gradient covariance by at most one, so
         that b of them leave at least the sum of its d - b smallest eigenvalues.
-
-        Parameters
-        ----------
-        threshold : float
-            Largest acceptable trace.
-
-        Returns
-        -------
-        int
-            From 0 to d.
         """
         at = self._at(theta)
         eigenvalues = np.linalg.eigvalsh(self.gradient_covariance(at))

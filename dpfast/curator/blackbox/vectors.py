@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +14,6 @@ from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
-from dpfast.data.files.private_folder import for_owner_alone
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.blackbox.sensitivity import (
     choice_exponent,
@@ -108,12 +106,7 @@ def _scalar(cell: Any) -> float:
 
 
 class RecordValues:
-    """Values that a caller computed for every record, at points of its own choosing.
-
-    A value may depend on its own record and on public or released numbers only: a validation
-    set that was standardised by its own mean, a rank-based metric, or early stopping on these
-    records break the guarantee and cannot be detected here (condition 1 of PROOFS-bayesopt.md).
-    """
+    """Values that a caller computed for every record, from it alone (PROOFS-bayesopt.md)."""
 
     def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
         self.n = whole_number(n, "the number of records", 1)
@@ -122,7 +115,6 @@ class RecordValues:
         self._chunks: list[Array] = []
         #: largest finite value of each record, which its values that are not finite count as
         self._largest: Array = np.array(-np.inf)
-        self._file: str | None = None
 
     @property
     def n_points(self) -> int:
@@ -132,11 +124,6 @@ class RecordValues:
     def append(self, values: ArrayLike, points: int | None = None) -> None:
         """Take the values of all records at one point, shape (n,), or at several, (points, n)."""
         chunk = checked_values(values, self.n, points)
-        if self._file is not None:
-            _append_durably(self._file, chunk)
-        self._take(chunk)
-
-    def _take(self, chunk: Array) -> None:
         finite = np.where(np.isfinite(chunk), chunk, -np.inf)
         self._largest = np.maximum(self._largest, finite.max(axis=0, initial=-np.inf))
         self._chunks.append(chunk)
@@ -145,18 +132,6 @@ class RecordValues:
         """Values of some records: where a training failed, what was worst for that record."""
         told = chunk[:, block]
         return np.where(np.isfinite(told), told, self._largest[block])
-
-    def keep(self, path: str, points: int) -> int:
-        """Keep values in a file from now on, and take those of the first points from it."""
-        size = 8 * self.n
-        with _kept(path) as file:
-            found = min(os.fstat(file.fileno()).st_size // size, points)
-            file.truncate(found * size)
-            if found:
-                stored = np.fromfile(file, dtype="<f8", count=found * self.n)
-                self._take(stored.astype(np.float64).reshape(found, self.n))
-        self._file = path
-        return found
 
     def depth(self) -> int:
         """Most sequential roundings of a mean (claim G1): within a block, then block by block."""
@@ -174,10 +149,7 @@ class RecordValues:
         return gaussian_receipt("clipped mean", "G1", mu, sensitivity, bound, dimension)
 
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
-        """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
-
-        Costs ``mu`` (claims G1 and G2).
-        """
+        """Release the mean of ``clip(weights' y_i)``, shape (d,): ``mu`` (claims G1 and G2)."""
         if weights.ndim != 2 or len(weights) != self.n_points:
             raise InvalidInput(
                 f"weights must have shape (n_points, d) with n_points = {self.n_points}; "
@@ -203,10 +175,7 @@ class RecordValues:
         return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
     def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
-        """Release the mean of the values at one point, clipped to a public range, shape (1,).
-
-        Costs ``mu`` (claim G4).
-        """
+        """Release the mean of the values at one point, clipped, shape (1,): ``mu`` (claim G4)."""
         receipt = self.loss_receipt(lower, upper, mu)
         self.ledger.charge(GDP(mu), receipt.query)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
@@ -230,10 +199,7 @@ class RecordValues:
         return Receipt("choice of a point", "G7", mu, float(steps), steps / mu), rate
 
     def choice(self, first: int, lower: float, upper: float, mu: float, *, label: str = "") -> int:
-        """Choose among the points from ``first`` on one whose clipped mean value is small.
-
-        Costs ``mu`` (claim G7).
-        """
+        """Choose among the points from ``first`` on by clipped mean value: ``mu`` (claim G7)."""
         receipt, rate = self.choice_receipt(lower, upper, mu)
         label = label or receipt.query
         self.ledger.charge(GDP(mu), label)
@@ -280,40 +246,12 @@ class RecordValues:
         return total / self.n
 
 
-def refuse_open_to_others(path: str) -> None:
-    """Refuse a file for kept values that is there and that others can look into."""
-    if os.path.lexists(path):
-        _kept(path).close()
-
-
-def _kept(path: str) -> BinaryIO:
-    """The file of kept values, looked at each time: it may have changed places."""
-    try:
-        return for_owner_alone(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"told values are sensitive and can be kept in a file of your own only, no link, that "
-            f"nobody else can read or write; {path!r} is none ({error.strerror}). Nothing was "
-            "spent. Remove what is there, or choose another path."
-        ) from None
-
-
-def _append_durably(path: str, chunk: Array) -> None:
-    with _kept(path) as file:
-        file.seek(0, os.SEEK_END)
-        chunk.astype("<f8").tofile(file)
-        os.fsync(file.fileno())
-
-
 def _blocks(n: int) -> Iterator[slice]:
     return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
 
 
 def _clipping(vectors: Array, bound: float) -> Array:
-    """Factor that clips each column to the bound; works in place on the columns' directions.
-
-    By claim G1.
-    """
+    """Factor that clips each column to the bound, in place on its direction (claim G1)."""
     largest = np.abs(vectors).max(axis=0)
     usable = (largest > 0.0) & (largest < np.inf)  # False for NaN
     scale = np.where(usable, largest, 1.0)

@@ -77,10 +77,7 @@ class Columns:
         return Receipt("clipped moments", "D3", mu, sensitivity, scale)
 
     def below(self, asked: Sequence[Asked], mu: float, later: Sequence[Asked] = ()) -> Answer:
-        """Release in how many complete records a column's key is below a threshold, m of these.
-
-        Costs ``mu`` (claim D2).
-        """
+        """Release in how many complete records a key is below a threshold: ``mu`` (claim D2)."""
         chains = [(column, _chain_of(key)) for column, key in asked]  # refuses others
         receipt, cost = _counts_receipt(self._most, len(asked), mu)
         self.ledger.charge(cost, receipt.query)
@@ -92,15 +89,7 @@ class Columns:
     def distances(
         self, columns: Sequence[int], centres: Array, nearest: Array, mu: float
     ) -> Answer:
-        """Release how far the entries of each column are from its centre: histograms in octaves.
-
-        An entry is in the two cells of the powers of two around its distance, in two parts: the
-        sum of these times the powers' squares is the square of the distance, and the root of the
-        sum of their squares is 1.  So the sum of the cells times these squares is that of squared
-        distances, whatever the entries are: of no column is asked what kind it is.
-
-        Costs ``mu`` (claim D6).
-        """
+        """Histograms in octaves of distances from centres, each in two cells: ``mu`` (claim D6)."""
         receipt, cost = _distances_receipt(self._most, len(columns), mu)
         self.ledger.charge(cost, receipt.query)
         every = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
@@ -114,12 +103,7 @@ class Columns:
         return answer._replace(value=answer.value.reshape(-1, 2, kernel.OCTAVES))
 
     def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
-        """Release means and mean squares of ``clip((x - middle)/half, -1, 1)``, shape (2 m,).
-
-        An incomplete record contributes zero to both; the squares are times ``SQUARE_WEIGHT``.
-
-        Costs ``mu`` (claim D3).
-        """
+        """Release means and weighted mean squares of held columns, (2 m,): ``mu`` (claim D3)."""
         receipt = self.moments_receipt(len(columns), mu)
         self.ledger.charge(GDP(mu), receipt.query)
         every = np.zeros(self.n_columns), np.ones(self.n_columns)

@@ -1,7 +1,4 @@
-"""Scores of proportional hazards: of each person one row, of their own and of released numbers.
-
-By claim T7.
-"""
+"""Scores of proportional hazards: of each person one row, their own and released (claim T7)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Grams of all columns, and scores of instruments at residuals of released coefficients.
-
-By claim T7.
-"""
+"""Grams of all columns, and scores of instruments at residuals of released ones (claim T7)."""
 
 from __future__ import annotations
 
@@ -50,10 +47,7 @@ class Stages:
     def scores(
         self, matrix: Array, params: Array, bound: float, mu: float, mu_meat: float = 0.0
     ) -> JointAnswer:
-        """Mean of scores ``a r``, each held to a norm of ``bound``, and of their outer products.
-
-        Costs ``mu`` (claims C60 and T7).
-        """
+        """Means of held scores and of their outer products: ``mu`` (claims C60 and T7)."""
         return self._rows(matrix, params).clipped(self._at(matrix), bound, mu, mu_meat)
 
     def _at(self, matrix: Array) -> At:

@@ -1,9 +1,7 @@
 """The minimiser of a self-concordant objective, to a tolerance that is met for every data set.
 
-Newton steps through the compiled kernels until the gradient proves that the minimiser is near
-(claim R20 of PROOFS-release.md).  The search cannot fail: a public penalty keeps the minimiser in
-a public box, and if fast steps have not arrived after a public number of them, a path of slowly
-vanishing ridges does, whatever the records (claim R21).  Nothing here is released.
+Newton steps until the gradient proves that the minimiser is near (claim R20 of PROOFS-release.md);
+where they have not arrived in time, a path of vanishing ridges does (claim R21).
 """
 
 from __future__ import annotations
@@ -232,10 +230,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return theta, hessian, length <= self.enough
 
     def path(self) -> tuple[Array, Array]:
-        """One Newton step for each of a public sequence of ridges that falls to zero.
-
-        By claim R21.
-        """
+        """One Newton step for each of a public sequence of ridges that falls to 0 (claim R21)."""
         plan = self.plan
         reach = plan.c * plan.radius * plan.reach
         ridge = self.largest_ridge()

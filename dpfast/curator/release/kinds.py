@@ -71,10 +71,7 @@ class Kind:
 
 
 class RecursiveKind(Kind):
-    """The smallest eigenvalue by the paper's recursion for linear models, corrected.
-
-    By claims R12 and R13.
-    """
+    """The paper's recursion for the smallest eigenvalue, corrected (claims R12 and R13)."""
 
     def __init__(self, curator: Curator, domain: Domain) -> None:
         super().__init__(curator, domain)

@@ -1,9 +1,8 @@
 """One scalar Newton step: ``a'`` times the mean score, for directions that the transcript fixes.
 
-The directions are ``H^-1 w`` of a pilot fit whose Hessian H was released, so one record moves each
-number by ``2 sup|a'x| l/n`` at most, l the bound of the loss's slope, whatever the curvature of the
-records is: nothing has to be certified (claim R39 of ``PROOFS-release.md``).  Of columns without a
-domain each score along a direction is held to a bound that was bought (claim R40).
+Directions are ``H^-1 w`` of a pilot's released H: one record moves each number by ``2 sup|a'x|
+l/n`` at most (claim R39 of ``PROOFS-release.md``), or scores along it are held to a bound (claim
+R40).
 """
 
 from __future__ import annotations
@@ -81,10 +80,7 @@ def step_terms(
 
 
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
-    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,).
-
-    By claim R39.
-    """
+    """Release ``a'`` times the mean score at ``theta`` for each direction, (k,) (claim R39)."""
     cost, gradient, found = PureDP(terms.each), None, []
     noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
     mu = STEP_COUNT / noise_scale  # for audits, as that of a certificate

@@ -1,8 +1,6 @@
-"""Objective perturbation: the minimiser of a randomly tilted objective, found exactly.
+"""Objective perturbation: the minimiser of a randomly tilted objective, to a public tolerance.
 
-The tilt is normal and secret; the minimiser of the tilted objective is what is private.  What the
-search finds lies within a public tolerance of it, which a little noise on the output covers
-(claims R10, R23, R37 and R38 of PROOFS-release.md).
+The tilt is normal and secret (claims R10, R23, R37 and R38 of PROOFS-release.md).
 """
 
 from __future__ import annotations
@@ -53,8 +51,7 @@ class PerturbationTerms(NamedTuple):
 
     @property
     def deviation(self) -> float:
-        """Bound of a coordinate's noise: the tilt moves the minimiser by its length over the ridge
-        at most."""
+        """Bound of a coordinate's noise: the minimiser moves by the tilt over the ridge."""
         return math.hypot(self.tilt_scale / self.plan.ridge, self.receipt.noise_scale)
 
 

@@ -1,9 +1,7 @@
 """Recursive eigenvalue certificates: algorithms 2 and 6 and corollary 6.2 of paper 3, corrected.
 
-The default certificate is one noisy integer for theorem A (claims R3 and R5), whose step is the
-same wherever the eigenvalue is.  The paper's recursion has steps that depend on the eigenvalue;
-its constants are larger, so it certifies later, and it is here for comparison and for losses that
-are smooth but not self-concordant.  Functions of public constants and of one eigenvalue.
+For comparison, and for losses that are smooth but not self-concordant: the default is one noisy
+integer for theorem A (claims R3 and R5).
 """
 
 from __future__ import annotations
@@ -25,10 +23,7 @@ _UP = 1.0 + MARGIN_500
 
 
 def linear_slope(c: float, rho: float) -> float:
-    """``alpha`` with ``exp(c t) - 1 <= alpha t`` for ``t <= (1 - rho)/alpha``, rounded up.
-
-    Equation (8) of paper 3: ``c (1 - rho)/log(2 - rho)``, 1.2332 for c = 1 and rho = 1/2.
-    """
+    """``alpha`` with ``exp(c t) - 1 <= alpha t`` for ``t <= (1 - rho)/alpha``, up (eq. (8))."""
     if not (0.0 < rho < 1.0 and 0.0 < c < math.inf):
         raise InvalidInput(
             f"rho must lie in (0, 1) and c be positive and finite; received {described(rho)} and "

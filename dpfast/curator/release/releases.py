@@ -34,13 +34,7 @@ class CountAnswer(NamedTuple):
 
 
 class CertifiedRelease(PaidAnswers):
-    """A certificate and one release.
-
-    Opening charges ``terms.opening`` before any record is touched, what follows ``terms.rest``
-    before it is drawn (claims R5 to R7, R20 to R29 and R35 of ``PROOFS-release.md``).  Every part
-    is released once, by this object alone: a copy or a forked process cannot (claim C48).  How long
-    the search for the minimiser takes depends on the records and is not protected.
-    """
+    """A certificate and one release, charged before (claims R5 to R7, R20 to R29, R35, C48)."""
 
     def __init__(self, curator: Curator, terms: Terms, kind: Kind) -> None:
         second = ["largest eigenvalue"] * (terms.certificates - 1)

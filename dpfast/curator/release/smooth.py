@@ -1,10 +1,7 @@
 """The minimiser of a convex objective whose Hessian is Lipschitz, to a public tolerance.
 
-Newton steps with a ridge that follows the gradient (Mishchenko 2023): one of
-``sqrt(2 L ||gradient||)`` decreases the objective whatever the records, so the search ends after a
-public number of steps (claim R25 of PROOFS-release.md).  Smaller ridges are tried first and kept
-where they pass a test on gradients alone; there they make it a Newton search.  Nothing here is
-released.
+Newton steps with a ridge of ``sqrt(2 L ||gradient||)`` (Mishchenko 2023) end after a public number
+(claim R25 of PROOFS-release.md); smaller ridges are tried first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a certificate and a release cost and which noise they get: public numbers only.
-
-By claim R35.
-"""
+"""What a certificate and a release cost and which noise they get: public numbers (claim R35)."""
 
 from __future__ import annotations
 

@@ -100,10 +100,7 @@ class Cells:
         return answer._replace(value=answer.value.reshape(value.shape))
 
     def below(self, thresholds: Array, probabilities: Array, mu: float) -> Answer:
-        """Release in each cell how many records are not above a threshold, minus a share of all.
-
-        Costs ``mu`` (claim T5).
-        """
+        """Release in each cell how many records are not above a threshold: ``mu`` (claim T5)."""
         receipt = self.below_receipt(probabilities, mu)
         self.ledger.charge(GDP(mu), receipt.query)
         below, counted = self._records.total(_below, thresholds)

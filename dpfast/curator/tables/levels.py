@@ -1,7 +1,4 @@
-"""Records whose level's released means are taken from them, and what is left of these means.
-
-By claim T8.
-"""
+"""Records whose level's released means are taken from them, and what is left (claim T8)."""
 
 from __future__ import annotations
 
@@ -75,10 +72,7 @@ class Levels:
         return Whitened(curator).gram(radius, mu)
 
     def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
-        """Sums by level of what is mapped, each row held to a norm of ``radius``, and counts.
-
-        Costs ``mu`` (claims T2 and T8).
-        """
+        """Sums by level of rows held to a norm, and counts: ``mu`` (claims T2 and T8)."""
         receipt = levels_receipt(self.n, self.n_levels, matrix.shape[1], mu)
         self._ledger.charge(GDP(mu), receipt.query)
         rows = self.mapped(means, np.ones(self.n_levels, dtype=bool), matrix)

@@ -1,7 +1,4 @@
-"""Responses, weights and offsets of the records as one array, which the kernels read.
-
-By claims C70 and C71.
-"""
+"""Responses, weights and offsets as one array, which the kernels read (claims C70 and C71)."""
 
 from __future__ import annotations
 
@@ -33,12 +30,7 @@ class Join(NamedTuple):
     of_predictor: bool
 
     def of(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
-        """Responses (n,), or (n, 3): responses, weights as parts of the largest, offsets.
-
-        Weights are relative to the public largest one: the kernels hold them to [0, 1], so that
-        no sensitivity changes.  A record without a positive weight or a finite offset gets a
-        response that is none: it contributes exactly zero to whatever is asked.
-        """
+        """Responses (n,), or (n, 3) with weights, as parts of the largest, and offsets."""
         with np.errstate(all="ignore"):
             if offset is not None and not self.of_predictor:
                 y, offset = y - offset / self.spread, None

@@ -1,8 +1,4 @@
-"""What a query sees of each record: its row under a released map, and one number beside it.
-
-Everything here is a function of one record and of released numbers, so a query about what is seen
-has the sensitivity of a query about records of that kind (adaptive composition, claim C9).
-"""
+"""What a query sees of each record: its row under a released map, and one number (claim C9)."""
 
 from __future__ import annotations
 
@@ -54,23 +50,7 @@ FREE = Held()
 
 
 class View(NamedTuple):
-    """What is seen.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (p', p), optional
-        ``a = z'W``; None: rows are mapped already.
-    intercept : bool
-        Whether z has a constant before the covariates.
-    what : {"response", "curvature", "score", "foreseen", "residual"}
-        The row ``a`` beside ``y - shift``; ``sqrt(c) a`` with the loss's curvature c; ``d a``
-        beside the score ``psi``; ``a`` beside the score that is foreseen; or 1 beside the residual.
-    at : At, optional
-    shift : float
-    held : Held
-    weigh : float
-        If positive, weights times this are a part of what is seen, which the kernels alone make.
-    """
+    """What is seen: rows ``a = z'W`` (mapped if ``matrix`` is None) beside what ``what`` says."""
 
     matrix: Array | None
     intercept: bool

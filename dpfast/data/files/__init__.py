@@ -1,4 +1,4 @@
-"""What is read from files: tables, samples, schemas, and Parquet larger than memory."""
+"""What is read from files: tables, schemas, and Parquet larger than memory."""
 
 from dpfast.data.files.tables import read_labels, read_numbers, read_table
 

@@ -50,13 +50,9 @@ def open_parquet(
     Returns
     -------
     StreamedRecords
-        To be passed as ``dpfast.fit(records, None, ...)``.
-
-    Notes
-    -----
-    A missing value or one that the schema does not allow makes its record contribute zero.  If a
-    file changes between queries, the next query raises :class:`~dpfast.errors.RecordsUnavailable`
-    and its charge stays.
+        To be passed as ``dpfast.fit(records, None, ...)``.  A missing value or one that the schema
+        does not allow makes its record contribute zero.  If a file changes between queries, the
+        next raises :class:`~dpfast.errors.RecordsUnavailable` and its charge stays.
 
     Privacy
     -------
@@ -68,9 +64,8 @@ def open_parquet(
     >>> import pyarrow.parquet
     >>> wages = {"education": [12.0, 16.0] * 99, "log_wage": [2.0, 3.0] * 99}
     >>> pyarrow.parquet.write_table(pyarrow.table(wages), "wages.parquet")
-    >>> records = dpfast.open_parquet(
-    ...     "wages.parquet", covariates=["education"], response="log_wage"
-    ... )
+    >>> what = {"covariates": ["education"], "response": "log_wage"}
+    >>> records = dpfast.open_parquet("wages.parquet", **what)
     >>> dpfast.fit(records, None, dpfast.Objective("log-cosh", scale=0.5), privacy=1.0).names
     ('intercept', 'education')
     """

@@ -1,21 +1,14 @@
-"""Files that are safe in folders that others can write to, where a link may be planted.
-
-A folder is opened first and files are opened relative to it, links refused; a file is opened first
-and looked at afterwards: what was looked at is what is used.
-"""
+"""Files that are safe in folders that others can write to: opened without links, then looked at."""
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -27,26 +20,6 @@ def any_folder(path: str | Path) -> Iterator[int]:
         yield folder
     finally:
         os.close(folder)
-
-
-def for_owner_alone(path: str | Path) -> BinaryIO:
-    """A file to read and write, made if it is absent; OSError if others can look into it."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | NO_LINKS
-    file = open(os.open(path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115 - handed on
-    try:
-        status = os.fstat(file.fileno())
-        if (
-            not stat.S_ISREG(status.st_mode)
-            or status.st_uid != os.geteuid()
-            or status.st_mode & OPEN_TO_OTHERS
-        ):
-            raise PermissionError(errno.EPERM, "others may read or write it")
-        if status.st_nlink != 1:
-            raise PermissionError(errno.EPERM, "it has another name")
-    except BaseException:
-        file.close()
-        raise
-    return file
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""Rows of persons less their person's own means: what a person changes by, and not what they are.
-
-Each row is a function of its person's rows (claim C81).
-"""
+"""Rows of persons less their person's own means: what a person changes by (claim C81)."""
 
 from __future__ import annotations
 

@@ -32,15 +32,6 @@ class Comparison(Summary):
     Privacy
     -------
     Made of released and public numbers: costs nothing.
-
-    Examples
-    --------
-    >>> X, y = np.linspace(-1.0, 1.0, 400)[:, None], np.linspace(-0.5, 0.5, 400)
-    >>> fits = [
-    ...     dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=mu) for mu in (0.6, 0.8)
-    ... ]
-    >>> round(dpfast.compare(*fits).together.mu, 9)
-    1.0
     """
 
     together: Budget | None = None
@@ -63,11 +54,6 @@ def compare(
         Headings of the columns; by default (1), (2) and so on.
     ledger : Ledger, optional
         What paid for all of them: its charges are looked up, and what is left is said.
-
-    Returns
-    -------
-    Comparison
-        A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
 
     Privacy
     -------

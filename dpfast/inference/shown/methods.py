@@ -76,13 +76,7 @@ class Shown:
         raise NotImplementedError
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """Coefficient table with a privacy block: text, and for notebooks and papers other forms.
-
-        Returns
-        -------
-        Summary
-            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-        """
+        """Coefficient table with a privacy block: text, HTML, LaTeX and Markdown."""
         from dpfast.inference.summary import summary_of
 
         return summary_of(self, coverage(level, alpha))  # type: ignore[arg-type]
@@ -106,8 +100,8 @@ class Shown:
         Returns
         -------
         pandas.DataFrame
-            Columns params, bse, zvalues, pvalues, low and high; params alone if no standard errors
-            were bought.
+            Columns params, bse, zvalues, pvalues, low and high; without standard errors params
+            alone.
         """
         from dpfast.inference.shown.arrays import in_pandas
 
@@ -136,28 +130,19 @@ class Shown:
 
         Table, picture, the privacy in plain words, the target, warnings, how to cite, and a
         transcript of public numbers from which :func:`dpfast.inference.verify_report` recomputes
-        them.
+        them.  The page loads nothing, runs nothing, and has no seed, time or place in it: the same
+        fit gives the same page, byte by byte.
 
         Parameters
         ----------
         path : path
-            Of a file of HTML; what is there is replaced.
+            Of a file of HTML; what is there is replaced, ``OSError`` if it cannot be written.
 
         Returns
         -------
         str
             The SHA-256 of the transcript, which the page shows, too: published elsewhere it ties
             the page to the publication.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-
-        Notes
-        -----
-        The page loads nothing, runs nothing, and has no seed, time or place in it: the same fit
-        gives the same page, byte by byte.
         """
         from dpfast.arguments import file_path
         from dpfast.inference.shown.page import page, save

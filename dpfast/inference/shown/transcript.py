@@ -164,17 +164,11 @@ def verify_report(path: Any) -> ReportCheck:
     path : path
         Of the page.
 
-    Returns
-    -------
-    ReportCheck
-        ``passed``, and each question with its answer.
-
     Privacy
     -------
     Reads public numbers: costs nothing.  That the charges were made, with genuine noise, is the
-    author's word: a page can be checked for being consistent, not for being true.  Anybody can make
-    one that is consistent: that it is the author's is told by the digest alone, where the author
-    published it elsewhere.
+    author's word: a page can be checked for being consistent, not for being true.  That it is the
+    author's is told by the digest alone, where the author published it elsewhere.
 
     Examples
     --------

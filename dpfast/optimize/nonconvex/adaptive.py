@@ -1,13 +1,8 @@
 """Adaptive noisy gradient descent (algorithm 3 of paper 2, corrected): large gradients are cheap.
 
-A gradient is read with noise in proportion to its own size, so the far start of the path costs next
-to nothing and the budget is left for its end, whatever the objective.  The paper charges the wrong
-amounts (erratum E3); here every query is charged what its noise costs, and the ledger is the
-filter: the path ends when it is used up (claim K4).
-
-Users' gradients are clipped where most of them lie, far below a declared bound (claim K7).  The
-mean of clipped gradients is the gradient of another function where some are clipped: theorems 4
-and 5 are about the declared bound, ``clip=None``.
+Noise is in proportion to a gradient's own size: the far start of the path costs next to nothing.
+The paper charges the wrong amounts (erratum E3); here every query is charged what its noise costs,
+and the ledger is the filter: the path ends when it is used up (claim K4).
 """
 
 from __future__ import annotations
@@ -79,25 +74,24 @@ class Adaptive:
         one, at most this part of the budget, and the last .4 in any case (or this, if less).
     max_steps : int
 
+    Other Parameters
+    ----------------
+    curator : GradientCurator
+        Of methods: answers for gradients, their norms and changes.
+
     Notes
     -----
     A clip below the longest gradient moves the stationary point to that of the clipped mean: noise
     is traded for a bias, which is measured and, where it is certain and more than the noise of a
-    longer clip, given up.  Theorems 4 and 5 of paper 2 then no longer hold,
-    for they are about the gradient of F; with ``clip=None`` they are as before.
+    longer clip, given up.  Theorems 4 and 5 of paper 2 are about the gradient of F: about
+    ``clip=None``.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> found = dpfast.minimize(
-    ...     X,
-    ...     y,
-    ...     dpfast.Objective("tukey", scale=1.0),
-    ...     privacy=1.0,
-    ...     method=dpfast.optimize.Adaptive(max_steps=10),
-    ... )
-    >>> found.params.shape
+    >>> objective = dpfast.Objective("tukey", scale=1.0)
+    >>> method = dpfast.optimize.Adaptive(max_steps=9)
+    >>> dpfast.minimize(X, X[:, 0], objective, privacy=1.0, method=method).params.shape
     (2,)
     """
 
@@ -153,17 +147,10 @@ class Adaptive:
 
         Parameters
         ----------
-        curator : GradientCurator
-            Answers for gradients, their norms and changes.
         start : ndarray of shape (p,)
             Public.
         progress : callable, optional
             Called as ``progress(step, most_steps)`` after each step.
-
-        Returns
-        -------
-        Path
-            Iterates, and what is known of the norms of their gradients.
 
         Privacy
         -------
@@ -179,8 +166,6 @@ class Adaptive:
 
         Parameters
         ----------
-        curator : GradientCurator
-            Whose ledger is used up.
         path : Path
             Of that method; it is continued, and says why.
         origin : ndarray of shape (p,)
@@ -216,14 +201,8 @@ class Adaptive:
 
         Parameters
         ----------
-        curator : GradientCurator
-            Answers for gradients of F.
-        centre : ndarray of shape (p,)
-            Released, or public.
-        convexity : float
-            Positive, public.
-        rho : float
-            What may be spent.
+        centre, convexity, rho
+            As of :meth:`NoisyDescent.solve`.
 
         Returns
         -------

@@ -1,27 +1,18 @@
 """Where gradients are clipped: at a quantile of their lengths at the start, until asked again.
 
-Declared constants are bounds on the worst record; most gradients are far shorter, and noise in
-proportion to the worst is wasted on them.  A histogram of the lengths on a public ladder costs a
-small part of the budget (claim K7); the clip is the rung below which three quarters of them lie,
-read from above, so that noise leaves it too long rather than too short.
+Most gradients are far shorter than declared constants, and noise in proportion to the worst is
+wasted on them.  A histogram of lengths on a public ladder costs a small part of the budget (claim
+K7); the clip is the rung below which three quarters lie, read from above: too long rather than too
+short.
 
-What such a clip takes away has a direction where the gradients' lengths and directions go together:
-then no budget finds the minimum, and where a path makes most gradients short, a clip that follows
-them drives it away for good.  So a clip follows nothing by itself, and it is asked for the mean of
-what gradients have between a clip and a longer one, whose sensitivity is the difference of the two
-(claim K8).  There are four clips: the one in use among that quantile, the length that 98% stay
-below, the longest that was seen (all three released again as the run proceeds), and the declared
-bound; what lies from each to the next is asked for by itself.
-
-- While the path clearly moves, a question is as fine as the path's gradient asks for, and hence
-  cheap; it is asked every few steps.  Harm is what leads elsewhere, and more than half as long as
-  the gradient.
-- Otherwise a question has a share of the budget, and answers are averaged.  Harm is what is more
-  than the noise that the longer clip brings.
-
-Where harm is certain the next clip is used; a shorter one is used where it is certain that it does
-none.  An answer that cannot be told from noise changes nothing, but that the declared bound gives
-way to the longest that was seen: there lengths show nothing, either.
+Where lengths and directions go together what a clip takes away has a direction, and no budget finds
+the minimum.  So a clip follows nothing by itself: the mean of what gradients have between it and a
+longer one is asked for, whose sensitivity is the difference of the two (claim K8).  The four clips
+are the one in use, the length that 98% stay below, the longest that was seen, and the declared
+bound; while the path clearly moves a question is as fine as its gradient asks for, otherwise it has
+a share of the budget, and answers are averaged.  Where harm is certain the next clip is used, a
+shorter one where it is certain that it does none; what cannot be told from noise changes nothing,
+but that the declared bound gives way to the longest that was seen.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Private proximal point (algorithms 2 and 4 of paper 2, corrected): weakly convex, kappa >= 2.
 
-Every round minimises ``F(w) + L ||w - centre||^2`` around the last answer, which is strongly convex
-for an L-weakly convex F, by an inner optimiser that spends its part of the budget; by default noisy
-gradient descent on the ball of radius ``L0/(2 L)``, which holds the exact solution.
-
-The answer of a round, whichever inner optimiser found it, is held to that ball.  How far a round
-moved is the gradient's norm over 2 L: where the moves do not shrink as planned, the constants are
+Every round minimises ``F(w) + L ||w - centre||^2``, strongly convex for an L-weakly convex F, and
+its answer is held to the ball of radius ``L0/(2 L)``, which holds the exact solution.  How far a
+round moved is the gradient's norm over 2 L: where moves do not shrink as planned, the constants are
 not right, and adaptive descent has the rest of the budget.
 """
 
@@ -49,7 +46,7 @@ class InnerOptimiser(Protocol):
 
 
 class NoisyDescent:
-    """Noisy gradient descent for the strongly convex problem of one round (algorithm 4).
+    """Noisy gradient descent for the strongly convex problem of one round.
 
     Algorithm 4 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
 
@@ -157,14 +154,9 @@ class Proximal:
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> dpfast.minimize(
-    ...     X,
-    ...     y,
-    ...     dpfast.Objective("cauchy", scale=1.0),
-    ...     privacy=dpfast.ZCDP(1.0),
-    ...     method=dpfast.optimize.Proximal(rounds=2),
-    ... ).params.shape
+    >>> objective = dpfast.Objective("cauchy", scale=1.0)
+    >>> method = dpfast.optimize.Proximal(rounds=2)
+    >>> dpfast.minimize(X, X[:, 0], objective, privacy=dpfast.ZCDP(1.0), method=method).params.shape
     (2,)
     """
 
@@ -215,19 +207,8 @@ class Proximal:
 
         Parameters
         ----------
-        curator : GradientCurator
-            Answers for gradients.
-        start : ndarray of shape (p,)
-            Public.
-        kl : KL, optional
-            Decides how many rounds there are.
-        progress : callable, optional
-            Called as ``progress(round, n_rounds)`` after each round.
-
-        Returns
-        -------
-        Path
-            The answer of each round.
+        curator, start, kl, progress
+            As of :meth:`Spider.run`; without ``kl`` there are eight rounds.
 
         Privacy
         -------

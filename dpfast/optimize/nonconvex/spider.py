@@ -1,16 +1,14 @@
 """KL-Spider (algorithm 1 of paper 2, corrected): rounds of one gradient and many cheap changes.
 
-A round reads the gradient once and then follows it by its changes, whose sensitivity is
-proportional to the length of a step.  Steps have a fixed length, set by the excess risk the round
-aims at, and a round stops as soon as its gradient is short enough.  The corrections of the formulas
-page: sensitivities of replacement, whole numbers of steps, no change is read that is not used.
+A round reads the gradient once and follows it by its changes, whose sensitivity is proportional to
+a step's fixed length; it stops as soon as its gradient is short enough.  The corrections of the
+formulas page: sensitivities of replacement, whole numbers of steps, no change is read that is not
+used.
 
-Beyond the paper, rounds are paid in proportion to the accuracy they need, so early ones are cheap
-and the rate has no logarithm; and what a stopped round did not spend goes to the later ones.
-
-The plan holds for constants that are right.  Whether they are, released norms tell: a round that
-ends without a gradient as short as it aimed at, a fresh gradient far longer than the one that was
-followed, or a step out of the ball of lemma 1 ends the plan, and adaptive descent has the rest.
+Beyond the paper, rounds are paid in proportion to the accuracy they need, and what a stopped round
+did not spend goes to the later ones.  A round that ends without a gradient as short as it aimed at,
+a fresh gradient far longer than the one that was followed, or a step out of the ball of lemma 1
+tells that constants are not right: adaptive descent has the rest.
 """
 
 from __future__ import annotations
@@ -91,18 +89,20 @@ class Spider:
     max_steps : int
         Most updates of a round.
 
+    Other Parameters
+    ----------------
+    curator : GradientCurator
+        Of methods: answers for gradients and their changes; a plan asks nothing of its records.
+    kl : KL
+        Public constants.
+
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> dpfast.minimize(
-    ...     X,
-    ...     y,
-    ...     dpfast.Objective("cauchy", scale=1.0),
-    ...     privacy=1.0,
-    ...     method=dpfast.optimize.Spider(max_steps=5),
-    ...     kl=dpfast.nonconvex.KL(2.0),
-    ... ).params.shape
+    >>> objective = dpfast.Objective("cauchy", scale=1.0)
+    >>> method = dpfast.optimize.Spider(max_steps=5)
+    >>> kl = dpfast.nonconvex.KL(2.0)
+    >>> dpfast.minimize(X, X[:, 0], objective, privacy=1.0, method=method, kl=kl).params.shape
     (2,)
     """
 
@@ -153,14 +153,10 @@ class Spider:
     def plan(
         self, curator: GradientCurator, kl: KL, excess: float, left: float, most: float = math.inf
     ) -> tuple[Round, int]:
-        """The next round and how many rounds are planned from here, from public numbers.
+        """The next round, and how many are planned from here (at least 1), from public numbers.
 
         Parameters
         ----------
-        curator : GradientCurator
-            Of which n, dimension and the public constants are read.
-        kl : KL
-            Public constants.
         excess : float
             Bound on the excess risk of the iterate, public.
         left : float
@@ -172,12 +168,6 @@ class Spider:
         -------
         plan : Round
         n_rounds : int
-            At least 1.
-
-        Raises
-        ------
-        OverflowError
-            If the constants are so far apart that a norm leaves the range of floating point.
 
         Privacy
         -------
@@ -227,22 +217,6 @@ class Spider:
 
         The sum of all steps of the schedule, exactly: whatever the noise, a step has its length.
 
-        Parameters
-        ----------
-        curator : GradientCurator
-            Of which n, dimension, budget and the public constants are read.
-        kl : KL
-            Public constants.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        OverflowError
-            If the constants are so far apart that a norm leaves the range of floating point.
-
         Privacy
         -------
         Asks nothing of the curator's records.
@@ -271,19 +245,10 @@ class Spider:
 
         Parameters
         ----------
-        curator : GradientCurator
-            Answers for gradients and their changes.
         start : ndarray of shape (p,)
             Public.
-        kl : KL
-            Public constants.
         progress : callable, optional
             Called as ``progress(round, n_rounds)`` after each round; n_rounds may change.
-
-        Returns
-        -------
-        Path
-            Iterates, and the noisy norms of their gradients.
 
         Privacy
         -------

@@ -125,10 +125,7 @@ class Lengths(NamedTuple):
         return self._replace(tops=self.tops / unit, middles=self.middles / unit)
 
     def best_radius(self, p: int, typical: float, noise: float) -> float:
-        """The radius R with the least sum of what is left out and noise, relative to a direction.
-
-        Mean ``(length^2 - R^2)^+`` over p directions of a curvature, and ``noise R^2``.
-        """
+        """The radius R with the least sum of what is left out and of noise, relatively."""
         candidates = self.tops[-1] * _TRIED[:64]
         squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
         left = squares / (p * typical * float(np.add.reduce(self.shares)))
@@ -216,10 +213,7 @@ def best_bound(
     n: float = math.inf,
     fall: float = LEAST_FALL,
 ) -> tuple[float, float]:
-    """The norm to which scores are held, nearest to where n would lead if none was; what it cuts.
-
-    Of few that are held, of whatever direction, the root of the sum of squares is left.
-    """
+    """The norm to which scores are held, nearest to where n would lead without; what it cuts."""
     candidates = min(max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1]), longest) * _TRIED
     cut, square = scores.tail(candidates, longest, WITH_VARIANCE)
     hidden = _out_of_sight(foreseen, scores, p, longest, candidates) if foreseen else 0.0 * cut

@@ -171,9 +171,7 @@ class Setting(NamedTuple):
 
     @property
     def varies(self) -> float:
-        """Least of what scores vary by over what the loss curves: of labels 1, others may be less
-        dispersed than their means say; infinite where there is no such factor.
-        """
+        """Least of what scores vary by over what the loss curves; infinite without a factor."""
         if not self.alone or self.loss.link == "identity":
             return math.inf
         return 0.0 if self.loss.largest_response is None else 1.0
@@ -195,9 +193,7 @@ class Setting(NamedTuple):
 
     @property
     def discounts(self) -> bool:
-        """Whether what is foreseen of a score says which rows are discounted: of a mean it is not
-        foreseen how much of it cancels.
-        """
+        """Whether what is foreseen of a score says which rows are discounted: not of a mean."""
         return self.loss.over_foreseen is not None and not self.persons
 
     @property
@@ -506,9 +502,7 @@ def _pilot(
 def _round(
     rows: Rows, at: At, one: Array | None, setting: Setting, budget: Budgets, asked: list[Asked]
 ) -> tuple[Array, bool]:
-    """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
-    there was nothing but noise to go by.
-    """
+    """A step of clipped scores with a curvature of its own; and whether there was only noise."""
     n, p = rows.n, rows.dimension
     (expected, typical), theta = expected_curvature(at, one), at.theta
     broad, times = broadened(at)

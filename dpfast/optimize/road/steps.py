@@ -62,14 +62,7 @@ class Asked(NamedTuple):
 
 
 def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
-    """A curvature that between two points is what the score changed by, where noise lets that be
-    told.
-
-    Where a loss is flatter at both ends of a step than between, Newton's steps would go to and fro
-    for ever; where few long rows tell a direction and their scores are held, steps would be too
-    short (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
-    the step, too.  None is the identity, of which nothing was learnt.
-    """
+    """A curvature that between two points is what the score changed by, where noise allows."""
     step, change = here.theta - before.theta, before.score - here.score
     turned, size = step if curvature is None else curvature @ step, math.hypot(*step.tolist())
     was, between = float(step @ turned), float(step @ change)
@@ -98,9 +91,7 @@ def inside(step: Array, asked: list[Asked]) -> float:
 
 
 def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
-    """That of normal rows, whose second moments are 1, and of its directions' the median; positive
-    wherever the parameter is.
-    """
+    """That of normal rows with second moments 1, and the median of its directions'; positive."""
     p, bend = at.theta.size, 0.0
     if one is None:
         mean, away = 0.0, at.theta

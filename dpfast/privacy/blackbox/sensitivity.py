@@ -1,7 +1,4 @@
-"""Constants of private black-box optimisation: claims G1, G4, G5 and G7 of PROOFS-bayesopt.md.
-
-Replacement of one validation record, ``n`` public, everywhere; functions of public constants only.
-"""
+"""Constants of private black-box optimisation: claims G1, G4, G5 and G7 of PROOFS-bayesopt.md."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ MAX_DIMENSION = 8000
 
 
 def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
-    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1).
-
-    ``2 * bound / n``: the clipped vectors of two records can be opposite.
-    """
+    """l2 sensitivity of a mean of n vectors clipped to a norm, ``2 bound / n`` (claim G1)."""
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InvalidInput(
             f"vectors must have between 1 and {MAX_DIMENSION} coordinates, so that the rounding "
@@ -43,19 +37,13 @@ def refuse_range(lower: float, upper: float, received: str = "") -> None:
 
 
 def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
-    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4).
-
-    Computed as the mean of deviations from the middle, each at most half the width.
-    """
+    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4)."""
     refuse_range(lower, upper)
     return mean_score((upper - lower) * _UP, n, depth=depth)
 
 
 def choice_exponent(mu: float) -> float:
-    """Weight of one record's move in the exponential mechanism, in mu of Gaussian DP (claim G7).
-
-    ``log(Phi(mu/2) / Phi(-mu/2))``, rounded down; it does not depend on how many are compared.
-    """
+    """``log(Phi(mu/2) / Phi(-mu/2))``, rounded down: weight of a record's move (claim G7)."""
     if not 0.0 < mu < math.inf:
         raise InvalidInput(f"mu must be positive and finite; received {described(mu)}.")
     if mu < 1.0:

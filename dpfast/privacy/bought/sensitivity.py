@@ -1,7 +1,4 @@
-"""Constants of bought locations and scales: claims D1 to D6 of PROOFS-bought.md.
-
-Replacement of one record, ``n`` public, everywhere; functions of public constants only.
-"""
+"""Constants of bought locations and scales: claims D1 to D6 of PROOFS-bought.md."""
 
 from __future__ import annotations
 
@@ -43,19 +40,13 @@ def counts(m: int) -> float:
 
 
 def distances(columns: int) -> float:
-    """l2 sensitivity of histograms of the distances of so many columns, in records (claim D6).
-
-    ``sqrt(2 columns)``: a record that is replaced leaves a cell of every column for another.
-    """
+    """l2 sensitivity of histograms of distances, ``sqrt(2 columns)`` records (claim D6)."""
     _check(columns=columns)
     return math.sqrt(2.0 * columns) * _UP
 
 
 def clipped_moments(columns: int, n: int) -> float:
-    """l2 sensitivity of the columns' clipped means and weighted mean squares (claim D3).
-
-    ``2 sqrt(columns) / n``, plus the rounding of both sides; the sums are whole numbers.
-    """
+    """l2 sensitivity of held means and mean squares, ``2 sqrt(columns)/n`` (claim D3)."""
     _check(columns=columns, n=n)
     return math.sqrt(columns) * (2.0 / n + 16.0 * UNIT_ROUNDOFF) * _UP
 

@@ -1,11 +1,7 @@
-"""One budget, charged before noise is drawn, never refunded.
+"""One budget, charged before noise is drawn, never refunded, all sums exact.
 
 Claims C9 (adaptive composition), C10 (exact arithmetic), C86 (decimals) and C87 (pairs) of
-PROOFS.md.  All sums are exact: amounts are Python integers counting quanta of the currency, fine
-enough that the square of every double, and of the decimal it is written as, is a whole number of
-them, so nothing is ever rounded.
-
-:mod:`dpfast.privacy.ledger.file` keeps a ledger in a file.
+PROOFS.md: amounts are integers counting quanta of which every double's square is a whole number.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """A ledger in a file, shared by processes and kept through crashes: claim C10 of PROOFS.md.
 
-Append-only JSON lines: a header with the total, then one line per charge.  A line counts once all
-of it is there but perhaps its newline, which an editor may take away.  A shorter last line belongs
-to a charge that was interrupted before it returned, so nothing was released on its account:
-readers ignore it, and the next charge cuts it off.  Anything else that is not as it was written
-means that the file is not to be trusted.
+Append-only JSON lines: a header with the total, then one line per charge.  A last line that is cut
+short is of a charge that never returned, and is cut off; anything else not as written is damage.
 """
 
 from __future__ import annotations
@@ -103,11 +100,7 @@ class _Seen(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """How much a handle has read of its file; replaced in one step, which no interrupt can split.
-
-    The bytes and the entries themselves are in two lists that only grow; what stands there beyond
-    these counts is what an interrupt left.
-    """
+    """How much a handle has read of its file; replaced in one step, which nothing splits."""
 
     length: int
     count: int  # type: ignore[assignment]
@@ -222,10 +215,7 @@ class FileLedger(Ledger):
         self._known = _Known(known.length + len(content), known.count + len(entries), spent, seen)
 
     def _content(self, file: FileIO) -> bytes:
-        """All of it, with the newline that the last line lacks.
-
-        Unless that line is what an interrupted charge left.
-        """
+        """All of it, with the newline that a whole last line may lack."""
         if file.read(len(_BEGINNING)) != _BEGINNING:
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
@@ -331,11 +321,7 @@ class FileLedger(Ledger):
 
 
 def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
-    """Lock the file and work on it; while another process has the lock, ask again and again.
-
-    To wait inside the system with the file open would make every fork and every other ledger of
-    this process wait too.
-    """
+    """Lock the file and work on it, asking again and again: to wait inside would block forks."""
     process, begun = this_process(), time.monotonic()
     for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
         with suppress(_Busy):
@@ -354,11 +340,7 @@ def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T
 def _locked_at_once(
     path: str, mode: str, lock: int, work: Callable[[FileIO], _T], process: object
 ) -> _T:
-    """Open, lock, work, close.  Wherever an interrupt falls, nothing stays open or locked.
-
-    The file is an object, not a number: dropped before it reaches its ``with``, it closes itself.
-    What is undone twice is undone once if an interrupt falls right where it should be undone.
-    """
+    """Open, lock, work, close: wherever an interrupt falls, nothing stays open or locked."""
     _refuse_inside()
     try:
         try:
@@ -462,11 +444,7 @@ def _seen(file: FileIO) -> _Seen:
 
 
 def _stamped(file: FileIO) -> _Seen | None:
-    """Give a file that was just written a time of its own, to know it by; None if it has none.
-
-    The system's own times stand still for milliseconds, in which a file of the same size could be
-    written unseen.
-    """
+    """Give a file that was just written a time of its own, to know it by; None if it has none."""
     now = time.time_ns()
     try:
         os.utime(file.fileno(), ns=(now, now))

@@ -1,8 +1,4 @@
-"""Answers that one charge pays for: each is given once, by the original alone.
-
-A ledger stands behind every other query and is as strict by itself.  What is charged as a whole,
-before its questions are asked, needs the same care (claim C48 of PROOFS.md).
-"""
+"""Answers that one charge pays for: each is given once, by the original alone (claim C48)."""
 
 from __future__ import annotations
 
@@ -16,11 +12,7 @@ from dpfast.privacy.ledger.process import this_process
 
 
 class PaidAnswers:
-    """Base of objects that answer what was paid for when they were opened.
-
-    A subclass calls ``__init__`` when its charge is granted, and :meth:`_take` before it touches a
-    record for an answer.  What goes wrong after that loses the answer.
-    """
+    """Base of objects that answer what was paid for: :meth:`_take` before a record is touched."""
 
     def __init__(self, answers: Iterable[str] | Mapping[str, int], refusal: str) -> None:
         self._left = Counter(answers)

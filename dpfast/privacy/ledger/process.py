@@ -1,8 +1,4 @@
-"""Which process this is: a token that no fork keeps.
-
-Not its number: a child in a process namespace of its own can have its parent's, and the number of
-a process that ended is given to another.
-"""
+"""Which process this is: a token that no fork keeps, as numbers may be."""
 
 from __future__ import annotations
 

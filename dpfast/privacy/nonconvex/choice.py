@@ -1,9 +1,7 @@
 """The exponential mechanism over a list, sampled exactly from integer noise (claim K5).
 
-A discrete Laplace integer that is not negative is geometric, so the event that it is at least k
-has probability ``exp(-k rate)`` exactly; the sign of one that is not zero is a fair coin.  From
-these two a uniform candidate is drawn and accepted with its relative weight: no exponential is
-evaluated in floating point.
+A nonnegative discrete Laplace integer is at least k with probability ``exp(-k rate)``: from it
+and a fair coin a uniform candidate is accepted with its relative weight.
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ from dpfast.privacy.noise import NoiseSource
 
 
 def choose_smallest(scores: Sequence[int], rate: tuple[int, int], source: NoiseSource) -> int:
-    """Draw an index with probability proportional to ``exp(-score * rate)``.
-
-    The number of attempts depends on the scores; so does the time.
-    """
+    """Draw an index with probability proportional to ``exp(-score * rate)``; so is the time."""
     if not scores:
         raise InvalidInput("there is nothing to choose from: scores is empty.")
     best = min(scores)

@@ -1,7 +1,4 @@
-"""How far one record can move gradients, their changes and their norms (PROOFS-nonconvex.md).
-
-Replacement of one record, ``n`` public; rounding included as in :mod:`dpfast.privacy.sensitivity`.
-"""
+"""How far one record can move gradients, their changes and norms (PROOFS-nonconvex.md)."""
 
 from __future__ import annotations
 
@@ -60,11 +57,7 @@ def norm_steps(sensitivity: float, grid: float) -> int:
 
 
 def exponential_cost(rate: tuple[int, int], steps: int) -> float:
-    """zCDP cost of a choice with probabilities ``exp(-rate * score)``, rounded up (claim K5).
-
-    ``(steps * rate)^2 / 2``: the exponential mechanism has bounded range ``eta = 2 steps rate``,
-    hence costs ``eta^2 / 8``.
-    """
+    """zCDP cost ``(steps rate)^2 / 2`` of a choice by ``exp(-rate score)``, up (claim K5)."""
     numerator, denominator = rate
     if numerator < 1 or denominator < 1 or steps < 1:
         raise InvalidBudget(

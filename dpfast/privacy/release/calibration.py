@@ -1,8 +1,6 @@
 """Noise multipliers of what a certificate allows, for a user's budget, and those of a tilt.
 
-What follows a certificate is calibrated alone, to what that leaves of the budget (claim R35): the
-profile of normal noise of unequal scales is largest at the ends of their range (C26), so one
-evaluation says what a multiplier costs.
+Calibrated alone, to what that leaves of the budget (claim R35), at the ends of scales (C26).
 """
 
 from __future__ import annotations
@@ -69,11 +67,7 @@ def gaussian_profile(epsilon: float, shift: float, ratio: float) -> float:
 def functional_multiplier(
     epsilon: float, delta: float, tau: float, *, other_delta: float = 0.0
 ) -> float:
-    """Multiplier b of the scale omega that makes a release ``(epsilon, delta)`` (claims C26, R35).
-
-    Infinite where no noise hides that the scales of neighbours differ by a part tau.  Each is
-    enough by itself, so whoever chooses the tolerance may have seen the certificate.
-    """
+    """Multiplier of omega that makes a release ``(epsilon, delta)`` (claims C26, R35)."""
     _check_budget(epsilon, delta)
     if not 0.0 <= tau < 1.0:
         raise InvalidBudget(f"tau must lie in [0, 1); received {described(tau)}.")
@@ -125,10 +119,7 @@ def objective_perturbation_delta(
     n: float,
     lreg: float,
 ) -> float:
-    """delta at epsilon of objective perturbation of a linear model, rounded up (claim R10).
-
-    The minimiser of the mean loss plus ``W'theta + lreg/2 ||theta||^2``, W normal of this scale.
-    """
+    """delta at epsilon of objective perturbation of a linear model, rounded up (claim R10)."""
     for name, value in (
         ("noise_scale", noise_scale), ("curvature_bound", curvature_bound), ("B1", B1),
         ("radius", radius), ("n", n), ("lreg", lreg),
@@ -159,9 +150,7 @@ def _two_sided(e: float, m: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def objective_perturbation_scale(epsilon: float, delta: float, *problem: float) -> float:
-    """Standard deviation of objective perturbation for ``(epsilon, delta)``-DP (claim R10); what
-    follows as in :func:`objective_perturbation_delta`, from the curvature bound on.
-    """
+    """Standard deviation of objective perturbation for ``(epsilon, delta)``-DP (claim R10)."""
     _, B1, radius, n, _ = problem
     _check_budget(epsilon, delta)
     epsilon, delta = epsilon * _TAKEN, delta * _TAKEN

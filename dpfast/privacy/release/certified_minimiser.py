@@ -1,10 +1,7 @@
 """How exactly a minimiser is found, whatever the records: claims R20, R21, R37 and R38.
 
-A public penalty, ``stiffness/rate^2 sum_j (cosh(rate theta_j) - 1)``, is part of every objective
-whose minimiser is certified.  Where parameters are ordinary its force is that of a fraction of
-one record; far out it grows exponentially.  So a minimiser exists for every data set, lies in a
-public box, and floating point resolves it to a public tolerance.  Functions of public constants
-only; proofs in ``PROOFS-release.md``.
+A public penalty, ``stiffness/rate^2 sum_j (cosh(rate theta_j) - 1)``, gives every data set a
+minimiser in a public box, which floating point resolves to a public tolerance.
 """
 
 from __future__ import annotations
@@ -102,10 +99,7 @@ class MinimiserPlan(NamedTuple):
         return self.box * math.sqrt(self.dimension) * _UP
 
     def distance(self, l0: float) -> float:
-        """Bound on the distance of the point found from the minimiser (claim R21).
-
-        For data whose eigenvalue is at least ``l0``, and for their neighbours.
-        """
+        """Bound on the distance of the point found from the minimiser, from l0 (claim R21)."""
         return 1.2 * self.tolerance / max((l0 - self.step) * (1.0 - 1e-9), self.floor)
 
     def shift(self, l0: float) -> float:

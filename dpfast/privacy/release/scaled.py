@@ -1,9 +1,6 @@
 """Noise whose scale is itself a secret: ``value + scale * Z`` on a public grid (claim R22).
 
-The scale of a release by test and release follows from the data, so neither the grid nor a
-receipt may betray it.  The variable Z is drawn to ``2^-80`` and everything after it is exact
-integer arithmetic: the law of the integer released is within :data:`TOTAL_VARIATION` of that of
-the ideal one, rounded to the grid.
+Z is drawn to ``2^-80`` and the rest is exact: within :data:`TOTAL_VARIATION` of the ideal law.
 """
 
 from __future__ import annotations
@@ -56,11 +53,7 @@ def grid_delta(epsilon: float, count: int = 1) -> float:
 def release_scaled(
     value: tuple[int, int], scale: float, scale_bound: float, source: NoiseSource
 ) -> float:
-    """``grid * floor((value + scale * Z)/grid)``, Z normal, with the bound's grid (claim R22).
-
-    Released as a float: integers beyond ``2^53`` grid steps are rounded, which is
-    post-processing.
-    """
+    """``grid * floor((value + scale * Z)/grid)``, Z normal, with the bound's grid (claim R22)."""
     grid = scale_grid(scale_bound)
     secret = scale if 0.0 <= scale <= scale_bound else scale_bound
     size, below = secret.as_integer_ratio()
@@ -73,10 +66,7 @@ def release_scaled(
 
 
 def normal_vector(scale: float, size: int, source: NoiseSource) -> Array:
-    """Independent normal variables, each within :func:`normal_error` of an exact one.
-
-    Not a release: the tilt of an objective (claim R23).
-    """
+    """Normal variables, each within :func:`normal_error` of an exact one: a tilt (claim R23)."""
     return np.asarray(scale * 2.0**-_HIGH * (source.normals(size, _HIGH) + 0.5))
 
 
@@ -106,10 +96,7 @@ def _check_law(law: str) -> None:
 
 
 def _normal(source: NoiseSource) -> int:
-    """``2^80 Z`` of a standard normal variable, rounded: exact digits, then uniform ones.
-
-    Each half of these comes from far below the leading digits of a normal variable.
-    """
+    """``2^80 Z`` of a standard normal variable, rounded: exact digits, then uniform ones."""
     high, draws = int(source.normals(1, _HIGH)[0]), source.normals(2, 44)
     mask = (1 << 20) - 1
     return (high << _LOW) + (((int(draws[0]) & mask) << 20) | (int(draws[1]) & mask))

@@ -1,10 +1,7 @@
 """How far one record can move a minimiser, its Hessian and a functional.
 
 For records ``h(x'theta)`` with ``|h'| <= B1`` and ``|h'''| <= c h''``, ``||x|| <= radius`` and a
-public ridge ``lreg >= 0``, the Hessian at the minimiser moves by public factors only (theorem A,
-claim R2), so one noisy lower bound of its smallest eigenvalue certifies every release.  Functions
-of public and released numbers only, each rounded in the safe direction; proofs in
-``PROOFS-release.md``.
+ridge ``lreg >= 0`` (theorem A, claim R2); proofs in ``PROOFS-release.md``.
 """
 
 from __future__ import annotations
@@ -76,10 +73,7 @@ def hessian_ratio(s: float, l0: float) -> float:
 
 
 def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, n: int) -> float:
-    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4).
-
-    The root t of ``(l0 - lreg)(1 - exp(-c radius t))/(c radius) + lreg t = 2 B1 radius/n``.
-    """
+    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4)."""
     check_constants(c=c, B1=B1, radius=radius, n=n)
     _nonnegative(lreg=lreg)
     least = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
@@ -148,11 +142,7 @@ def evaluation_error(dimension: int, largest: float, l0: float) -> float:
 def psi_over_delta(
     radius: float, inner_radius: float, l0: float, largest: float, solver_error: float = 0.0
 ) -> float:
-    """Bound of ``Psi/Delta`` at every direction, from the condition number (claim R29).
-
-    ``radius/inner_radius sqrt(largest/l0)``: the square root of the condition number for a ball,
-    of d times it for the box [-1, 1]^d.
-    """
+    """``radius/inner_radius sqrt(largest/l0)``, bound of ``Psi/Delta`` everywhere (claim R29)."""
     if not inner_radius > 0.0:
         return math.inf
     condition = max(largest / l0, 1.0)
@@ -233,11 +223,7 @@ def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
 def lower_bound_from_release(
     N_hat: int, k: int, s: float, eta: float, M: int = COUNT, *, lreg: float = 0.0
 ) -> float:
-    """Lower bound of the smallest eigenvalue from its noisy count, rounded down (claim R5).
-
-    ``max(lreg, (N_hat - k)(s + 2 eta)/M + s - eta)`` if ``N_hat > k``, else lreg: at most the
-    eigenvalue unless the noise exceeds k.
-    """
+    """Lower bound of the smallest eigenvalue from its noisy count, rounded down (claim R5)."""
     _nonnegative(lreg=lreg)
     if N_hat <= k:
         return lreg
@@ -286,10 +272,7 @@ def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
 
 
 def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
-    """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28).
-
-    At least the eigenvalue unless the noise exceeds k; never above the public bound.
-    """
+    """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28)."""
     level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - MARGIN_6) - scale.error
     if level <= 0.0:
         return scale.high

@@ -1,11 +1,7 @@
 """Minimisers of convex losses with a Lipschitz Hessian: claims R25 to R27.
 
-Algorithm 7 of paper 3 asks less of a loss than :mod:`.certified_minimiser`: bounds
-of its first three derivatives, and convexity.  The same public penalty gives every data set a
-minimiser.  What is certified and released is the point the search *found*, whose gradient is
-within a public tolerance of zero, so the solver's error is part of every bound and no property of
-the exact minimiser is needed.  Functions of public constants only; proofs in
-``PROOFS-release.md``.
+Algorithm 7 of paper 3: what is certified and released is the point the search *found*, whose
+gradient is within a public tolerance of zero; proofs in ``PROOFS-release.md``.
 """
 
 from __future__ import annotations
@@ -114,10 +110,7 @@ class SmoothPlan(NamedTuple):
 
 
 def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
-    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up.
-
-    The root t of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``.
-    """
+    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up."""
     least = l0 * (1.0 - MARGIN_30) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
     rest = least * least * (1.0 - MARGIN_30) - falling
@@ -132,10 +125,7 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
 
 
 def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any) -> SmoothPlan:
-    """Constants for which the search keeps its tolerance for every data set (claim R25).
-
-    Parameters as the attributes of :class:`SmoothPlan`.
-    """
+    """Constants for which the search keeps its tolerance for every data set (claim R25)."""
     unit = 2.0 * slope * radius / n
     for largest in LARGEST_TOLERANCES:
         levels = float(MOST_LEVELS)

@@ -1,8 +1,4 @@
-"""Constants of tables by cell: claims T1 to T5 of PROOFS-tables.md.
-
-Replacement of one record, ``n`` public; a record is in one cell at most.  Everything is in records,
-not in shares of them: cells do not know how many they hold.
-"""
+"""Constants of tables by cell, in records: claims T1 to T5 of PROOFS-tables.md."""
 
 from __future__ import annotations
 
@@ -24,19 +20,12 @@ _WITH_SQUARES, _WITHOUT = 0.875, 1.0
 
 
 def cell_counts() -> float:
-    """l2 sensitivity of the counts of records in cells (claim T1): one leaves, another is entered.
-
-    ``sqrt(2)``, whatever the number of cells.
-    """
+    """``sqrt(2)``, l2, of counts in cells: one leaves, another is entered (claim T1)."""
     return math.sqrt(2.0) * _UP
 
 
 def cell_sums(bound: float, weight: float) -> float:
-    """l2 sensitivity of sums and weighted counts by cell (claim T2).
-
-    ``max(2 bound, sqrt(2 (bound^2 + weight^2)))``: a record in its cell changes its sign, or it
-    leaves the cell for another.
-    """
+    """``max(2 bound, sqrt(2 (bound^2 + weight^2)))``, l2, of sums and counts (claim T2)."""
     if not (0.0 < bound < math.inf and 0.0 <= weight < math.inf):
         raise InvalidInput(
             "bound must be positive and weight at least 0, both finite; received "
@@ -52,19 +41,13 @@ def count_weight(squared: int, plain: int) -> float:
 
 
 def cell_moments(squared: int, plain: int, n: int) -> float:
-    """l2 sensitivity of sums, squares and weighted counts by cell (claims T3 and T4).
-
-    ``2 sqrt(squared + plain)``, what the sums alone can move, plus the rounding of both sides.
-    """
+    """``2 sqrt(squared + plain)``, l2, of sums, squares and weighted counts (claims T3 and T4)."""
     _check(squared, plain)
     return math.sqrt(squared + plain) * (2.0 + 16.0 * n * UNIT_ROUNDOFF) * _UP
 
 
 def cell_excess(probabilities: Sequence[float], n: int) -> float:
-    """l2 sensitivity of counts below thresholds by cell, each minus a share of the cell (claim T5).
-
-    ``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell, plus rounding.
-    """
+    """``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell (claim T5)."""
     if not len(probabilities) or not all(0.0 <= p <= 1.0 for p in probabilities):
         raise InvalidInput("every cell needs at least one share, and each lies between 0 and 1.")
     away = math.fsum([max(p, 1.0 - p) ** 2 for p in probabilities])

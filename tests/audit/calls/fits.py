@@ -22,7 +22,6 @@ from dpfast.models import (
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
 from dpfast.optimize import (
-    DoubleNoise,
     Geometric,
     GradientDescent,
     Newton,
@@ -148,15 +147,7 @@ def fits() -> Iterator[Example]:
     ):
         label = f"Newton({', '.join(newton.settings())})"
         yield _fit(label, "log-cosh", method=newton, weights=bounded)
-    for double in (
-        DoubleNoise(steps=5),
-        DoubleNoise(damping=1e-3, max_step=0.5, steps=5),
-        DoubleNoise(newton_steps=5, steps=5),
-    ):
-        label = f"DoubleNoise({', '.join(double.settings())})"
-        yield _fit(label, "log-cosh", method=double)
     for loss in LOSSES:
-        yield _fit("double noise", loss, method=DoubleNoise(steps=3), ridge=0.1)
         estimated = GradientDescent(step_size="estimated", steps=3)
         yield _fit("estimated step", loss, method=estimated)
     for budget in (GDP(0.1), ZCDP(0.5), ApproxDP(1.0, 1e-6), GDP(50.0)):
@@ -215,7 +206,6 @@ def weighted() -> Iterator[Example]:
         ("log-cosh", "defaults", {"scale": 0.8}),
         ("log-cosh", "free scale", {"scale": FreeScale(0.05, 20.0)}),
         ("log-cosh", "units bought", {"privacy": GDP(40.0)}),
-        ("pseudo-huber", "double noise", {"scale": 0.8, "method": DoubleNoise(steps=3)}),
         ("huber", "estimated step", {"scale": 0.8, "method": GradientDescent(
             step_size="estimated", steps=3)}),
         ("huber", "clipped", {"scale": 0.8, "weights": Clip(0.8), "inference": False,
@@ -223,7 +213,6 @@ def weighted() -> Iterator[Example]:
         ("least-squares", "units bought", {"privacy": GDP(40.0)}),
         ("logistic", "Newton", {"method": steps}),
         ("logistic", "defaults", {}),
-        ("logistic", "double noise", {"method": DoubleNoise(steps=3)}),
     )  # fmt: skip
     for loss, label, options in ways:
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from bench.figures.paper2.examples import one_hidden_layer
 from dpfast.models import (
     Bounded,
     Mallows,
 )
-from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer
+from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex.minimize import minimize
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal

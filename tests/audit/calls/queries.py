@@ -82,13 +82,6 @@ def steering_queries() -> Iterator[Example]:
         "largest_curvature": [
             lambda room: room.largest_curvature(1.0),
         ],
-        "damped_direction": [
-            lambda room: room.damped_direction(near, np.ones(3), 0.1, 1.0),
-            lambda room: room.damped_direction(far, np.array([1e5, 0.0, -1e-5]), 1e-3, 1.0),
-            lambda room: room.damped_direction(near, np.ones(3), 1e3, 1.0),
-            lambda room: room.damped_direction(near, np.ones(3), 0.1, 1.0, majorize=True),
-            lambda room: room.damped_direction(far, np.ones(3), 1e-3, 1.0, majorize=True),
-        ],
     }
     for (method, asked), loss, weights in product(
         queries.items(), LOSSES, (Mallows(1.5), Bounded(1.5))

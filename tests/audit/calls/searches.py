@@ -29,7 +29,6 @@ def searches() -> Iterator[Example]:
         },
         "plain, one point at a time": {"batch": 1, "update": bayesopt.Plain(0.1)},
         "Matern, shared ledger": {"covariance": bayesopt.Matern52(0.4), "ledger": GDP(2.0)},
-        "training": {"training": GDP(9.0)},
         "values": {"search": bayesopt.SearchSettings(loss_range=(0.0, 4.0))},
         "parameters with types": {
             "bounds": [bayesopt.Integer(-2, 2), bayesopt.Categorical([-1.0, 0.5, 2])]
@@ -68,15 +67,13 @@ def _search(
 
 
 def _tune(options: dict[str, Any], data: Any) -> Any:
-    from dpfast.bayesopt import SearchSettings, TrainingCost, tune
+    from dpfast.bayesopt import SearchSettings, tune
 
     own: dict[str, Any] = {"steps": 3, "clip": 0.7} | options
     chosen = [field.name for field in fields(SearchSettings) if field.name in own]
     own["search"] = SearchSettings(**{name: own.pop(name) for name in chosen})
     if "ledger" in own:  # state belongs inside the call
         own["ledger"] = Ledger(own["ledger"])
-    if "training" in own:
-        own["training"] = TrainingCost(Ledger(own["training"]), 0.5)
     bounds = own.pop("bounds", [(-2.0, 2.0)] * 2)
     found = tune(partial(_planes, data), bounds, privacy=GDP(1.0), **own)
     return found, found.summary(), found.to_dict(), repr(found)
