@@ -47,11 +47,12 @@ class NaturalMap(NamedTuple):
 
     def covariance(self, coded: Covariance) -> Covariance:
         """``T Cov T'``; what may be unfinished is bounded entry by entry."""
-        spread, inner_covariance = coded.spread, estimable(self.matrix, coded.matrix)[0]
-        out = np.isnan(coded.matrix.diagonal())  # of columns that were left out
+        spread, (known, lost) = coded.spread, estimable(self.matrix, coded.matrix)
         with np.errstate(all="ignore"):
-            matrix = congruence(self.matrix, inner_covariance)
-            matrix[out], matrix[:, out] = np.nan, np.nan
+            matrix = congruence(self.matrix, known)
+            if lost.any():
+                lost = np.isnan(coded.matrix.diagonal())  # of columns that were left out
+                matrix[lost], matrix[:, lost] = np.nan, np.nan
             if spread is not None:
                 inner = np.eye(len(self.matrix)) if spread.units is None else spread.units
                 inner = np.diag(inner) if inner.ndim == 1 else inner

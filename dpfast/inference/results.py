@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -152,7 +151,8 @@ class Fit(AfterFit):
             return self
         to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
         given = ", given the released ones it was coded by" if self.coding.released else ""
-        found = copy(self)
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
         found.params, found.iterates = map(to_natural.params, (self.params, self.iterates))
         found.model += f", of coded columns; coefficients in the columns' own units{given}"
         if self._covariance is not None:

@@ -54,7 +54,7 @@ _FIRST = 1.06
 #: Keys of 0 and of 1, and the next ones that a count can be asked for.
 _OF_LABELS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
 #: Above a centre, and below it.
-_SIDES = np.array([[1.0], [-1.0]])
+_SIDES = np.array([[1.0], [-1.0]]) / _FIRST
 _LARGEST = 1e300
 _SMALLEST = 1e-290
 
@@ -101,7 +101,7 @@ class _Distances(NamedTuple):
     centre: float
     nearest: float
     cells: Array
-    noise: Array
+    noise: float
 
     def joined(self, other: _Distances | None) -> _Distances:
         """With what an earlier one of the same distances says, each by its precision."""
@@ -109,22 +109,21 @@ class _Distances(NamedTuple):
             return self
         own, theirs = self.noise**-2, other.noise**-2
         cells = (own * self.cells + theirs * other.cells) / (own + theirs)
-        return self._replace(cells=cells, noise=(own + theirs) ** -0.5)
+        return self._replace(cells=cells, noise=float(own + theirs) ** -0.5)
 
 
 def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     """Means and spreads of all that is not beyond the farthest cells that stand out."""
     centres, nearest, cells, noise = (np.array(parts) for parts in zip(*found, strict=True))
-    ends = _farthest(cells / noise) + 1  # of the cells that are added up
+    ends = _farthest(cells / noise[:, None, None]) + 1  # of the cells that are added up
     tops, octaves = ends.max(axis=1), np.arange(cells.shape[2])
     steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
-    inside = octaves < ends[:, :, None]
-    first = np.where(inside, steps * _SIDES / _FIRST, 0.0)
-    second = np.where(inside, steps * steps, 0.0)
+    steps = np.where(octaves < ends[:, :, None], steps, 0.0)
+    first, second = steps * _SIDES, steps * steps
     means = np.einsum("ijk,ijk->i", first, cells) / complete
     squares = np.einsum("ijk,ijk->i", second, cells) / complete
-    moved = (second - 2.0 * means[:, None, None] * first) * noise
-    errors = np.sqrt(np.einsum("ijk,ijk->i", moved, moved)) / complete
+    second -= 2.0 * means[:, None, None] * first
+    errors = noise * np.sqrt(np.einsum("ijk,ijk->i", second, second)) / complete
     # these numbers are in units of each column's farthest cell; the first ends at a power of two
     powers = np.frexp(nearest)[1] - 1
     units, ends = powers + tops, powers[:, None] + ends
@@ -147,20 +146,15 @@ def _times(value: Any, power: NDArray[Any]) -> Array:
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
     """The farthest cell on each side that stands out of its noise, or -1; in units of the noise."""
-    seen = _grown(cells > ALONE, cells > BESIDE)
-    last = cells.shape[-1] - 1 - np.argmax(seen[..., ::-1], axis=2)
-    return np.where(seen.any(axis=2), last, -1)
-
-
-def _grown(seen: NDArray[np.bool_], beside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """With what is beside it, farther out or on the other side, and so on."""
-    while True:
-        grown = seen | seen[:, ::-1]
-        grown[..., 1:] |= grown[..., :-1]
-        grown = seen | (grown & beside)
-        if (grown == seen).all():
-            return grown
-        seen = grown
+    alone, beside = cells > ALONE, cells > BESIDE  # each with what is beside it: farther out, or
+    octaves = np.arange(cells.shape[2])  # on the other side, and so on
+    last = np.maximum.accumulate(np.where(alone.any(axis=1), octaves, -1), axis=1)
+    gap = np.maximum.accumulate(np.where(beside.any(axis=1), -1, octaves), axis=1)
+    reached = last > gap  # octaves in which a cell is seen
+    near = alone.any(axis=1)
+    near[:, 1:] |= reached[:, :-1]
+    seen = alone | (beside & near[:, None])
+    return np.where(seen, octaves, -1).max(axis=2)
 
 
 class Search:
@@ -312,9 +306,9 @@ class Search:
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
         parts = centres.tolist(), nearest.tolist(), answer.value
-        noise = np.full(answer.value.shape, answer.noise_scale)
-        for column, *measured in zip(columns, *parts, noise, strict=True):
-            self._known[column] = _Distances(*measured).joined(self._known.get(column))
+        for column, *measured in zip(columns, *parts, strict=True):
+            one = _Distances(*measured, answer.noise_scale)
+            self._known[column] = one.joined(self._known.get(column))
         complete = max(self._complete, 1.0)
         found = _locations([self._known[column] for column in columns], complete)
         return dict(zip(columns, found, strict=True))

@@ -4941,8 +4941,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_lengths.py::test_few_rows_whose_scores_are_held_count_though_their_mean_is_nothing",
         ),
-        "(leaves * (cut + hidden)) ** 2 + square / n",
-        "(leaves * (cut + hidden)) ** 2",
+        "    errors += (over * over) @ shares / n\n",
+        "",
     ),
     plant(
         "shortened-rows-told-as-if-without-a-variance",
@@ -4979,8 +4979,8 @@ LEAST_SQUARES = (
         "what is told of a cut is what the bound was chosen by",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        "if not foreseen and fall != WITH_VARIANCE:",
-        "if False:",
+        " if foreseen else over[best] @ unsquared",
+        "",
     ),
     plant(
         "rounds-that-cut-off-the-rarer-response",
@@ -5133,7 +5133,7 @@ LEAST_SQUARES = (
         "a fit spends all of its budget beside what it bought the units with",
         ROAD_FITS,
         TOTAL_TESTS,
-        "return math.sqrt(self._mu**2 - spent**2) * (1.0 - MARGIN_8000)",
+        "return math.sqrt(self._mu**2 - spent) * (1.0 - MARGIN_8000)",
         "return self._mu",
     ),
     plant(
