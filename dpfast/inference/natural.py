@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.degrees import Covariance, estimable
-from dpfast.inference.rows import Coded, RowReader
 from dpfast.kernels.linalg import congruence
+
+if TYPE_CHECKING:
+    from dpfast.inference.rows import Coded, RowReader
 
 Array = NDArray[np.float64]
 

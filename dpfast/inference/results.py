@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pval
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
-from dpfast.inference.rows import Coded, RowReader
 from dpfast.models.losses import Array
 from dpfast.models.names import kind_of
+
+if TYPE_CHECKING:
+    from dpfast.inference.rows import Coded, RowReader
 
 
 class Fit(AfterFit):

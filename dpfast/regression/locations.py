@@ -146,15 +146,12 @@ def _times(value: Any, power: NDArray[Any]) -> Array:
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
     """The farthest cell on each side that stands out of its noise, or -1; in units of the noise."""
-    alone, beside = cells > ALONE, cells > BESIDE  # each with what is beside it: farther out, or
-    octaves = np.arange(cells.shape[2])  # on the other side, and so on
-    last = np.maximum.accumulate(np.where(alone.any(axis=1), octaves, -1), axis=1)
+    alone, beside, octaves = cells > ALONE, cells > BESIDE, np.arange(cells.shape[2])
+    near = np.logical_or.reduce(alone, axis=1)  # and what is beside it: on the other side, or
+    last = np.maximum.accumulate(np.where(near, octaves, -1), axis=1)  # farther out, and so on
     gap = np.maximum.accumulate(np.where(beside.any(axis=1), -1, octaves), axis=1)
-    reached = last > gap  # octaves in which a cell is seen
-    near = alone.any(axis=1)
-    near[:, 1:] |= reached[:, :-1]
-    seen = alone | (beside & near[:, None])
-    return np.where(seen, octaves, -1).max(axis=2)
+    near[:, 1:] |= (last > gap)[:, :-1]
+    return np.where(alone | (beside & near[:, None]), octaves, -1).max(axis=2)
 
 
 class Search:
@@ -306,8 +303,8 @@ class Search:
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
         parts = centres.tolist(), nearest.tolist(), answer.value
-        for column, *measured in zip(columns, *parts, strict=True):
-            one = _Distances(*measured, answer.noise_scale)
+        for column, centre, near, cells in zip(columns, *parts, strict=True):
+            one = _Distances(centre, near, cells, answer.noise_scale)
             self._known[column] = one.joined(self._known.get(column))
         complete = max(self._complete, 1.0)
         found = _locations([self._known[column] for column in columns], complete)

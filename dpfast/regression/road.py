@@ -16,7 +16,6 @@ from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.progress import Progress, watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
@@ -349,7 +348,11 @@ class OnRoad:
             scale = 1.0 if loss.needs_scale else None
             shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
             return fit_mean_alone(request, privacy, self._total, shown, ledger, progress)
-        report = watched(progress, STEPS)
+        report = None
+        if progress is not None:
+            from dpfast.front.progress import watched
+
+            report = watched(progress, STEPS)
         iterates: list[Array] = []
 
         def so_far(error: str) -> Fit | None:
@@ -365,7 +368,9 @@ class OnRoad:
             self.begin()
             return self.result(0, iterates, self.run(0, iterates, report))
 
-    def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
+    def run(
+        self, k: int, iterates: list[Array], report: Callable[[int, int], None] | None
+    ) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k], rough=self._rough(k))
         mu = self._each

@@ -53,6 +53,7 @@ SCALE = "dpfast/privacy/sensitivity_scale.py"
 OBJECTIVE = "dpfast/models/objective.py"
 LOSSES = "dpfast/models/losses.py"
 DATA = "dpfast/data/records.py"
+ARRAYS = "dpfast/data/arrays.py"
 REQUEST = "dpfast/front/request.py"
 GUARANTEES = "dpfast/inference/guarantees.py"
 PAID = "dpfast/privacy/ledger/paid.py"
@@ -1607,7 +1608,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "nan-raises",
         "a NaN in the data is an error",
-        DATA,
+        ARRAYS,
         FIT_TESTS,
         "    _check_numbers(array, argument, ndim)\n    return array",
         "    if array.dtype.kind == 'f' and np.isnan(array).any():\n"
@@ -1617,7 +1618,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "nan-warns",
         "a NaN in the data is a warning",
-        DATA,
+        ARRAYS,
         FIT_TESTS,
         "from typing import Any\n",
         "import warnings\nfrom typing import Any\n",
@@ -1629,7 +1630,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "conversion-warns",
         "NumPy's own warnings about values are let through",
-        DATA,
+        ARRAYS,
         ("tests/data", *KILLERS),
         'with np.errstate(all="ignore"):',
         'with np.errstate(all="warn"):',
