@@ -114,7 +114,7 @@ class _Distances(NamedTuple):
 
 def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     """Means and spreads of all that is not beyond the farthest cells that stand out."""
-    centres, nearest, cells, noise = (np.array(parts) for parts in zip(*found, strict=True))
+    cells, noise = np.array([one.cells for one in found]), np.array([one.noise for one in found])
     ends = _farthest(cells / noise[:, None, None]) + 1  # of the cells that are added up
     tops, octaves = ends.max(axis=1), np.arange(cells.shape[2])
     steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
@@ -124,24 +124,27 @@ def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     squares = np.einsum("ijk,ijk->i", second, cells) / complete
     second -= 2.0 * means[:, None, None] * first
     errors = noise * np.sqrt(np.einsum("ijk,ijk->i", second, second)) / complete
-    # these numbers are in units of each column's farthest cell; the first ends at a power of two
-    powers = np.frexp(nearest)[1] - 1
-    units, ends = powers + tops, powers[:, None] + ends
-    spreads = _times(np.sqrt(np.maximum(squares - means * means, 2.0 * errors)), units)
-    above, below = _times(1.0, ends).T
-    lows, highs = np.maximum(centres - below, -_LARGEST), np.minimum(centres + above, _LARGEST)
-    middles = np.minimum(np.maximum(centres + _times(means, units), lows), highs)
-    numbers = (centres, middles, np.maximum(spreads, _SMALLEST), lows, highs, tops)
-    return [
-        Location(middle, spread, low, high) if top else Location(centre, 1.0, centre, centre, False)
-        for centre, middle, spread, low, high, top in np.array(numbers).T.tolist()
-    ]
+    numbers = np.array([means, squares, errors]).T.tolist()
+    return [_location(*one) for one in zip(found, ends.tolist(), numbers, strict=True)]
 
 
-def _times(value: Any, power: NDArray[Any]) -> Array:
+def _location(one: _Distances, ends: list[int], numbers: list[float]) -> Location:
+    """From a mean, a mean square and its error, in units of the farthest cell of a column."""
+    (centre, nearest, *_), (above, below), (mean, square, error) = one, ends, numbers
+    top = max(above, below)
+    if not top:
+        return Location(centre, 1.0, centre, centre, False)
+    power = math.frexp(nearest)[1] - 1  # the first cell ends at a power of two
+    low = max(centre - _times(1.0, power + below), -_LARGEST)
+    high = min(centre + _times(1.0, power + above), _LARGEST)
+    middle = min(max(centre + _times(mean, power + top), low), high)
+    spread = _times(math.sqrt(max(square - mean * mean, 2.0 * error)), power + top)
+    return Location(middle, max(spread, _SMALLEST), low, high)
+
+
+def _times(value: float, power: int) -> float:
     """Times this power of two, held to the range in which nothing overflows."""
-    found = np.ldexp(value, np.minimum(power, 1000))
-    return np.asarray(np.minimum(np.maximum(found, -_LARGEST), _LARGEST))
+    return min(max(value * 2.0 ** min(power, 1000), -_LARGEST), _LARGEST)
 
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
@@ -299,12 +302,13 @@ class Search:
     def _measure(self, columns: Sequence[int], mu: float) -> dict[int, Location]:
         """What a histogram of distances at this price says of these columns."""
         ends = [self._quantiles[column] for column in columns]
-        centres, nearest = _places(np.array([(one.low, one.high) for one in ends]).T)
+        values = value_of([(one.low, one.high) for one in ends]).tolist()
+        places = [_place(one.low, one.high, *pair) for one, pair in zip(ends, values, strict=True)]
+        centres, nearest = np.array(places).T
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
-        parts = centres.tolist(), nearest.tolist(), answer.value
-        for column, centre, near, cells in zip(columns, *parts, strict=True):
-            one = _Distances(centre, near, cells, answer.noise_scale)
+        for column, place, cells in zip(columns, places, answer.value, strict=True):
+            one = _Distances(*place, cells, answer.noise_scale)
             self._known[column] = one.joined(self._known.get(column))
         complete = max(self._complete, 1.0)
         found = _locations([self._known[column] for column in columns], complete)
@@ -321,13 +325,13 @@ def value_of(keys: Any) -> Array:
     return np.copysign(values, keys)
 
 
-def _places(ends: NDArray[np.int64]) -> tuple[Array, Array]:
-    """About quantiles, ties' own values, and how far away an entry is told from each."""
-    low, high = value_of(ends)
-    tie, at_zero = ends[1] - ends[0] <= _TIE_KEYS, (ends[0] == 0) & (ends[1] == _BINADE)
-    centres = np.where(tie, low, 0.5 * low + 0.5 * high)
-    nearest = np.maximum(np.where(tie, high - low, 0.5 * high - 0.5 * low), _SMALLEST)
-    return np.where(at_zero, 0.0, centres), np.where(at_zero, _AT_ZERO, nearest)
+def _place(first: int, last: int, low: float, high: float) -> tuple[float, float]:
+    """About a quantile, a tie's own value, and how far away an entry is told from it."""
+    if (first, last) == (0, _BINADE):
+        return 0.0, _AT_ZERO
+    if last - first <= _TIE_KEYS:
+        return low, max(high - low, _SMALLEST)
+    return 0.5 * low + 0.5 * high, max(0.5 * high - 0.5 * low, _SMALLEST)
 
 
 @lru_cache(maxsize=1024)
