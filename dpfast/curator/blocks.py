@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from dpfast.data.parts import (
     KEPT_BYTES,
-    LEAST_OF_ALL,
     Block,
     dealt,
 )
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import LEAST_OF_ALL, Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.privacy.dealing import SLOTS, chunk_keys, number_of_slots, scatter, scatter_chunk
 from dpfast.privacy.noise import NoiseSource

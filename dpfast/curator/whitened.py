@@ -22,7 +22,6 @@ from dpfast.curator.door import hand_out_together
 from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import FREE, At, Discount, Held, View, view_of
 from dpfast.data.bought.units import Units
-from dpfast.data.reduction import additions
 from dpfast.kernels.records import RecordKernel, RecordView
 from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
@@ -189,6 +188,7 @@ class Whitened:
         if not self._means:
             return self._layout
         from dpfast.data.persons.scores import blocks_of_persons
+        from dpfast.data.reduction import additions
 
         sizes = blocks_of_persons(self.n, self.dimension)
         return Layout(self.n, self.dimension, max(sizes), additions(len(sizes)))

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.columns import column, column_kinds, column_names, frame, numbers
 from dpfast.errors import InvalidInput
 
 Array = NDArray[np.float64]
@@ -85,6 +84,8 @@ class Main:
     every_level: bool = False
 
     def encode(self, table: Any, columns: Mapping[str, Column]) -> Encoded:
+        from dpfast.data.columns import column
+
         return columns[self.name].encode(column(table, self.name), self.name, self.every_level)
 
 
@@ -185,6 +186,8 @@ class Coding:
         values, names, bounds = self._encode(table, list(self.columns))
         y = None
         if self.response is not None:
+            from dpfast.data.columns import column
+
             declared = self.columns[self.response]
             y = declared.encode(column(table, self.response), self.response)[0][:, 0]
         return Design(values, y, tuple(names), bounds, self, self.fit_intercept)
@@ -292,6 +295,8 @@ class Coding:
         return tuple(sorted(names)), tuple(others), math.prod(widths)
 
     def _encode(self, table: Any, needed: list[str]) -> Encoded:
+        from dpfast.data.columns import column, column_names  # who has a table loads them
+
         absent = [name for name in needed if name not in column_names(table)]
         if absent:
             raise InvalidInput(
@@ -357,39 +362,3 @@ def _length(values: Any, name: str) -> int:
             f"{type(values).__name__}. Write [value] for a single row."
         )
     return len(values)
-
-
-def columns_by_name(
-    table: Any, names: tuple[str, ...], kinds: tuple[str, ...] | None = None
-) -> Array:
-    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q)."""
-    found = column_names(table)
-    if sorted(found) != sorted(names):
-        absent = [name for name in names if name not in found]
-        unknown = [name for name in found if name not in names]
-        raise InvalidInput(
-            f"the table must have the columns of the fit, {list(names)}, in any order; "
-            f"absent: {absent}, not in the fit: {unknown}."
-        )
-    present: list[Any] = found
-    fitted: list[Any] = list(names)
-    if kinds is not None and len(set(names)) < len(names):
-        present = [*zip(found, column_kinds(table), strict=True)]
-        fitted = [*zip(names, kinds, strict=True)]
-        if sorted(present) != sorted(fitted):
-            raise InvalidInput(
-                f"several columns of the fit have the same name as text, {list(names)}, so the "
-                f"labels must be of the same types, {sorted(fitted)}; received {sorted(present)}."
-            )
-    in_order = present == fitted
-    if not in_order and len(set(present)) < len(present):
-        raise InvalidInput(
-            f"several columns of the fit have the same name, {list(names)}, so the table must "
-            "have them in the same order."
-        )
-    if (parts := frame(table)) is None:
-        return np.column_stack([numbers(column(table, name), name) for name in names])
-    order = range(len(names)) if in_order else [present.index(label) for label in fitted]
-    # by position: the names of pandas need not be text
-    pairs = zip(order, names, strict=True)
-    return np.column_stack([numbers(parts[1][j], name) for j, name in pairs])

@@ -21,9 +21,6 @@ SlotsOf = Callable[[int, int, int], Slots]
 #: their memory is used again for the next.
 GATHERED_BYTES = 1 << 20
 
-#: A sample is one in so many records at most: more of them take as long to gather as is gained.
-LEAST_OF_ALL = 8
-
 #: Records that are kept of those that would have to be read again; part of those on a cluster.
 KEPT_BYTES, SHARE_OF_CLUSTER = 1 << 27, 256
 

@@ -228,7 +228,7 @@ class _Plan:
         least, _ = best_bound(lengths, 2.0 / (n * effective), p, leaves=1.0)
         spare = math.sqrt(SPARE * n) * effective / 2.0
         bound = max(least, min(BEYOND * least, spare))
-        cut = float(lengths.tail(np.array([bound]))[0][0])
+        cut = float(lengths.tail(np.array([bound]))[0])
         points, noises = [], []
         for part in self._steps:
             score = stages.scores(matrix, params, bound, part).gradient

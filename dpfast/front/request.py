@@ -18,8 +18,7 @@ from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
-from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL
+from dpfast.data.records import LEAST_OF_ALL
 from dpfast.data.source import source_of
 from dpfast.errors import BudgetWarning, InvalidInput, described
 from dpfast.front.rows import NewRows
@@ -53,6 +52,7 @@ AT_A_TIME = 3
 
 Array = NDArray[np.float64]
 Told = TypeVar("Told")
+Names = tuple[str, ...] | None
 
 
 class Request:
@@ -105,11 +105,9 @@ class Request:
             self.records = as_records(X, y, names)
             self.coding = self.records.coding
         columns: tuple[str, ...] | None = None
+        kinds: tuple[str, ...] | None = None
         if self.coding is None and type(X) is not np.ndarray:
-            columns = _columns(X, y, self.records)
-        kinds = None
-        if columns is not None and len(set(columns)) < len(columns) and is_table(X):
-            kinds = column_kinds(X)  # only they tell the columns apart
+            columns, kinds = _columns(X, y, self.records)
         known = self.records.names or () if self.coding is None else self.coding.columns
         others = tuple([name for name in others if name not in known])
         self.new_rows = NewRows(self.coding, columns, kinds, others)
@@ -172,6 +170,8 @@ class Request:
 
     def _group(self, X: Any, group: Any, together: bool) -> None:
         """Put the records of each person together."""
+        from dpfast.data.columns import refuse_other_rows
+
         refuse_other_rows(X, group, "group")
         if not self.means:
             from dpfast.data.groups import grouped
@@ -319,6 +319,8 @@ class Request:
             return 0
         if records.in_memory or (whole and arrays):
             return room_for(self.n, q, copies)
+        from dpfast.data.parts import KEPT_BYTES
+
         rows = max(records.block_sizes)
         if arrays:
             from dpfast.data.streams import block_sizes_for
@@ -464,14 +466,20 @@ def _refuse_lengths(*columns: Any) -> None:
         )
 
 
-def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
-    """Names of the columns of a table, in the order of the covariates."""
+def _columns(X: Any, y: Any, records: Records) -> tuple[Names, Names]:
+    """Names of the columns of a table, in the order of the covariates; and what they are, if only
+    that tells them apart.
+    """
+    from dpfast.data.columns import column_kinds, column_names, is_table
+
     if isinstance(X, Records):
-        return None if X.of_terms else records.names
+        return None if X.of_terms else records.names, None
     if not is_table(X):
-        return None
+        return None, None
     names = tuple([name for name in column_names(X) if not (isinstance(y, str) and name == y)])
-    return names if len(names) == records.n_covariates else None
+    if len(names) != records.n_covariates:
+        return None, None
+    return names, column_kinds(X) if len(set(names)) < len(names) else None
 
 
 def described_model(objective: Any) -> str:

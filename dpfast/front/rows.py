@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
-from dpfast.data.coding import Coding, columns_by_name
-from dpfast.data.columns import is_table
+from dpfast.data.coding import Coding
 from dpfast.errors import InvalidInput
-from dpfast.inference.rows import Coded, RowReader
+
+if TYPE_CHECKING:
+    from dpfast.inference.rows import Coded, RowReader
 
 
 class NewRows(NamedTuple):
@@ -24,6 +25,8 @@ class NewRows(NamedTuple):
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
         """Covariates of a table or array, without the intercept's ones, as the fit had them."""
+        from dpfast.data.columns import is_table
+
         if not is_table(X):
             if self.coding is not None and self.coding.arrays:
                 return self.coding.covariates_of(real_array(X, "X"))
@@ -41,6 +44,8 @@ class NewRows(NamedTuple):
         if self.coding is not None:
             return self.coding.covariates(X)
         if self.columns is not None:
+            from dpfast.data.arrays import columns_by_name
+
             return columns_by_name(X, self.columns, self.kinds)
         raise InvalidInput(
             "this fit was made from arrays, so it cannot match the columns of a "
@@ -62,4 +67,6 @@ class FormulaRows(NamedTuple):
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
         """Covariates of a table with the formula's columns, or of an array of its terms."""
+        from dpfast.data.columns import is_table
+
         return self.inner.covariates(self.terms.covariates(X) if is_table(X) else X)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.degrees import Covariance, estimable
-from dpfast.inference.rows import Coded, RowReader
 from dpfast.kernels.linalg import congruence
+
+if TYPE_CHECKING:
+    from dpfast.inference.rows import Coded, RowReader
 
 Array = NDArray[np.float64]
 
@@ -47,11 +49,12 @@ class NaturalMap(NamedTuple):
 
     def covariance(self, coded: Covariance) -> Covariance:
         """``T Cov T'``; what may be unfinished is bounded entry by entry."""
-        spread, inner_covariance = coded.spread, estimable(self.matrix, coded.matrix)[0]
-        out = np.isnan(coded.matrix.diagonal())  # of columns that were left out
+        spread, (known, lost) = coded.spread, estimable(self.matrix, coded.matrix)
         with np.errstate(all="ignore"):
-            matrix = congruence(self.matrix, inner_covariance)
-            matrix[out], matrix[:, out] = np.nan, np.nan
+            matrix = congruence(self.matrix, known)
+            if lost.any():
+                lost = np.isnan(coded.matrix.diagonal())  # of columns that were left out
+                matrix[lost], matrix[:, lost] = np.nan, np.nan
             if spread is not None:
                 inner = np.eye(len(self.matrix)) if spread.units is None else spread.units
                 inner = np.diag(inner) if inner.ndim == 1 else inner

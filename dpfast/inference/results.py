@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +13,11 @@ from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pval
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
-from dpfast.inference.rows import Coded, RowReader
 from dpfast.models.losses import Array
 from dpfast.models.names import kind_of
+
+if TYPE_CHECKING:
+    from dpfast.inference.rows import Coded, RowReader
 
 
 class Fit(AfterFit):
@@ -152,7 +153,8 @@ class Fit(AfterFit):
             return self
         to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
         given = ", given the released ones it was coded by" if self.coding.released else ""
-        found = copy(self)
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
         found.params, found.iterates = map(to_natural.params, (self.params, self.iterates))
         found.model += f", of coded columns; coefficients in the columns' own units{given}"
         if self._covariance is not None:

@@ -20,6 +20,9 @@ SUFFICIENT = 0.1
 #: Relative changes of the loss below this are rounding, and the gradient decides instead.
 ROUNDING = 1e-12
 
+#: Part of what the entries of a gradient cancel that is rounding, whatever the scores are.
+CANCELLED = 1e-14
+
 #: Newton steps that are longer carry no information, and could overflow.
 LONGEST = 1e100
 
@@ -45,12 +48,14 @@ class _Point:
         self.hessian = hessian + ridge * np.eye(len(theta))
         self.free = _inside(curator, theta, self.gradient)
         scale = np.sqrt(self.meat.diagonal()) + ridge * np.abs(theta)
-        moving = self.free & (self.gradient != 0.0)
+        cancelled = CANCELLED * (np.abs(self.hessian) @ np.abs(theta))
+        moving = self.free & (np.abs(self.gradient) > cancelled)
         with np.errstate(divide="ignore"):
             scores = np.abs(self.gradient[moving]) / scale[moving]
         self.score = float(scores.max(initial=0.0))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # raw units without end: no step improves
 def nonprivate_minimum(curator: Curator, start: Array, tolerance: float, max_steps: int) -> Minimum:
     """Newton's steps where they lower the loss as they promise, majorising steps elsewhere."""
     point = _Point(curator, curator.objective.project(start))

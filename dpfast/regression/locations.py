@@ -50,7 +50,7 @@ _FIRST = 1.06
 #: Keys of 0 and of 1, and the next ones that a count can be asked for.
 _OF_LABELS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
 #: Above a centre, and below it.
-_SIDES = np.array([[1.0], [-1.0]])
+_SIDES = np.array([[1.0], [-1.0]]) / _FIRST
 _LARGEST = 1e300
 _SMALLEST = 1e-290
 
@@ -97,7 +97,7 @@ class _Distances(NamedTuple):
     centre: float
     nearest: float
     cells: Array
-    noise: Array
+    noise: float
 
     def joined(self, other: _Distances | None) -> _Distances:
         """With what an earlier one of the same distances says, each by its precision."""
@@ -105,58 +105,52 @@ class _Distances(NamedTuple):
             return self
         own, theirs = self.noise**-2, other.noise**-2
         cells = (own * self.cells + theirs * other.cells) / (own + theirs)
-        return self._replace(cells=cells, noise=(own + theirs) ** -0.5)
+        return self._replace(cells=cells, noise=float(own + theirs) ** -0.5)
 
 
 def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     """Means and spreads of all that is not beyond the farthest cells that stand out."""
-    centres, nearest, cells, noise = (np.array(parts) for parts in zip(*found, strict=True))
-    ends = _farthest(cells / noise) + 1  # of the cells that are added up
+    cells, noise = np.array([one.cells for one in found]), np.array([one.noise for one in found])
+    ends = _farthest(cells / noise[:, None, None]) + 1  # of the cells that are added up
     tops, octaves = ends.max(axis=1), np.arange(cells.shape[2])
     steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
-    inside = octaves < ends[:, :, None]
-    first = np.where(inside, steps * _SIDES / _FIRST, 0.0)
-    second = np.where(inside, steps * steps, 0.0)
+    steps = np.where(octaves < ends[:, :, None], steps, 0.0)
+    first, second = steps * _SIDES, steps * steps
     means = np.einsum("ijk,ijk->i", first, cells) / complete
     squares = np.einsum("ijk,ijk->i", second, cells) / complete
-    moved = (second - 2.0 * means[:, None, None] * first) * noise
-    errors = np.sqrt(np.einsum("ijk,ijk->i", moved, moved)) / complete
-    # these numbers are in units of each column's farthest cell; the first ends at a power of two
-    powers = np.frexp(nearest)[1] - 1
-    units, ends = powers + tops, powers[:, None] + ends
-    spreads = _times(np.sqrt(np.maximum(squares - means * means, 2.0 * errors)), units)
-    above, below = _times(1.0, ends).T
-    lows, highs = np.maximum(centres - below, -_LARGEST), np.minimum(centres + above, _LARGEST)
-    middles = np.minimum(np.maximum(centres + _times(means, units), lows), highs)
-    numbers = (centres, middles, np.maximum(spreads, _SMALLEST), lows, highs, tops)
-    return [
-        Location(middle, spread, low, high) if top else Location(centre, 1.0, centre, centre, False)
-        for centre, middle, spread, low, high, top in np.array(numbers).T.tolist()
-    ]
+    second -= 2.0 * means[:, None, None] * first
+    errors = noise * np.sqrt(np.einsum("ijk,ijk->i", second, second)) / complete
+    numbers = np.array([means, squares, errors]).T.tolist()
+    return [_location(*one) for one in zip(found, ends.tolist(), numbers, strict=True)]
 
 
-def _times(value: Any, power: NDArray[Any]) -> Array:
+def _location(one: _Distances, ends: list[int], numbers: list[float]) -> Location:
+    """From a mean, a mean square and its error, in units of the farthest cell of a column."""
+    (centre, nearest, *_), (above, below), (mean, square, error) = one, ends, numbers
+    top = max(above, below)
+    if not top:
+        return Location(centre, 1.0, centre, centre, False)
+    power = math.frexp(nearest)[1] - 1  # the first cell ends at a power of two
+    low = max(centre - _times(1.0, power + below), -_LARGEST)
+    high = min(centre + _times(1.0, power + above), _LARGEST)
+    middle = min(max(centre + _times(mean, power + top), low), high)
+    spread = _times(math.sqrt(max(square - mean * mean, 2.0 * error)), power + top)
+    return Location(middle, max(spread, _SMALLEST), low, high)
+
+
+def _times(value: float, power: int) -> float:
     """Times this power of two, held to the range in which nothing overflows."""
-    found = np.ldexp(value, np.minimum(power, 1000))
-    return np.asarray(np.minimum(np.maximum(found, -_LARGEST), _LARGEST))
+    return min(max(value * 2.0 ** min(power, 1000), -_LARGEST), _LARGEST)
 
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
     """The farthest cell on each side that stands out of its noise, or -1; in units of the noise."""
-    seen = _grown(cells > ALONE, cells > BESIDE)
-    last = cells.shape[-1] - 1 - np.argmax(seen[..., ::-1], axis=2)
-    return np.where(seen.any(axis=2), last, -1)
-
-
-def _grown(seen: NDArray[np.bool_], beside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """With what is beside it, farther out or on the other side, and so on."""
-    while True:
-        grown = seen | seen[:, ::-1]
-        grown[..., 1:] |= grown[..., :-1]
-        grown = seen | (grown & beside)
-        if (grown == seen).all():
-            return grown
-        seen = grown
+    alone, beside, octaves = cells > ALONE, cells > BESIDE, np.arange(cells.shape[2])
+    near = np.logical_or.reduce(alone, axis=1)  # and what is beside it: on the other side, or
+    last = np.maximum.accumulate(np.where(near, octaves, -1), axis=1)  # farther out, and so on
+    gap = np.maximum.accumulate(np.where(beside.any(axis=1), -1, octaves), axis=1)
+    near[:, 1:] |= (last > gap)[:, :-1]
+    return np.where(alone | (beside & near[:, None]), octaves, -1).max(axis=2)
 
 
 class Search:
@@ -301,13 +295,14 @@ class Search:
     def _measure(self, columns: Sequence[int], mu: float) -> dict[int, Location]:
         """What a histogram of distances at this price says of these columns."""
         ends = [self._quantiles[column] for column in columns]
-        centres, nearest = _places(np.array([(one.low, one.high) for one in ends]).T)
+        values = value_of([(one.low, one.high) for one in ends]).tolist()
+        places = [_place(one.low, one.high, *pair) for one, pair in zip(ends, values, strict=True)]
+        centres, nearest = np.array(places).T
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
-        parts = centres.tolist(), nearest.tolist(), answer.value
-        noise = np.full(answer.value.shape, answer.noise_scale)
-        for column, *measured in zip(columns, *parts, noise, strict=True):
-            self._known[column] = _Distances(*measured).joined(self._known.get(column))
+        for column, place, cells in zip(columns, places, answer.value, strict=True):
+            one = _Distances(*place, cells, answer.noise_scale)
+            self._known[column] = one.joined(self._known.get(column))
         complete = max(self._complete, 1.0)
         found = _locations([self._known[column] for column in columns], complete)
         return dict(zip(columns, found, strict=True))
@@ -323,13 +318,13 @@ def value_of(keys: Any) -> Array:
     return np.copysign(values, keys)
 
 
-def _places(ends: NDArray[np.int64]) -> tuple[Array, Array]:
-    """About quantiles, ties' own values, and how far away an entry is told from each."""
-    low, high = value_of(ends)
-    tie, at_zero = ends[1] - ends[0] <= _TIE_KEYS, (ends[0] == 0) & (ends[1] == _BINADE)
-    centres = np.where(tie, low, 0.5 * low + 0.5 * high)
-    nearest = np.maximum(np.where(tie, high - low, 0.5 * high - 0.5 * low), _SMALLEST)
-    return np.where(at_zero, 0.0, centres), np.where(at_zero, _AT_ZERO, nearest)
+def _place(first: int, last: int, low: float, high: float) -> tuple[float, float]:
+    """About a quantile, a tie's own value, and how far away an entry is told from it."""
+    if (first, last) == (0, _BINADE):
+        return 0.0, _AT_ZERO
+    if last - first <= _TIE_KEYS:
+        return low, max(high - low, _SMALLEST)
+    return 0.5 * low + 0.5 * high, max(0.5 * high - 0.5 * low, _SMALLEST)
 
 
 @lru_cache(maxsize=1024)

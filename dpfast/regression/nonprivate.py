@@ -164,12 +164,13 @@ def _residual_scale(request: Request, tolerance: float, max_steps: int) -> float
     squares = request.objective(LeastSquares(), scale=None, weights=Mallows(FARTHEST), ridge=0.0)
     curator = request.curator(squares, Ledger(1.0))
     theta = nonprivate_minimum(curator, squares.origin(), tolerance, max_steps).iterates[-1]
-    typical = (2.0 * curator.nonprivate_loss(theta)) ** 0.5
+    typical, whole = ((2.0 * curator.nonprivate_loss(at)) ** 0.5 for at in (theta, 0.0 * theta))
     if not 0.0 < typical < math.inf:
         return 1.0
     edges = typical * CELLS
     below = nonprivate_residuals(curator, theta, edges)
-    return float(np.interp(0.5 * below[-1], below[:-1], edges)) / MEDIAN
+    found = float(np.interp(0.5 * below[-1], below[:-1], edges)) / MEDIAN
+    return max(found, ROUNDING_SCORE * whole)
 
 
 def nonprivate_minimize(

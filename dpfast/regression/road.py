@@ -16,7 +16,6 @@ from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.progress import Progress, watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
@@ -330,8 +329,8 @@ class OnRoad:
             self.kept = np.eye(len(names))[:, kept]
 
     def _left(self) -> float:
-        spent = self.ledger.spent.mu
-        return math.sqrt(self._mu**2 - spent**2) * (1.0 - MARGIN_8000)
+        spent = math.fsum([spend.mu**2 for _, spend, _ in self.ledger._entries])
+        return math.sqrt(self._mu**2 - spent) * (1.0 - MARGIN_8000)
 
     def fit(
         self,
@@ -348,7 +347,11 @@ class OnRoad:
             scale = 1.0 if loss.needs_scale else None
             shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
             return fit_mean_alone(request, privacy, self._total, shown, ledger, progress)
-        report = watched(progress, STEPS)
+        report = None
+        if progress is not None:
+            from dpfast.front.progress import watched
+
+            report = watched(progress, STEPS)
         iterates: list[Array] = []
 
         def so_far(error: str) -> Fit | None:
@@ -364,7 +367,9 @@ class OnRoad:
             self.begin()
             return self.result(0, iterates, self.run(0, iterates, report))
 
-    def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
+    def run(
+        self, k: int, iterates: list[Array], report: Callable[[int, int], None] | None
+    ) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k], rough=self._rough(k))
         mu = self._each
@@ -436,9 +441,8 @@ class OnRoad:
         """Sampling, noise, and what clipping and hidden directions may have left undone."""
         request, p = self._request, found.mapping.shape[1]
         n = request.n_units
-        W, identity = found.mapping, np.eye(p)
-        sampling = found.meat / max(1, n - p)
-        undone = np.diag(found.undone)
+        W, whole = found.mapping, found.meat / max(1, n - p)
+        whole.flat[:: p + 1] += found.noise**2 + found.undone
         bias, strength = found.cut / _size(found, n), request.n * self._each
         target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
         remarks = []
@@ -456,14 +460,15 @@ class OnRoad:
         if found.pointing is not None:
             columns = _most_of(found.pointing, request)
             remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
-        whole = sampling + found.noise**2 * identity + undone
-        matrix, out = W @ whole @ W.T, ~W.any(axis=1)
+        matrix = W @ whole @ W.T
         matrix = 0.5 * (matrix + matrix.T)
-        matrix[out], matrix[:, out] = np.nan, np.nan  # not estimable
+        if self.kept is not None:  # others are not estimable
+            out = ~self.kept.any(axis=1)
+            matrix[out], matrix[:, out] = np.nan, np.nan
         return Covariance(
             matrix,
             found.n_hidden,
-            np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
+            np.sqrt(W * W @ found.undone),
             tuple(remarks),
             VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.rows import Coded
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.locations import COUNT_SHARE, COUNTS, Location, Search
+
+if TYPE_CHECKING:
+    from dpfast.inference.rows import Coded
 
 CODED = (
     "these records are coded by a schema, which declares the units of their columns: "

@@ -147,6 +147,21 @@ def test_far_smooth_losses_are_stationary(loss):
     assert (fit.bse > 0.01).all() and (fit.bse < 1.0).all()
 
 
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "huber", "quantile"])
+def test_an_exact_relation_is_found_whatever_the_units(loss):
+    """All residuals and scores are rounding, and so is a scale that would be estimated."""
+    X = np.random.default_rng(1).normal(size=(300, 3)) * [1.0, 1e3, 1e-3]
+    fit = dpfast.nonprivate_fit(X, X @ [1.0, 2.0, 1e3] + 100.0, loss)
+    np.testing.assert_allclose(fit.params, [100.0, 1.0, 2.0, 1e3], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_units_without_end_do_not_warn():
+    X, y = linear()
+    with pytest.raises(dpfast.errors.DpfastError):
+        dpfast.nonprivate_fit(X, 1e200 * y, "least-squares")
+
+
 def separated():
     X, _ = linear()
     return X, (X[:, 0] > 0).astype(float)

@@ -53,6 +53,7 @@ SCALE = "dpfast/privacy/sensitivity_scale.py"
 OBJECTIVE = "dpfast/models/objective.py"
 LOSSES = "dpfast/models/losses.py"
 DATA = "dpfast/data/records.py"
+ARRAYS = "dpfast/data/arrays.py"
 REQUEST = "dpfast/front/request.py"
 GUARANTEES = "dpfast/inference/guarantees.py"
 PAID = "dpfast/privacy/ledger/paid.py"
@@ -1599,7 +1600,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "nan-raises",
         "a NaN in the data is an error",
-        DATA,
+        ARRAYS,
         FIT_TESTS,
         "    _check_numbers(array, argument, ndim)\n    return array",
         "    if array.dtype.kind == 'f' and np.isnan(array).any():\n"
@@ -1609,7 +1610,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "nan-warns",
         "a NaN in the data is a warning",
-        DATA,
+        ARRAYS,
         FIT_TESTS,
         "from typing import Any\n",
         "import warnings\nfrom typing import Any\n",
@@ -1621,7 +1622,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "conversion-warns",
         "NumPy's own warnings about values are let through",
-        DATA,
+        ARRAYS,
         ("tests/data", *KILLERS),
         'with np.errstate(all="ignore"):',
         'with np.errstate(all="warn"):',
@@ -4915,8 +4916,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_lengths.py::test_few_rows_whose_scores_are_held_count_though_their_mean_is_nothing",
         ),
-        "(leaves * (cut + hidden)) ** 2 + square / n",
-        "(leaves * (cut + hidden)) ** 2",
+        "    errors += (over * over) @ shares / n\n",
+        "",
     ),
     plant(
         "shortened-rows-told-as-if-without-a-variance",
@@ -4953,8 +4954,8 @@ LEAST_SQUARES = (
         "what is told of a cut is what the bound was chosen by",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        "if not foreseen and fall != WITH_VARIANCE:",
-        "if False:",
+        " if foreseen else over[best] @ unsquared",
+        "",
     ),
     plant(
         "rounds-that-cut-off-the-rarer-response",
@@ -5031,8 +5032,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals",
         ),
-        "if meats and bends and bends.varies < math.inf:",
-        "if meats and bends and bends.varies < 0.0:",
+        "if varied and bends and bends.varies < math.inf:",
+        "if varied and bends and bends.varies < 0.0:",
     ),
     plant(
         "curvature-below-noise",
@@ -5107,7 +5108,7 @@ LEAST_SQUARES = (
         "a fit spends all of its budget beside what it bought the units with",
         ROAD_FITS,
         TOTAL_TESTS,
-        "return math.sqrt(self._mu**2 - spent**2) * (1.0 - MARGIN_8000)",
+        "return math.sqrt(self._mu**2 - spent) * (1.0 - MARGIN_8000)",
         "return self._mu",
     ),
     plant(

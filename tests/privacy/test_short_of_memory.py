@@ -68,7 +68,7 @@ def tried(call, extra):
 #: Calls that copy many records, or nearly none, and what they are called with.
 LARGE = """
 from tests.flat import flat
-n, p = 200_000, 20
+n, p = 50_000, 20
 rng = np.random.default_rng(0)
 wide = rng.normal(size=(n, p))
 y = wide[:, 0] + rng.normal(size=n)
@@ -148,7 +148,7 @@ def swept(calls, *arguments):
 
 
 #: Megabytes on top of what is in use: from what is too little for any call to enough for all.
-LEVELS = (8, 70, 95, 120, 145, 170, 195, 220, 400)
+LEVELS = (8, 66, 72, 80, 90, 200)
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -173,7 +173,7 @@ def test_copies_of_the_records_are_there_before_the_charge():
 @linux
 def test_large_records_are_refused_before_the_charge_or_answered():
     calls = "nothing declared, an effect, a release, persons"
-    check_large(swept(LARGE, "float32", calls, 8, 100, 400))
+    check_large(swept(LARGE, "float32", calls, 8, 80, 200))
 
 
 @linux

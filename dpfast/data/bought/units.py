@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpfast.data.bought.maps import CHUNK
 from dpfast.data.coding import Coding, Column, Encoded, Main
-from dpfast.data.columns import numbers
 from dpfast.data.records import Covariates, Records
 
 Array = NDArray[np.float64]
@@ -37,6 +36,8 @@ class Released(Column):
         return self.unit
 
     def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
+        from dpfast.data.columns import numbers
+
         with np.errstate(all="ignore"):
             held = np.clip(numbers(values, name), self.low, self.high)
             coded = (held - self.centre) / self.unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,13 +37,12 @@ UNSEEN_VARY = 3.0
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
-#: Points of a cell, these octaves, and lengths in them over the longest that is seen.
+#: Points of a cell, and lengths in these octaves over the longest that is seen.
 _EVENLY = (np.arange(FINER) + 0.5) / FINER
-_LATER = np.arange(TAIL_OCTAVES + 1.0)
-_BEYOND = np.outer(np.exp2(_LATER[:-1]), np.exp2(_EVENLY)).ravel()
+_BEYOND = np.outer(np.exp2(np.arange(TAIL_OCTAVES)), np.exp2(_EVENLY)).ravel()
 
-#: The last three octaves that are seen, the last one is 1.
-_LAST = np.array([-3.0, -2.0, -1.0])
+#: Where the last three octaves that are seen begin, over the longest: halfway between cells.
+_LAST = np.exp2([-2.5, -1.5, -0.5]) * (1.0 - 1e-9)
 
 #: What radii and bounds are tried, as parts of the longest.
 _TRIED = np.exp2(-np.arange(104) / 8.0)
@@ -136,37 +135,38 @@ class Lengths(NamedTuple):
         passed = self.shares.cumsum() / max(float(np.add.reduce(self.shares)), 1e-300)
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
-    def tail(self, bounds: Array, most: float = math.inf, fall: float = LEAST_FALL) -> list[Array]:
-        """Means of ``(length - bound)^+`` and of its square, no length above the most."""
-        lengths, shares = self._continued(fall)
-        over = np.maximum(np.minimum(lengths, most) - bounds[:, None], 0.0)
-        return [over @ shares, over**2 @ shares]
+    def tail(self, bounds: Array, fall: float = LEAST_FALL) -> Array:
+        """Means of ``(length - bound)^+``."""
+        lengths, (shares,) = self.continued(fall)
+        return np.maximum(lengths - bounds[:, None], 0.0) @ shares
 
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
-        lengths, shares = self._continued()
+        lengths, (shares,) = self.continued(LEAST_FALL)
         beyond = lengths > self.tops[-1]
         return float(lengths[beyond] ** 2 @ shares[beyond])
 
-    def _continued(self, fall: float = LEAST_FALL) -> tuple[Array, Array]:
-        """Lengths and shares, evenly in the cells, that fall beyond what is seen as within it."""
-        octaves = np.ceil(np.log2(self.tops[-1] / self.tops) + 0.5 - 1e-9)  # 1 is the last
-        first = (-octaves).searchsorted(_LAST).tolist()  # lengths increase
-        ends = [*first[1:], len(octaves)]
-        seen = [float(np.add.reduce(self.shares[a:b])) for a, b in zip(first, ends, strict=True)]
-        falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
-        bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
-        if seen[-1] * falls[1] * bends > self.most_next:
-            bends = self.most_next / (seen[-1] * falls[1])
-        steps = np.minimum(falls[1] * bends ** _LATER[1:], fall)
-        parts = seen[-1] * np.array([*accumulate(steps.tolist(), operator.mul, initial=1.0)])
-        within = max(falls[1], 1e-3) ** _EVENLY
-        shares = (parts[1:, None] * (within / np.add.reduce(within))).ravel()
-        width, top = (self.middles[-1] / self.tops[-1]) ** 2, self.tops[-1]
-        return (
-            np.concatenate([(self.tops[:, None] * width**_EVENLY).ravel(), top * _BEYOND]),
-            np.concatenate([(self.shares / FINER).repeat(FINER), shares]),
-        )
+    def continued(self, *falls: float) -> tuple[Array, list[Array]]:
+        """Lengths, and shares for each of these falls, evenly in the cells: beyond what is seen
+        they fall as within it, and at least by so much.
+        """
+        top, told = self.tops[-1], self.shares.tolist()
+        a, b, c = self.tops.searchsorted(top * _LAST).tolist()
+        first, second, last = sum(told[a:b]), sum(told[b:c]), sum(told[c:])
+        before = min(1.0, second / first) if first > 0.0 else 1.0
+        then = min(1.0, last / second) if second > 0.0 else 1.0
+        bends = min(1.0, then / before) if before > 0.0 else 1.0
+        if last * then * bends > self.most_next:
+            bends = self.most_next / (last * then)
+        steps = [then * bends**octave for octave in range(1, TAIL_OCTAVES + 1)]
+        within = max(then, 1e-3) ** _EVENLY
+        within *= last / np.add.reduce(within)
+        width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
+        shares = []
+        for fall in falls:
+            parts = [*accumulate([min(step, fall) for step in steps], operator.mul)]
+            shares.append(np.concatenate([seen, np.outer(parts, within).ravel()]))
+        return np.concatenate([np.outer(self.tops, width**_EVENLY).ravel(), top * _BEYOND]), shares
 
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""
@@ -215,10 +215,14 @@ def best_bound(
 ) -> tuple[float, float]:
     """The norm to which scores are held, nearest to where n would lead without; what it cuts."""
     candidates = min(max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1]), longest) * _TRIED
-    cut, square = scores.tail(candidates, longest, WITH_VARIANCE)
+    lengths, (shares, unsquared) = scores.continued(WITH_VARIANCE, fall)
+    lengths = np.minimum(lengths, longest)
+    over = lengths - candidates[:, None]
+    np.maximum(over, 0.0, out=over)
+    cut = over @ shares
     hidden = _out_of_sight(foreseen, scores, p, longest, candidates) if foreseen else 0.0 * cut
-    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * (cut + hidden)) ** 2 + square / n
-    best = int(np.argmin(errors))
-    if not foreseen and fall != WITH_VARIANCE:
-        cut[best] = scores.tail(candidates[best : best + 1], longest, fall)[0][0]
-    return float(candidates[best]), float(cut[best] + hidden[best])
+    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * (cut + hidden)) ** 2
+    errors += (over * over) @ shares / n
+    best = int(errors.argmin())
+    lost = cut[best] + hidden[best] if foreseen else over[best] @ unsquared
+    return float(candidates[best]), float(lost)

@@ -41,7 +41,7 @@ from dpfast.optimize.road.steps import (
     Rows,
     expected_curvature,
     inside,
-    mean_answer,
+    typical_curvature,
     walk,
     within,
 )
@@ -333,7 +333,7 @@ def road(
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 
     at = At(theta, loss, scale)
-    typical = expected_curvature(at, one)[1]
+    typical = typical_curvature(at, one)
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
@@ -389,7 +389,7 @@ def road(
         if progress is not None:
             progress(done, STEPS)
 
-    theta, steep_along, least, hidden, noise, meats, noises, done, pointing = walk(
+    theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
         steep,
         At(start, loss, scale),
         bound,
@@ -402,8 +402,8 @@ def road(
         report,
     )
     meat, meat_scale = np.zeros((p, p)), 0.0
-    if inference:
-        mean, meat_scale = mean_answer(meats)
+    if varied:
+        mean, meat_scale = varied
         vary, vectors = eigh(mean)
         vary, clipped = np.maximum(vary, 0.0), scores.beyond(bound, 0.0)
         if not setting.bends:  # rows are not shortened, and fewer than a histogram shows may tell
@@ -465,7 +465,7 @@ def _pilot(
     loss = setting.loss
     if loss.link == "identity":
         moment = rows.moment(radius, PILOT_CAP, mu)
-        noise = np.einsum("ij,ij->j", mapping, mapping) * moment.noise_scale**2
+        noise = np.add.reduce(mapping * mapping) * moment.noise_scale**2
         # whitened, a standardised response has coefficients of mean square below 1/p
         shrunk = 1.0 / (1.0 + len(mapping) * noise)
         return shrunk * (mapping.T @ moment.value), noise * shrunk
@@ -473,7 +473,7 @@ def _pilot(
     at = At(np.zeros(rows.dimension), loss)
     moment = rows.moment(radius, 0.5 * cap, mu, at, shift=0.5 * cap)
     found = mapping.T @ moment.value
-    noise = np.einsum("ij,ij->j", mapping, mapping) * moment.noise_scale**2
+    noise = np.add.reduce(mapping * mapping) * moment.noise_scale**2
     level, theta = 0.0, np.zeros(len(found))
     if setting.intercept:
         one = unmapping[:, 0]

@@ -36,6 +36,9 @@ FLAT, STEEP = 1e-12, 1e60
 
 SQUARES = NODES**2
 
+#: How scores vary, and its noise.
+Varied = tuple[Array, float]
+
 #: How often scores seem to point somewhere still where steps have arrived.
 FALSE_ALARM = 1e-3
 
@@ -92,14 +95,7 @@ def inside(step: Array, asked: list[Asked]) -> float:
 
 def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
     """That of normal rows with second moments 1, and the median of its directions'; positive."""
-    p, bend = at.theta.size, 0.0
-    if one is None:
-        mean, away = 0.0, at.theta
-    else:
-        mean = float(one @ at.theta) / float(one @ one)
-        away = at.theta - mean * one
-    variance = float(away @ away)
-    curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
+    p, bend, (away, variance, curved) = at.theta.size, 0.0, _of_normal_rows(at, one)
     level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
     found = np.zeros((p, p))
     found.flat[:: p + 1] = level
@@ -107,6 +103,23 @@ def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
         bend = max(EVEN * level, min(STEEP, along)) - level
         found += bend / variance * (away[:, None] * away)
     return found, within(level + bend / p if p < 3 else level)  # p - 1 of them are the same
+
+
+def typical_curvature(at: At, one: Array | None) -> float:
+    """Of that of normal rows its directions' median alone."""
+    if at.theta.size < 3:
+        return expected_curvature(at, one)[1]
+    return within(float(MASSES @ _of_normal_rows(at, one)[2]))
+
+
+def _of_normal_rows(at: At, one: Array | None) -> tuple[Array, float, Array]:
+    """Slopes without their part in the constant, their square, and curvature where rows lie."""
+    mean, away = 0.0, at.theta
+    if one is not None:
+        mean = float(one @ at.theta) / float(one @ one)
+        away = at.theta - mean * one
+    variance = float(away @ away)
+    return away, variance, at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
 
 
 def middle_of(values: Array) -> float:
@@ -118,26 +131,23 @@ def within(curvature: float) -> float:
     return curvature if FLAT < curvature < STEEP else min(max(FLAT, curvature), STEEP)
 
 
-def by_precision(noises: list[float]) -> Array:
-    """Weights of a mean of answers with this noise."""
-    weights: Array = np.array([noise**-2 for noise in noises])
-    return weights / np.add.reduce(weights)
-
-
 def mean_point(asked: list[Asked], curvature: Array | None) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
-    weights = by_precision([one.noise for one in asked])
-    where: Array = weights @ [one.theta for one in asked]
-    scores: Array = weights @ [one.score for one in asked]
+    where, scores = asked[-1][:2]
+    if len(asked) > 1:
+        weights = np.array([one.noise**-2 for one in asked])
+        weights /= np.add.reduce(weights)
+        where, scores = weights @ [one[0] for one in asked], weights @ [one[1] for one in asked]
     return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
 
 
-def mean_answer(answers: list[Answer]) -> tuple[Array, float]:
-    """By precision, and its noise."""
-    noises = [one.noise_scale for one in answers]
-    matrices = np.array([one.value for one in answers])
-    mean = by_precision(noises) @ matrices.reshape(len(matrices), -1)
-    return mean.reshape(matrices.shape[1:]), joint_noise(noises)
+def joined(mean: Varied | None, answer: Answer) -> Varied:
+    """A mean by precision with one more answer in it, and its noise."""
+    value, noise, _ = answer
+    if mean is None:
+        return value, noise
+    both = joint_noise([mean[1], noise])
+    return (both / mean[1]) ** 2 * mean[0] + (both / noise) ** 2 * value, both
 
 
 def joint_noise(noises: list[float]) -> float:
@@ -176,7 +186,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, or 1 where residuals alone decide it."""
         if self.at.loss.link == "identity":
             return 1.0
-        return expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)[1]
+        return typical_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)
 
 
 class Rough(NamedTuple):
@@ -267,7 +277,7 @@ class Walked(NamedTuple):
     least: Array | None
     hidden: int
     noise: float
-    meats: list[Answer]
+    meat: Varied | None
     noises: list[float]
     steps: int
     pointing: Array | None
@@ -290,14 +300,14 @@ def walk(
     counted, done, near = 0, 0, False
     curvature: Array | None = None  # the identity
     asked: list[Asked] = []
-    meats: list[Answer] = []
+    varied: Varied | None = None
     noises: list[float] = []
     left = list(mus)
 
     def seen_to_vary(curvature: Array | None) -> tuple[Array | None, Array | None, int]:
-        if meats and bends and bends.varies < math.inf:
+        if varied and bends and bends.varies < math.inf:
             known = identity if curvature is None else curvature
-            return as_scores_vary(known, *mean_answer(meats), bends.varies)
+            return as_scores_vary(known, *varied, bends.varies)
         return curvature, None, 0
 
     typical = first_typical = bends.typical(theta) if bends else 1.0
@@ -311,7 +321,7 @@ def walk(
         asked.append(Asked(theta, direction, noise))
         if counts:
             if inference:
-                meats.append(answer.meat)
+                varied = joined(varied, answer.meat)
             noises.append(noise)
             counted += 1
             steeper = bent(curvature, *asked[-2:])
@@ -342,4 +352,4 @@ def walk(
         curvature = curvature / max(1.0, typical / first_typical)
     curvature, least, hidden = seen_to_vary(curvature)
     pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
-    return Walked(theta, curvature, least, hidden, spread, meats, noises, done, pointing)
+    return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing)
