@@ -1,4 +1,4 @@
-"""What the KL condition looks like on **public** data: constants for KL-Spider, and a picture."""
+"""What the KL condition looks like on **public** data: constants for KL-Spider."""
 
 from __future__ import annotations
 
@@ -46,41 +46,6 @@ class KLEstimate(NamedTuple):
     norms: Array
     excesses: Array
     kappa_interval: tuple[float, float] = (1.0, math.inf)
-
-    def plot(self, axes: Any = None) -> Any:
-        """Excess risk against gradient norm on logarithmic axes, with the bound; needs Matplotlib.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            Where to draw; a figure of its own by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> objective = dpfast.Objective("cauchy", scale=1.0)
-        >>> kl = dpfast.nonconvex.estimate_kl(X, 0.5 * X[:, 0], objective, n_rays=3)
-        >>> kl.plot().get_xlabel()
-        'gradient norm $g$'
-        """
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(5.0, 4.0), layout="constrained").subplots()
-        axes.loglog(self.norms, self.excesses, ".", color="0.5", markersize=4, label="points")
-        ends = np.array([self.norms.min(), self.norms.max()])
-        bound = [self.kl.excess(float(norm)) for norm in ends]
-        constants = f"$\\gamma$={self.kl.gamma:.3g}, $\\kappa$={self.kl.kappa:.3g}"
-        label = f"$(\\gamma\\,g)^\\kappa$, {constants}"
-        axes.loglog(ends, bound, "C3-", label=label)
-        axes.set_xlabel("gradient norm $g$")
-        axes.set_ylabel("excess risk")
-        axes.legend()
-        return axes
 
 
 def estimate_kl(

@@ -216,8 +216,7 @@ def test_kl_constants_are_found_on_public_data(tau):
     assert fixed.kappa_interval == (kappa, kappa)
 
 
-def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
-    pytest.importorskip("matplotlib")
+def test_kl_constants_of_a_redescending_regression_are_plausible():
     found = dpfast.nonconvex.estimate_kl(
         X[3000:8000], Y[3000:8000], dpfast.Objective("tukey", scale=1.0)
     )
@@ -226,8 +225,6 @@ def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
     assert low <= 2.0 <= high
     assert low <= found.kl.kappa <= high
     assert len(found.norms) > 100
-    axes = found.plot()
-    assert axes.get_xscale() == "log"
     with pytest.raises(dpfast.InvalidInput, match="start is the minimiser"):
         dpfast.nonconvex.estimate_kl(
             np.zeros((5, 1)), np.zeros(5), dpfast.Objective("tukey", scale=1.0)
