@@ -196,7 +196,7 @@ def test_shapes_raise_before_anything_is_spent():
         {"batch": 0, "threshold": 0.1}, {"threshold": 0.0}, {"threshold": 2.0}, {"mean": "linear"},
         {"covariance": "rbf"}, {"units": "theta"}, {"units": "mm"}, {"start": [9.0] * D},
         {"start": [0.0]}, {"average": 1.0}, {"noise_variance": -1.0}, {"update": "sgd"},
-        {"schedule": "late"}, {"noise": 3}, {"n_records": 0}, {"training": 0.5},
+        {"schedule": "late"}, {"noise": 3}, {"n_records": 0},
     ],
     ids=str,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from bench.rivals.literature.trials import trials_rate
 from dpfast.arguments import Array, function, real_number
 from dpfast.bayesopt.settings import checked_range
 from dpfast.bayesopt.space import Box
-from dpfast.bayesopt.training import Spending
+from dpfast.bayesopt.spending import Spending
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
