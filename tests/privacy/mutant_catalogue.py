@@ -2960,22 +2960,6 @@ RELEASE_ALGORITHMS = (
 PLANTED = ("tests/privacy/test_planted_links.py",)
 GUARDED_FILES = (
     plant(
-        "values-for-everybody",
-        "told losses are kept in a file that others can read",
-        "dpfast/data/files/private_folder.py",
-        PLANTED,
-        "OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO\n",
-        "OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH\n",
-    ),
-    plant(
-        "values-under-two-names",
-        "told losses are kept in a file that has another name elsewhere",
-        "dpfast/data/files/private_folder.py",
-        PLANTED,
-        "if status.st_nlink != 1:",
-        "if status.st_nlink < 1:",
-    ),
-    plant(
         "values-through-a-link",
         "a link planted in the place of told losses is followed",
         "dpfast/data/files/private_folder.py",
