@@ -196,9 +196,13 @@ class OnRoad:
         least = self._plan_units(standardize)
         if self.only_mean:
             return
+        rows = self.rows_for(self.ledger)
         if self._weighing:
-            least = self._weighing.refuse(self.rows_for(self.ledger), least)
-        self._refuse(least, mu)  # how much is left is not known before
+            least = self._weighing.refuse(rows, least)
+        # however many rounds there are, and whatever the units leave, which is not known before
+        kinds, few = [self.setting._replace(loss=loss).asks for loss in self.losses], rows.few()
+        asked = prices(n, p, (least, mu), self._part, tuple(kinds), few is not rows)
+        rows.refuse(*asked, cells=MOST_CELLS)
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
@@ -231,13 +235,6 @@ class OnRoad:
                 )  # fmt: skip
                 return mu * (1.0 - share) ** 0.5
         return mu
-
-    def _refuse(self, *totals: float) -> None:
-        """Refuse budgets at which an answer would be, however many rounds there are."""
-        rows = self.rows_for(self.ledger)
-        kinds = tuple([self.setting._replace(loss=loss).asks for loss in self.losses])
-        size, again = (self._request.n, self._request.dimension), rows.few() is not rows
-        rows.refuse(*prices(*size, totals, self._part, kinds, again), cells=MOST_CELLS)
 
     def _coded_scale(self) -> float | None:
         """The scale that was told, in units of the response that may be bought."""

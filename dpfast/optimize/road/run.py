@@ -339,7 +339,12 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
     gram = few_rows.gram(radius, budget.matrix)
     mapping, unmapping, values = _inverse_root(gram)
-    theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.vector)
+    cap, shift, at = PILOT_CAP, 0.0, None
+    if setting.loss.link != "identity":
+        cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
+        at = At(np.zeros(rows.dimension), setting.loss)
+    moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
+    theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.sees_scale:
         at = At(theta, setting.loss)
@@ -505,26 +510,17 @@ def road(
 
 
 def _pilot(
-    rows: Rows,
-    mapping: Array,
-    unmapping: Array,
-    radius: float,
-    setting: Setting,
-    mu: float,
+    moment: Answer, mapping: Array, unmapping: Array, setting: Setting, cap: float, n: int
 ) -> tuple[Array, Array]:
-    """A first estimate of the whitened coefficients, and its variances."""
-    loss = setting.loss
+    """A first estimate of the whitened coefficients, and its variances; the largest response is
+    the cap, where there is a link.
+    """
+    loss, noise = setting.loss, np.add.reduce(mapping * mapping) * moment.noise_scale**2
     if loss.link == "identity":
-        moment = rows.moment(radius, PILOT_CAP, mu)
-        noise = np.add.reduce(mapping * mapping) * moment.noise_scale**2
         # whitened, a standardised response has coefficients of mean square below 1/p
         shrunk = 1.0 / (1.0 + len(mapping) * noise)
         return shrunk * (mapping.T @ moment.value), noise * shrunk
-    cap = loss.largest_response or PILOT_CAP * setting.held_size
-    at = At(np.zeros(rows.dimension), loss)
-    moment = rows.moment(radius, 0.5 * cap, mu, at, shift=0.5 * cap)
     found = mapping.T @ moment.value
-    noise = np.add.reduce(mapping * mapping) * moment.noise_scale**2
     level, theta = 0.0, np.zeros(len(found))
     if setting.intercept:
         one = unmapping[:, 0]
@@ -533,7 +529,7 @@ def _pilot(
         # no nearer to the ends than noise can tell
         at_one = mapping @ unit
         error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
-        least = min(max(2.0 * error, cap / rows.n), 0.5 * cap)
+        least = min(max(2.0 * error, cap / n), 0.5 * cap)
         most = math.inf if loss.largest_response is None else cap - least
         mean = 0.5 * cap + float(unit @ found) / size
         level = loss._predictor(min(max(mean, least), most))
