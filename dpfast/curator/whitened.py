@@ -167,7 +167,7 @@ class Whitened:
     def refuse(
         self,
         grams: Sequence[float],
-        moment: float,
+        moments: Sequence[float] = (),
         lengths: Sequence[float] = (),
         steps: Sequence[float] = (),
         *,
@@ -175,7 +175,7 @@ class Whitened:
     ) -> None:
         """Refuse budgets at which an answer would be, whatever the radius; costs nothing."""
         for rows in {self, self.few()}:
-            asked = (*grams,), moment, (*lengths,), (*steps,), cells
+            asked = (*grams,), (*moments,), (*lengths,), (*steps,), cells
             _refuse(rows._layout, rows._scores_layout, *asked)
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
@@ -297,7 +297,7 @@ def _refuse(
     layout: Layout,
     scores: Layout,
     grams: tuple[float, ...],
-    moment: float,
+    moments: tuple[float, ...],
     lengths: tuple[float, ...],
     steps: tuple[float, ...],
     cells: int,
@@ -305,8 +305,8 @@ def _refuse(
     """Plan such answers; what was not refused is remembered."""
     for mu in filter(None, grams):
         _planned(Mallows, 1.0, 0.0, layout, 0.0, mu)
-    if moment:
-        _planned(Mallows, 1.0, 1.0, layout, moment)
+    for mu in moments:
+        _planned(Mallows, 1.0, 1.0, layout, mu)
     for mu in steps:
         _planned(Clip, 1.0, 0.0, scores, mu, 0.0, 0.5 * mu)
     for mu in filter(None, lengths):

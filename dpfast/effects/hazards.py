@@ -197,7 +197,7 @@ class _Plan:
         self._steps = [steps * math.sqrt(part) for part in STEPS]
         grams, lengths = [self._mu[k] for k in ("gram", "second")], ("lengths", "scores")
         planned_rows(n, p, request.noise).refuse(
-            grams, 0.0, [self._mu[k] for k in lengths], (self._mu["risk"], *self._steps),
+            grams, (), [self._mu[k] for k in lengths], (self._mu["risk"], *self._steps),
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip
 

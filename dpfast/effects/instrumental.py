@@ -214,7 +214,7 @@ class _Analysis:
         self._steps = [rest * math.sqrt((1.0 - used) * part) for part in STEPS]
         of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
         planned_rows(request.n, columns.size, request.noise).refuse(
-            (self._mu["gram"], self._mu["second"]), self._mu["pilot"], of_lengths, of_steps,
+            (self._mu["gram"], self._mu["second"]), (self._mu["pilot"],), of_lengths, of_steps,
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip
 

@@ -116,31 +116,23 @@ def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
     steps = np.where(octaves < ends[:, :, None], steps, 0.0)
     first, second = steps * _SIDES, steps * steps
-    means = np.einsum("ijk,ijk->i", first, cells) / complete
-    squares = np.einsum("ijk,ijk->i", second, cells) / complete
+    means, squares = (np.add.reduce(part * cells, (1, 2)) / complete for part in (first, second))
     second -= 2.0 * means[:, None, None] * first
-    errors = noise * np.sqrt(np.einsum("ijk,ijk->i", second, second)) / complete
-    numbers = np.array([means, squares, errors]).T.tolist()
-    return [_location(*one) for one in zip(found, ends.tolist(), numbers, strict=True)]
-
-
-def _location(one: _Distances, ends: list[int], numbers: list[float]) -> Location:
-    """From a mean, a mean square and its error, in units of the farthest cell of a column."""
-    (centre, nearest, *_), (above, below), (mean, square, error) = one, ends, numbers
-    top = max(above, below)
-    if not top:
-        return Location(centre, 1.0, centre, centre, False)
-    power = math.frexp(nearest)[1] - 1  # the first cell ends at a power of two
-    low = max(centre - _times(1.0, power + below), -_LARGEST)
-    high = min(centre + _times(1.0, power + above), _LARGEST)
-    middle = min(max(centre + _times(mean, power + top), low), high)
-    spread = _times(math.sqrt(max(square - mean * mean, 2.0 * error)), power + top)
-    return Location(middle, max(spread, _SMALLEST), low, high)
-
-
-def _times(value: float, power: int) -> float:
-    """Times this power of two, held to the range in which nothing overflows."""
-    return min(max(value * 2.0 ** min(power, 1000), -_LARGEST), _LARGEST)
+    errors = noise * np.sqrt(np.add.reduce(second * second, (1, 2))) / complete
+    least = np.sqrt(np.maximum(squares - means * means, 2.0 * errors))
+    # so far in units of each column's farthest cell; the first one ends at a power of two
+    powers = np.frexp([one.nearest for one in found])[1] - 1
+    units = np.ldexp(1.0, np.minimum(powers + np.array([*ends.T, tops]), 1000))
+    numbers = np.array([*units, means * units[2], least * units[2], tops]).T.tolist()
+    locations = []
+    for (centre, *_), (above, below, _, mean, spread, top) in zip(found, numbers, strict=True):
+        if not top:
+            locations.append(Location(centre, 1.0, centre, centre, False))
+            continue
+        low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
+        middle = min(max(centre + mean, low), high)
+        locations.append(Location(middle, min(max(spread, _SMALLEST), _LARGEST), low, high))
+    return locations
 
 
 def _farthest(cells: Array) -> NDArray[np.intp]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from dpfast.optimize.road.run import (
     Setting,
     begin,
     budgets,
-    most_rounds,
+    prices,
     road,
 )
 from dpfast.privacy.budget import GDP, Budget
@@ -197,9 +196,13 @@ class OnRoad:
         least = self._plan_units(standardize)
         if self.only_mean:
             return
+        rows = self.rows_for(self.ledger)
         if self._weighing:
-            least = self._weighing.refuse(self.rows_for(self.ledger), least)
-        self._refuse(least, mu)  # how much is left is not known before
+            least = self._weighing.refuse(rows, least)
+        # however many rounds there are, and whatever the units leave, which is not known before
+        kinds, few = [self.setting._replace(loss=loss).asks for loss in self.losses], rows.few()
+        asked = prices(n, p, (least, mu), self._part, tuple(kinds), few is not rows)
+        rows.refuse(*asked, cells=MOST_CELLS)
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
@@ -232,33 +235,6 @@ class OnRoad:
                 )  # fmt: skip
                 return mu * (1.0 - share) ** 0.5
         return mu
-
-    def _refuse(self, *totals: float) -> None:
-        """Refuse budgets at which an answer would be, however many rounds there are."""
-        n, p, rows = self._request.n, self._request.dimension, self.rows_for(self.ledger)
-        begun, agains = len(self.losses) > 1, {False, rows.few() is not rows}
-        for mu, loss in product(totals, self.losses):
-            shared, setting = 0.0, self.setting
-            if loss is not setting.loss:
-                setting = setting._replace(loss=loss)
-            if begun:
-                first = budgets(n, p, mu, self.setting.asks, 1)
-                bought = (first.matrix,), first.vector, (first.histogram,), ()
-                rows.refuse(*bought, cells=MOST_CELLS)
-                shared = first.beginning(self.setting)
-            each = math.sqrt(mu**2 - shared**2) * self._part
-            most = most_rounds(n, p, each, setting)
-            for rounds, again in product({min(1, most), most}, agains):
-                asked = budgets(n, p, each, setting.asks, rounds, begun, again)
-                last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
-                kinds = (asked, asked.round) if most else (asked,)
-                rows.refuse(
-                    [one.matrix for one in kinds],
-                    asked.vector,
-                    [one.histogram for one in kinds],
-                    (*asked.steps, last, *[one.vector for one in kinds[1:]]),
-                    cells=MOST_CELLS,
-                )
 
     def _coded_scale(self) -> float | None:
         """The scale that was told, in units of the response that may be bought."""

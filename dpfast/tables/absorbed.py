@@ -191,7 +191,7 @@ class _Plan:
         for part in self._sums:
             levels_receipt(n, self.n_levels, q + 1, part)
         rows = planned_rows(n, q + 1, request.noise)
-        rows.refuse((self._gram,), 0.0, (), (), cells=0)
+        rows.refuse((self._gram,))
         OnRoad(  # refuses what an answer would be refused for
             request, self._fit, [LeastSquares()], scale=None, standardize=False, inference=True
         )

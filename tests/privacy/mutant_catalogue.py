@@ -1600,24 +1600,24 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "nan-raises",
         "a NaN in the data is an error",
-        ARRAYS,
+        DATA,
         FIT_TESTS,
-        "    _check_numbers(array, argument, ndim)\n    return array",
-        "    if array.dtype.kind == 'f' and np.isnan(array).any():\n"
+        "    return wrap(X, y, checked_names(names, X.shape[1]))",
+        "    if np.isnan(X).any():\n"
         "        raise InvalidInput('X and y must not have missing values.')\n"
-        "    _check_numbers(array, argument, ndim)\n    return array",
+        "    return wrap(X, y, checked_names(names, X.shape[1]))",
     ),
     plant(
         "nan-warns",
         "a NaN in the data is a warning",
-        ARRAYS,
+        DATA,
         FIT_TESTS,
         "from typing import Any\n",
         "import warnings\nfrom typing import Any\n",
-        "    _check_numbers(array, argument, ndim)\n    return array",
-        "    if array.dtype.kind == 'f' and np.isnan(array).any():\n"
+        "    return wrap(X, y, checked_names(names, X.shape[1]))",
+        "    if np.isnan(X).any():\n"
         "        warnings.warn('missing values are left out', stacklevel=2)\n"
-        "    _check_numbers(array, argument, ndim)\n    return array",
+        "    return wrap(X, y, checked_names(names, X.shape[1]))",
     ),
     plant(
         "conversion-warns",

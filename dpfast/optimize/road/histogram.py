@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import operator
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,9 +162,10 @@ class Lengths(NamedTuple):
         width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
         shares = []
         for fall in falls:
-            parts = [*accumulate([min(step, fall) for step in steps], operator.mul)]
-            shares.append(np.concatenate([seen, np.outer(parts, within).ravel()]))
-        return np.concatenate([np.outer(self.tops, width**_EVENLY).ravel(), top * _BEYOND]), shares
+            parts = np.minimum(steps, fall).cumprod()
+            shares.append(np.concatenate([seen, (parts[:, None] * within).ravel()]))
+        lengths = (self.tops[:, None] * width**_EVENLY).ravel()
+        return np.concatenate([lengths, top * _BEYOND]), shares
 
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""

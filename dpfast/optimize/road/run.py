@@ -14,6 +14,7 @@ import math
 import operator
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,6 +119,10 @@ MEDIAN = 0.6745
 LARGEST = 1e60
 
 
+#: What a run asks for; see :attr:`Setting.asks`.
+Asks = tuple[bool, bool, bool]
+
+
 class Found(NamedTuple):
     """The result of a run; matrices are of whitened coefficients, which ``mapping`` maps back."""
 
@@ -201,9 +206,9 @@ class Setting(NamedTuple):
         return Held(reach=bound / (scale * self.over)) if self.over < math.inf else FREE
 
     @property
-    def asks(self) -> tuple[bool, bool]:
-        """Whether for what is foreseen of scores, and for the residuals' scale."""
-        return self.discounts, self.sees_scale
+    def asks(self) -> Asks:
+        """Whether in rounds, for what is foreseen of scores, and for the residuals' scale."""
+        return self.bends, self.discounts, self.sees_scale
 
     @property
     def sees_scale(self) -> bool:
@@ -224,9 +229,9 @@ class Budgets(NamedTuple):
         """Of what a round asks."""
         return Budgets(*[mu * ROUND**0.5 for mu in self[:3]])
 
-    def beginning(self, setting: Setting) -> float:
+    def beginning(self, asks: Asks) -> float:
         """Of all that :func:`begin` asks."""
-        return math.hypot(self.matrix, self.vector, setting.sees_scale * self.histogram)
+        return math.hypot(self.matrix, self.vector, asks[2] * self.histogram)
 
 
 @lru_cache(maxsize=512)
@@ -235,9 +240,9 @@ def few(n: int, p: int, mu: float) -> float:
     return min(1.0, FEW * math.sqrt(p / 8.0) / max(n * mu, LEAST))
 
 
-def most_rounds(n: int, p: int, mu: float, setting: Setting) -> int:
+def most_rounds(n: int, p: int, mu: float, bends: bool) -> int:
     """How many rounds there may be: public."""
-    if not setting.bends:
+    if not bends:
         return 0
     return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - few(n, p, mu)))))
 
@@ -247,13 +252,13 @@ def budgets(
     n: int,
     p: int,
     mu: float,
-    asks: tuple[bool, bool],
+    asks: Asks,
     rounds: int,
     begun: bool = False,
     again: bool = False,
 ) -> Budgets:
     """How ``mu`` is divided if there are so many rounds: public, and remembered."""
-    discounts, sees_scale = asks
+    _, discounts, sees_scale = asks
     times, first = 1.0 + MORE * few(n, p, mu), not begun
     part = [share * times for share in SHARES.values()]
     in_rounds = ROUND * rounds
@@ -268,6 +273,44 @@ def budgets(
     steps = tuple([mu * math.sqrt(left * share) for share in shares])
     matrix, vector, histogram = [mu * share**0.5 for share in part]
     return Budgets(matrix, vector, histogram, steps)
+
+
+@lru_cache(maxsize=256)
+def prices(
+    n: int,
+    p: int,
+    totals: tuple[float, ...],
+    part: float,
+    kinds: tuple[Asks, ...],
+    again: bool,
+) -> tuple[tuple[float, ...], ...]:
+    """Whatever may be paid for a Gram, a moment, a histogram and a step: public, and remembered.
+
+    By fits of these kinds together, each with a part of what the beginning leaves of a total,
+    however many rounds there are.
+    """
+    grams: set[float] = set()
+    moments, histograms, steps = set(grams), set(grams), set(grams)
+    begun = len(kinds) > 1
+    for mu, asks in product(totals, kinds):
+        shared = 0.0
+        if begun:
+            first = budgets(n, p, mu, kinds[0], 1)
+            grams.add(first.matrix)
+            moments.add(first.vector)
+            histograms.add(first.histogram)
+            shared = first.beginning(kinds[0])
+        each = math.sqrt(mu**2 - shared**2) * part
+        most = most_rounds(n, p, each, asks[0])
+        for rounds, twice in product({min(1, most), most}, {False, again}):
+            asked = budgets(n, p, each, asks, rounds, begun, twice)
+            last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
+            moments.add(asked.vector)
+            steps.update(asked.steps, (last,), (asked.round.vector,) * (most > 0))
+            for one in (asked, asked.round) if most else (asked,):
+                grams.add(one.matrix)
+                histograms.add(one.histogram)
+    return tuple(grams), tuple(moments), tuple(histograms), tuple(steps)
 
 
 class Begun(NamedTuple):
@@ -287,7 +330,12 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
     gram = few_rows.gram(radius, budget.matrix)
     mapping, unmapping, values = _inverse_root(gram)
-    theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.vector)
+    cap, shift, at = PILOT_CAP, 0.0, None
+    if setting.loss.link != "identity":
+        cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
+        at = At(np.zeros(rows.dimension), setting.loss)
+    moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
+    theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.sees_scale:
         at = At(theta, setting.loss)
@@ -307,7 +355,7 @@ def road(
 ) -> Found:
     """Spend ``mu`` on the coefficients."""
     n, p = rows.n, rows.dimension
-    most, paid = most_rounds(n, p, mu, setting), begun is not None
+    most, paid = most_rounds(n, p, mu, setting.bends), begun is not None
     budget = budgets(n, p, mu, setting.asks, most, paid)
     if begun is None:
         begun = begin(rows, setting, budget)
@@ -454,26 +502,17 @@ def road(
 
 
 def _pilot(
-    rows: Rows,
-    mapping: Array,
-    unmapping: Array,
-    radius: float,
-    setting: Setting,
-    mu: float,
+    moment: Answer, mapping: Array, unmapping: Array, setting: Setting, cap: float, n: int
 ) -> tuple[Array, Array]:
-    """A first estimate of the whitened coefficients, and its variances."""
-    loss = setting.loss
+    """A first estimate of the whitened coefficients, and its variances; the largest response is
+    the cap, where there is a link.
+    """
+    loss, noise = setting.loss, np.add.reduce(mapping * mapping) * moment.noise_scale**2
     if loss.link == "identity":
-        moment = rows.moment(radius, PILOT_CAP, mu)
-        noise = np.add.reduce(mapping * mapping) * moment.noise_scale**2
         # whitened, a standardised response has coefficients of mean square below 1/p
         shrunk = 1.0 / (1.0 + len(mapping) * noise)
         return shrunk * (mapping.T @ moment.value), noise * shrunk
-    cap = loss.largest_response or PILOT_CAP * setting.held_size
-    at = At(np.zeros(rows.dimension), loss)
-    moment = rows.moment(radius, 0.5 * cap, mu, at, shift=0.5 * cap)
     found = mapping.T @ moment.value
-    noise = np.add.reduce(mapping * mapping) * moment.noise_scale**2
     level, theta = 0.0, np.zeros(len(found))
     if setting.intercept:
         one = unmapping[:, 0]
@@ -482,7 +521,7 @@ def _pilot(
         # no nearer to the ends than noise can tell
         at_one = mapping @ unit
         error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
-        least = min(max(2.0 * error, cap / rows.n), 0.5 * cap)
+        least = min(max(2.0 * error, cap / n), 0.5 * cap)
         most = math.inf if loss.largest_response is None else cap - least
         mean = 0.5 * cap + float(unit @ found) / size
         level = loss._predictor(min(max(mean, least), most))
