@@ -3233,6 +3233,17 @@ ONE_STEP = (
         "rate = laplace_rate(HELD_CELLS, epsilon)",
     ),
     plant(
+        "step-whose-curvature-is-known",
+        "how much of a step is taken is decided as if its curvature were known",
+        "dpfast/release/routes.py",
+        (
+            "tests/release/test_held_step.py::"
+            "test_the_part_of_a_step_is_the_one_with_the_least_error",
+        ),
+        "mean / (square + np.square(noise / pilot))",
+        "mean / (mean**2 + np.square(noise / pilot))",
+    ),
+    plant(
         "held-step-on-one-side",
         "numbers of a held step are held on one side only",
         "dpfast/curator/release/one_step.py",
