@@ -3773,6 +3773,25 @@ CHARGED_AFTER = (
         "        below = int(np.count_nonzero(self._values <= threshold))\n        self.ledger.charge(GDP(mu), receipt.query)\n",
     ),
     plant(
+        "share-that-failed-beside-the-total",
+        "the steps of a search have the whole total, and the share that failed is bought beside it",
+        "dpfast/bayesopt/tuner.py",
+        ("tests/bayesopt/test_sensitivities.py::test_g2_the_budget_is_kept_by_every_schedule",),
+        "stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - MARGIN_8000)",
+        "stepping = self._total.mu",
+    ),
+    plant(
+        "failures-counted-for-each-point",
+        "a record whose trainings fail counts as often as they do in the share that failed",
+        "dpfast/curator/blackbox/vectors.py",
+        (
+            "tests/bayesopt/test_sensitivities.py::"
+            "test_g4_one_record_moves_the_share_that_failed_by_itself_and_no_more",
+        ),
+        "beside.append(np.sum(lost, axis=0) / self.n_points)",
+        "beside.append(np.sum(lost, axis=0))",
+    ),
+    plant(
         "told-losses-charged-after-the-mean",
         "a mean of told losses is computed before the ledger agrees",
         "dpfast/curator/blackbox/vectors.py",
