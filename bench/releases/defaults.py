@@ -16,12 +16,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 import dpfast
 from bench.provenance import keep
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
+from dpfast.curator.release import one_step
+from dpfast.data.bought.seen import projections, seen
+from dpfast.release import routes
 from tests.flat import flat
 
 DELTA = 1e-6
@@ -92,6 +96,8 @@ class Cell(NamedTuple):
     chosen: str
     errors: dict[str, float]
     covered: float
+    warned: float
+    unwarned: tuple[int, int]
     forecast: tuple[float, float]
     sampling: float
 
@@ -133,60 +139,142 @@ def cell(design: Design, epsilon: float, runs: int) -> Cell:
         errors[name] = float(np.sqrt(np.mean(np.square(off)))) if enough else np.inf
         if method == "auto":
             ends = np.array([one.noise_interval(LEVEL)[0] for one in found])
-            covered = float(np.mean((ends[:, 0] <= target) & (target <= ends[:, 1])))
-    return Cell(plan.method, errors, covered, plan.error_range, float(exact.bse[1]))
+            covered = (ends[:, 0] <= target) & (target <= ends[:, 1])
+            silent = np.array([not one.warnings for one in found])
+    return Cell(
+        plan.method, errors, float(covered.mean()), 1.0 - float(silent.mean()),
+        (int(covered[silent].sum()), int(silent.sum())), plan.error_range, float(exact.bse[1]),
+    )  # fmt: skip
+
+
+class Step(NamedTuple):
+    """What a held step was asked, as :func:`dpfast.curator.release.one_step.mean_along` is."""
+
+    rows: Any
+    direction: np.ndarray
+    bound: float
+    epsilon: float
+    ledger: Any
+    at: Any
+    held: Any
+
+    def moves(self, X: np.ndarray, spread: float) -> float:
+        """How far the coefficient that is named is from that of the loss as it is, in these data.
+
+        Where the mean score along the step is zero, each held as it was: ``spread`` is that of the
+        response.
+        """
+        parts: list[Any] = []
+
+        def gather(view: Any) -> Any:
+            parts.clear()
+
+            def some(X: Any, y: Any) -> np.ndarray:
+                if view.what == "response":
+                    parts.append(np.column_stack([*seen(X, y, view)]))
+                else:
+                    parts.append(projections(X, y, view, self.direction))
+                return np.zeros(1)
+
+            self.rows._curator._records.total(some)
+            return np.concatenate(parts)
+
+        table = gather(self.rows._view("response", self.at, turned=False))
+        A, z = np.ascontiguousarray(table[:, :-1]), table[:, -1]
+        theta = self.at.theta
+        for _ in range(1 + 20 * self.at.loss.bends):
+            eta = A @ theta
+            score = A.T @ self.at.loss._score_at(z, eta, self.at.scale)
+            curvature = A.T @ (A * self.at.loss._curvature_at(z, eta, self.at.scale)[:, None])
+            theta = theta + np.linalg.solve(curvature, score)
+        moved = 0.0
+        for _ in range(20):
+            at = self.at._replace(theta=theta + moved * self.direction)
+            scores = gather(self.rows._view("score", at, held=self.held, turned=False))
+            moved += float(np.clip(np.nan_to_num(scores), -self.bound, self.bound).mean())
+        along = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), A @ self.direction)[0][1]
+        return float(moved * along * (spread / z.std()))
 
 
 def raw_tables(folder: Path | None, epsilons: list[float], runs: int) -> Iterator[str]:
     """Rows of a table, and what they say together, of columns as they come."""
-    ratios, covered = [], []
-    yield "| table | epsilon | one step | fit | ratio | covered | sampling |"
-    yield "|---" * 7 + "|"
+    asked: list[Step] = []
+
+    def mean_along(*step: Any) -> float:
+        asked.append(Step(*step))
+        return one_step.mean_along(*step)
+
+    cells = []
+    yield (
+        "| table | epsilon | default | error | fit | ratio | width | covered | of fits | as held "
+        "| warned | sampling |"
+    )
+    yield "|---" * 12 + "|"
     for tables, loss in ((TABLES, "least-squares"), (LOGISTIC_TABLES, "logistic")):
         for table in available(tables, folder):
             X, y = read(table, folder)
             keep = np.random.default_rng(0).permutation(len(y))[:30_000]
             X, y = X[keep], y[keep]
-            spread = X.std(axis=0)
-            Z = (X - X.mean(axis=0)) / spread
+            size = X.std(axis=0)
+            Z, spread = (X - X.mean(axis=0)) / size, 1.0
             if loss == "least-squares":
-                whole = np.linalg.lstsq(np.column_stack([np.ones(len(y)), Z]), y, rcond=None)[0]
+                whole, spread = (
+                    np.linalg.lstsq(np.column_stack([np.ones(len(y)), Z]), y)[0],
+                    y.std(),
+                )
             else:
-                whole = dpfast.nonprivate_fit(
-                    Z, y, dpfast.Objective(loss, weights=dpfast.Bounded(1e4))
-                ).params
-            target = whole[1] / spread[0]
+                objective = dpfast.Objective(loss, weights=dpfast.Bounded(1e4))
+                whole = dpfast.nonprivate_fit(Z, y, objective).params
+            target = whole[1] / size[0]
             for epsilon in epsilons:
-                off: dict[str, list[float]] = {"one-shot": [], "fit": []}
-                inside = []
+                off: dict[str, list[float]] = {"auto": [], "fit": []}
+                inside: dict[str, list[bool]] = {"auto": [], "fit": [], "held": []}
+                widths, warned = [], []
                 try:
                     for seed in range(runs):
                         for method, errors in off.items():
-                            found = dpfast.release_functional(
-                                dpfast.records(X, y, threads=1), None, loss, "x1",
-                                privacy=dpfast.ApproxDP(epsilon, DELTA), method=method,
-                                noise=dpfast.SeededNoise(seed),
-                            )  # fmt: skip
+                            asked.clear()
+                            with mock.patch.object(routes, "mean_along", mean_along):
+                                found = dpfast.release_functional(
+                                    dpfast.records(X, y, threads=1), None, loss, "x1",
+                                    privacy=dpfast.ApproxDP(epsilon, DELTA), method=method,
+                                    noise=dpfast.SeededNoise(seed),
+                                )  # fmt: skip
                             errors.append(found.value - target)
-                            if method == "one-shot":
-                                low, high = found.noise_interval(LEVEL)[0]
-                                inside.append(low <= target <= high)
+                            low, high = found.noise_interval(LEVEL)[0]
+                            inside[method].append(low <= target <= high)
+                            if method == "auto":
+                                chosen = "one step" if "one Newton" in found.method else "fit"
+                                named = target + sum(
+                                    step.moves(Z, spread) / size[0] for step in asked
+                                )
+                                inside["held"].append(low <= named <= high)
+                                widths.append(0.5 * (high - low))
+                                warned.append(bool(found.warnings))
+                                sampling = found.sampling_error[0]
                 except dpfast.errors.InvalidBudget:  # too few records for units
                     continue
                 one, fit = (float(np.sqrt(np.mean(np.square(e)))) for e in off.values())
-                ratios.append(one / fit)
-                covered.append(np.mean(inside))
+                told = [float(np.mean(each)) for each in (*inside.values(), warned)]
+                cells.append((one / fit, *told, np.median(widths) / one))
+                shares = " | ".join(f"{share:.2f}" for share in told)
                 yield (
-                    f"| {table.name}, n={len(y):,} | {epsilon:g} | {one:.3g} | {fit:.3g} | "
-                    f"{one / fit:.2f} | {covered[-1]:.2f} | {found.sampling_error[0]:.3g} |"
+                    f"| {table.name}, n={len(y):,} | {epsilon:g} | {chosen} | {one:.3g} "
+                    f"| {fit:.3g} | {one / fit:.2f} | {np.median(widths):.3g} | {shares} "
+                    f"| {sampling:.3g} |"
                 )
+    ratios, covered, fits, held, warned, widths = np.array(cells).T
     quantiles = ", ".join(f"{q:.2f}" for q in np.quantile(ratios, [0.5, 0.75, 0.9, 1.0]))
     yield ""
     yield (
-        f"* Without a domain: {len(ratios)} cells.  Error of one step beside that of a fit at the "
-        f"median, 75%, 90% and at most: {quantiles}.  Noise intervals at {LEVEL:.0%} cover in "
-        f"{np.mean(covered):.1%} of all runs, in fewer than 70% of those of "
-        f"{np.sum(np.array(covered) < 0.7)} cells."
+        f"* Without a domain: {len(ratios)} cells.  Error of the default beside that of a fit at "
+        f"the median, 75%, 90% and at most: {quantiles}.  Noise intervals at {LEVEL:.0%} cover the "
+        f"coefficient of the loss as it is in {covered.mean():.1%} of all runs, in fewer than 70% "
+        f"of those of {np.sum(covered < 0.7)} cells (those of fits: {fits.mean():.1%}, "
+        f"{np.sum(fits < 0.7)} cells), and what the result names, scores held, in "
+        f"{held.mean():.1%}, {np.sum(held < 0.7)} cells.  Half their width is "
+        f"{np.median(widths):.2f} times the error in the median.  In {warned.mean():.1%} of the "
+        "runs there is a warning."
     )
 
 
@@ -222,6 +310,13 @@ def summary(cells: list[tuple[Design, float, Cell]]) -> Iterator[str]:
         f"Noise intervals of one step at {LEVEL:.0%} cover in {covered.mean():.1%} of all runs, "
         f"in fewer than 70% of those of {np.sum(covered < 0.7)} cells of {len(covered)}."
     )
+    silent = [f.unwarned for _, _, f in cells if f.chosen == "one-shot"]
+    inside, all_silent = np.sum(silent, axis=0)
+    share = 1.0 - np.mean([f.warned for _, _, f in cells if f.chosen == "one-shot"])
+    yield (
+        f"{share:.1%} of the runs of one step have no warning; their intervals cover in "
+        f"{inside / all_silent:.1%}."
+    )
     real = [(design, f) for design, _, f in cells if design.real]
     inside = sum(f.forecast[0] <= f.errors[f.chosen] <= f.forecast[1] for _, f in real)
     if real:
@@ -236,11 +331,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 4.0])
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="designs whose names have this; 'raw': none")
     parser.add_argument("--store", action="store_true")
     asked = parser.parse_args(arguments)
-    head = f"| design | epsilon | default | {' | '.join(METHODS)} | ratio | covered | sampling |"
-    lines, cells = [head, "|---" * (6 + len(METHODS)) + "|"], []
+    head = f"| design | epsilon | default | {' | '.join(METHODS)} | ratio | covered "
+    head += "| warned | sampling |"
+    lines, cells = [head, "|---" * (7 + len(METHODS)) + "|"], []
     print("\n".join(lines))
     for design in (*simulated(), *real(asked.data)):
         if asked.only not in design.name:
@@ -251,13 +347,16 @@ def main(arguments: list[str]) -> None:
             errors = [found.errors[name] for name in METHODS]
             texts = [f"{e:.3g}" if e < np.inf else "-" for e in errors]
             line = f"| {design.name} | {epsilon:g} | {found.chosen} | {' | '.join(texts)} | "
-            line += f"{found.ratio:.2f} | {found.covered:.2f} | {found.sampling:.3g} |"
+            line += f"{found.ratio:.2f} | {found.covered:.2f} | {found.warned:.2f} | "
+            line += f"{found.sampling:.3g} |"
             lines.append(line)
             print(line, flush=True)
     told = "" if asked.only else "\n".join(f"* {line}" for line in summary(cells))
     print(told)
     raw = []
-    for line in () if asked.only else raw_tables(asked.data, [1.0, 4.0], asked.runs):
+    for line in (
+        () if asked.only not in ("", "raw") else raw_tables(asked.data, [1.0, 4.0], asked.runs)
+    ):
         raw.append(line)
         print(line, flush=True)
     if asked.store:

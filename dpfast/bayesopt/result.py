@@ -8,6 +8,11 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.shown.table import Summary
+from dpfast.inference.summary import shown
+
+#: Standard deviations by which a share is told from none.
+FAR = 3.0
 
 #: Expected lengths of its noise that a gradient must have to be told from it.
 SEEN = 1.5
@@ -42,6 +47,10 @@ class Tuning(NamedTuple):
         For the validation records.  Training data are not covered.
     lost_steps : int
         Steps that were paid for but whose answer was lost in a crash.
+    failed : float or None
+        Share of all losses that were not finite, with noise; None before the last step.
+    failed_scale : float
+        Standard deviation of its noise.
 
     Privacy
     -------
@@ -59,6 +68,8 @@ class Tuning(NamedTuple):
     privacy: Guarantee
     lost_steps: int = 0
     parameters: Any = None
+    failed: float | None = None
+    failed_scale: float = 0.0
 
     @property
     def n_evaluations(self) -> int:
@@ -100,6 +111,12 @@ class Tuning(NamedTuple):
                 f"{self.lost_steps} steps were paid for and their answers lost in a crash: the "
                 "search had less to go by than its cost says."
             )
+        if self.failed is not None and self.failed > FAR * self.failed_scale:
+            found.append(
+                f"about {self.failed:.2g} of the losses were not finite, as of trainings that "
+                "failed; each counts as the largest of its record's. Leave out of the bounds what "
+                "fails."
+            )
         early, d = max(1, len(self.gradients) // 3), len(self.theta)
         noise = np.array(self.noise_scales[:early]) * d**0.5
         seen = np.linalg.norm(self.gradients[:early], axis=1) >= SEEN * noise[: len(self.gradients)]
@@ -112,24 +129,24 @@ class Tuning(NamedTuple):
             )
         return tuple(found)
 
-    def summary(self) -> str:
-        """Settings, cost and path in plain text."""
+    def summary(self) -> Summary:
+        """What was found, how and at what cost: text, which notebooks show as HTML."""
         steps = len(self.iterates) - 1
-        lines = [
-            "Private black-box optimisation"
-            + (" (DP-GIBO)" if len(self.gradients) else " (choice by value)" * bool(steps)),
-            f"  method       {self.method}",
-            f"  steps        {steps}"
-            + (f" ({self.lost_steps} more were paid for and lost)" if self.lost_steps else ""),
-            f"  evaluations  {self.n_evaluations}",
-            f"  privacy      {self.privacy}",
-            "               for the validation records; training data are not covered",
-            f"  theta        {np.array2string(self.theta, precision=4, threshold=20)}",
+        way = " (DP-GIBO)" if len(self.gradients) else " (choice by value)" * bool(steps)
+        lost = f" ({self.lost_steps} more were paid for and lost)" if self.lost_steps else ""
+        facts = [
+            ("Steps", f"{steps}{lost}"),
+            ("Evaluations", str(self.n_evaluations)),
+            ("Covered", "the validation records; training data are not covered"),
+            ("Method", self.method),
         ]
-        if isinstance(self.parameters, (list, dict)):
-            lines[-1] = f"  parameters   {_shown(self.parameters)}"
-        lines += [f"  warning      {text}" for text in self.warnings]
-        return "\n".join(lines)
+        return shown(
+            f"dpfast: private black-box optimisation{way}", facts, ("value",),
+            _rows(self.best_params), self.privacy, self.warnings,
+        )  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-able values."""
@@ -141,10 +158,13 @@ class Tuning(NamedTuple):
         return found
 
 
-def _shown(parameters: list[Any] | dict[str, Any]) -> str:
-    def one(value: Any) -> str:
-        return f"{value:.4g}" if isinstance(value, float) else f"{value!r}"
-
-    if isinstance(parameters, list):
-        return ", ".join(map(one, parameters))
-    return ", ".join(f"{name}={one(value)}" for name, value in parameters.items())
+def _rows(found: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """Names and values of parameters."""
+    named = found.items() if isinstance(found, dict) else enumerate(found, 1)
+    return [
+        (
+            name if isinstance(name, str) else f"theta{name}",
+            (f"{value:.4g}" if isinstance(value, float) else f"{value!r}",),
+        )
+        for name, value in named
+    ]

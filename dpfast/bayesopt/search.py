@@ -37,6 +37,7 @@ class Search:
         self.variances: list[Array] = []
         self.noise_scales: list[float] = []
         self.traces: list[float] = []
+        self.failed: list[float] = []  # one number, once the search is over
         self.origins: list[Array] = []  # where each gradient was taken
         self._information = GradientInformation(
             settings.covariance, settings.noise_variance, settings.box.search_bounds

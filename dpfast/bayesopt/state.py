@@ -19,7 +19,7 @@ FORMAT = 1
 
 #: What a search has found: points and gradients, and numbers, with their types.
 ROWS = ("points", "iterates", "gradients", "variances", "origins")
-NUMBERS = {"batch_sizes": int, "noise_scales": float, "traces": float}
+NUMBERS = {"batch_sizes": int, "noise_scales": float, "traces": float, "failed": float}
 
 
 def ledger_path(path: str | os.PathLike[str]) -> str:

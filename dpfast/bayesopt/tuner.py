@@ -27,6 +27,11 @@ from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
+from dpfast.privacy.rounding import MARGIN_8000
+
+#: Part of mu for the share of losses that were not finite, which is known to ``20/(n mu)`` by it;
+#: the steps have .1% more noise for it.
+FAILED = 0.05
 
 
 def _paid(shared: Ledger | None, own: Ledger) -> bool:
@@ -108,12 +113,15 @@ class Tuner:
         self._genuine = is_genuine(noise)
         self._total = GDP.within(privacy)
         self._path = None if path is None else file_path(path, "path")
-        self._mus = self._settings.schedule.step_mus(self._total.mu, self._settings.steps)
+        self._mu_failed = FAILED * self._total.mu
+        stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - MARGIN_8000)
+        self._mus = self._settings.schedule.step_mus(stepping, self._settings.steps)
         # refuses what is impossible before anything is charged or written
         self._search = search_for(self._settings)
         probe = RecordValues(n_records, Ledger(self._total), noise)
         for mu in {min(self._mus), max(self._mus)}:
             self._search.refuse_impossible(probe, mu)
+        probe.loss_receipt(0.0, 1.0, self._mu_failed)
 
         fingerprint = f"{self._settings.fingerprint()}, mu={self._total.mu!r}, n={probe.n}"
         self._fingerprint = fingerprint
@@ -167,7 +175,7 @@ class Tuner:
     @property
     def steps_paid(self) -> int:
         """How many steps the ledger was charged for, whatever became of their answers."""
-        return len(self._ledger.entries)
+        return min(len(self._ledger.entries), self._settings.steps)  # one more for what failed
 
     @property
     def theta(self) -> Array:
@@ -203,7 +211,7 @@ class Tuner:
             ``values[j, i]`` is the loss of validation record i at point j of :meth:`ask`.
             Only shape and dtype can raise.  A value that is not finite, as of a training that
             failed, counts as the largest of its record's values so far, and the search turns away
-            from there; how many there were is not said, for that would be one more answer.
+            from there; the result says what share they were.
 
         Privacy
         -------
@@ -223,6 +231,9 @@ class Tuner:
         with KeepingPaid(lambda _: self.result()):
             self._search.step(self._values, self._mus[k], label)
             self._save()
+            if self.done:
+                self._search.failed.append(self._values.failed(self._mu_failed))
+                self._save()
 
     def result(self) -> Tuning:
         """What was found so far; costs nothing."""
@@ -237,6 +248,8 @@ class Tuner:
             gradients=np.array(search.gradients).reshape(-1, d),
             noise_scales=tuple(search.noise_scales),
             traces=tuple(search.traces),
+            failed=next(iter(search.failed), None),
+            failed_scale=1.0 / (self._values.n * self._mu_failed),
             method=self._settings.describe(),
             privacy=Guarantee.of(
                 self._total,

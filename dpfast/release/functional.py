@@ -158,8 +158,9 @@ def release_functional(
     def result(values: Array, errors: Array | None, **told: Any) -> FunctionalRelease:
         value = float(values[0]) if single else values
         return FunctionalRelease(
-            value=value, directions=rows, names=names, _sampling_error=errors, **told
-        )
+            value=value, directions=rows, names=names, _sampling_error=errors,
+            target=request.target(told["method"]), **told,
+        )  # fmt: skip
 
     if way == "paper":
         if inference is not None:
@@ -172,7 +173,7 @@ def release_functional(
             values, None, _scale_bounds=np.array([choice.scale_bound for choice in choices]),
             beyond=np.zeros(len(rows)), noise_law="gaussian", certificate=found,
             method=f"{settings.certificate} certificate, the paper's procedure",
-            privacy=privacy_of,
+            warnings=(), privacy=privacy_of,
         )  # fmt: skip
 
     main, sandwich = total, None
@@ -193,7 +194,8 @@ def release_functional(
     def told(found: Functionals, errors: Array | None) -> FunctionalRelease:
         return result(
             found.values, errors, _scale_bounds=found.scales, noise_law=found.law,
-            certificate=None, method=plan.told, privacy=guarantee(), beyond=found.beyond,
+            certificate=None, method=plan.told + found.told, warnings=found.warnings,
+            privacy=guarantee(), beyond=found.beyond,
         )  # fmt: skip
 
     def so_far(error: str) -> FunctionalRelease | None:

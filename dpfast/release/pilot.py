@@ -10,6 +10,7 @@ from dpfast.arguments import Array
 from dpfast.curator import Curator
 from dpfast.curator.release.terms import difference, in_units
 from dpfast.errors import InvalidInput
+from dpfast.inference.results import hidden_directions
 from dpfast.inference.sandwich import pooled
 from dpfast.kernels.linalg import floor_eigenvalues, sandwich as sandwich_covariance
 from dpfast.optimize import Newton
@@ -76,6 +77,8 @@ class Pilot(NamedTuple):
     noise: Array
     #: Estimated error left by stopping.
     unfinished: Array
+    #: As those of a fit.
+    warnings: tuple[str, ...]
 
     def steps(self, directions: Array) -> Array:
         """``H^-1 w`` for each direction w, shape (k, p)."""
@@ -105,8 +108,10 @@ def pilot_of(planned_run: PlannedRun) -> Pilot:
     matrix = with_ridge(hessian, ridge)
     floor = 2.0 * scale * len(hessian) ** 0.5
     floored, _, n_floored = floor_eigenvalues(matrix, floor)
+    hidden = (hidden_directions(n_floored, len(hessian)),) * bool(n_floored)
     noise = own_noise(planned_run.optimiser, found, Curvature(matrix, floor, n_floored, ridge))
-    return Pilot(found.theta, floored, scale, noise.covariance, noise.unfinished)
+    return Pilot(found.theta, floored, scale, noise.covariance, noise.unfinished,
+                 (*noise.remarks, *hidden))  # fmt: skip
 
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:

@@ -13,6 +13,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.request import Request
 from dpfast.inference.composition import Composition
 from dpfast.inference.natural import NaturalMap, natural_map
+from dpfast.inference.shown.targets import target_of
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
@@ -59,6 +60,9 @@ class Asking:
     #: Of the coefficients, the intercept first.
     names: tuple[str, ...]
     loss: Loss
+    ridge = 0.0
+    #: What is said of rows that are not where they were declared to be.
+    elsewhere = ""
     _request: Request
 
     def guarantee(
@@ -66,6 +70,11 @@ class Asking:
     ) -> ReleaseGuarantee:
         text = "(epsilon, delta)-DP" if is_genuine(self._request.noise) else SIMULATION
         return ReleaseGuarantee(text, epsilon, delta, self.n, entries, spent)
+
+    def target(self, method: str) -> str:
+        """What is released, in a sentence."""
+        ridge = f", ridge={self.ridge:g}" if self.ridge else ""
+        return target_of(f"{self.loss!r}{ridge}, {method}", method) + self.elsewhere
 
     def label(self, what: str) -> str:
         return f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"
@@ -109,6 +118,8 @@ class Asking:
 
 class ReleaseRequest(Asking):
     """Checked arguments that all releases share."""
+
+    elsewhere = " Rows outside of the domain count as the nearest within it."
 
     def __init__(
         self,

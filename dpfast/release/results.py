@@ -236,11 +236,15 @@ class FunctionalRelease:
         Standard deviation of the privacy noise; after a certificate a public bound of it: the noise
         used is smaller, by a factor that is secret.  Of a fit it is estimated.
     beyond : ndarray of shape (k,)
-        About what else is between a value and that in these data: of second order in the error of
-        a pilot, or what a fit left undone; 0 after a certificate.
+        Standard deviation, about, of what else is between a value and that in these data: what a
+        step leaves of a pilot's error, or what a fit left undone; 0 after a certificate.
     noise_law : str
     certificate : Certificate or None
     method : str
+    target : str
+        What values are estimates of, in a sentence.
+    warnings : tuple of str
+        Of columns without a domain those of the fit it begins with: what intervals may miss.
     privacy : ReleaseGuarantee
 
     Privacy
@@ -270,6 +274,8 @@ class FunctionalRelease:
     noise_law: str
     certificate: Certificate | None
     method: str
+    target: str
+    warnings: tuple[str, ...]
     privacy: ReleaseGuarantee
     beyond: Array
     _scale_bounds: Array
@@ -300,8 +306,9 @@ class FunctionalRelease:
         After a certificate they hold with probability at least ``level``: the public bound of the
         noise scale is used.  Otherwise they have room for :attr:`beyond`, which is estimated.
         """
-        half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - coverage(level, alpha))
-        half = half + self.beyond
+        tail = 1.0 - coverage(level, alpha)
+        half = self._scale_bounds * law_quantile(self.noise_law, tail)
+        half = np.hypot(half, self.beyond * law_quantile("gaussian", tail))
         return np.column_stack([self._values - half, self._values + half])
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
@@ -316,13 +323,12 @@ class FunctionalRelease:
             If the release was made without ``inference=``.
         """
         tail = 1.0 - coverage(level, alpha)
-        normal = self.sampling_error
+        normal = np.hypot(self.sampling_error, self.beyond)
         best = np.full(len(normal), math.inf)
         for part in np.linspace(0.05, 0.95, 19):
             half = normal * law_quantile("gaussian", part * tail)
             half = half + self._scale_bounds * law_quantile(self.noise_law, (1.0 - part) * tail)
             best = np.minimum(best, half)
-        best = best + self.beyond
         return np.column_stack([self._values - best, self._values + best])
 
     @property
@@ -341,6 +347,7 @@ class FunctionalRelease:
                 lines.append(f"  {name}: 95% with sampling error [{low:.5g}, {high:.5g}]")
         if (found := self.certificate) is not None:
             lines.append(f"  certified smallest eigenvalue: {found.lower_bound:.5g}")
+        lines += [f"  target: {self.target}", *[f"  warning: {text}" for text in self.warnings]]
         return "\n".join([*lines, str(self.privacy)])
 
     def __repr__(self) -> str:

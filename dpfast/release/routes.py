@@ -20,7 +20,13 @@ from dpfast.curator.whitened import At
 from dpfast.errors import InvalidBudget
 from dpfast.inference.composition import Composition, Prepaid, Sum, composition_of
 from dpfast.models import Loss, release_constants
-from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
+from dpfast.optimize.road.histogram import (
+    CANCELS,
+    WITH_VARIANCE,
+    Lengths,
+    best_bound,
+    tops_of_cells,
+)
 from dpfast.optimize.road.run import COARSE, MOST_CELLS
 from dpfast.privacy.budget import GDP, ApproxDP, PureDP
 from dpfast.privacy.ledger import Ledger
@@ -52,6 +58,10 @@ RAW = 0.7
 
 #: Standard deviations of a pilot, and of the noise, beyond which a step is not taken.
 FARTHEST = 3.0
+
+#: What is said of values of columns without a domain: of a fit's, and of a step's.
+HELD = "; scores held to a norm"
+PULLS = HELD + " along the step: no record counts for more than {pulls}"
 
 #: Doublings of the ridge of objective perturbation until its tilt is held.
 DOUBLINGS = 8
@@ -107,6 +117,20 @@ class Functionals(NamedTuple):
     law: str
     beyond: Array
     sampling: Array | None = None
+    #: What to know of them.
+    told: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def part_of_step(pilot: Array, noise: Array, mean: Any, square: Any) -> tuple[Array, Array]:
+    """How much of a step from a pilot to take, and what that leaves of the pilot's error.
+
+    The least mean square of ``error - part (k error + noise)``, by their standard deviations, with
+    the mean and mean square of k.
+    """
+    part = np.nan_to_num(mean / (square + np.square(noise / pilot)))  # none of one out of range
+    left = np.where(part > 0.0, 1.0 - 2.0 * part * mean + np.square(part) * square, 1.0)
+    return part, pilot * np.sqrt(np.maximum(left, 0.0))
 
 
 class Way(NamedTuple):
@@ -159,7 +183,7 @@ def _one_shot(
         spread = np.sqrt(np.einsum("ij,jk,ik->i", units, pilot.noise, units))
         beyond = np.abs(units) @ pilot.unfinished
         return Functionals(lengths * (units @ pilot.theta), lengths * spread, "gaussian",
-                       lengths * beyond)  # fmt: skip
+                       lengths * beyond, warnings=pilot.warnings)  # fmt: skip
 
     def go() -> Functionals:
         with np.errstate(all="ignore"):
@@ -183,6 +207,7 @@ def _one_shot(
                 lengths * terms.scales,
                 "laplace",
                 lengths * pilot.errors_left(steps, mean, bend),
+                warnings=pilot.warnings,
             )
 
     parts = first, rest, [run.curator.ledger], stepping.ledger
@@ -228,11 +253,12 @@ def _without_domain(
         laplace_rate(2 * HELD_CELLS, each)
         planned.rows_for(seen).refuse_lengths(MOST_CELLS, per_cell)
     pilots: list[Functionals] = []
+    iterates: list[Array] = []
 
     def go() -> Functionals:
         with np.errstate(all="ignore"):
             planned.begin()
-            found = planned.run(0, [], None)
+            found = planned.run(0, iterates, None)
             natural = request.natural()
             coded = rows @ natural.matrix
             outside: Any = np.zeros(count, dtype=bool)
@@ -246,7 +272,9 @@ def _without_domain(
             sampling = np.sqrt(spread / max(1, request.n - request.dimension))
             sizes = np.linalg.norm(along, axis=1)
             left = np.where(outside, np.inf, np.sqrt(along**2 @ found.undone))
-            pilots.append(Functionals(values, sizes * found.noise, "gaussian", left, sampling))
+            warnings = planned.result(0, iterates, found).warnings
+            first = sizes * found.noise
+            pilots.append(Functionals(values, first, "gaussian", left, sampling, HELD, warnings))
             reached = np.isfinite(along).all() and (sizes > 0.0).all() and not outside.any()
             if rest is None or not reached:
                 return pilots[0]
@@ -259,20 +287,31 @@ def _without_domain(
                 cells = steep.lengths(edges, per_cell, at, "score", found.held, unit)
                 shown = Lengths.visible(cells.value, cells.noise_scale, COARSE, setting.unit)
                 noise = 2.0 * math.sqrt(2.0) / (request.n * each)
-                bound, cut = best_bound(shown, noise, 1)
+                bound, cut = best_bound(shown, noise, 1, fall=WITH_VARIANCE)
                 moved.append(mean_along(steep, unit, bound, each, stepping, at, found.held))
                 bounds.append(bound)
                 cuts.append(CANCELS * cut)
             scales = np.array(bounds) * 2.0 / (request.n * each)
+            # what long rows may have of curvature beyond what was seen is in one of the directions
+            more = found.steeper / along.shape[1]
+            mean, square = 1.0 + more, 1.0 + more * (2.0 + found.steeper)
+            left = left / sizes
+            off = np.hypot(found.noise, left)
+            part, stays = part_of_step(off, 2.0**0.5 * scales, mean, square)
             # a step beyond what the pilot may be off says that unseen records pull at it
-            may_be = np.sqrt(found.noise**2 + (left / sizes) ** 2 + 2.0 * scales**2)
-            steps = np.where(np.abs(moved) <= FARTHEST * may_be, moved, 0.0)
+            taken = np.square(moved) <= FARTHEST**2 * (square * off**2 + 2.0 * scales**2)
+            part = np.where(taken, part, 0.0)
+            # what a pilot's held scores miss those of the step may miss, too
+            beyond = np.hypot(np.hypot(stays, left), part * cuts)
+            pulls = sizes * part * bounds / request.n
             return Functionals(
-                values + sizes * steps,
-                sizes * scales,
+                values + sizes * part * moved,
+                sizes * part * scales,
                 "laplace",
-                np.hypot(left, sizes * np.where(steps == 0.0, found.noise, cuts)),
+                sizes * np.where(taken, beyond, off),
                 sampling,
+                PULLS.format(pulls=", ".join(f"{pull:.3g}" for pull in pulls)),
+                warnings,
             )
 
     ledgers = [planned.ledger, *[seen] * (rest is not None)]
@@ -306,5 +345,5 @@ def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Ar
                 rows @ params, terms.deviation * lengths, "gaussian", np.zeros(len(rows))
             )
 
-    told = f"objective perturbation with ridge {ridge:.4g}; {chosen.reason}"
+    told = f"objective perturbation, ridge={ridge:.4g}; {chosen.reason}"
     return Way(go, lambda: None, lambda: composition_of(curator.ledger), told)

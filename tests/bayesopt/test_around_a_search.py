@@ -200,3 +200,22 @@ def test_a_result_has_its_history_and_says_when_noise_led():
     assert "none of the first 3" in lost.summary()
     crashed = found._replace(lost_steps=2)
     assert any("2 steps were paid for" in text for text in crashed.warnings)
+
+
+@pytest.mark.parametrize("edge", [0.1, np.inf], ids=["a part fails", "none fails"])
+def test_what_share_of_the_losses_failed_is_said(edge):
+    x = np.random.default_rng(0).normal(-0.2, 0.1, size=(2_000, 2))
+
+    def losses(theta):
+        return np.where(theta[0] > edge, np.nan, np.sum((x - theta) ** 2, axis=1))
+
+    found = dpfast.tune(
+        losses, [(-1.0, 1.0)] * 2, privacy=2.0, n_records=2_000, clip=4.0,
+        search=SearchSettings(start=np.array([0.05, 0.5])), noise=dpfast.SeededNoise(1),
+    )  # fmt: skip
+    share = np.mean(found.points[:, 0] > edge)
+    assert abs(found.failed - share) < 4.0 * found.failed_scale < 0.03
+    assert any("not finite" in said for said in found.warnings) == (edge < np.inf)
+    assert np.abs(found.theta - x.mean(axis=0)).max() < 0.2
+    assert found.privacy.entries[-1][0] == "share that failed"
+    assert sum(mu**2 for _, mu in found.privacy.entries) <= 4.0

@@ -85,7 +85,10 @@ def test_coarse_parameters_are_told_apart(space, told, best):
     found = tune(space, lambda p: told(p) + 0.0 * NOISE)
     assert found.parameters == best
     assert json.loads(json.dumps(found.to_dict()))["parameters"] == best
-    assert "parameters" in found.summary()
+    shown = found.summary().as_html()
+    assert found._repr_html_() == shown and "black-box optimisation" in shown
+    names = best if isinstance(best, dict) else [f"theta{k + 1}" for k in range(len(best))]
+    assert all(name in shown for name in names)
 
 
 def test_reals_are_searched_as_before():

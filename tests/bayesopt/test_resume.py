@@ -66,7 +66,7 @@ def test_a_file_changes_nothing(tmp_path):
     assert np.array_equal(with_file.iterates, without.iterates)
     assert with_file.privacy == without.privacy
     assert with_file.lost_steps == 0
-    assert len(entries(tmp_path / "search")) == STEPS
+    assert len(entries(tmp_path / "search")) == STEPS + 1  # the share that failed
 
 
 def test_it_goes_on_where_it_was(tmp_path):
@@ -86,7 +86,7 @@ def test_it_goes_on_where_it_was(tmp_path):
     assert np.array_equal(found.gradients[:2], before.gradients)
     assert np.array_equal(found.points[: before.n_evaluations], before.points)
     assert len(found.gradients) == STEPS
-    assert len(entries(path)) == STEPS
+    assert len(entries(path)) == STEPS + 1  # the share that failed
     whole = finish(tuner())
     half = len(whole.points) // 2
     assert np.array_equal(found.points[:half], whole.points[:half])
@@ -106,7 +106,8 @@ def test_a_step_lost_between_charge_and_save_is_not_repeated(tmp_path):
     assert found.lost_steps == 1
     assert len(found.gradients) == STEPS - 1
     labels = [entry.label for entry in entries(path)]
-    assert labels == [f"step {k + 1} of {STEPS}" for k in range(STEPS)]
+    steps = [f"step {k + 1} of {STEPS}" for k in range(STEPS)]
+    assert labels == [*steps, "share that failed"]
     assert spent(path) <= 1.0
     with pytest.raises(BudgetExceeded):
         again.ask()
@@ -122,7 +123,7 @@ def test_an_interrupted_step_can_be_followed_by_the_next():
     search._search.move = move
     found = finish(search)
     assert found.lost_steps == 1
-    assert len(found.privacy.entries) == STEPS
+    assert len(found.privacy.entries) == STEPS + 1  # the share that failed
 
 
 CHILD = textwrap.dedent("""
@@ -177,7 +178,7 @@ def test_killed_at_any_moment_spends_nothing_twice(tmp_path, moment):
     lost = 1 if moment in ("after charge", "after noise", "during save") else 0
     assert found.lost_steps == lost
     assert len(found.gradients) == STEPS - lost
-    assert len(entries(path)) == STEPS
+    assert len(entries(path)) == STEPS + 1  # the share that failed
     assert spent(path) <= 1.0
 
 
@@ -205,7 +206,7 @@ def test_an_old_copy_of_the_state_gains_nothing(tmp_path):
     again = tuner(path)
     assert again.steps_paid == 1
     found = finish(again)
-    assert (found.lost_steps, len(entries(path))) == (1, STEPS)
+    assert (found.lost_steps, len(entries(path))) == (1, STEPS + 1)
 
 
 def test_two_processes_share_one_budget(tmp_path):
@@ -251,7 +252,7 @@ def test_the_state_holds_no_values(tmp_path):
     assert all(size % N for name, size in sizes.items() if name != "n_records" and size > 1)
     assert set(state) == {
         "dpfast search", "n_records", "settings", "points", "batch_sizes", "iterates", "gradients",
-        "variances", "origins", "noise_scales", "traces", "genuine_noise",
+        "variances", "origins", "noise_scales", "traces", "failed", "genuine_noise",
     }  # fmt: skip
 
 
@@ -307,7 +308,7 @@ def test_a_search_that_fails_leaves_one_that_joined_alone(tmp_path):
     with pytest.raises(RuntimeError):
         dpfast.tune(failing, [(-2.0, 2.0)] * 2, noise=dpfast.SeededNoise(3), **options)
     assert len(finish(joined[0]).gradients) == STEPS
-    assert len(entries(path)) == STEPS
+    assert len(entries(path)) == STEPS + 1  # the share that failed
 
 
 def test_copies_are_refused():

@@ -218,7 +218,7 @@ def test_g2_a_whole_search_costs_what_it_claims(mean):
     """Opposite planes: the sum of squared distances in units of noise is mu^2, to 1%."""
     report = replay(lambda slope: search(steep(slope[0]), mean=mean), [1e6], [-1e6], budget=0.8)
     assert report.passed, report
-    assert report.n_answers == 4
+    assert report.n_answers == 5  # the last is the share that failed
     assert 0.99 <= report.worst["clipped mean"].ratio <= 1.0
     assert 0.99 <= report.worst_joint <= 1.0
     assert 0.99 * 0.8 <= report.mu <= 0.8
@@ -258,7 +258,7 @@ def test_g2_the_budget_is_kept_by_every_schedule():
         found = search(steep(1.0), schedule=schedule, steps=7)
         total = sum(mu**2 for _, mu in found.privacy.entries)
         assert 0.999 * 0.8**2 <= total <= 0.8**2
-        assert len(found.privacy.entries) == 7
+        assert len(found.privacy.entries) == 7 + 1
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(0.0, 1.0), (-3.0, 5.0), (2.0, 2.001)])
@@ -281,6 +281,21 @@ def test_g4_mean_loss(lower, upper, n):
             assert np.isfinite(means).all()
             worst = max(worst, abs(means[0] - means[1]))
     assert 0.99 * allowed <= worst <= allowed
+
+
+def test_g4_one_record_moves_the_share_that_failed_by_itself_and_no_more():
+    n, points, shares = 11, 3, {}
+    allowed = mean_loss(0.0, 1.0, n, depth=keeper(n).depth())
+    for failed in range(points + 1):
+        room = RecordValues(n, dpfast.Ledger(1e6), dpfast.SeededNoise(0))
+        values = np.ones((points, n))
+        values[0, 5] = np.inf
+        values[:failed, 0] = np.nan
+        room.append(values[0])
+        room.append(values[1:], points - 1)
+        shares[failed] = room.failed(1e4)
+    assert shares[0] == pytest.approx(1.0 / (n * points), abs=1e-4)
+    assert 0.99 * allowed <= shares[points] - shares[0] <= allowed + 1e-4
 
 
 def test_released_means_have_the_announced_noise():

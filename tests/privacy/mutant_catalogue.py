@@ -3200,6 +3200,17 @@ ONE_STEP = (
         "rate = laplace_rate(HELD_CELLS, epsilon)",
     ),
     plant(
+        "step-whose-curvature-is-known",
+        "how much of a step is taken is decided as if its curvature were known",
+        "dpfast/release/routes.py",
+        (
+            "tests/release/test_held_step.py::"
+            "test_the_part_of_a_step_is_the_one_with_the_least_error",
+        ),
+        "mean / (square + np.square(noise / pilot))",
+        "mean / (mean**2 + np.square(noise / pilot))",
+    ),
+    plant(
         "held-step-on-one-side",
         "numbers of a held step are held on one side only",
         "dpfast/curator/release/one_step.py",
@@ -3719,6 +3730,25 @@ CHARGED_AFTER = (
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "        self.ledger.charge(GDP(mu), receipt.query)\n        below = int(np.count_nonzero(self._values <= threshold))\n",
         "        below = int(np.count_nonzero(self._values <= threshold))\n        self.ledger.charge(GDP(mu), receipt.query)\n",
+    ),
+    plant(
+        "share-that-failed-beside-the-total",
+        "the steps of a search have the whole total, and the share that failed is bought beside it",
+        "dpfast/bayesopt/tuner.py",
+        ("tests/bayesopt/test_sensitivities.py::test_g2_the_budget_is_kept_by_every_schedule",),
+        "stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - MARGIN_8000)",
+        "stepping = self._total.mu",
+    ),
+    plant(
+        "failures-counted-for-each-point",
+        "a record whose trainings fail counts as often as they do in the share that failed",
+        "dpfast/curator/blackbox/vectors.py",
+        (
+            "tests/bayesopt/test_sensitivities.py::"
+            "test_g4_one_record_moves_the_share_that_failed_by_itself_and_no_more",
+        ),
+        "beside.append(np.sum(lost, axis=0) / self.n_points)",
+        "beside.append(np.sum(lost, axis=0))",
     ),
     plant(
         "told-losses-charged-after-the-mean",

@@ -19,6 +19,7 @@ from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.inference.composition import Prepaid, Sum
 from dpfast.models import Huber, LeastSquares, Logistic, Mallows, Objective
 from dpfast.privacy.release.sensitivity import HELD_CELLS
+from dpfast.release.routes import part_of_step
 from tests.flat import flat
 
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
@@ -179,3 +180,44 @@ def test_a_column_of_which_no_spread_is_seen_has_no_bounded_interval():
     )
     assert np.isinf(found.beyond).tolist() == [False, True]
     assert np.isinf(found.noise_interval()[1]).all() and abs(found.value[0] - 1.0) < 0.5
+
+
+@pytest.mark.parametrize("excess", [0.0, 0.7, 5.0])
+def test_the_part_of_a_step_is_the_one_with_the_least_error(excess):
+    rng, p = np.random.default_rng(2), 8
+    off, noise = 1.3, 0.4
+    errors, draws = off * rng.normal(size=400_000), noise * rng.normal(size=400_000)
+    curvatures = 1.0 + excess * (rng.random(400_000) < 1.0 / p)
+    parts = np.linspace(0.0, 1.2, 61)
+    left = [np.mean((errors - g * (curvatures * errors + draws)) ** 2) for g in parts]
+    mean, square = 1.0 + excess / p, 1.0 + (2.0 * excess + excess**2) / p
+    part, stays = part_of_step(np.array([off]), np.array([noise]), mean, square)
+    assert abs(parts[int(np.argmin(left))] - part[0]) <= 0.03
+    assert math.hypot(stays[0], part[0] * noise) == pytest.approx(min(left) ** 0.5, rel=0.01)
+
+
+def test_a_part_of_a_step_is_a_number_whatever_was_released():
+    off = np.array([0.0, np.inf, np.nan, 1.0, 1e200])
+    noise = np.array([1.0, 1.0, 1.0, np.inf, 1e-200])
+    for square in (1.0, np.inf):
+        with np.errstate(all="ignore"):
+            part, _ = part_of_step(off, noise, 1.0, square)
+        assert np.isfinite(part).all() and (part >= 0.0).all() and (part <= 1.0).all()
+
+
+def test_what_is_named_is_the_coefficient_with_held_scores():
+    rng = np.random.default_rng(4)
+    n, far = 20_000, 12
+    X = rng.normal(size=(n, 2))
+    y = X[:, 0] + rng.normal(size=n)
+    X[:far, 0], y[:far] = 30.0, -30.0  # no histogram shows so few
+    plain = np.linalg.lstsq(np.column_stack([np.ones(n), X]), y, rcond=None)[0][1]
+    found = dpfast.release_functional(
+        X, y, "least-squares", "x1", privacy=PAIR, noise=dpfast.SeededNoise(3)
+    )
+    low, high = found.noise_interval(0.9)[0]
+    assert not low <= plain <= high and "which no histogram shows" in found.target
+    # in twelve records of twenty thousand there is no more than a record counts for
+    pull = float(found.method.rpartition(" ")[2])
+    assert pull > 0.0 and abs(found.value - 1.0) < 3.0 * found.sampling_error[0] + far * pull
+    assert found.target in str(found)

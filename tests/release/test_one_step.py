@@ -305,3 +305,28 @@ def test_a_pilot_that_was_paid_for_arrives(monkeypatch):
     assert isinstance(kept, dpfast.release.FunctionalRelease) and abs(kept.value - 1.0) < 1.0
     assert kept.privacy.total == PAIR and kept.noise_law == "gaussian"
     assert kept.privacy.unspent.epsilon > 0.1
+
+
+def test_hidden_directions_are_said():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(4_000, 2))
+    X[:, 1] = X[:, 0] + 0.01 * X[:, 1]
+    y = X[:, 0] + rng.laplace(size=4_000)
+    options = {"privacy": dpfast.ApproxDP(1.0, 1e-6), "noise": dpfast.SeededNoise(0)}
+    loss, box = dpfast.Objective("log-cosh", scale=1.0), dpfast.models.Box(1.0)
+    for method in ("one-shot", "fit"):
+        found = dpfast.release_functional(X, y, loss, "x1", domain=box, method=method, **options)
+        assert any("1 of 2 curvature directions are hidden" in said for said in found.warnings)
+        assert found.warnings[0] in str(found) and "nearest within it" in found.target
+    X[:, 1] = rng.uniform(-1.0, 1.0, size=4_000)
+    assert not dpfast.release_functional(X, y, loss, "x1", domain=box, **options).warnings
+
+
+def test_a_penalty_is_named_in_the_target():
+    X, y = np.zeros((60, 1)), np.zeros(60)
+    loss = dpfast.Objective("log-cosh", scale=1.0)
+    found = dpfast.release_functional(
+        X, y, loss, "x1", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.models.Box(1.0),
+        method="objective-perturbation", noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    assert "ridge penalty" in found.target

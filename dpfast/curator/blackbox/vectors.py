@@ -174,16 +174,24 @@ class RecordValues:
         sensitivity = mean_loss(lower, upper, self.n, depth=self.depth())
         return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
-    def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
+    def mean_loss(
+        self, point: int, lower: float, upper: float, mu: float, *, label: str = ""
+    ) -> Answer:
         """Release the mean of the values at one point, clipped, shape (1,): ``mu`` (claim G4)."""
         receipt = self.loss_receipt(lower, upper, mu)
-        self.ledger.charge(GDP(mu), receipt.query)
+        label = label or receipt.query
+        self.ledger.charge(GDP(mu), label)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         value = self._mean_loss(point, middle, half)
-        answer = hand_out(
-            self._noise, (receipt.query, mu, point, lower, upper), receipt, np.array([value])
-        )
+        answer = hand_out(self._noise, (label, mu, point, lower, upper), receipt, np.array([value]))
         return answer._replace(value=answer.value + middle)
+
+    def failed(self, mu: float) -> float:
+        """Share of all values that are not finite, released; costs ``mu`` (claim G4)."""
+        beside = RecordValues(self.n, self.ledger, self._noise)
+        lost = [np.count_nonzero(~np.isfinite(chunk), axis=0) for chunk in self._chunks]
+        beside.append(np.sum(lost, axis=0) / self.n_points)
+        return float(beside.mean_loss(0, 0.0, 1.0, mu, label="share that failed").value[0])
 
     def loss_grid(self, lower: float, upper: float) -> tuple[float, int]:
         """Of mean losses as whole numbers, the unit and how many one record moves them (G5)."""

@@ -146,6 +146,8 @@ class Found(NamedTuple):
     pointing: Array | None = None
     steps: int = STEPS
     held: Held = FREE
+    #: Curvature of long rows beyond what was seen, as a whole.
+    steeper: float = 0.0
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -498,6 +500,7 @@ def road(
         scale=scale,
         steps=done,
         held=held,
+        steeper=beyond,
     )
 
 
