@@ -116,12 +116,17 @@ typedef struct {
     int what, loss; /* a built-in loss, or one of the two above */
     double c, h, scale, shift, y_centre, y_spread, weigh;
     const double *centre, *inverse; /* q */
-    const double *matrix;           /* (q + 1) rows of p; of the constant first */
+    const double *matrix; /* (q + 1) rows of p; of the constant first; NULL: rows (1, z), or z */
     const double *theta;            /* p */
     double reach; /* rows are shortened until what is foreseen of the score is no longer */
     /* Or by (radius / size)^(2 power) where size = sqrt(c at far_theta) |a B| is more; B may be NULL. */
     const double *back, *far_theta; /* p rows of p; p */
     double far_scale, radius, power;
+    /* Of each record, and read without a map: |a|^2 under a map that is not told, rounded up.  What is
+     * seen of a record is then that of a row a of this length, summed as (1, z); sums of clipped scores
+     * or of curvatures with Mallows weights, and lengths, of records with nothing beside them. */
+    const double *squares;
+    double *keep; /* with a map: where they are kept, infinite of records that count for nothing */
     const double *edges; /* WANT_LENGTHS: increasing; inside, `most` infinities come after them */
     size_t n_edges;
     const uint32_t *first; /* inside: for each exponent the first cell of such lengths, and how many */
@@ -201,6 +206,10 @@ typedef struct {
     records_plan plan;
     const records_view *view; /* or NULL; data.q is then the length of what is seen */
     const double *map, *back; /* its matrices, rows zero-padded to `width` */
+    /* Its centres and inverses for rows, and the length of either: what comes after the columns is
+     * zero, or where there is no map the constant and then zeros. */
+    const double *units;
+    size_t unit_width;
     int want;
     size_t p;      /* entries of a design row: the free scale does not count */
     size_t width;  /* p rounded up to a multiple of 8: leading dimension of the matrix sums */

@@ -43,6 +43,8 @@ cdef extern from "records.h" nogil:
         const double *matrix
         const double *theta
         double reach
+        const double *squares
+        double *keep
         const double *back
         const double *far_theta
         double far_scale
@@ -433,6 +435,15 @@ cdef class RecordKernel:
                              "intercept nor a scale of its own")
         return 0
 
+    cdef int check_kept(self, str what, int want) except -1:
+        """Of rows whose lengths were kept: what is made without the rows."""
+        scores = what == "score" and self.weighting == CLIP and not want & WANT_HESSIAN
+        if not scores and not (what == "curvature" and self.weighting == MALLOWS
+                               and want == WANT_HESSIAN):
+            raise ValueError("of lengths that were kept clipped scores are summed, or curvatures "
+                             "with Mallows weights")
+        return 0
+
     cdef const double *parameters(self, theta, Py_ssize_t p, str name) except NULL:
         """Data of a contiguous parameter whose last entry, if it is a scale, is a usable one."""
         cdef const double *at = coefficients(theta, p, name)
@@ -474,6 +485,8 @@ cdef class RecordKernel:
             self.check_sees()
             p = view.check(&data)
             seen = &view.view
+            if seen.squares != NULL:
+                self.check_kept(view.what, want)
         elif p == 0:
             raise ValueError("X must have at least one column when there is no intercept")
         cdef const double *at = self.parameters(theta, p, "theta")

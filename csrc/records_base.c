@@ -152,7 +152,7 @@ records_plan records_make_plan(size_t n, size_t p, int want)
 {
     records_plan plan;
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
-    int wide = matrices || want & WANT_SEEN; /* rows that are seen are copies anyway */
+    int wide = matrices || want & WANT_SEEN; /* rows under a map are copies anyway */
     plan.columnar = p <= (wide ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
     /* Without matrices a block, its copy and the next block fit the first-level cache, or rows are
      * so long that few of them do.  With matrices of many columns blocks are long enough to spread
@@ -254,30 +254,46 @@ static void split_theta(const records_task *task, const double *theta, double *s
         slots[j] = j < task->data.q ? theta[j + (size_t)shift] : 0.0;
 }
 
-/* Rows of a matrix, zero-padded. */
-static void pad_rows(const double *from, size_t rows, size_t p, size_t width, double *to)
+/* Rows of a matrix, zero-padded; the first one last, if it is that of a constant that is. */
+static void pad_rows(const double *from, size_t rows, size_t p, size_t width, int last, double *to)
 {
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; i < rows; i++) {
+        const double *row = from + (!last ? i : i + 1 < rows ? i + 1 : 0) * p;
         for (size_t j = 0; j < width; j++)
-            to[i * width + j] = j < p ? from[i * p + j] : 0.0;
+            to[i * width + j] = j < p ? row[j] : 0.0;
+    }
+}
+
+/* Whether the last entry of a row, inside, is the constant. */
+static int constant_is_last(const records_task *task)
+{
+    return task->model.intercept || (task->view && !task->view->matrix && task->p > task->view->q);
 }
 
 /* A view's parameters take the places of those that differences have. */
 static void lay_out_view(records_task *task, double *room)
 {
     const records_view *view = task->view;
-    size_t p = view->p, width = task->width;
-    double *map = room + 3 * width, *back = map + (view->q + 1) * width;
-    memset(room, 0, width * sizeof(double)); /* what is seen is there already */
-    pad_rows(view->theta, 1, p, width, room + width);
-    pad_rows(view->back ? view->far_theta : view->theta, 1, p, width, room + 2 * width);
-    pad_rows(view->matrix, view->q + 1, p, width, map);
+    size_t p = view->p, q = view->q, width = task->width;
+    double *map = room + 3 * width, *back = map + (view->matrix ? q + 1 : 0) * width;
+    double *units = back + (view->back ? p : 0) * width;
+    int last = constant_is_last(task);
+    memset(room, 0, 3 * width * sizeof(double)); /* what is seen is there already */
+    pad_rows(view->centre, 1, q, task->unit_width, 0, units);
+    pad_rows(view->inverse, 1, q, task->unit_width, 0, units + task->unit_width);
+    if (last) /* 0 in units */
+        units[q] = -1.0, units[task->unit_width + q] = 1.0;
+    pad_rows(view->theta, p, 1, 1, last, room + width);
+    pad_rows(view->back ? view->far_theta : view->theta, p, 1, 1, last, room + 2 * width);
+    if (view->matrix)
+        pad_rows(view->matrix, q + 1, p, width, 0, map);
     if (view->back)
-        pad_rows(view->back, p, p, width, back);
+        pad_rows(view->back, p, p, width, last, back);
     task->theta_new = room + width;
     task->theta_step = room + 2 * width;
     task->map = map;
     task->back = back;
+    task->units = units;
 }
 
 /* Run the whole sum; the total is left in job->sums[0 .. sum_doubles).  Returns the allocation to
@@ -295,7 +311,7 @@ static void *run(records_job *job, const records_model *model, const records_dat
     if (view) {
         task->data.q = view->p;
         task->view = view;
-        want |= WANT_SEEN;
+        want |= view->matrix ? WANT_SEEN : 0;
     }
     int free_scale = model->scale_factor > 0.0;
     task->want = want;
@@ -325,8 +341,9 @@ static void *run(records_job *job, const records_model *model, const records_dat
     task->sum_doubles = at;
     task->scratch_doubles =
         rows * (VECTORS + 2 * task->width + SCALED_ROWS + (has_beside(data) ? BESIDE : 0)) + 8;
+    task->unit_width = view ? (view->matrix ? (view->q + 7) / 8 * 8 : task->width) : 0;
     if (view) /* rows of their own, two groups of them in units, and one that is padded */
-        task->scratch_doubles += (rows + 3 * 8) * view->q;
+        task->scratch_doubles += (rows + 3 * 8) * task->unit_width;
 
     if (task->plan.one_thread)
         threads = 1;
@@ -335,7 +352,8 @@ static void *run(records_job *job, const records_model *model, const records_dat
     threads = (int)at_most((size_t)threads, task->plan.n_chunks);
 
     size_t thetas = 3 * task->width;
-    size_t maps = view ? (view->q + 1 + (view->back ? view->p : 0)) * task->width : 0;
+    size_t map_rows = view ? (view->matrix ? view->q + 1 : 0) + (view->back ? view->p : 0) : 0;
+    size_t maps = map_rows * task->width + 2 * task->unit_width;
     size_t doubles = thetas + maps + (size_t)threads * task->scratch_doubles +
                      task->plan.n_chunks * task->sum_doubles;
     void *memory = malloc((doubles + 8) * sizeof(double));
@@ -376,7 +394,7 @@ static void *run(records_job *job, const records_model *model, const records_dat
 /* Inside, the intercept is the last coefficient; outside it is the first. */
 static size_t outside(const records_task *task, size_t j)
 {
-    return !task->model.intercept ? j : j == task->data.q ? 0 : j + 1;
+    return !constant_is_last(task) ? j : j + 1 == task->p ? 0 : j + 1;
 }
 
 /* `cross` and `corner` are the row of the free scale; without one they are not looked at. */

@@ -12,7 +12,7 @@ import pytest
 
 import dpfast
 from bench.harness import compare, interleaved, is_quick
-from dpfast.curator.whitened import compiled
+from dpfast.curator.whitened import _known, _mapped, compiled
 from dpfast.data.bought.maps import At, View
 from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.bought.units import Units
@@ -29,24 +29,39 @@ CASES = {
     "lengths": (0, 2, "score"),
 }
 
+#: The same by the lengths that were kept of rows under the map, which the sums are mapped by then.
+OF_KEPT = {
+    "score of kept lengths": (GRADIENT, 2, "score"),
+    "score and meat of kept lengths": (GRADIENT | MEAT, 2, "score"),
+    "curvature of kept lengths": (HESSIAN, 1, "curvature"),
+    "lengths of kept lengths": (0, 2, "score"),
+}
 
-@pytest.mark.parametrize("case", CASES)
+
+@pytest.mark.parametrize("case", [*CASES, *OF_KEPT])
 @pytest.mark.parametrize(("n", "q"), GRID)
 def test_seen(benchmark, n, q, case):
     rng = np.random.default_rng([n, q])
     X, y = rng.normal(size=(n, q)), (rng.random(n) < 0.5).astype(np.float64)
-    want, weighting, what = CASES[case]
+    want, weighting, what = (CASES | OF_KEPT)[case]
     W = np.eye(q + 1) + 0.05 * rng.normal(size=(q + 1, q + 1))
     at, zero = At(0.1 * rng.normal(size=q + 1), dpfast.Logistic()), np.zeros(q + 1)
     view = View(W, True, what, at)
     kernel = RecordKernel(0, 1e100, 1.0, weighting, 2.0, False)
     plain = RecordKernel(dpfast.Logistic.code, 1.0, 1.0, 1, 3.0, True)
-    ours = compiled(view, Units(np.zeros(q), np.ones(q), (0.0, 1.0)))
+    units = Units(np.zeros(q), np.ones(q), (0.0, 1.0))
+    ours = compiled(view, units)
+    if case in OF_KEPT:
+        keep = np.empty(n)
+        compiled(view, units, keep=keep).counts(X, y, EDGES, 1)
+        plain = View(_known(q + 1)[1], True, what, at._replace(theta=W @ at.theta))
+        ours = compiled(plain, units, squares=keep)
 
     def function():
         if not want:
             return ours.counts(X, y, EDGES, 1)
-        return kernel.sums(X, y, zero, want, float(n), 1, ours)
+        found = kernel.sums(X, y, zero, want, float(n), 1, ours)
+        return _mapped(found, W) if case in OF_KEPT else found
 
     def twin():
         if not want:

@@ -181,6 +181,16 @@ static void run_block(block *b, size_t first, double *sums)
             count_lengths(b, sums + task->counts_at);
             return;
         }
+        if (task->view->squares) {
+            kept_multipliers(b);
+            if (wants_matrix(task) && !task->plan.columnar)
+                finish_rows(b);
+            if (wants_matrix(task))
+                matrix(b, b->h, sums + (task->want & WANT_MEAT ? task->meat_at : task->hessian_at));
+            if (task->want & WANT_GRADIENT)
+                vector_sum(b, b->g, sums);
+            return;
+        }
         guard(b);
     } else {
         if (task->plan.columnar)

@@ -3,14 +3,20 @@
 
 #define MAP_COLUMNS (LANES == 8 ? 8 : 4) /* of two groups of rows: their sums fill the registers */
 
-/* Columns v[0..count) in units; `told` is NaN from the first entry that is not finite. */
+/* Columns v[0..count) in units; `told` is NaN from the first entry that is not finite.  With theta
+ * they are added to the group's products, as take_columns adds them. */
 static INLINE void put_in_units(const vd *v, int count, const double *centre,
-                                const double *inverse, double *out, vd *told)
+                                const double *inverse, double *out, vd *told, const double *theta,
+                                vd *dot, vd *norm2)
 {
     UNROLL for (int i = 0; i < count; i++) {
         vd z = (v[i] - vset(centre[i])) * vset(inverse[i]);
         vstore(out + (size_t)i * L, z);
         told[i % 2] += z * vset(0.0);
+        if (theta) {
+            dot[i % 2] += z * vset(theta[i]);
+            norm2[i % 2] += z * z;
+        }
     }
 }
 
@@ -18,16 +24,20 @@ static INLINE void put_in_units(const vd *v, int count, const double *centre,
     do {                                                                                        \
         vd v[count];                                                                            \
         transpose_##count(x + j, step, v);                                                      \
-        put_in_units(v, count, view->centre + j, view->inverse + j, out + j * L, told);         \
+        put_in_units(v, count, centre + j, inverse + j, out + j * L, told,                      \
+                     theta ? theta + j : NULL, dot, norm2);                                     \
+        ahead = fetch(ahead, shares * LINES_WITH(count));                                       \
         j += count;                                                                             \
     } while (0)
 
-/* LANES rows, `step` doubles apart, as columns in units. */
-static INLINE vd group_in_units(const records_view *view, const double *x, ptrdiff_t step,
-                                double *out)
+/* LANES rows of length q, `step` doubles apart, as columns in units; so many `shares`, of two, of as
+ * many rows are fetched from `ahead` on. */
+static INLINE vd group_in_units(const double *x, ptrdiff_t step, size_t q, const double *centre,
+                                const double *inverse, double *out, const double *theta, vd *dot,
+                                vd *norm2, const char *ahead, size_t shares)
 {
     vd told[2] = {{0}};
-    size_t j = 0, q = view->q;
+    size_t j = 0;
 #if LANES >= 4
     while (j + 4 <= q)
         PUT(4);
@@ -145,6 +155,21 @@ static const double *whole_group(const double *x, ptrdiff_t *step, size_t rows, 
     return padded;
 }
 
+/* A record that is in none of the sums, whatever a map or units made of it. */
+static void clear_lane(block *b, size_t i)
+{
+    size_t p = b->task->p;
+    for (size_t j = 0; j < p; j++)
+        b->columns[(i / L) * p * L + j * L + i % L] = 0.0;
+}
+
+/* A map may be of any numbers, infinite ones too: lanes beyond the last record hold none. */
+static void clear_lanes(block *b)
+{
+    for (size_t i = b->rows; i < b->padded; i++)
+        clear_lane(b, i);
+}
+
 /* The block as columns of what is seen: predictors in dot, squared norms, NaN in g for none. */
 static void see_columns(block *b, const char *x)
 {
@@ -168,7 +193,8 @@ static void see_columns(block *b, const char *x)
             ptrdiff_t apart = step;
             const double *from = whole_group(own + (ptrdiff_t)row * step, &apart, rows, q, tail);
             ahead = fetch(ahead, lines);
-            vstore(b->g + row, group_in_units(view, from, apart, z + k * q * L));
+            vstore(b->g + row, group_in_units(from, apart, q, view->centre, view->inverse,
+                                              z + k * q * L, NULL, NULL, NULL, NULL, 0));
         }
         double *out = b->columns + g * p * L, *dot = b->dot + g * L, *norm2 = b->norm2 + g * L;
         if (some == 2)
@@ -178,31 +204,78 @@ static void see_columns(block *b, const char *x)
             map_groups_of(z, q, begins, task->map, map, p, task->width, 1, task->theta_new, out,
                           p * L, dot, norm2);
     }
-    /* A map may be of any numbers, infinite ones too: lanes beyond the last record hold none. */
-    for (size_t i = b->rows; i < b->padded; i++)
-        for (size_t j = 0; j < p; j++)
-            b->columns[(i / L) * p * L + j * L + i % L] = 0.0;
+    clear_lanes(b);
 }
 
-/* One row in units; NaN if some entry is not finite. */
-static INLINE double row_in_units(const records_view *view, const double *x, double *out)
+/* The same without a map: rows (z, 1), or z; `q` may be a constant. */
+static INLINE void see_plain_groups(block *b, const double *own, ptrdiff_t step, size_t q,
+                                    const char *ahead, size_t shares)
+{
+    const records_task *task = b->task;
+    const double *centre = task->view->centre, *inverse = task->view->inverse;
+    const double *theta = task->theta_new;
+    size_t p = task->p, lead = p - q, groups = b->padded / L;
+    double *tail = b->own + task->plan.block_rows * q, *out = b->columns;
+    const vd start = vset(lead ? theta[q] : 0.0), one = vset((double)lead);
+    for (size_t g = 0; g < groups; g++, out += p * L) {
+        size_t row = g * L, rows = row < b->rows ? b->rows - row : 0;
+        ptrdiff_t apart = step;
+        const double *from = whole_group(own + (ptrdiff_t)row * step, &apart, rows, q, tail);
+        vd dot[2] = {start, vset(0.0)}, norm2[2] = {one, vset(0.0)};
+        if (lead)
+            vstore(out + q * L, one);
+        vstore(b->g + row, group_in_units(from, apart, q, centre, inverse, out, theta, dot, norm2,
+                                          ahead, shares));
+        ahead += shares * lines_with_group(q) * LINE;
+        vstore(b->dot + row, dot[0] + dot[1]);
+        vstore(b->norm2 + row, norm2[0] + norm2[1]);
+    }
+}
+
+static void see_plain_columns(block *b, const char *x)
+{
+    size_t q = b->task->view->q, groups = b->padded / L;
+    ptrdiff_t step;
+    const double *own = own_rows(b, x, &step);
+    size_t shares = b->ahead == b->ahead_end ? 0 : wants_matrix(b->task) ? 1 : 2;
+    const char *ahead = take_ahead(b, shares * lines_with_group(q), groups);
+    switch (q) {
+#define PLAIN(count)                                                                            \
+    case count: see_plain_groups(b, own, step, count, ahead, shares); break
+        PLAIN(1); PLAIN(2); PLAIN(3); PLAIN(4); PLAIN(5); PLAIN(6); PLAIN(7); PLAIN(8); PLAIN(9);
+        PLAIN(10); PLAIN(11); PLAIN(12); PLAIN(13); PLAIN(14); PLAIN(15); PLAIN(16);
+    default: see_plain_groups(b, own, step, q, ahead, shares);
+    }
+    clear_lanes(b);
+}
+
+/* NaN if some lane is, else zero, where lanes are zero or NaN. */
+static INLINE double some_lane(vd v)
+{
+#if LANES == 8
+    return _mm512_reduce_add_pd((__m512d)v);
+#elif LANES == 4
+    return (v[0] + v[1]) + (v[2] + v[3]);
+#else
+    return v[0] + v[1];
+#endif
+}
+
+/* One row of length q in units; NaN if some entry is not finite.  Centres and inverses are `width`
+ * long: of what is not an entry they make zeros, or the constant after the last.  From the last vector
+ * to the first, so that it may end where x does. */
+static INLINE double row_in_units(const double *centre, const double *inverse, const double *x,
+                                  size_t q, size_t width, double *out)
 {
     vd told = vset(0.0);
-    size_t j = 0, q = view->q;
-    for (; j + L <= q; j += L) {
-        vd z = (vload(x + j) - vload(view->centre + j)) * vload(view->inverse + j);
+    for (size_t j = width; j > 0;) {
+        j -= L;
+        vd own = j + L <= q ? vload(x + j) : vload_part(x + j, j < q ? q - j : 0);
+        vd z = (own - vload(centre + j)) * vload(inverse + j);
         vstore(out + j, z);
         told += z * vset(0.0);
     }
-    double rest = 0.0;
-    for (; j < q; j++) {
-        double z = (x[j] - view->centre[j]) * view->inverse[j];
-        out[j] = z;
-        rest += z * 0.0;
-    }
-    for (size_t i = 0; i < L; i++)
-        rest += told[i];
-    return rest;
+    return some_lane(told);
 }
 
 /* Four rows of (1, z) W, some vectors of columns. */
@@ -261,11 +334,14 @@ static void see_rows(block *b, const char *x)
     size_t q = view->q;
     ptrdiff_t step;
     const double *own = own_rows(b, x, &step);
-    double *z = b->own;
-    for (size_t i = 0; i < b->rows; i++, z += q, own += step)
-        b->g[i] = row_in_units(view, own, z);
-    map_rows(b->own, (ptrdiff_t)q, b->rows, q, task->map, task->map + task->width, task->width,
-             b->gathered);
+    const double *centre = task->units, *inverse = centre + task->unit_width;
+    double *z = view->matrix ? b->own : b->gathered;
+    for (size_t i = b->rows; i-- > 0;) /* own rows may be in z's place, closer together */
+        b->g[i] = row_in_units(centre, inverse, own + (ptrdiff_t)i * step, q, task->unit_width,
+                               z + i * task->unit_width);
+    if (view->matrix)
+        map_rows(b->own, (ptrdiff_t)task->unit_width, b->rows, q, task->map,
+                 task->map + task->width, task->width, b->gathered);
     b->x = b->gathered;
     b->step = (ptrdiff_t)task->width;
     size_t lines = lines_left(b, b->rows);
@@ -279,13 +355,12 @@ static void see_rows(block *b, const char *x)
 static void far_products(block *b, double *dots, double *norms)
 {
     const records_task *task = b->task;
-    const records_view *view = task->view;
     size_t p = task->p, width = task->width;
     if (task->plan.columnar) {
         for (size_t g = 0; g < b->padded / L; g++)
             map_groups_of(b->columns + g * p * L, p, NULL, NULL, task->back, p, width, 1,
                           task->theta_step, NULL, 0, NULL, norms + g * L);
-        column_products(b->columns, b->padded / L, p, p, view->far_theta, dots, NULL);
+        column_products(b->columns, b->padded / L, p, p, task->theta_step, dots, NULL);
         return;
     }
     block turned = *b;
@@ -458,6 +533,61 @@ static int holds_of_view(block *b, const double *dots, double *factor)
     return held;
 }
 
+/* Squares of lengths that are kept, and what they are rounded up by: the roundings of a map are far
+ * less of the length (claim C94 says of which maps). */
+#define LEAST_KEPT 1e-200
+#define MOST_KEPT 1e200
+#define KEPT_UP (1.0 + 0x1p-23)
+
+static void keep_squares(const block *b, size_t first)
+{
+    double *keep = b->task->view->keep + first;
+    for (size_t i = 0; i < b->rows; i++) {
+        double square = b->norm2[i] + b->g[i];
+        double most = square > LEAST_KEPT ? square : LEAST_KEPT;
+        keep[i] = square <= MOST_KEPT ? most * KEPT_UP : INFINITY;
+    }
+}
+
+/* Squared norms that were kept; rows that had none are zero, beside NaN. */
+static void take_squares(block *b, size_t first)
+{
+    const double *squares = b->task->view->squares + first;
+    size_t p = b->task->p, width = b->task->width;
+    for (size_t i = 0; i < b->rows; i++) {
+        double told = b->g[i];
+        b->norm2[i] = squares[i];
+        if (squares[i] <= DBL_MAX && told == told)
+            continue;
+        if (b->task->plan.columnar)
+            clear_lane(b, i);
+        else
+            memset(b->gathered + i * width, 0, p * sizeof(double));
+        b->norm2[i] = 1.0;
+        b->dot[i] = 0.0;
+        b->g[i] = NAN;
+    }
+}
+
+/* Multipliers of rows whose lengths were kept: of scores held to the radius, or of curvatures; zero
+ * beside NaN. */
+static void kept_multipliers(block *b)
+{
+    const int scores = b->task->view->what == SEEN_SCORE;
+    const vd radius = vset(b->task->model.radius), zero = vset(0.0);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd y = vload(b->y_copy + i), factor = vload(b->h + i);
+        vd most = radius / vsqrt(vload(b->norm2 + i));
+        vi ok = vabs(y) <= vset(DBL_MAX);
+        vd g = vselect(ok, -vcopysign(vmin(vabs(y) * factor, most), y), zero);
+        vd curved = factor * factor; /* the loss's curvature */
+        ok &= curved >= zero;
+        vstore(b->g + i, g);
+        vstore(b->h + i, scores ? g * g : vselect(ok, vmin(curved, most * most), zero));
+    }
+    b->careful = b->shrunk = 0;
+}
+
 /* Step 1: rows, squared norms and numbers of the block.  Lengths keep what rows are multiplied by in
  * h; elsewhere it is done. */
 static void see(block *b, const char *x, size_t first)
@@ -466,10 +596,16 @@ static void see(block *b, const char *x, size_t first)
     const records_view *view = task->view;
     double *told = b->g, *factor = b->h, *psi = b->dot_new, *slope = b->dot_step;
     int multiply = 0;
-    if (task->plan.columnar)
+    if (!task->plan.columnar)
+        see_rows(b, x);
+    else if (view->matrix)
         see_columns(b, x);
     else
-        see_rows(b, x);
+        see_plain_columns(b, x);
+    if (view->keep)
+        keep_squares(b, first);
+    if (view->squares)
+        take_squares(b, first);
     see_responses(b, first);
     if (view->loss != NO_LOSS) {
         for (size_t i = 0; i < b->padded; i += L) {
@@ -512,7 +648,7 @@ static void see(block *b, const char *x, size_t first)
         b->norm2[i] = 1.0;
         factor[i] = 1.0;
     }
-    if (multiply && !(task->want & WANT_LENGTHS))
+    if (multiply && !(task->want & WANT_LENGTHS) && !view->squares)
         multiply_rows(b, factor);
     for (size_t i = b->rows; i < b->padded; i++)
         b->norm2[i] = 1.0;

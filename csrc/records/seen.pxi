@@ -24,8 +24,9 @@ cdef class RecordView:
 
     Parameters
     ----------
-    matrix : ndarray of shape (q + 1, p)
-        W; its first row is that of the constant.
+    matrix : ndarray of shape (q + 1, p), or a tuple of two numbers
+        W; its first row is that of the constant.  The shape alone: of no map, rows are (1, z) if
+        p = q + 1, and z if p = q.
     what : {"response", "curvature", "score", "foreseen", "residual", "weight"}
         The row a beside ``y - shift``; ``sqrt(c) a`` beside it, c the loss's curvature; ``d a``
         beside the score; a beside what is foreseen of the score, the residual or the weight.
@@ -49,6 +50,13 @@ cdef class RecordView:
     weigh : float
         If positive, weights times this are part of what is seen: of curvatures and scores, and
         their roots of rows and responses.
+    keep : ndarray of shape (n,), optional
+        With a map: filled with the squared length of each record's row, rounded up; infinite where
+        a record counts for nothing.
+    squares : ndarray of shape (n,), optional
+        Without a map: lengths that were kept of the rows of these records under some map.  What is
+        seen is that of rows of these lengths, and sums are those of multiples of ``(1, z)``; a sum
+        for rows under the map is this times it.
 
     Notes
     -----
@@ -58,20 +66,31 @@ cdef class RecordView:
 
     cdef records_view view
     cdef object arguments, arrays
+    cdef readonly str what
+    cdef Py_ssize_t n_kept
 
     def __init__(self, matrix_, str what="response", loss=None, double c=1.0, double h=1.0,
                  double scale=1.0, theta=None, double shift=0.0, centres=None, spreads=None,
                  response=(0.0, 1.0), double reach=float("inf"), back=None,
-                 double weigh=0.0):
+                 double weigh=0.0, keep=None, squares=None):
         cdef records_view *view = &self.view
-        check_array(matrix_, 2, "matrix")
-        cdef Py_ssize_t q = cnp.PyArray_DIM(matrix_, 0) - 1, p = cnp.PyArray_DIM(matrix_, 1)
+        cdef const double *at
+        cdef Py_ssize_t q, p
+        if type(matrix_) is tuple:
+            q, p = matrix_[0] - 1, matrix_[1]
+            if p - q not in (0, 1):
+                raise ValueError("without a map rows are (1, z), or z")
+        else:
+            check_array(matrix_, 2, "matrix")
+            q, p = cnp.PyArray_DIM(matrix_, 0) - 1, cnp.PyArray_DIM(matrix_, 1)
         if q < 0 or p < 1:
             raise ValueError("matrix must have a row for the constant, and a column")
         self.arguments = (matrix_, what, loss, c, h, scale, theta, shift, centres, spreads,
                           response, reach, back, weigh)
         view.q, view.p, view.what = q, p, WHATS.index(what)
-        view.matrix = matrix(matrix_, q + 1, p, "matrix")
+        view.matrix = NULL
+        if type(matrix_) is not tuple:
+            view.matrix = matrix(matrix_, q + 1, p, "matrix")
         view.loss = NO_LOSS if loss is None else loss
         if view.loss >= 0 and (records_loss_traits(view.loss) < 0 or view.loss == LOSS_USER):
             raise ValueError(f"loss must be one of {LOSS_CODES}; got {loss}")
@@ -94,12 +113,32 @@ cdef class RecordView:
             view.back, view.far_theta = matrix(turn, p, p, "back"), vector(far, p, "theta")
             self.arrays += [turn, far]
 
+        self.what, self.n_kept, view.keep, view.squares = what, -1, NULL, NULL
+        if keep is not None or squares is not None:
+            kept = keep if squares is None else squares
+            self.n_kept = len(kept)
+            at = vector(kept, self.n_kept, "lengths that are kept")
+            if (squares is not None and (keep is not None or view.matrix != NULL)
+                    or weigh > 0.0 or back is not None):
+                raise ValueError("lengths are kept with a map, and read without one; there are "
+                                 "neither discounts nor weights that are seen")
+            if squares is None:
+                view.keep = <double *> at
+            else:
+                view.squares = at
+            self.arrays.append(kept)
+            self.arguments = None
+
     def __reduce__(self):
+        if self.arguments is None:
+            raise TypeError("lengths that are kept are of the records, and stay with them")
         return RecordView, self.arguments
 
     cdef Py_ssize_t check(self, const records_data *data) except -1:
         if data.q != self.view.q:
             raise ValueError(f"X must have {self.view.q} columns; got {data.q}")
+        if self.n_kept >= 0 and (<size_t> self.n_kept != data.n or data.weight != NULL):
+            raise ValueError("lengths are kept of all of these records, which have no weights")
         return self.view.p
 
     def counts(self, X, y, edges, int threads=0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -22,7 +23,9 @@ from dpfast.curator.door import hand_out_together
 from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import FREE, At, Discount, Held, View, view_of
 from dpfast.data.bought.units import Units
-from dpfast.kernels.records import RecordKernel, RecordView
+from dpfast.data.records import Records
+from dpfast.data.reduction import additions
+from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, RecordView
 from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -36,11 +39,25 @@ __all__ = ["FREE", "At", "Discount", "Held", "Whitened"]
 #: Entries of rows from which on turning what is released takes less time than half a matrix saves.
 TURNED = 500_000
 
+#: Additions that a record may pass through times records up to which rows are summed without their
+#: map: sensitivities are larger by 3 u times this at most, 2^-9.
+LONGEST_SUM = 2.0**42
+
+#: Where radii, and largest and least lengths under a map, lie for that; and what the one over the
+#: other, times p^1.5, may be, so that roundings of rows are less than lengths are rounded up by.
+ORDINARY = 1e-50, 1e50
+LARGEST_STRAIN = 2.0**25
+
 
 class Whitened:
     """Answers about rows ``a = z'W``, z a design row with its intercept and W released.
 
     ``few`` is of a secret sample of the same records, whose answers the same ledger pays (C85).
+
+    Notes
+    -----
+    Squared lengths of rows under one map are kept, of many records in memory: what is asked next
+    needs these alone, and sums of multiples of ``(1, z)`` are mapped afterwards (claim C94).
 
     Privacy
     -------
@@ -68,13 +85,34 @@ class Whitened:
         own, row = curator._layout, self.dimension // records.parts
         #: Of what is seen, through a map or of persons.
         self._layout = Layout(
-            own.n, row, own.largest_block, own.additions, own.excess, own.means, not own.means
-        )
+            own.n, row, own.largest_block, own.additions, own.excess, own.means,
+            not own.means and matrix is not None,
+        )  # fmt: skip
+        #: Squared lengths of rows, once some query has asked for them.
+        self._squares: Array | None = None
+        #: The layout of sums without the map, if lengths are kept.
+        self._unmapped: Layout | None = None
+        self._few_rows: Whitened | None = None
         if matrix is not None and not self._means and self.n * self.dimension >= TURNED:
             # the kernels see rows that are turned, under half a matrix
             turn, half = np.linalg.qr(matrix.T)
             if np.isfinite(turn).all() and np.isfinite(half).all():
                 self._turn, self._half = turn, np.ascontiguousarray(half.T)
+                self._unmapped = self._plan_unmapped(columns)
+
+    def _plan_unmapped(self, columns: int) -> Layout | None:
+        """The layout of sums of rows without their map; None where there are none."""
+        raw, layout = self._raw, self._layout
+        if type(raw) is not Records or raw.y.ndim > 1 or columns != self.dimension:
+            return None
+        sizes = np.linalg.svd(self._half, compute_uv=False)
+        if not ORDINARY[0] <= sizes[-1] <= sizes[0] <= ORDINARY[1]:
+            return None
+        strain = math.ceil(min(1.001 * sizes[0] / sizes[-1], LARGEST_STRAIN))
+        unmapped = layout._replace(seen=False, strain=strain)
+        if strain * columns**1.5 > LARGEST_STRAIN:
+            return None
+        return unmapped if unmapped.depth(GRADIENT | MEAT) * self.n <= LONGEST_SUM else None
 
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
@@ -88,8 +126,11 @@ class Whitened:
 
     def few(self) -> Whitened:
         """A few of the records, if there are so many that these tell enough; else all."""
-        few = self._few
-        return self if few is None else Whitened(few, self._matrix, weigh=self._weigh)
+        if self._few is None:
+            return self
+        if self._few_rows is None:
+            self._few_rows = Whitened(self._few, self._matrix, weigh=self._weigh)
+        return self._few_rows
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(c, radius^2/|a|^2) a a'``, c the curvature or 1: ``mu`` (claim C14)."""
@@ -159,7 +200,9 @@ class Whitened:
             counts = records.total(count_along, edges, view, along)
         else:
             records, units = records.uncoded
-            counts = records.total(compiled(view, units).counts, edges, curator._threads)
+            seen, room = self._through(view, units, self._without_map(view))
+            counts = records.total(seen.counts, edges, curator._threads)
+            self._squares = self._squares if room is None else room
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
@@ -233,20 +276,54 @@ class Whitened:
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
-        kernel, plan = _planned(weights, radius, cap, layout, gradient, hessian, meat)
+        unmapped = self._unmapped if not cap and self._without_map(view, radius) else None
+        kernel, plan = _planned(weights, radius, cap, unmapped or layout, gradient, hessian, meat)
         curator.ledger.charge(plan.cost, plan.label)
-        sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None)
+        bound = radius if weights is Clip else None
+        sums = self._sums(view, kernel, plan.want, bound, unmapped is not None)
         question = (plan.label, plan.cost.mu, _known(self.dimension)[0])
         answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
         return joint_answer_of((*answers, plan.cost.mu))
 
+    def _without_map(self, view: View, radius: float = 1.0) -> bool:
+        """Whether no more of rows is needed than their lengths, if these, and they are kept."""
+        if not self._keeps(view) or not ORDINARY[0] <= radius <= ORDINARY[1]:
+            return False
+        return self._squares is not None or view.what == "residual"
+
+    def _keeps(self, view: View) -> bool:
+        """Whether lengths of rows are kept for what is seen."""
+        return self._unmapped is not None and view.at is not None and view.held.discount is None
+
+    def _through(
+        self, view: View, units: Units | None, unmapped: bool
+    ) -> tuple[RecordView, Array | None]:
+        """The kernels' form of a view, without its map if lengths will do; room for lengths."""
+        if unmapped:
+            assert view.at is not None and view.matrix is not None
+            at = view.at._replace(theta=view.matrix @ view.at.theta)
+            plain = view._replace(matrix=_known(self.dimension)[1], at=at)
+            return compiled(plain, units, squares=self._squares), None
+        room = None
+        if self._keeps(view) and self._squares is None:
+            room = np.empty(len(self._raw.y))
+        return compiled(view, units, keep=room), room
+
     def _sums(
-        self, view: View, kernel: RecordKernel, want: int, radius: float | None = None
+        self,
+        view: View,
+        kernel: RecordKernel,
+        want: int,
+        radius: float | None = None,
+        unmapped: bool = False,
     ) -> Any:
         """Exact means of what is seen, by the kernels; of persons by NumPy, row by row or held."""
         asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads
         if not self._means:
-            return self._raw.total(*asked, compiled(view, self._units))
+            seen, room = self._through(view, self._units, unmapped)
+            sums = self._raw.total(*asked, seen)
+            self._squares = self._squares if room is None else room
+            return _mapped(sums, self._half) if unmapped else sums
         persons: Any = self._raw
         if radius is None:
             from dpfast.data.bought.seen import SeenRows
@@ -255,6 +332,14 @@ class Whitened:
         from dpfast.data.persons.scores import LOOSE, PersonScores
 
         return PersonScores(persons, view, LOOSE * radius).total(*asked)
+
+
+def _mapped(sums: tuple[Array | None, ...], matrix: Array) -> tuple[Array | None, ...]:
+    """Sums of rows as those of rows under a map."""
+    gradient, *products = sums
+    found = [None if one is None else matrix.T @ one @ matrix for one in products]
+    found = [one if one is None else 0.5 * (one + one.T) for one in found]
+    return None if gradient is None else matrix.T @ gradient, *found
 
 
 @lru_cache(maxsize=64)
@@ -322,12 +407,22 @@ def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receip
     return Receipt("histogram of lengths", "C60", mu, sensitivity, scale), GDP(mu)
 
 
-def compiled(view: View, units: Units | None = None) -> RecordView:
+def compiled(
+    view: View,
+    units: Units | None = None,
+    *,
+    keep: Array | None = None,
+    squares: Array | None = None,
+) -> RecordView:
     """The kernels' form of a view with a matrix, of records that are in these units or in none."""
-    matrix, at, shift = view.matrix, view.at, view.shift
-    assert matrix is not None
-    if not view.intercept:
-        matrix = np.concatenate([np.zeros((1, matrix.shape[1])), matrix])
+    matrix: Any = view.matrix
+    at, shift, p = view.at, view.shift, view.columns
+    if matrix is _known(p)[1]:  # no map
+        matrix = p + 1 - view.intercept, p
+    else:
+        if not view.intercept:
+            matrix = np.concatenate([np.zeros((1, p)), matrix])
+        matrix = np.ascontiguousarray(matrix)
     discount, reach = view.held
     back = None
     if discount is not None:
@@ -343,6 +438,6 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
             of_scale = min(max(1e-100, of_scale), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
-        np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
-        spreads, response, reach, back, view.weigh,
+        matrix, view.what, code, c, h, of_scale, theta, shift, centres,
+        spreads, response, reach, back, view.weigh, keep, squares,
     )  # fmt: skip

@@ -16,7 +16,7 @@ SQUARES: int
 class RecordView:
     def __init__(
         self,
-        matrix_: NDArray[np.float64],
+        matrix_: NDArray[np.float64] | tuple[int, int],
         what: str = "response",
         loss: int | None = None,
         c: float = 1.0,
@@ -30,6 +30,8 @@ class RecordView:
         reach: float = ...,
         back: tuple[NDArray[np.float64], NDArray[np.float64], float, float, float] | None = None,
         weigh: float = 0.0,
+        keep: NDArray[np.float64] | None = None,
+        squares: NDArray[np.float64] | None = None,
     ) -> None: ...
     def counts(
         self,

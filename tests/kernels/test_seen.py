@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.whitened import compiled
-from dpfast.data.bought.maps import At, Discount, Held, View
+from dpfast.curator.whitened import _known, compiled
+from dpfast.data.bought.maps import FREE, At, Discount, Held, View
 from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.bought.units import Units
 from dpfast.kernels import records as kernels
@@ -32,6 +33,7 @@ LOSSES = {
 #: Squares with Mallows weights, and held to a norm of 0.9.
 WEIGHTED = RecordKernel(0, 2.0, 1.0, 1, 1.3, False)
 CLIPPED = RecordKernel(0, 1e100, 1.0, 2, 0.9, False)
+MALLOWS = RecordKernel(0, 1e100, 1.0, 1, 1.3, False)
 ASKED = [(WEIGHTED, GRADIENT | HESSIAN), (WEIGHTED, HESSIAN), (WEIGHTED, GRADIENT)]
 ASKED += [(CLIPPED, GRADIENT | MEAT), (CLIPPED, GRADIENT)]
 
@@ -219,6 +221,162 @@ def test_no_record_contributes_more_than_the_bound(isa, name, scale):
             assert np.linalg.norm(gradient) <= 2.6 * (1.0 + 1e-12)
             assert np.linalg.norm(gram) <= 1.69 * (1.0 + 1e-12)
             assert view.counts(X, responses, EDGES, 1).sum() in (0, 1)
+
+
+def kept_views(view, X, y, units=None):
+    """A view under a map that keeps squared lengths, these, and the view that needs no map."""
+    keep = np.empty(len(X))
+    mapped = compiled(view, units, keep=keep)
+    mapped.counts(X, y, EDGES, 1)
+    at = view.at._replace(theta=view.matrix @ view.at.theta)
+    plain = view._replace(matrix=_known(len(at.theta))[1], at=at)
+    return mapped, keep, compiled(plain, units, squares=keep)
+
+
+@pytest.mark.parametrize(("n", "q"), SIZES)
+@pytest.mark.parametrize("name", LOSSES)
+def test_without_a_map_sums_of_kept_lengths_are_those_of_rows(isa, n, q, name):
+    """NumPy's rows under the map; the kernel's multiples of (1, z), mapped by NumPy afterwards."""
+    rng = np.random.default_rng([n, q])
+    W, theta = np.eye(q + 1) + 0.1 * rng.normal(size=(q + 1, q + 1)), 0.3 * rng.normal(size=q + 1)
+    units = Units(rng.normal(size=q), rng.uniform(0.5, 2.0, q), (0.0, 1.0))
+    loss, scale = LOSSES[name]
+    at = At(theta, loss, scale)
+    X, y = table(n, q, rng)
+    Z, coded = units.coded(X, y)
+    zero = np.zeros(q + 1)
+    with np.errstate(all="ignore"):
+        rows = np.column_stack([np.ones(n), Z]) @ W
+    usable = np.isfinite(Z).all(axis=1)
+    views = [
+        View(W, True, what, at, held=held)
+        for what in ("score", "curvature", "foreseen", "residual")
+        for held in (FREE, Held(reach=0.3))
+        if what == "score" or held is FREE
+    ]
+    for view in views:
+        mapped, keep, plain = kept_views(view, X, y, units)
+        exact = (rows[usable] ** 2).sum(axis=1)
+        assert (keep[usable] >= exact).all() and (keep[usable] <= exact * (1.0 + 2.0**-22)).all()
+        assert np.isinf(keep[~usable]).all()
+        counts = plain.counts(X, y, EDGES, 1)
+        assert abs(counts - mapped.counts(X, y, EDGES, 1)).sum() <= 2  # one near an edge
+        kernel = CLIPPED if view.what == "score" else MALLOWS
+        wants = {"score": (GRADIENT, GRADIENT | MEAT), "curvature": (HESSIAN,)}
+        for want in wants.get(view.what, ()):
+            twin = kernel.sums(*seen(Z, coded, view), zero, want, n, 1)
+            first = kernel.sums(X, y, zero, want, n, 1, mapped)
+            g, h, m = kernel.sums(X, y, zero, want, n, 1, plain)
+            back = (
+                None if g is None else W.T @ g,
+                None if h is None else W.T @ h @ W,
+                None if m is None else W.T @ m @ W,
+            )
+            for a, b, c in zip(twin, first, back, strict=True):
+                assert (a is None) == (c is None)
+                if a is not None:
+                    np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9 * max(1.0, abs(a).max()))
+                    np.testing.assert_allclose(c, a, rtol=1e-6, atol=1e-6 * max(1.0, abs(a).max()))
+
+
+@pytest.mark.parametrize("q", [4, 19, 30])
+def test_kept_lengths_and_their_sums_are_the_same_bits_however_they_lie(isa, q):
+    """Layouts, threads, and other records."""
+    rng = np.random.default_rng(q)
+    W, theta = np.eye(q + 1) + 0.1 * rng.normal(size=(q + 1, q + 1)), rng.normal(size=q + 1)
+    X, y = table(20_000, q, rng, dtype=np.float32)
+    wide, zero = X.astype(np.float64), np.zeros(q + 1)
+    view = View(W, True, "score", At(theta, *LOSSES["logistic"]))
+    _, keep, plain = kept_views(view, wide, y)
+    for other in (X, np.asfortranarray(wide), np.repeat(wide, 2, axis=1)[:, ::2]):
+        _, again, also = kept_views(view, other, y)
+        assert np.array_equal(keep, again)
+        for threads in (1, 2):
+            pair = [
+                CLIPPED.sums(x, y, zero, GRADIENT | MEAT, 1.0, threads, v)
+                for x, v in ((wide, plain), (other, also))
+            ]
+            assert all(np.array_equal(a, b) for a, b in zip(*pair, strict=True) if a is not None)
+    row, found = rng.normal(size=q), set()
+    for n in (1, 2, 5, 8, 9, 37, 128, 129, 300):
+        for slot in {0, n // 2, n - 1}:
+            X, y = rng.normal(size=(n, q)), np.full(n, np.nan)
+            X[slot], y[slot] = row, 1.0
+            X[slot - 1 if n > 1 else slot, 0] = np.nan if n > 1 else row[0]
+            _, keep, plain = kept_views(view, X, y)
+            sums = [CLIPPED.sums(X, y, zero, want, 1.0, 1, plain) for want in (1, 5)]
+            found.add(b"".join(part.tobytes() for one in sums for part in one if part is not None))
+            found.add(keep[slot].tobytes())
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("scale", [1e-40, 1.0, 1e40])
+@pytest.mark.values
+def test_no_record_contributes_more_than_the_bound_by_a_kept_length(isa, name, scale):
+    """Whatever the record is, what it contributes is no longer under the map, nor infinite."""
+    rng = np.random.default_rng(1)
+    loss, sigma = LOSSES[name]
+    zero, turned = np.zeros(3), np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    W = scale * turned @ np.diag([1.0, 30.0, 0.3])
+    for entries in itertools.product(HOSTILE, HOSTILE):
+        X = np.array([entries])
+        for y in (0.0, 1.0, 1e300, np.nan):
+            at = At(rng.normal(size=3) * 10.0 ** rng.integers(-300, 300), loss, sigma)
+            for what, reach in (("score", np.inf), ("score", 2.0), ("curvature", np.inf)):
+                with np.errstate(all="ignore"):
+                    view = View(W, True, what, at, held=Held(reach=reach))
+                    _, _, plain = kept_views(view, X, np.array([y]))
+                if what == "score":
+                    asked = (CLIPPED, GRADIENT | MEAT)
+                else:
+                    asked = (MALLOWS, HESSIAN)
+                g, h, m = asked[0].sums(X, np.array([y]), zero, asked[1], 1.0, 1, plain)
+                assert plain.counts(X, np.array([y]), EDGES, 1).sum() in (0, 1)
+                if what == "score":
+                    assert np.linalg.norm(W.T @ g) <= 0.9 * (1.0 + 1e-12)
+                    assert np.linalg.norm(W.T @ m @ W) <= 0.81 * (1.0 + 1e-12)
+                    squares = np.trace(W.T @ m @ W), float(np.sum((W.T @ g) ** 2))
+                    assert abs(squares[0] - squares[1]) <= 0.81e-12  # of the same multiplier
+                else:
+                    assert np.linalg.norm(W.T @ h @ W) <= 1.69 * (1.0 + 1e-12)
+
+
+def test_lengths_are_kept_of_the_records_that_are_asked_about():
+    rng = np.random.default_rng(2)
+    X, y, W = rng.normal(size=(40, 2)), np.ones(40), np.eye(3) + 0.1
+    at = At(np.zeros(3), *LOSSES["logistic"])
+    mapped, keep, plain = kept_views(View(W, True, "score", at), X, y)
+    _, _, curved = kept_views(View(W, True, "curvature", at), X, y)
+    beside, zero = np.column_stack([y, y, y]), np.zeros(3)
+    with pytest.raises(TypeError, match="stay with them"):
+        pickle.dumps(plain)
+    for wrong in (
+        lambda: plain.counts(X[:30], y[:30], EDGES),
+        lambda: mapped.counts(X, beside, EDGES),
+        lambda: CLIPPED.sums(X, beside, zero, GRADIENT, 1.0, 1, plain),
+        lambda: MALLOWS.sums(X, y, zero, GRADIENT, 1.0, 1, plain),
+        lambda: CLIPPED.sums(X, y, zero, GRADIENT, 1.0, 1, curved),
+        lambda: MALLOWS.sums(X, y, zero, GRADIENT | HESSIAN, 1.0, 1, curved),
+        lambda: RecordView(W, "score", 3, squares=keep),
+        lambda: RecordView((3, 3), "score", 3, squares=keep, keep=keep),
+        lambda: RecordView(W, "score", 3, keep=keep, weigh=1.0),
+        lambda: RecordView((3, 5)),
+        lambda: RecordView(W, "score", 3, keep=keep, back=(W, np.zeros(3), 1.0, 1.0, 0.5)),
+    ):
+        with pytest.raises(ValueError):
+            wrong()
+
+
+@pytest.mark.parametrize(("n", "q"), SIZES)
+def test_rows_without_a_map_are_those_under_an_identity(isa, n, q):
+    rng = np.random.default_rng([n, q])
+    for intercept in (True, False):
+        p = q + intercept
+        X, y = table(n, q, rng, beside=True)
+        theta = 0.3 * rng.normal(size=p)
+        for view in views("log-cosh", _known(p)[1], theta):
+            assert_alike(X, y, view._replace(intercept=intercept))
 
 
 def test_what_is_not_a_view_is_refused():

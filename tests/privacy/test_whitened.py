@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 
 import numpy as np
@@ -21,7 +22,7 @@ from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel
 from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
 from dpfast.optimize.road.histogram import tops_of_cells
-from dpfast.privacy.sensitivity import histogram, joint_mu
+from dpfast.privacy.sensitivity import histogram, joint_mu, mean_score
 from tests.loops import each
 
 HOSTILE = [-np.inf, -1e308, -3.0, -5e-324, 0.0, 0.5, 2.0, 1e160, 1e308, np.nan]
@@ -80,7 +81,7 @@ def observed_value(ask):
     return watch.found
 
 
-def worst(ask, pairs, n=30, mapped=True, beside=False, weigh=0.0):
+def worst(ask, pairs, n=30, mapped=True, beside=False, weigh=0.0, prepare=None):
     """Largest distance of exact answers about tables that differ in their first record."""
     rng = np.random.default_rng(1)
     X, y, found = rng.normal(size=(n, 2)), (rng.random(n) < 0.5) * 1.0, []
@@ -94,6 +95,7 @@ def worst(ask, pairs, n=30, mapped=True, beside=False, weigh=0.0):
             rows = whitened(X, given)
             rows = rows.mapped(MATRIX) if mapped else rows
             rows = rows.weighed(weigh) if weigh else rows
+            rows = prepare(rows) if prepare else rows
             found.append(observed_value(lambda rows=rows: ask(rows)))
     assert np.isfinite(found).all()
     flat = np.array(found).reshape(len(found), -1)
@@ -378,6 +380,110 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
         found.append(asked)
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def keep(rows):
+    """Rows whose lengths are kept, which some query has asked for."""
+    rows.lengths(tops_of_cells(1)[:-1], 1e-3, point("log-cosh"), "foreseen")
+    assert rows._squares is not None
+    return rows
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """However few the records are."""
+    monkeypatch.setattr("dpfast.curator.whitened.TURNED", 0)
+
+
+@pytest.mark.parametrize("reach", [np.inf, 0.8])
+def test_c94_sums_of_kept_lengths_attain_their_sensitivity(loss, reach, kept):
+    n, at, held = 30, point(loss), Held(reach=reach)
+    bound = 1.7 if reach == np.inf else 0.1  # what is foreseen of a score is no more
+    small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
+    pairs = [*small, *PAIRS, *[((x, 1.0), y) for x in (1e90, -1e90) for y in RESPONSES]]
+    rows = keep(whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX))
+    answer, gram = rows.clipped(at, bound, 0.1, 0.05, held), rows.gram(bound, 0.1, at)
+    move = worst(lambda rows: rows.clipped(at, bound, 0.1, held=held), pairs, n, prepare=keep)
+    sensitivity = answer.gradient.receipt.l2_sensitivity
+    assert 2.0 * bound / n < sensitivity <= 2.0 * bound / n * (1.0 + 1e-9)
+    assert 0.99 * sensitivity <= move <= sensitivity
+    moves = [
+        worst(lambda rows, there=there: rows.gram(bound, 0.1, there), pairs, n, prepare=keep)
+        for there in (at, point(loss, 0.0 * THETA))
+    ]
+    assert 0.99 * gram.receipt.l2_sensitivity <= max(moves) <= gram.receipt.l2_sensitivity
+
+
+def test_c94_sums_of_kept_lengths_are_those_of_rows(loss, monkeypatch):
+    """Of all that is asked, and of records that cannot count."""
+    records, *_ = table("arrays")
+    records.X[3, 0], records.X[4, 1], records.y[5] = np.nan, np.inf, np.nan
+    records.X[6] = 1e120, 1.0  # beyond what is kept: counts for nothing in either
+    records.y[6] = np.nan
+    at, found = point(loss), []
+    for turned in (0, 10**9):
+        monkeypatch.setattr("dpfast.curator.whitened.TURNED", turned)
+        rows = whitened(None, None, 1e9, rows=records).mapped(MATRIX).mapped(MATRIX.T + 1.0)
+        asks = [
+            lambda what=what, held=held, rows=rows: rows.lengths(
+                tops_of_cells(2)[:-1], 0.1, at, what, held
+            )
+            for what in QUANTITIES[1:]
+            for held in (Held(), Held(reach=0.7))
+        ]
+        asks += [
+            lambda rows=rows, held=held: rows.clipped(at, 0.9, 0.1, held=held)
+            for held in (Held(), Held(reach=0.7))
+        ]
+        asks += [lambda rows=rows: rows.gram(1.4, 0.1, at)]
+        first = [observed_value(ask) for ask in asks]
+        assert (rows._squares is not None) == (turned == 0)
+        again = [observed_value(ask) for ask in asks]  # by lengths alone
+        meat = rows.clipped(at, 0.9, 1e5, 4e4).meat.value
+        found.append([*again, meat])
+        for one, other in zip(first, again, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+    turn = whitened(None, None, rows=records)
+    monkeypatch.setattr("dpfast.curator.whitened.TURNED", 0)
+    turn = turn.mapped(MATRIX).mapped(MATRIX.T + 1.0)._turn
+    counts = 2 * len(QUANTITIES[1:])
+    for one, other in zip(found[0][:counts], found[1][:counts], strict=True):
+        assert np.array_equal(one, other)
+    for k in (counts, counts + 1):  # what is released of turned rows is turned back afterwards
+        np.testing.assert_allclose(turn @ found[0][k], found[1][k], rtol=1e-6, atol=1e-7)
+    back = turn @ found[0][-2] @ turn.T
+    np.testing.assert_allclose(back, found[1][-2], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found[0][-1], found[1][-1], atol=1e-5)
+
+
+def test_c94_an_uneven_map_is_allowed_for_or_made(kept):
+    """Depth times the map's longest over its shortest, squared of matrices; where that would be
+    much, or lengths are of another size, rows are made."""
+    records, *_ = table("arrays")
+    rows, at = whitened(None, None, rows=records), point("log-cosh")
+    for stretch in (1.0, 30.0, 1e3):
+        some = keep(rows.mapped(np.diag([1.0, stretch, 1.0])))
+        assert some._unmapped.strain == pytest.approx(1.001 * stretch, abs=1.0)
+        plain, depth = some._layout._replace(seen=False), some._unmapped.depth
+        more = 2 * math.ceil(3**1.5) + 4
+        assert depth(GRADIENT) == some._unmapped.strain * (plain.depth(GRADIENT) + more)
+        wanted = GRADIENT | MEAT
+        assert depth(wanted) == some._unmapped.strain**2 * (plain.depth(wanted) + more)
+        score = some.clipped(at, 1.7, 0.1, 0.05).gradient.receipt
+        assert score.l2_sensitivity == mean_score(3.4, 50, depth=depth(wanted))
+    for matrix in (np.diag([1.0, 2.0**30, 1.0]), 1e60 * np.eye(3), np.zeros((3, 3)), MATRIX[:, :2]):
+        some = rows.mapped(matrix)
+        some.lengths(
+            tops_of_cells(1)[:-1], 0.1, point("log-cosh", np.zeros(matrix.shape[1])), "score"
+        )
+        assert some._squares is some._unmapped is None
+    some = keep(rows.mapped(MATRIX))
+    assert not some._without_map(some._view("score", at), 1e60)
+    discount = Held(Discount(at, 0.6, 0.5, MATRIX))
+    assert not some._without_map(some._view("score", at, held=discount))
+    assert some.mapped(MATRIX)._squares is None
+    beside, *_ = table("arrays beside")
+    assert whitened(None, None, rows=beside).mapped(MATRIX)._unmapped is None
 
 
 @pytest.mark.pairs
