@@ -24,7 +24,6 @@ from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import FREE, At, Discount, Held, View, view_of
 from dpfast.data.bought.units import Units
 from dpfast.data.records import Records
-from dpfast.data.reduction import additions
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, RecordView
 from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
