@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, TAPE, Answer, Receipt, answer_of
-from dpfast.kernels.records import RecordKernel
-from dpfast.models import Objective
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
@@ -204,20 +202,3 @@ def _seen(kind: type[Release], receipt: Receipt, exact: NDArray[Any]) -> Release
     """What an observer is shown of an answer."""
     query, claim, mu, sensitivity, scale = receipt
     return kind(query, claim, exact, mu, sensitivity, scale)
-
-
-def nonprivate_contributions(
-    objective: Objective,
-    X: NDArray[np.float64],
-    y: NDArray[np.float64],
-    theta: NDArray[np.float64],
-    want: int,
-) -> tuple[NDArray[np.float64] | None, ...]:
-    """Exact gradient, curvature and meat of each record on its own, by the compiled kernels."""
-    sums, n = RecordKernel(*objective.kernel_arguments()).sums, len(y)
-    parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(n)]
-    return tuple(
-        # much faster than stacking, for many small arrays
-        None if column[0] is None else np.concatenate(column).reshape(n, *column[0].shape)
-        for column in zip(*parts, strict=True)
-    )

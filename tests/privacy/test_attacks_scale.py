@@ -16,7 +16,6 @@ from scipy.optimize import minimize
 
 from dpfast.curator.answers import StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
-from dpfast.curator.door import nonprivate_contributions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT
 from dpfast.models import Bounded, FreeScale, Huber, LogCosh, Mallows, Objective, PseudoHuber
@@ -27,6 +26,7 @@ from dpfast.privacy.sensitivity_scale import (
     meat_factor,
     score_diameter,
 )
+from tests.audit.searching import nonprivate_contributions
 
 R = 1.7
 LOSSES = [Huber(), LogCosh(), PseudoHuber(0.8)]

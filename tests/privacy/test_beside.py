@@ -15,7 +15,6 @@ import pytest
 import dpfast
 from dpfast.curator.answers import StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
-from dpfast.curator.door import nonprivate_contributions
 from dpfast.data.source import EVERYTHING
 from dpfast.front.request import Request
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
@@ -39,6 +38,7 @@ from dpfast.models.quantile import Quantile
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import loss_difference
+from tests.audit.searching import nonprivate_contributions
 from tests.loops import each
 
 R, LARGEST = 1.7, 2.5
