@@ -107,41 +107,31 @@ class Tape:
 
     def __init__(self) -> None:
         self.answers: deque[Released] = deque()
-        self.forgotten = 0
+        self._sizes: deque[int] = deque()
         self._size = 0
 
     def keep(self, question: tuple[Any, ...], answers: Sequence[Answer]) -> None:
         """Take down copies of answers to one question that are handed out now."""
-        at, size = question[2:], 0
-        for i, part in enumerate(at):
-            kind = type(part)
-            if kind in PLAIN:
-                size += 1
-            elif kind is np.ndarray and part.base is None and not part.flags.writeable:
-                size += part.size  # nobody can change it
-            else:
-                copy, own = _copied(part)
-                size += own
-                at = (*at[:i], copy, *at[i + 1 :])
+        parts = [_copied(part) for part in question[2:]]
+        at = tuple([part for part, _ in parts])
         for answer in answers:
-            if answer is NOTHING:
-                continue
-            value, scale, receipt = answer
-            if type(value) is np.ndarray:
-                value, own = value.copy(), value.size
-            else:
-                value, own = _copied(value)
-            self.answers.append(released_of((receipt[0], at, value, scale, question[1])))
-            self._size += size + own + 3
+            if answer is not NOTHING:
+                value, scale, receipt = answer
+                value, size = _copied(value)
+                self.answers.append(released_of((receipt[0], at, value, scale, question[1])))
+                size += 3 + sum([own for _, own in parts])
+                self._sizes.append(size)
+                self._size += size
         while self._size > MOST_KEPT and len(self.answers) > 1:
-            self._size -= _numbers(self.answers.popleft())
-            self.forgotten += 1
+            self.answers.popleft()
+            self._size -= self._sizes.popleft()
 
 
 def _copied(thing: Any) -> tuple[Any, int]:
     """A copy, or the thing itself where nobody can change it; and how many numbers it holds."""
     if isinstance(thing, np.ndarray):
-        return thing.copy(), thing.size
+        frozen = thing.base is None and not thing.flags.writeable
+        return thing if frozen else thing.copy(), thing.size
     if not isinstance(thing, tuple):
         return thing, 1
     kinds = {*map(type, thing)}
@@ -154,20 +144,8 @@ def _copied(thing: Any) -> tuple[Any, int]:
     return copies, sum([own for _, own in parts])
 
 
-def _numbers(thing: Any) -> int:
-    """How many numbers an answer, or a part of it, holds."""
-    if isinstance(thing, np.ndarray):
-        return thing.size
-    if not isinstance(thing, tuple):
-        return 1
-    return sum([_numbers(part) if isinstance(part, PARTS) else 1 for part in thing])
-
-
 #: What is one number, or a name, of which there are many.
 PLAIN = frozenset({int, float, str, bool, type(None)})
-
-#: What holds several numbers.
-PARTS = (np.ndarray, tuple)
 
 #: Of the call that is running, if it keeps what it paid for.
 TAPE: ContextVar[Tape | None] = ContextVar("dpfast_tape", default=None)

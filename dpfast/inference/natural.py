@@ -49,12 +49,11 @@ class NaturalMap(NamedTuple):
 
     def covariance(self, coded: Covariance) -> Covariance:
         """``T Cov T'``; what may be unfinished is bounded entry by entry."""
-        spread, (known, lost) = coded.spread, estimable(self.matrix, coded.matrix)
+        spread, out = coded.spread, np.isnan(coded.matrix.diagonal())
         with np.errstate(all="ignore"):
-            matrix = congruence(self.matrix, known)
-            if lost.any():
-                lost = np.isnan(coded.matrix.diagonal())  # of columns that were left out
-                matrix[lost], matrix[:, lost] = np.nan, np.nan
+            matrix = congruence(self.matrix, estimable(self.matrix, coded.matrix)[0])
+            if out.any():  # of columns that were left out
+                matrix[out], matrix[:, out] = np.nan, np.nan
             if spread is not None:
                 inner = np.eye(len(self.matrix)) if spread.units is None else spread.units
                 inner = np.diag(inner) if inner.ndim == 1 else inner

@@ -16,8 +16,7 @@ import dpfast
 from dpfast.curator import StepBudget
 from dpfast.kernels import records as kernels
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
-from tests.audit.contributions import nonprivate_contributions
-from tests.audit.searching import declared, sensitivity_search
+from tests.audit.searching import declared, nonprivate_contributions, sensitivity_search
 from tests.loops import each
 
 LOSSES = (Huber(), LogCosh(), PseudoHuber(), Logistic())

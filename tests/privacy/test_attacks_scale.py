@@ -26,7 +26,7 @@ from dpfast.privacy.sensitivity_scale import (
     meat_factor,
     score_diameter,
 )
-from tests.audit.contributions import nonprivate_contributions
+from tests.audit.searching import nonprivate_contributions
 
 R = 1.7
 LOSSES = [Huber(), LogCosh(), PseudoHuber(0.8)]

@@ -38,7 +38,7 @@ from dpfast.models.quantile import Quantile
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import loss_difference
-from tests.audit.contributions import nonprivate_contributions
+from tests.audit.searching import nonprivate_contributions
 from tests.loops import each
 
 R, LARGEST = 1.7, 2.5
