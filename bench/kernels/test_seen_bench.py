@@ -12,7 +12,8 @@ import pytest
 
 import dpfast
 from bench.harness import compare, interleaved, is_quick
-from dpfast.curator.whitened import _known, _mapped, compiled
+from dpfast.curator.many import mapped
+from dpfast.curator.whitened import _known, compiled
 from dpfast.data.bought.maps import At, View
 from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.bought.units import Units
@@ -61,7 +62,7 @@ def test_seen(benchmark, n, q, case):
         if not want:
             return ours.counts(X, y, EDGES, 1)
         found = kernel.sums(X, y, zero, want, float(n), 1, ours)
-        return _mapped(found, W) if case in OF_KEPT else found
+        return mapped(found, W) if case in OF_KEPT else found
 
     def twin():
         if not want:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -40,7 +39,6 @@ class Layout(NamedTuple):
     excess: int = 1
     means: bool = False
     seen: bool = False
-    strain: int = 0
 
     @staticmethod
     def of(records: Records, row: int) -> Layout:
@@ -57,9 +55,6 @@ class Layout(NamedTuple):
             from dpfast.curator.persons import depth_of_products
 
             depth += depth_of_products(self.row)
-        if self.strain:
-            depth += 2 * math.ceil(self.row**1.5) + 4
-            depth *= self.strain ** (2 if want & (HESSIAN | MEAT) else 1)
         return depth * self.excess
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,8 +22,7 @@ from dpfast.curator.door import hand_out_together
 from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import FREE, At, Discount, Held, View, view_of
 from dpfast.data.bought.units import Units
-from dpfast.data.records import Records
-from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, RecordView
+from dpfast.kernels.records import RecordKernel, RecordView
 from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -38,15 +36,6 @@ __all__ = ["FREE", "At", "Discount", "Held", "Whitened"]
 #: Entries of rows from which on turning what is released takes less time than half a matrix saves.
 TURNED = 500_000
 
-#: Additions that a record may pass through times records up to which rows are summed without their
-#: map: sensitivities are larger by 3 u times this at most, 2^-9.
-LONGEST_SUM = 2.0**42
-
-#: Where radii, and largest and least lengths under a map, lie for that; and what the one over the
-#: other, times p^1.5, may be, so that roundings of rows are less than lengths are rounded up by.
-ORDINARY = 1e-50, 1e50
-LARGEST_STRAIN = 2.0**25
-
 
 class Whitened:
     """Answers about rows ``a = z'W``, z a design row with its intercept and W released.
@@ -55,8 +44,8 @@ class Whitened:
 
     Notes
     -----
-    Squared lengths of rows under one map are kept, of many records in memory: what is asked next
-    needs these alone, and sums of multiples of ``(1, z)`` are mapped afterwards (claim C94).
+    No row is stored: the kernels make what is seen of a record where they need it.  Rows of
+    persons are mapped by NumPy, some at a time; the mean score of a person is a record (claim C81).
 
     Privacy
     -------
@@ -77,41 +66,21 @@ class Whitened:
         self._means = records.means
         self._raw, self._units = records.uncoded
         self._intercept = curator.objective.fit_intercept
-        self._matrix, self._turn = matrix, None
+        self._matrix = matrix
         columns = records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
         own, row = curator._layout, self.dimension // records.parts
+        seen = not self._means and matrix is not None  # through a map
         #: Of what is seen, through a map or of persons.
         self._layout = Layout(
-            own.n, row, own.largest_block, own.additions, own.excess, own.means,
-            not own.means and matrix is not None,
-        )  # fmt: skip
-        #: Squared lengths of rows, once some query has asked for them.
-        self._squares: Array | None = None
-        #: The layout of sums without the map, if lengths are kept.
-        self._unmapped: Layout | None = None
-        self._few_rows: Whitened | None = None
-        if matrix is not None and not self._means and self.n * self.dimension >= TURNED:
-            # the kernels see rows that are turned, under half a matrix
-            turn, half = np.linalg.qr(matrix.T)
-            if np.isfinite(turn).all() and np.isfinite(half).all():
-                self._turn, self._half = turn, np.ascontiguousarray(half.T)
-                self._unmapped = self._plan_unmapped(columns)
+            own.n, row, own.largest_block, own.additions, own.excess, own.means, seen
+        )
+        self._many: Any = None
+        if matrix is not None and seen and self.n * self.dimension >= TURNED:
+            from dpfast.curator.many import many_of
 
-    def _plan_unmapped(self, columns: int) -> Layout | None:
-        """The layout of sums of rows without their map; None where there are none."""
-        raw, layout = self._raw, self._layout
-        if type(raw) is not Records or raw.y.ndim > 1 or columns != self.dimension:
-            return None
-        sizes = np.linalg.svd(self._half, compute_uv=False)
-        if not ORDINARY[0] <= sizes[-1] <= sizes[0] <= ORDINARY[1]:
-            return None
-        strain = math.ceil(min(1.001 * sizes[0] / sizes[-1], LARGEST_STRAIN))
-        unmapped = layout._replace(seen=False, strain=strain)
-        if strain * columns**1.5 > LARGEST_STRAIN:
-            return None
-        return unmapped if unmapped.depth(GRADIENT | MEAT) * self.n <= LONGEST_SUM else None
+            self._many = many_of(matrix, self._raw, self._layout)
 
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
@@ -125,11 +94,8 @@ class Whitened:
 
     def few(self) -> Whitened:
         """A few of the records, if there are so many that these tell enough; else all."""
-        if self._few is None:
-            return self
-        if self._few_rows is None:
-            self._few_rows = Whitened(self._few, self._matrix, weigh=self._weigh)
-        return self._few_rows
+        few = self._few
+        return self if few is None else Whitened(few, self._matrix, weigh=self._weigh)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(c, radius^2/|a|^2) a a'``, c the curvature or 1: ``mu`` (claim C14)."""
@@ -199,9 +165,9 @@ class Whitened:
             counts = records.total(count_along, edges, view, along)
         else:
             records, units = records.uncoded
-            seen, room = self._through(view, units, self._without_map(view))
-            counts = records.total(seen.counts, edges, curator._threads)
-            self._squares = self._squares if room is None else room
+            counts = self._asked(
+                lambda of: records.total(of.counts, edges, curator._threads), view, units
+            )
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
@@ -244,22 +210,17 @@ class Whitened:
         turned: bool = True,
     ) -> View:
         matrix = _known(self.dimension)[1] if self._matrix is None else self._matrix
-        if turned and self._turn is not None:
-            matrix, back = self._half, self._turn.T
-            at = at and at._replace(theta=back @ at.theta)
-            held = held.mapped(back)
+        if turned and self._many:
+            matrix, at, held = self._many.turned(at, held)
         return view_of((matrix, self._intercept, what, at, shift, held, self._weigh))
 
     def _back(self, answer: Answer) -> Answer:
-        """What was released of turned rows, as of rows that are not: noise has no direction."""
-        turn = self._turn
-        if turn is None:
-            return answer
-        value = turn @ answer.value
-        if value.ndim == 2:
-            value = value @ turn.T
-            value = 0.5 * (value + value.T)
-        return answer._replace(value=value)
+        return self._many.back(answer) if self._many else answer
+
+    def _asked(self, ask: Any, view: View, units: Any, layout: Layout | None = None) -> Any:
+        """What the kernels say of a view, through its map unless the layout has none."""
+        many = self._many
+        return many.asked(ask, view, units, layout) if many else ask(compiled(view, units))
 
     def _ask(
         self,
@@ -275,54 +236,21 @@ class Whitened:
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
-        unmapped = self._unmapped if not cap and self._without_map(view, radius) else None
-        kernel, plan = _planned(weights, radius, cap, unmapped or layout, gradient, hessian, meat)
+        layout = self._many.layout(view, radius, cap) if self._many else layout
+        kernel, plan = _planned(weights, radius, cap, layout, gradient, hessian, meat)
         curator.ledger.charge(plan.cost, plan.label)
-        bound = radius if weights is Clip else None
-        sums = self._sums(view, kernel, plan.want, bound, unmapped is not None)
+        sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None, layout)
         question = (plan.label, plan.cost.mu, _known(self.dimension)[0])
         answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
         return joint_answer_of((*answers, plan.cost.mu))
 
-    def _without_map(self, view: View, radius: float = 1.0) -> bool:
-        """Whether no more of rows is needed than their lengths, if these, and they are kept."""
-        if not self._keeps(view) or not ORDINARY[0] <= radius <= ORDINARY[1]:
-            return False
-        return self._squares is not None or view.what == "residual"
-
-    def _keeps(self, view: View) -> bool:
-        """Whether lengths of rows are kept for what is seen."""
-        return self._unmapped is not None and view.at is not None and view.held.discount is None
-
-    def _through(
-        self, view: View, units: Units | None, unmapped: bool
-    ) -> tuple[RecordView, Array | None]:
-        """The kernels' form of a view, without its map if lengths will do; room for lengths."""
-        if unmapped:
-            assert view.at is not None and view.matrix is not None
-            at = view.at._replace(theta=view.matrix @ view.at.theta)
-            plain = view._replace(matrix=_known(self.dimension)[1], at=at)
-            return compiled(plain, units, squares=self._squares), None
-        room = None
-        if self._keeps(view) and self._squares is None:
-            room = np.empty(len(self._raw.y))
-        return compiled(view, units, keep=room), room
-
     def _sums(
-        self,
-        view: View,
-        kernel: RecordKernel,
-        want: int,
-        radius: float | None = None,
-        unmapped: bool = False,
+        self, view: View, kernel: RecordKernel, want: int, radius: float | None, layout: Any = None
     ) -> Any:
         """Exact means of what is seen, by the kernels; of persons by NumPy, row by row or held."""
         asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads
         if not self._means:
-            seen, room = self._through(view, self._units, unmapped)
-            sums = self._raw.total(*asked, seen)
-            self._squares = self._squares if room is None else room
-            return _mapped(sums, self._half) if unmapped else sums
+            return self._asked(lambda of: self._raw.total(*asked, of), view, self._units, layout)
         persons: Any = self._raw
         if radius is None:
             from dpfast.data.bought.seen import SeenRows
@@ -331,14 +259,6 @@ class Whitened:
         from dpfast.data.persons.scores import LOOSE, PersonScores
 
         return PersonScores(persons, view, LOOSE * radius).total(*asked)
-
-
-def _mapped(sums: tuple[Array | None, ...], matrix: Array) -> tuple[Array | None, ...]:
-    """Sums of rows as those of rows under a map."""
-    gradient, *products = sums
-    found = [None if one is None else matrix.T @ one @ matrix for one in products]
-    found = [one if one is None else 0.5 * (one + one.T) for one in found]
-    return None if gradient is None else matrix.T @ gradient, *found
 
 
 @lru_cache(maxsize=64)
@@ -406,22 +326,16 @@ def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receip
     return Receipt("histogram of lengths", "C60", mu, sensitivity, scale), GDP(mu)
 
 
-def compiled(
-    view: View,
-    units: Units | None = None,
-    *,
-    keep: Array | None = None,
-    squares: Array | None = None,
-) -> RecordView:
-    """The kernels' form of a view with a matrix, of records that are in these units or in none."""
-    matrix: Any = view.matrix
+def compiled(view: View, units: Units | None = None, **kept: Array | None) -> RecordView:
+    """The kernels' form of a view with a matrix, of records that are in these units or in none;
+    ``kept``: lengths to keep, or that were kept.
+    """
     at, shift, p = view.at, view.shift, view.columns
+    matrix: Any = view.matrix
     if matrix is _known(p)[1]:  # no map
         matrix = p + 1 - view.intercept, p
     else:
-        if not view.intercept:
-            matrix = np.concatenate([np.zeros((1, p)), matrix])
-        matrix = np.ascontiguousarray(matrix)
+        matrix = np.ascontiguousarray(np.concatenate([np.zeros((1 - view.intercept, p)), matrix]))
     discount, reach = view.held
     back = None
     if discount is not None:
@@ -437,6 +351,6 @@ def compiled(
             of_scale = min(max(1e-100, of_scale), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
-        matrix, view.what, code, c, h, of_scale, theta, shift, centres,
-        spreads, response, reach, back, view.weigh, keep, squares,
+        matrix, view.what, code, c, h, of_scale, theta, shift, centres, spreads, response, reach,
+        back, view.weigh, **kept,
     )  # fmt: skip

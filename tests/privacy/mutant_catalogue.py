@@ -4527,14 +4527,14 @@ LEAST_SQUARES = (
         WHITENED,
         ("tests/privacy/test_whitened.py::test_c94_an_uneven_map_is_allowed_for_or_made",),
         "        return Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)\n\n    def weighed",
-        "        found = Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)\n        found._squares = self._squares\n        return found\n\n    def weighed",
+        "        found = Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)\n        if found._many and self._many:\n            found._many.squares = self._many.squares\n        return found\n\n    def weighed",
     ),
     plant(
         "roundings-before-the-map",
         "what is mapped after it was summed is taken to be rounded as much as rows under the map",
-        PLANS,
+        "dpfast/curator/many.py",
         ("tests/privacy/test_whitened.py::test_c94_an_uneven_map_is_allowed_for_or_made",),
-        "            depth *= self.strain ** (2 if want & (HESSIAN | MEAT) else 1)\n",
+        "        unmapped = unmapped._replace(additions=layout.additions + more)\n",
         "",
     ),
     plant(
