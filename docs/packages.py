@@ -27,18 +27,57 @@ class Cell(NamedTuple):
     epsilon: str
     package: str
     distance: float
+    width: float
     seconds: float
 
+    @property
+    def ours(self) -> bool:
+        return self.package.startswith("dpfast")
 
-def cells(root: Path = ROOT) -> list[Cell]:
-    """Rows of packages with a budget: the others are exact, and stand in the table only."""
+
+def cells(root: Path = ROOT, exact: bool = False) -> list[Cell]:
+    """Rows of packages with a budget, or of those without privacy; no width: NaN."""
     text = (root / "bench/results/rivals_packages.md").read_text(encoding="utf-8")
     found = []
     for line in text.splitlines():
         row = [part.strip() for part in line.strip("|").split("|")]
-        if line.startswith("|") and len(row) == 6 and row[1] in SIZES:
-            found.append(Cell(row[0], row[1], row[2], float(row[3]), float(row[5])))
+        if line.startswith("|") and len(row) == 6 and row[1] in (("-",) if exact else SIZES):
+            numbers = [math.nan if part == "-" else float(part) for part in row[3:]]
+            found.append(Cell(*row[:3], *numbers))
     return found
+
+
+def _span(values: list[float]) -> str:
+    return f"{min(values):.2g} to {max(values):.2g}"
+
+
+def said(root: Path = ROOT) -> list[str]:
+    """What the stored table says of who is nearer, of widths and of times."""
+    found = cells(root)
+    ours = {(cell.table, cell.epsilon): cell for cell in found if cell.ours}
+    pairs = [(cell, ours[cell.table, cell.epsilon]) for cell in found if not cell.ours]
+    nearer = [
+        f"{cell.package} on {cell.table} at epsilon {cell.epsilon} ({cell.distance:.2g} for our "
+        f"{own.distance:.2g})"
+        for cell, own in pairs
+        if cell.distance < own.distance
+    ]
+    times: dict[str, list[float]] = {}
+    widths: dict[str, list[float]] = {}
+    for cell, own in pairs:
+        times.setdefault(cell.package, []).append(cell.seconds / own.seconds)
+        if not math.isnan(cell.width):
+            widths.setdefault(cell.package, []).append(cell.width / own.width)
+    for cell in cells(root, exact=True):
+        own = ours[cell.table, "1"]
+        times.setdefault(cell.package, []).append(cell.seconds / own.seconds)
+    return [
+        f"Nearer than dpfast in {len(ours)} cells: {'; '.join(nearer) or 'none'}.",
+        "Widths of intervals over ours: "
+        + "; ".join(f"{name} {_span(each)}" for name, each in widths.items()) + ".",
+        "Times over ours: "
+        + "; ".join(f"{name} {_span(each)}" for name, each in times.items()) + ".",
+    ]  # fmt: skip
 
 
 def _x(distance: float) -> float:
@@ -63,7 +102,7 @@ def drawing(table: str, rows: list[Cell]) -> str:
             f"<text x='{LABEL - 8}' y='{y + 4}' text-anchor='end'>{escape(package)}</text>"
         )
         told = [row for row in rows if row.package == package]
-        kind = "ours" if package.startswith("dpfast") else "missed"
+        kind = "ours" if told[0].ours else "missed"
         parts += [
             f"<circle class='{kind}' cx='{_x(row.distance):.1f}' cy='{y}' "
             f"r='{SIZES[row.epsilon]}'/>"
@@ -84,11 +123,9 @@ def page(root: Path = ROOT) -> str:
     """The figures as HTML; colours are those of the theme (static/dpfast.css)."""
     found = cells(root)
     tables = list(dict.fromkeys(cell.table for cell in found))
-    return "".join(
-        drawing(table, [cell for cell in found if cell.table == table]) for table in tables
-    )
+    figures = [drawing(table, [cell for cell in found if cell.table == table]) for table in tables]
+    return "".join([*figures, *[f"<p>{escape(sentence)}</p>\n" for sentence in said(root)]])
 
 
 if __name__ == "__main__":
-    for cell in cells():
-        print(cell)
+    print(*cells(), *said(), sep="\n")

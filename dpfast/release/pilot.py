@@ -12,7 +12,7 @@ from dpfast.curator.release.terms import difference, in_units
 from dpfast.errors import InvalidInput
 from dpfast.inference.results import hidden_directions
 from dpfast.inference.sandwich import pooled
-from dpfast.kernels.linalg import floor_eigenvalues, sandwich as sandwich_covariance
+from dpfast.kernels.linalg import eigh, floor_eigenvalues, sandwich as sandwich_covariance
 from dpfast.optimize import Newton
 from dpfast.optimize.answers import Answers
 from dpfast.optimize.budgets import Budgets
@@ -23,6 +23,9 @@ from dpfast.optimize.trajectory import Trajectory, with_ridge
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
+
+#: Least curvature that is divided by.
+LEAST = 1e-300
 
 
 class PlannedRun(NamedTuple):
@@ -73,8 +76,10 @@ class Pilot(NamedTuple):
     curvature: Array
     #: Of the curvature's noise.
     curvature_scale: float
-    #: Covariance of the privacy noise in the estimate.
+    #: Covariance of the privacy noise in the estimate, and of what noise hides of the curvature.
     noise: Array
+    #: What a step leaves of the second part.
+    hidden: Array
     #: Estimated error left by stopping.
     unfinished: Array
     #: As those of a fit.
@@ -97,7 +102,8 @@ class Pilot(NamedTuple):
         bent = 0.5 * bend * typical * length
         back = steps @ curvature
         whole = np.sqrt(np.einsum("ij,jk,ik->i", back, noise, back)) + np.abs(back @ left)
-        return np.asarray(np.fmin(np.hypot(curved, bent), whole))
+        stays = np.sqrt(np.einsum("ij,jk,ik->i", back, self.hidden, back))
+        return np.hypot(np.fmin(np.hypot(curved, bent), whole), stays)
 
 
 def pilot_of(planned_run: PlannedRun) -> Pilot:
@@ -107,11 +113,24 @@ def pilot_of(planned_run: PlannedRun) -> Pilot:
     ridge = planned_run.curator.objective.ridge
     matrix = with_ridge(hessian, ridge)
     floor = 2.0 * scale * len(hessian) ** 0.5
-    floored, _, n_floored = floor_eigenvalues(matrix, floor)
-    hidden = (hidden_directions(n_floored, len(hessian)),) * bool(n_floored)
-    noise = own_noise(planned_run.optimiser, found, Curvature(matrix, floor, n_floored, ridge))
-    return Pilot(found.theta, floored, scale, noise.covariance, noise.unfinished,
-                 (*noise.remarks, *hidden))  # fmt: skip
+    values, vectors = eigh(matrix)
+    floored, unseen = floor_eigenvalues(matrix, floor)[0], vectors[:, values < floor]
+    signal, count = float(found.theta @ floored @ found.theta), unseen.shape[1]
+    if planned_run.curator.objective.fit_intercept:
+        signal -= float(floored[0] @ found.theta) ** 2 / float(floored[0, 0])
+    # as much of the signal may be along each as there is along others in the mean; a step, which
+    # goes as far as if the curvature was the floor, leaves a part
+    may_be = max(signal, 0.0) / (len(matrix) * max(floor, LEAST))
+    short = 1.0 - np.maximum(values[values < floor], 0.0) / max(floor, LEAST)
+    stays = np.minimum(1.0, np.square(short) + 0.25 / len(matrix))  # noise is floor/(2 sqrt(p))
+    hidden = unseen @ unseen.T * may_be
+    said = (hidden_directions(count, len(matrix)),) * bool(count)
+    noise = own_noise(planned_run.optimiser, found, Curvature(matrix, floor, count, ridge))
+    return Pilot(
+        found.theta, floored, scale, noise.covariance + hidden,
+        (unseen * stays) @ unseen.T * may_be, noise.unfinished,
+        (*noise.remarks, *said),
+    )  # fmt: skip
 
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:

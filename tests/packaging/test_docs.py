@@ -123,6 +123,20 @@ def test_the_figure_of_packages_has_every_stored_row():
     assert all(cell.distance > 0.0 for cell in found)
 
 
+def test_what_is_said_of_other_packages_is_computed(tmp_path):
+    figure = load("packages")
+    (tmp_path / "bench" / "results").mkdir(parents=True)
+    (tmp_path / "bench" / "results" / "rivals_packages.md").write_text(
+        "| a | - | exact | 1e-9 | - | 0.5 |\n| a | 1 | dpfast, told nothing | 0.5 | 1.5 | 2 |\n"
+        "| a | 1 | other | 0.25 | 3.0 | 4 |\n| a | 1 | third | 0.75 | - | 1 |\n"
+    )
+    nearer, widths, times = figure.said(tmp_path)
+    assert nearer == "Nearer than dpfast in 1 cells: other on a at epsilon 1 (0.25 for our 0.5)."
+    assert "other 2 to 2" in widths and "third" not in widths
+    assert all(told in times for told in ("other 2 to 2", "third 0.5 to 0.5", "exact 0.25 to 0.25"))
+    assert figure.page().count("<p>") == 3
+
+
 def test_the_gallery_has_every_stored_result(tmp_path, monkeypatch):
     gather = load("gather")
     results = tmp_path / "bench" / "results" / "figures" / "paper1"
