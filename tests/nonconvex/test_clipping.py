@@ -155,10 +155,12 @@ def clip_of(shares, budget, previous=(), n=1000):
 def test_a_clip_is_where_it_costs_least():
     """Of nine short gradients in ten: with the budget, ever less is taken from the longest."""
     lengths = {0.02: 0.9, 0.9: 0.1}
-    found = [clip_of(lengths, budget) for budget in (0.01, 0.1, 1.0, 100.0)]
+    found = [clip_of(lengths, budget) for budget in (0.3, 1.0, 10.0)]
     assert found == sorted(found)
-    assert found[0] < 0.7
-    assert found[-1] == pytest.approx(1.0, abs=0.05)
+    assert found[0] < 0.95
+    assert found[-1] == pytest.approx(1.0, abs=0.01)
+    # so few that they are not seen: the noise of a clip for them would cost more
+    assert clip_of(lengths, 0.1) < 0.05
     assert clip_of({0.02: 1.0}, 100.0) < 0.05
 
 

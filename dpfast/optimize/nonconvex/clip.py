@@ -40,8 +40,9 @@ FINE, COARSE = 0.005, 0.1
 #: seen of the longest gradients grows.
 ANYWAY = 0.1
 
-#: Standard deviations of a share that make a gradient seen.
-SEEN = 3.0
+#: Standard deviations of a share that make a gradient seen: of 32 sums of cells at eight times none
+#: is so by noise in 997 of 1,000 runs, for what was seen once is never forgotten.
+SEEN = 4.0
 
 #: Part of the largest possible harm that is set against the noise: gradients rarely point one way.
 ALIGNED = 0.1
