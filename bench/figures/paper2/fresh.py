@@ -1,4 +1,4 @@
-"""Fourteen problems with user gradients, on which one default, `last_share`, was chosen."""
+"""Fourteen problems with user gradients, seen while defaults were chosen on others."""
 
 from __future__ import annotations
 

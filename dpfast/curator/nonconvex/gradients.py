@@ -127,24 +127,6 @@ class GradientCurator:
         shares = self._rows.lengths(theta, edges) / self.n
         return hand_out(self._noise, (receipt.query, mu, theta, edges), receipt, shares)
 
-    def gradient_remainder(self, theta: Array, rho: float, low: float, high: float) -> Answer:
-        """Release the mean of what gradients have between two released clips (claim K8)."""
-        mu = _mu(rho)
-        low, high = self._checked_clip(low), min(self._checked_clip(high), self.lipschitz)
-        beyond = high - low
-        if not beyond > 0.0:
-            raise InvalidInput(
-                f"high, at most lipschitz={self.lipschitz:g}, must exceed low; received "
-                f"low={low:g} and high={high:g}."
-            )
-        sensitivity = mean_gradient(beyond, self.n, depth=self._depth())
-        receipt = gaussian_receipt(
-            "gradient remainder", "K8", mu, sensitivity, beyond, self.dimension
-        )
-        self.ledger.charge(GDP(mu), receipt.query)
-        value = self._rows.remainder(theta, low, high, float(self.n))
-        return hand_out(self._noise, (receipt.query, mu, theta, low, high), receipt, value)
-
     def _checked_clip(self, clip: float) -> float:
         if not self.can_clip:
             raise InvalidInput(

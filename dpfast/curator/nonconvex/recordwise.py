@@ -45,13 +45,6 @@ class RecordGradients:
             total += (rows if limit is None else _clip_rows(rows, limit)).sum(axis=0)
         return total / divisor
 
-    def remainder(self, theta: Array, low: float, high: float, divisor: float) -> Array:
-        """Sum of the gradients clipped to ``high`` less those clipped to ``low``, / divisor."""
-        total = np.zeros(self._objective.dimension)
-        for X, y in self._blocks():
-            total += _between(self._clipped(theta, X, y), low, high).sum(axis=0)
-        return total / divisor
-
     def lengths(self, theta: Array, edges: Array) -> Array:
         """Counts of records by the length of their gradient, one cell for each edge."""
         counts = np.zeros(len(edges))
@@ -158,15 +151,6 @@ def _clip_rows(rows: Array, limit: float) -> Array:
         inside = length * size <= limit
         scaled = unit * (limit / np.where(length > 0.0, length, 1.0))
         return np.where(inside, unit * size, scaled)
-
-
-def _between(rows: Array, low: float, high: float) -> Array:
-    """Rows with the part of their length that lies between ``low`` and ``high``, finite rows."""
-    with np.errstate(all="ignore"):
-        unit, length, size = _taken_apart(rows)
-        # at most high - low as computed: the minimum and the difference are monotone in the length
-        part = np.maximum(np.minimum(length * size, high) - low, 0.0)
-        return unit * (part / np.where(length > 0.0, length, 1.0))
 
 
 def _taken_apart(rows: Array) -> tuple[Array, Array, Array]:

@@ -3,6 +3,9 @@
 Noise is in proportion to a gradient's own size: the far start of the path costs next to nothing.
 The paper charges the wrong amounts (erratum E3); here every query is charged what its noise costs,
 and the ledger is the filter: the path ends when it is used up (claim K4).
+
+Users' gradients are clipped where that costs least (claim K7).  Theorems 4 and 5 are about the
+declared bound, ``clip=None``, and the paper's steps, ``step_rate=0``.
 """
 
 from __future__ import annotations
@@ -20,18 +23,15 @@ from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize.nonconvex.clip import PrivateClip
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
-from dpfast.optimize.nonconvex.tail import Tail
+from dpfast.optimize.nonconvex.steps import CLIPS, Steps
 
 Array = NDArray[np.float64]
-
-#: A step size may wander this far from the first one.
-STEP_RANGE = 1e4
 
 #: Weight of the past in the free estimate of a gradient's squared norm.
 MEMORY = 0.7
 
-#: Weight of the past in the direction that a gradient is compared with.
-DIRECTION = 0.5
+#: An average of gradients says something when its square exceeds its noise's by this factor.
+STILL = 1.5
 
 #: Squared norm of a first gradient that the first released clip, squared, suggests.
 FIRST_SQUARE = 0.1
@@ -45,12 +45,14 @@ class Adaptive:
     Parameters
     ----------
     step_size : float, optional
-        The first one; default ``1/(2 L1)`` with the declared smoothness.
+        Of plain steps, which are this times the gradient; default ``1/(2 L1)`` with the declared
+        smoothness.  Scaled steps begin with .15 of a plain one against the longest gradient.
     step_rate : float
-        After each step the step size is multiplied by ``exp(step_rate * cosine)`` of the angle
-        between the noisy gradient and the direction of those before it, the last one counting most:
-        longer while they agree, shorter when they turn.
-        0 keeps the first one, as in the paper.
+        Steps are scaled, as Adam's are: every parameter moves by about the same length, which
+        falls with the budget that is left, and after each step is multiplied by
+        ``exp(step_rate * cosine)`` of the angle between the step before and the noisy gradient,
+        and by less where that is mostly noise: longer while they agree, shorter when they turn.
+        0 is the paper's: plain steps of one size.
     signal : float
         Noise vectors have the estimated norm of the gradient divided by ``sqrt(signal)``.  The
         paper's ``log(n sqrt(rho)/beta)`` is far more careful than a descent needs.
@@ -60,18 +62,15 @@ class Adaptive:
         Estimate the norm by a query of its own before each gradient, as in the paper, at
         ``2 sqrt(rho)/n`` each.  Otherwise by the gradients already released, which is free.
     clip : {"private"} or float or None
-        Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is a
-        quantile of their lengths at the start (lengths have at most 8% of the budget all along),
-        and changed only by what is asked, for at most another 12%: raised, up to ``lipschitz``,
-        where what it takes away matters, and lowered where it certainly does not; a number is
-        public; None is ``lipschitz``.  Gradients of built-in losses are held by their weights, and
-        to nothing else.
-    quantile : float in (0, 1)
-        Share of the gradients at the start that a private clip leaves as they are.
+        Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is
+        chosen by their lengths, which are released eight times for at most 8% of the budget: what
+        it takes away, if a tenth of that points one way, is no more than what its noise saves.  A
+        number is public; None is ``lipschitz``.  Gradients of built-in losses are held by their
+        weights, and to nothing else.
     average : float in [0, 1)
-        The answer is an average of iterates at the end of the path, weighted by their cost: as
-        long a part as its gradients average to no more than noise and its clips are like the last
-        one, at most this part of the budget, and the last .4 in any case (or this, if less).
+        The answer is the average of the points that the last part of the budget led to, weighted by
+        the inverse square of the noise on the way there: this part where the path was still, half
+        of it where it moved.  0 is the last one.
     max_steps : int
 
     Other Parameters
@@ -82,9 +81,8 @@ class Adaptive:
     Notes
     -----
     A clip below the longest gradient moves the stationary point to that of the clipped mean: noise
-    is traded for a bias, which is measured and, where it is certain and more than the noise of a
-    longer clip, given up.  Theorems 4 and 5 of paper 2 are about the gradient of F: about
-    ``clip=None``.
+    is traded for a bias, of which the lengths say how large it may be.  Theorems 4 and 5 of paper 2
+    are about the gradient of F and plain steps: ``clip=None`` and ``step_rate=0``.
 
     Examples
     --------
@@ -101,12 +99,11 @@ class Adaptive:
         self,
         *,
         step_size: float | None = None,
-        step_rate: float = 0.4,
+        step_rate: float = 0.2,
         signal: float = 1.0,
-        last_share: float = 0.007,
+        last_share: float = 0.002,
         norm_queries: bool = False,
         clip: str | float | None = "private",
-        quantile: float = 0.75,
         average: float = 0.75,
         max_steps: int = 2000,
     ) -> None:
@@ -120,7 +117,6 @@ class Adaptive:
             self.clip = one_of(clip, ("private",), "clip", otherwise=", a public number, or None")
         elif clip is not None:
             self.clip = positive(clip, "clip")
-        self.quantile = number_in(quantile, "quantile", "(0, 1)")
         self.average = number_in(average, "average", "[0, 1)")
         self.max_steps = checked_count(max_steps, "max_steps")
 
@@ -226,17 +222,16 @@ class Adaptive:
         progress: Callable[[int, int], None] | None,
     ) -> Path:
         d, n, used = curator.dimension, curator.n, 0.0
-        lipschitz, first = curator.lipschitz, self._first_step(curator)
+        lipschitz, plain = curator.lipschitz, self._first_step(curator)
         if pull is not None:
-            first = 1.0 / (1.0 / first + 2.0 * pull[1])
+            plain = 1.0 / (1.0 / plain + 2.0 * pull[1])
         norm_price = max(2.0 * math.sqrt(total) / n, LEAST_RHO) if self.norm_queries else 0.0
-        path, theta, step_size = Path(start), start, first
+        path, theta, steps = Path(start), start, Steps(plain, self.step_rate, d)
         # the paper's algorithm and inner problems have the declared bound
         private = self.clip == "private" and not self.norm_queries and pull is None
         given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
-        clip = PrivateClip(curator, total, self.quantile if private else None, given)
-        square, before = lipschitz * lipschitz, np.zeros(d)
-        tail = Tail(noise_for(lipschitz, n, 1.0), d)
+        clip = PrivateClip(curator, total, private, given)
+        square, gradients, noises = lipschitz * lipschitz, [], []
         for k in range(self.max_steps):
             # towards the end a norm would cost more than the gradient it is for
             left = min(total - used, curator.remaining)
@@ -252,7 +247,6 @@ class Adaptive:
             cost = clip.renew(theta, used)
             if cost and k == 0:  # most gradients are as long as this, and their mean is shorter
                 square = FIRST_SQUARE * clip.value * clip.value
-            cost += clip.question(theta, used + cost, tail)
             used += cost
             left -= cost
             bound = clip.value
@@ -276,26 +270,24 @@ class Adaptive:
             gradient = gradient + curator.objective.ridge_gradient(theta)
             if pull is not None:
                 gradient = gradient + 2.0 * pull[1] * (theta - pull[0])
-            length = public_length(gradient)
-            step_size = self._next_step(step_size, first, gradient, length, before)
-            if length > 0.0:
-                before = DIRECTION * before + (1.0 - DIRECTION) * (gradient / length)
-            theta = theta - step_size * gradient
+            theta = theta + steps(
+                gradient, noise, min(CLIPS * bound, lipschitz), 1.0 - used / total
+            )
             path.move(theta)
-            tail.add(theta, gradient, rho, bound / lipschitz)
+            gradients.append(gradient)
+            noises.append(noise)
             used += rho
             if progress is not None:
                 progress(k + 1, self.max_steps)
             if last:
                 break
-        if tail.steps:
-            path.theta = tail.answer(self.average)
-        path.rounds.append({"steps": tail.steps, "last_step_size": step_size, "rho": used})
+        if noises:
+            points = path.iterates[-len(noises) :]
+            path.theta = _average(points, gradients, noises, self.average)
+        path.rounds.append({"steps": len(noises), "last_step_size": steps.length, "rho": used})
         if clip.path:
             path.rounds[-1]["clips"] = tuple(clip.path)
         path.longest = clip.longest
-        if clip.raised is not None:
-            path.rounds[-1]["clip_raised_at"] = clip.raised
         path.remarks += clip.remarks()
         return path
 
@@ -314,21 +306,32 @@ class Adaptive:
         price = price_of(lipschitz, n, math.sqrt(square / (self.signal * d)))
         return min(max(price, least), most)
 
-    def _next_step(
-        self, step_size: float, first: float, gradient: Array, length: float, before: Array
-    ) -> float:
-        if not self.step_rate or not length > 0.0:
-            return step_size
-        size = public_length(before)
-        if not size > 0.0:
-            return step_size
-        cosine = float(np.clip(gradient / length @ (before / size), -1.0, 1.0))
-        grown = step_size * math.exp(self.step_rate * cosine)
-        return min(max(grown, first / STEP_RANGE), first * STEP_RANGE)
-
     def __repr__(self) -> str:
         return (
             f"Adaptive(step_size={self.step_size}, step_rate={self.step_rate:g}, "
             f"signal={self.signal:g}, last_share={self.last_share:g}, "
             f"norm_queries={self.norm_queries}, clip={self.clip!r}, average={self.average:g})"
         )
+
+
+def _average(
+    points: list[Array], gradients: list[Array], noises: list[float], most: float
+) -> Array:
+    """The points at the end, weighted by what was paid: as far back as the path was still.
+
+    Half of ``most`` of the budget in any case, and the rest where its gradients average to no more
+    than their noise.
+    """
+    unit = min(noises)
+    paid = (unit / np.array(noises)) ** 2
+    spent = np.cumsum(paid) / paid.sum()
+    far, near = (
+        min(int(np.searchsorted(spent, 1.0 - part, side="right")), len(paid) - 1)
+        for part in (most, 0.5 * most)
+    )
+    with np.errstate(all="ignore"):  # a path that overflowed
+        mean = paid[far:near] @ np.array(gradients)[far:near]
+        deviation = unit * math.sqrt(float(paid[far:near].sum()))
+        still = public_length(mean) <= math.sqrt(STILL * mean.size) * deviation
+        first = far if still else near
+        return np.asarray(paid[first:] / paid[first:].sum() @ np.array(points[first:]))

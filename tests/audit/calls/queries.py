@@ -139,7 +139,6 @@ def _clipped_queries() -> Iterator[Example]:
         queries: dict[str, tuple[Any, ...]] = {
             "gradient": (theta, 0.5, 0.3),
             "gradient_lengths": (theta, edges, 0.5),
-            "gradient_remainder": (theta, 0.5, 0.3, 0.7),
             "loss_change": (theta, -theta, 0.5, 0.7),
         }
         for method, arguments in queries.items():

@@ -1,0 +1,112 @@
+"""Steps that are scaled parameter by parameter, and the average that is the answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.nonconvex import PerRecordObjective
+from dpfast.optimize import Adaptive
+from dpfast.optimize.nonconvex.adaptive import _average
+from dpfast.optimize.nonconvex.steps import FIRST, Steps
+from tests.nonconvex.test_clipping import own
+
+RNG = np.random.default_rng(8)
+
+
+def test_no_parameter_moves_by_more_than_the_length():
+    steps = Steps(0.5, 0.2, 3)
+    sizes = []
+    for _ in range(300):
+        step = steps(RNG.standard_t(2, size=3), 0.0, 2.0, 0.5)
+        sizes.append(np.abs(step).max() / (0.5 * steps.length))
+    assert 0.8 < max(sizes) <= 1.0 + 1e-12
+
+
+def test_columns_of_unequal_units_move_alike_and_first_by_a_part_of_a_plain_step():
+    step = Steps(0.5, 0.2, 3)(np.array([2.0, -1e-6, 0.0]), 0.0, 2.0, 1.0)
+    np.testing.assert_allclose(step, [-FIRST, FIRST, 0.0])
+
+
+def test_steps_are_longer_while_gradients_agree_and_shorter_where_they_turn():
+    length = {}
+    for sign in (1.0, -1.0):
+        steps, gradient = Steps(1.0, 0.2, 2), np.array([1.0, 0.0])
+        for _ in range(20):
+            step = steps(gradient, 0.0, 1.0, 1.0)
+            gradient = np.array([-sign * np.sign(step[0]), 0.0])
+        length[sign] = steps.length
+    assert length[1.0] > 10.0 * FIRST
+    assert length[-1.0] < 0.1 * FIRST
+
+
+def test_noise_turns_no_screw():
+    """400 gradients that are noise, in each of 20 runs; without the shrinkage it is 10 times."""
+    for seed in range(20):
+        rng, steps = np.random.default_rng(seed), Steps(1.0, 0.2, 10)
+        for _ in range(400):
+            steps(rng.normal(size=10), 1.0, 1.0, 1.0)
+        assert FIRST / 2.5 < steps.length < 2.5 * FIRST
+
+
+def test_a_rate_of_zero_is_the_papers_step():
+    steps = Steps(0.25, 0.0, 2)
+    np.testing.assert_array_equal(steps(np.array([4.0, 1.0]), 1.0, 1.0, 0.1), [-1.0, -0.25])
+    assert steps.length == 0.25
+
+
+@pytest.mark.filterwarnings("error")
+def test_gradients_beyond_floating_point_are_quiet():
+    steps = Steps(1.0, 0.2, 2)
+    for gradient in ([1e300, 1.0], [np.inf, 0.0], [np.nan, 0.0], [5e-324, 0.0]):
+        steps(np.array(gradient), 1.0, 1.0, 1.0)
+    far = [np.array([1e308, np.inf])] * 5
+    _average(far, far, [1.0] * 5, 0.5)
+
+
+def test_the_answer_is_an_average_of_the_end_as_far_back_as_the_path_was_still():
+    points = [np.array([float(k), 0.0]) for k in range(8)]
+    still, moving = [np.zeros(2)] * 8, [np.array([5.0, 0.0])] * 8
+    assert _average(points, still, [1.0] * 8, 0.5)[0] == pytest.approx(5.5)
+    assert _average(points, moving, [1.0] * 8, 0.5)[0] == pytest.approx(6.5)
+    assert _average(points, moving, [10.0] * 8, 0.5)[0] == pytest.approx(5.5)  # it may be noise
+    assert _average(points, still, [1.0] * 8, 0.0)[0] == 7.0
+    noises = [1e6] * 6 + [1.0, 0.5]
+    assert _average(points, still, noises, 0.9)[0] == pytest.approx((6.0 + 4.0 * 7.0) / 5.0)
+
+
+def test_average_zero_is_the_last_iterate():
+    X = 0.1 * RNG.normal(size=(300, 2))
+    run = dpfast.minimize(
+        X, X[:, 0], own(vectorized=True), privacy=1.0, method=Adaptive(average=0.0),
+        noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    np.testing.assert_array_equal(run.params, run.iterates[-1])
+
+
+def test_columns_of_unequal_units_cost_little():
+    """Least squares of condition 100: steps of one length leave the fourth coefficient behind."""
+
+    def slope(theta, X, y):
+        return (X @ theta - y)[:, None] * X
+
+    objective = PerRecordObjective(
+        slope, dimension=4, lipschitz=20.0, smoothness=8.0, vectorized=True
+    )
+    excesses = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(4000, 4)) * np.geomspace(1.0, 0.1, 4)
+        y = X @ np.geomspace(1.0, 10.0, 4) + 0.3 * rng.normal(size=4000)
+        best = np.linalg.lstsq(X, y, rcond=None)[0]
+        found = [
+            dpfast.minimize(
+                X, y, objective, privacy=3.0, method=method, noise=dpfast.SeededNoise(seed)
+            ).params
+            for method in (Adaptive(), Adaptive(step_rate=0.0))
+        ]
+        excesses.append([0.5 * np.mean((X @ (theta - best)) ** 2) for theta in found])
+    scaled, plain = np.mean(excesses, axis=0)
+    assert scaled < 0.1 * plain
+    assert scaled < 1e-3
