@@ -106,32 +106,43 @@ class Tape:
     """The answers of one run, in order: what its caller paid for, should the run end early."""
 
     def __init__(self) -> None:
-        self.answers: deque[Released] = deque()
-        self._sizes: deque[int] = deque()
+        self._kept: deque[tuple[Released, int]] = deque()  # with how many numbers each holds
         self._size = 0
+
+    @property
+    def answers(self) -> tuple[Released, ...]:
+        """In the order in which they were given; some of the first ones may be forgotten."""
+        return tuple([answer for answer, _ in self._kept])
 
     def keep(self, question: tuple[Any, ...], answers: Sequence[Answer]) -> None:
         """Take down copies of answers to one question that are handed out now."""
-        parts = [_copied(part) for part in question[2:]]
-        at = tuple([part for part, _ in parts])
+        at, size = question[2:], 3
+        for i, part in enumerate(at):
+            kind = type(part)
+            if kind in PLAIN:
+                size += 1
+            elif kind is np.ndarray and part.base is None and not part.flags.writeable:
+                size += part.size  # nobody can change it
+            else:
+                copy, own = _copied(part)
+                size += own
+                at = (*at[:i], copy, *at[i + 1 :])
         for answer in answers:
             if answer is not NOTHING:
                 value, scale, receipt = answer
-                value, size = _copied(value)
-                self.answers.append(released_of((receipt[0], at, value, scale, question[1])))
-                size += 3 + sum([own for _, own in parts])
-                self._sizes.append(size)
-                self._size += size
-        while self._size > MOST_KEPT and len(self.answers) > 1:
-            self.answers.popleft()
-            self._size -= self._sizes.popleft()
+                plain = type(value) is np.ndarray
+                value, own = (value.copy(), value.size) if plain else _copied(value)
+                kept = released_of((receipt[0], at, value, scale, question[1]))
+                self._kept.append((kept, size + own))
+                self._size += size + own
+        while self._size > MOST_KEPT and len(self._kept) > 1:
+            self._size -= self._kept.popleft()[1]
 
 
 def _copied(thing: Any) -> tuple[Any, int]:
     """A copy, or the thing itself where nobody can change it; and how many numbers it holds."""
     if isinstance(thing, np.ndarray):
-        frozen = thing.base is None and not thing.flags.writeable
-        return thing if frozen else thing.copy(), thing.size
+        return thing.copy(), thing.size
     if not isinstance(thing, tuple):
         return thing, 1
     kinds = {*map(type, thing)}

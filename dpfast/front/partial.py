@@ -144,7 +144,7 @@ class KeepingPaid:
                     return found
         if self._privacy is None or not self._tape.answers:
             return None
-        return Unfinished(tuple(self._tape.answers), self._privacy(), self._units())
+        return Unfinished(self._tape.answers, self._privacy(), self._units())
 
 
 def _reserved(found: object) -> str:

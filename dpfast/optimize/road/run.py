@@ -231,6 +231,10 @@ class Budgets(NamedTuple):
         """Of what a round asks."""
         return Budgets(*[mu * ROUND**0.5 for mu in self[:3]])
 
+    def longest_radius(self, n: int, p: int) -> float:
+        """At which the noise of a Gram is as large as it may be."""
+        return math.sqrt(GRAM_NOISE * n * self.matrix / (math.sqrt(2.0 * p) * math.sqrt(2.0)))
+
     def beginning(self, asks: Asks) -> float:
         """Of all that :func:`begin` asks."""
         return math.hypot(self.matrix, self.vector, asks[2] * self.histogram)
@@ -388,7 +392,7 @@ def road(
     unit = (times * typical) ** 0.5
     told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
     lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
-    longest = longest_radius(told_by.n, p, budget.matrix) * unit
+    longest = budget.longest_radius(told_by.n, p) * unit
     light = (
         few_rows is not rows
         and lengths.longest <= longest
@@ -397,7 +401,7 @@ def road(
     if told_by is not rows and not light:
         told_by, budget = rows, budgets(n, p, mu, setting.asks, done, paid, again=True)
         lengths = seen_lengths(rows, FINE, budget.histogram, broad, "curvature")
-        longest = longest_radius(n, p, budget.matrix) * unit
+        longest = budget.longest_radius(n, p) * unit
     # the largest eigenvalue of noise is twice what it does to a direction
     radius = min(longest, lengths.best_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
     gram = _over(told_by.gram(radius, budget.matrix, broad), times)
@@ -544,10 +548,7 @@ def _round(
     n, p = rows.n, rows.dimension
     (expected, typical), theta = expected_curvature(at, one), at.theta
     broad, times = broadened(at)
-    longest = (
-        min(3.0 * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))
-        * (times * typical) ** 0.5
-    )
+    longest = min(3.0 * (p * times) ** 0.5, budget.longest_radius(n, p)) * (times * typical) ** 0.5
     gram = _over(rows.gram(longest, budget.matrix, broad), times)
     values, vectors = eigh(leaned(gram, expected))
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
@@ -598,11 +599,6 @@ def seen_lengths(
     """A released histogram of lengths, in cells of this unit."""
     found = rows.lengths(unit * tops_of_cells(per_octave)[:-1], mu, at, what, held)
     return Lengths.visible(found.value, found.noise_scale, per_octave, unit)
-
-
-def longest_radius(n: int, p: int, mu: float) -> float:
-    """At which the noise of a Gram is as large as it may be."""
-    return math.sqrt(GRAM_NOISE * n * mu / (math.sqrt(2.0 * p) * math.sqrt(2.0)))
 
 
 def floor_of(gram: Answer) -> float:
