@@ -162,7 +162,8 @@ class OnRoad:
                 f"p = {p} coefficients need more than n = {n} records. Use fewer covariates, or a "
                 "robust loss with a public penalty, dpfast.Objective(loss, ridge=...)."
             )
-        mu = request.per_record(total).mu
+        assert request.group_size == 1  # a person with rows counts with their mean (claim C81)
+        mu = total.mu
         refuse_boundless(mu)
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
         self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]

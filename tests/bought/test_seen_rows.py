@@ -2,8 +2,17 @@
 
 import numpy as np
 
-from dpfast.data.bought.maps import At, View
-from dpfast.data.bought.seen import BLOCK, SeenRows, count_along, count_lengths, seen, whole_of
+from dpfast.data.bought.maps import CHUNK, At, View
+from dpfast.data.bought.seen import (
+    BLOCK,
+    SeenRows,
+    count_along,
+    count_lengths,
+    lengths,
+    predictors,
+    seen,
+    whole_of,
+)
 from dpfast.data.records import as_records
 from dpfast.models import LeastSquares
 
@@ -37,3 +46,20 @@ def test_every_row_is_in_one_cell():
         count_along(X, Y, EDGES, VIEW._replace(what="score", at=at), along),
         np.bincount(np.searchsorted(EDGES, scores), minlength=4),
     )
+
+
+def test_c80_a_row_has_the_same_bits_wherever_it_stands():
+    """Its predictor among any number of rows, and its length in the last of them as in others."""
+    rng = np.random.default_rng(1)
+    for q in (7, 10, 19, 37):
+        theta, row, matrix = rng.normal(size=q + 1), rng.normal(size=q), rng.normal(size=(q + 1, 1))
+        found = set()
+        for n in (1, 2, 3, 4, 5, 8, 17, 100, CHUNK):
+            rows = rng.normal(size=(n, q))
+            rows[[0, n // 2, -1]] = row
+            found |= {predictors(rows, theta, True)[slot].tobytes() for slot in (0, n // 2, -1)}
+        assert len(found) == 1
+        rows = np.asfortranarray(rng.normal(size=(CHUNK + 5, q)))
+        rows[[0, -1]] = row
+        size = lengths(rows, np.zeros(len(rows)), View(matrix, True))
+        assert size[0] == size[-1]

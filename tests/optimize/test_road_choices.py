@@ -280,11 +280,15 @@ def test_a_step_stays_on_the_side_that_earlier_scores_point_to():
     assert inside(step, [here]) == 1.0
 
 
-@pytest.mark.parametrize(("loss", "seeds"), [("log-cosh", (4, 208, 223)), ("logistic", (1, 3, 5))])
-def test_mostly_zero_money_is_found(loss, seeds):
-    """1,000 of 50,000 records have any, lognormal.  Seeded; of 24 fits 12 were lost without planes,
-    and 3 where rounds end as soon as predictors of most records move by little.
+@pytest.mark.parametrize(
+    ("loss", "seeds", "most"), [("log-cosh", (4, 29, 36), 1.2e-4), ("logistic", (1, 3, 5), 4e-4)]
+)
+def test_mostly_zero_money_is_found(loss, seeds, most):
+    """1,000 of 50,000 records have any, lognormal.  Seeded; of 24 fits 12 were lost without planes;
+    errors are twice as large, and one fit of 40 is lost, where rounds end as soon as predictors of
+    most records move by little.
     """
+    errors = []
     for seed in seeds:
         rng = np.random.default_rng(seed)
         n = 50_000
@@ -294,6 +298,8 @@ def test_mostly_zero_money_is_found(loss, seeds):
             y = (rng.random(n) < 1.0 / (1.0 + np.exp(-X @ [2e-4, 0.5]))) * 1.0
         fit = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(seed))
         assert np.abs(fit.params[1] - 2e-4) < 4.0 * fit.bse[1] < 4.0 * 4e-4
+        errors.append(fit.bse[1])
+    assert sum(errors) < most
 
 
 def test_steps_go_on_until_what_they_leave_is_hardly_anything():

@@ -4342,6 +4342,7 @@ WEIGHTS_AND_OFFSETS = (
 
 WHITENED = "dpfast/curator/whitened.py"
 SEEN_H = "csrc/records/seen.h"
+SEEN_BITS = ("tests/bought/test_seen_rows.py",)
 WHITENED_TESTS = ("tests/privacy/test_whitened.py",)
 PERSONS_SEEN = ("tests/privacy/test_persons_on_the_road.py",)
 WITHIN_PERSONS = plant(
@@ -4838,14 +4839,6 @@ LEAST_SQUARES = (
         "            if square > math.inf:\n",
     ),
     plant(
-        "slopes-of-counts-as-covariances-say-them",
-        "a start of counts has the slopes of covariances, which a long right tail makes too steep",
-        ROAD,
-        ("tests/optimize/test_road_choices.py",),
-        "OVERSTATED = 0.5",
-        "OVERSTATED = 1.0",
-    ),
-    plant(
         "rounds-beyond-planes",
         "a round's step goes where an earlier score points away from",
         ROAD,
@@ -5126,14 +5119,6 @@ LEAST_SQUARES = (
         "self._part = math.sqrt(1.0)",
     ),
     plant(
-        "rows-of-a-person-each-have-the-total",
-        "a default fit of rows of persons is charged as if each person had one",
-        ROAD_FITS,
-        ("tests/privacy/test_road.py::test_rows_of_a_person_are_paid_for_together",),
-        "mu = request.per_record(total).mu",
-        "mu = total.mu",
-    ),
-    plant(
         "last-rows-are-not-padded",
         "the last rows of a piece are mapped by a product of another shape, which rounds otherwise who moves there",
         SEEN_OF_ROWS,
@@ -5145,7 +5130,7 @@ LEAST_SQUARES = (
         "lengths-by-where-rows-stand",
         "predictors of rows are a matrix product, which rounds a row by how many others there are",
         SEEN_OF_ROWS,
-        WHITENED_TESTS,
+        SEEN_BITS,
         'np.asarray(np.einsum("ij,j->i", X, theta[1:]) + theta[0])',
         "np.asarray(X @ theta[1:] + theta[0])",
     ),
@@ -5153,7 +5138,7 @@ LEAST_SQUARES = (
         "rows-mapped-as-they-are-stored",
         "rows that are stored by columns are mapped as they are, but for the last, which are copied",
         SEEN_OF_ROWS,
-        WHITENED_TESTS,
+        SEEN_BITS,
         "    return np.ascontiguousarray(X, dtype=np.float64)\n",
         "    return X\n",
     ),
