@@ -326,6 +326,54 @@ static void map_rows(const double *z, ptrdiff_t apart, size_t rows, size_t q, co
     }
 }
 
+/* Rows in units and their predictors, in one go: of rows that lie where they are, and whose norms are
+ * known. */
+static void see_known_rows(block *b, const double *own, ptrdiff_t step)
+{
+    const records_task *task = b->task;
+    const double *centre = task->units, *inverse = centre + task->unit_width;
+    const double *theta = task->theta_new;
+    const size_t q = task->view->q, width = task->width;
+    const size_t whole = (b->rows + L - 1) / L * L, parts = task->want & WANT_LENGTHS ? 1 : 3;
+    const size_t lines = (lines_left(b, whole) + parts - 1) / parts;
+    const char *ahead = take_ahead(b, lines, whole);
+    for (size_t i = 0; i < b->rows; i += L) {
+        const double *from[LANES];
+        double *to[LANES];
+        vd acc[LANES];
+        for (size_t k = 0; k < L; k++) { /* the last ones repeat the last row */
+            size_t row = i + k < b->rows ? i + k : b->rows - 1;
+            from[k] = own + (ptrdiff_t)row * step;
+            to[k] = b->gathered + row * width;
+            acc[k] = vset(0.0);
+        }
+        for (size_t j = 0; j < width; j += L) {
+            const vd c = vload(centre + j), s = vload(inverse + j), t = vload(theta + j);
+            const size_t left = q > j ? q - j : 0;
+            const size_t some = j / L < lines;
+            UNROLL for (int k = 0; k < LANES; k++) {
+                vd entry = left >= L ? vload(from[k] + j) : vload_part(from[k] + j, left);
+                vd z = (entry - c) * s;
+                ahead = fetch(ahead, some);
+                vstore(to[k] + j, z);
+                acc[k] += z * t;
+            }
+        }
+        vstore(b->dot + i, sum_lanes(acc));
+    }
+    for (size_t i = 0; i < b->rows; i++) { /* an entry that is not finite makes no finite sum */
+        double told = 0.0;
+        if (!(fabs(b->dot[i]) <= DBL_MAX))
+            for (size_t j = 0; j < q; j++)
+                told += b->gathered[i * width + j] * 0.0;
+        b->g[i] = told;
+    }
+    for (size_t i = b->rows; i < b->padded; i++)
+        b->dot[i] = b->norm2[i] = b->g[i] = 0.0;
+    b->x = b->gathered;
+    b->step = (ptrdiff_t)width;
+}
+
 /* The block as rows of what is seen, likewise. */
 static void see_rows(block *b, const char *x)
 {
@@ -334,6 +382,10 @@ static void see_rows(block *b, const char *x)
     size_t q = view->q;
     ptrdiff_t step;
     const double *own = own_rows(b, x, &step);
+    if (view->squares && own != b->own) {
+        see_known_rows(b, own, step);
+        return;
+    }
     const double *centre = task->units, *inverse = centre + task->unit_width;
     double *z = view->matrix ? b->own : b->gathered;
     for (size_t i = b->rows; i-- > 0;) /* own rows may be in z's place, closer together */
@@ -575,7 +627,11 @@ static void kept_multipliers(block *b)
 {
     const int scores = b->task->view->what == SEEN_SCORE;
     const vd radius = vset(b->task->model.radius), zero = vset(0.0);
+    /* sums fetch the others, and matrices all of them */
+    const size_t lines = wants_matrix(b->task) ? 0 : lines_left(b, b->padded / L) / 2;
+    const char *ahead = take_ahead(b, lines, b->padded / L);
     for (size_t i = 0; i < b->padded; i += L) {
+        ahead = fetch(ahead, lines);
         vd y = vload(b->y_copy + i), factor = vload(b->h + i);
         vd most = radius / vsqrt(vload(b->norm2 + i));
         vi ok = vabs(y) <= vset(DBL_MAX);
