@@ -305,6 +305,17 @@ def test_k6_compiled_rows_are_those_of_python_and_of_the_vectorised_call():
         np.testing.assert_allclose(found, one, rtol=1e-12)
 
 
+def beyond(theta, X, y):
+    table = np.array([0.2, 0.3, 0.4])[:2]
+    return X * theta * table[2 if X[0, 0] < 0.0 else 0]
+
+
+def test_k6_compiled_functions_read_no_memory_behind_an_array():
+    X, y = np.array([[0.5, 0.1], [-0.5, 0.1]]), np.zeros(2)
+    for make in (rows_of, compiled_rows_of):
+        np.testing.assert_allclose(make(beyond, X, y).gradient(np.ones(2), 1.0), [0.1, 0.02])
+
+
 def test_k6_compiled_functions_cannot_change_what_others_see():
     X, y = np.full((5, 2), 0.1), np.zeros(5)
     rows = compiled_rows_of(strict, X, y)  # compiled once, for what it raises and what it writes

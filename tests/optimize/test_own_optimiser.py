@@ -317,6 +317,13 @@ def test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator(settin
     assert repr(runs[0]) == repr(runs[1])
 
 
+def test_an_objective_of_records_has_settings_of_its_own():
+    """The caller's are written on by whoever has them."""
+    loss, weights = dpfast.Huber(), Mallows(1.5)
+    own = dpfast.Objective(loss, weights=weights, scale=1.0, n_covariates=2)
+    assert own.loss is not loss and own.weighting is not weights
+
+
 class Liar(float):
     """A number that equals and precedes everything."""
 

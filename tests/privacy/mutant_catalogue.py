@@ -1462,7 +1462,7 @@ MONEY = (
         "a curator made later reads the loss and the weights that a caller's optimiser has changed",
         OBJECTIVE,
         (
-            "tests/optimize/test_own_optimiser.py::test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator",
+            "tests/optimize/test_own_optimiser.py::test_an_objective_of_records_has_settings_of_its_own",
         ),
         "loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))",
         "loss = loss._for_records(None, n_covariates + int(fit_intercept))",
