@@ -2098,7 +2098,7 @@ BLACK_BOX = (
         "a resumed search repeats the step whose answer was lost",
         TUNER,
         RESUME_TESTS,
-        "return len(self._ledger.entries)",
+        "return min(len(self._ledger.entries), self._settings.steps)",
         "return len(self._search.gradients)",
     ),
     plant(
@@ -3796,8 +3796,8 @@ CHARGED_AFTER = (
         "a mean of told losses is computed before the ledger agrees",
         "dpfast/curator/blackbox/vectors.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
-        "        self.ledger.charge(GDP(mu), receipt.query)\n        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n",
-        "        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n        self.ledger.charge(GDP(mu), receipt.query)\n",
+        "        self.ledger.charge(GDP(mu), label)\n        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n",
+        "        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n        self.ledger.charge(GDP(mu), label)\n",
     ),
     plant(
         "shared-ledger-charged-after-the-releases",
