@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,13 @@ from dpfast.bayesopt.updates import History
 from dpfast.curator.blackbox.vectors import RecordValues
 
 #: Most parameters for which batches are chosen as well as can be, in a fraction of a second per
-#: search.  Beyond, a search for a batch from one start, ended a hundred times earlier, leads to an
-#: excess loss that is 4% larger, in a third of the time (bench/acquisition measures both).
+#: search.  Beyond, a search for a batch begins where least is known of the gradient, and ends a
+#: thousand times earlier: with 200 parameters that takes a quarter of the time that directions at
+#: random take to end as well (bench/acquisition measures both).
 THOROUGH_DIMENSION = 32
 
-#: How batches are chosen beyond that many parameters: arguments of `GradientInformation.acquire`.
-QUICKLY: Mapping[str, Any] = {"starts": 1, "tolerance": 1e-4}
+#: Of the prior trace: a step that gains less ends the search for a batch beyond as many parameters.
+QUICKLY = 1e-3
 
 #: Part of each side that the points around a first choice fill.
 WIDTH = 0.5
@@ -60,7 +60,10 @@ class Search:
             size = settings.batch
             if settings.mean == "constant" and not self.points:
                 size = max(size, 2)  # one value alone says nothing about a slope
-            effort = {} if len(theta) <= THOROUGH_DIMENSION else QUICKLY
+            effort: dict[str, Any] = {}
+            if len(theta) > THOROUGH_DIMENSION:
+                known = self._information.least_known(theta, size)
+                effort = {"starts": 0, "initial": [known], "tolerance": QUICKLY}
             found, _ = self._information.acquire(theta, size, **effort)
         else:
             allowed = settings.threshold * settings.covariance.prior_trace(theta)

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from dpfast.inference.rows import Coded, RowReader
 
 
-def hidden_directions(count: int, p: int, most: str = "") -> str:
-    """What a reader must know of directions whose curvature is not told from its noise."""
-    return (
-        f"{count} of {p} curvature directions are hidden by the privacy noise{most}; intervals "
-        "along them are not reliable. Use more records, a larger budget, or fewer or better "
-        "scaled covariates."
-    )
-
-
 class Fit(AfterFit):
     """A fitted model.  Holds no records and nothing about them that was not paid for.
 
@@ -277,6 +268,8 @@ class Fit(AfterFit):
         worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
         if covariance.n_floored:
             most = f", most of all that of {self.names[worst]!r}" if ratios[worst] > 0.0 else ""
+            from dpfast.inference.shown.targets import hidden_directions
+
             found.append(hidden_directions(covariance.n_floored, len(self.params), most))
         if covariance.unfinished.any() and not (ratios <= 1.0).all():
             found.append(

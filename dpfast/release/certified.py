@@ -14,7 +14,6 @@ from dpfast.curator.release.terms import (
     FunctionalTerms,
     Terms,
     functional_terms,
-    in_units,
     largest_scale,
     parameter_terms,
 )
@@ -85,11 +84,10 @@ class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
 def make_terms(
     what: str, total: ApproxDP, certificate_share: float, count: int = 1, certificates: int = 1
 ) -> Terms:
-    """Divide the total between certificate and release, in units of its last place."""
+    """Divide the total between certificate and release, what is left rounded down."""
     share = number_in(certificate_share, "certificate_share", "(0, 1)")
     first, failure = (
-        in_units(part * whole, whole)
-        for part, whole in zip((share, FAILURE_SHARE), total.values(), strict=True)
+        part * whole for part, whole in zip((share, FAILURE_SHARE), total.values(), strict=True)
     )
     return Terms(what, total.epsilon, total.delta, first, failure, count, certificates)
 

@@ -181,7 +181,7 @@ def release_functional(
         main, rest = divided(total, number_in(inference, "inference", "(0, 1)"))
         sandwich = plan_sandwich(request, rest)
     chosen = route(way, request, main, len(rows))
-    plan = planned_route(chosen, request, main, rows, total)
+    plan = planned_route(chosen, request, main, rows)
 
     def guarantee() -> ReleaseGuarantee:
         spent, entries = plan.spent(), [f"{len(rows)} functional(s)"]

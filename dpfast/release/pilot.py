@@ -8,10 +8,10 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.curator import Curator
-from dpfast.curator.release.terms import difference, in_units
+from dpfast.curator.release.terms import difference
 from dpfast.errors import InvalidInput
-from dpfast.inference.results import hidden_directions
 from dpfast.inference.sandwich import pooled
+from dpfast.inference.shown.targets import hidden_directions
 from dpfast.kernels.linalg import eigh, floor_eigenvalues, sandwich as sandwich_covariance
 from dpfast.optimize import Newton
 from dpfast.optimize.answers import Answers
@@ -135,7 +135,7 @@ def pilot_of(planned_run: PlannedRun) -> Pilot:
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
     """What is left of a budget, and the share of it set aside: exactly the total at most."""
-    aside = ApproxDP(*[in_units(whole * share, whole) for whole in total.values()])
+    aside = ApproxDP(*[whole * share for whole in total.values()])
     return difference(total, aside), aside
 
 

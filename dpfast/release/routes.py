@@ -15,7 +15,7 @@ from dpfast.curator.release.perturbation import (
     perturbation_terms,
     perturbed_minimiser,
 )
-from dpfast.curator.release.terms import difference, in_units, shared
+from dpfast.curator.release.terms import difference, shared
 from dpfast.curator.whitened import At
 from dpfast.errors import InvalidBudget
 from dpfast.inference.composition import Composition, Prepaid, Sum, composition_of
@@ -146,31 +146,27 @@ class Way(NamedTuple):
     told: str
 
 
-def planned_route(
-    chosen: Route, request: Asking, total: ApproxDP, rows: Array, whole: ApproxDP
-) -> Way:
+def planned_route(chosen: Route, request: Asking, total: ApproxDP, rows: Array) -> Way:
     """Plan a mechanism; refuses whatever can be refused, and costs nothing."""
     if isinstance(request, RawRequest):
-        return _without_domain(chosen, request, total, rows, whole)
+        return _without_domain(chosen, request, total, rows)
     assert isinstance(request, ReleaseRequest)
     if chosen.method == "objective-perturbation":
         return _perturbed(chosen, request, total, rows)
-    return _one_shot(chosen, request, total, rows, whole)
+    return _one_shot(chosen, request, total, rows)
 
 
-def _parts(chosen: Route, total: ApproxDP, whole: ApproxDP) -> tuple[ApproxDP, PureDP | None]:
-    """What the pilot may spend, and the step after it: exactly the total together (claim R39)."""
+def _parts(chosen: Route, total: ApproxDP) -> tuple[ApproxDP, PureDP | None]:
+    """What the pilot may spend, and the step after it: no more than the total together (claim R39)."""
     if chosen.method != "one-shot":
         return total, None
-    first = ApproxDP(in_units(total.epsilon * chosen.share, whole.epsilon), total.delta)
+    first = ApproxDP(total.epsilon * chosen.share, total.delta)
     return first, PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)
 
 
-def _one_shot(
-    chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array, whole: ApproxDP
-) -> Way:
+def _one_shot(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
     """A pilot with its curvature, and one Newton step along each direction; or the pilot alone."""
-    first, rest = _parts(chosen, total, whole)
+    first, rest = _parts(chosen, total)
     if rest is not None:
         step_rate(rest.epsilon, len(rows))
     run = plan_run(request, Ledger(GDP.within(first)))
@@ -237,11 +233,9 @@ def _way(
     return Way(run, lambda: next(iter(pilots), None), spent, f"{told}; {chosen.reason}")
 
 
-def _without_domain(
-    chosen: Route, request: RawRequest, total: ApproxDP, rows: Array, whole: ApproxDP
-) -> Way:
+def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: Array) -> Way:
     """Of columns as they came: the pilot is a default fit, and what a step averages is held."""
-    first, rest = _parts(chosen, total, whole)
+    first, rest = _parts(chosen, total)
     count, mu = len(rows), GDP.within(first).mu
     seeing = mu * HISTOGRAM**0.5 if rest is not None else 0.0
     planned = request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))

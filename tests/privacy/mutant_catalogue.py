@@ -2091,7 +2091,7 @@ BLACK_BOX = (
         "a resumed search repeats the step whose answer was lost",
         TUNER,
         RESUME_TESTS,
-        "return len(self._ledger.entries)",
+        "return min(len(self._ledger.entries), self._settings.steps)",
         "return len(self._search.gradients)",
     ),
     plant(
@@ -3201,12 +3201,12 @@ ONE_STEP = (
 
 SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
-        "inference-beside-a-last-bit",
-        "parts of a total have last places of their own, and their sum is not the total",
+        "what-is-left-is-rounded-up",
+        "what is left of a total is rounded up, and parts are more than the total",
         "dpfast/curator/release/terms.py",
         (SUMS + "test_parts_of_a_total_add_up_to_its_last_bit",),
-        "return math.floor(part / math.ulp(whole)) * math.ulp(whole)",
-        "return part",
+        "ratio_to_float(x.numerator, x.denominator, up=False) for x in left",
+        "ratio_to_float(x.numerator, x.denominator, up=True) for x in left",
     ),
     plant(
         "blocks-recorded-as-free",
@@ -3707,8 +3707,8 @@ CHARGED_AFTER = (
         "a mean of told losses is computed before the ledger agrees",
         "dpfast/curator/blackbox/vectors.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
-        "        self.ledger.charge(GDP(mu), receipt.query)\n        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n",
-        "        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n        self.ledger.charge(GDP(mu), receipt.query)\n",
+        "        self.ledger.charge(GDP(mu), label)\n        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n",
+        "        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n        self.ledger.charge(GDP(mu), label)\n",
     ),
     plant(
         "shared-ledger-charged-after-the-releases",

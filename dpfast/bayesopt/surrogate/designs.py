@@ -52,8 +52,20 @@ def starting_design(
     theta: Array, b: int, length_scales: Array, lower: Array, upper: Array, index: int
 ) -> Array:
     """The start number `index`: b points around theta, inside the box."""
-    radius = RADII[index % len(RADII)]
-    steps = radius * length_scales * _directions(b, len(theta), index)
+    directions = _directions(b, len(theta), index)
+    return around(theta, directions, length_scales, lower, upper, RADII[index % len(RADII)])
+
+
+def around(
+    theta: Array,
+    directions: Array,
+    length_scales: Array,
+    lower: Array,
+    upper: Array,
+    radius: float = RADII[0],
+) -> Array:
+    """Points in these directions from theta, inside the box."""
+    steps = radius * length_scales * directions
     points = theta + steps
     # A step across the boundary is turned back inside, so that theta on a face keeps its design.
     points = np.where((points < lower) | (points > upper), theta - steps, points)

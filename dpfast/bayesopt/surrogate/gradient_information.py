@@ -14,7 +14,7 @@ from dpfast.bayesopt.surrogate.covariance import (
     checked_covariance,
     one_point,
 )
-from dpfast.bayesopt.surrogate.designs import starting_design
+from dpfast.bayesopt.surrogate.designs import around, starting_design
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.acquisition import AcquisitionKernel
 
@@ -200,6 +200,23 @@ class GradientInformation:
             if least <= target:
                 break
         return best, least
+
+    def least_known(self, theta: ArrayLike, b: int) -> Array:
+        """Points around theta along which least is known of the gradient, inside the bounds.
+
+        Parameters
+        ----------
+        b : int
+
+        Returns
+        -------
+        ndarray of shape (b, d)
+        """
+        at = self._at(theta)
+        vectors = np.linalg.eigh(self.gradient_covariance(at))[1][:, ::-1].T
+        pairs = -(-b // (2 * len(at)))
+        directions = np.concatenate([vectors, -vectors] * pairs)[:b]
+        return around(at, directions, self._length_scales, self._lower, self._upper)
 
     def choose_batch(self, theta: ArrayLike, threshold: float, b_max: int) -> Array:
         """The smallest batch found, shape (b, d), that brings the trace to the threshold (line 4).

@@ -34,13 +34,8 @@ from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.privacy.rounding import MARGIN_8000
 
 
-def in_units(part: float, whole: float) -> float:
-    """A part in units of the last place of a whole, rounded down."""
-    return math.floor(part / math.ulp(whole)) * math.ulp(whole)
-
-
 def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
-    """What is left of a budget: together with the part exactly the whole at most."""
+    """What is left of a budget: together with the part the whole at most, exactly."""
     pairs = zip(whole.values(), part.values(), strict=True)
     left = [Fraction(*written(a)) - Fraction(*written(b)) for a, b in pairs]
     return ApproxDP(*[ratio_to_float(x.numerator, x.denominator, up=False) for x in left])

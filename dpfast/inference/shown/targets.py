@@ -38,3 +38,12 @@ def target_of(model: str, method: str) -> str:
     if "ridge=" in model:
         parts.append(PENALISED)
     return " ".join(parts)
+
+
+def hidden_directions(count: int, p: int, most: str = "") -> str:
+    """What a reader must know of directions whose curvature is not told from its noise."""
+    return (
+        f"{count} of {p} curvature directions are hidden by the privacy noise{most}; intervals "
+        "along them are not reliable. Use more records, a larger budget, or fewer or better "
+        "scaled covariates."
+    )
