@@ -157,7 +157,7 @@ def planned_route(chosen: Route, request: Asking, total: ApproxDP, rows: Array) 
 
 
 def _parts(chosen: Route, total: ApproxDP) -> tuple[ApproxDP, PureDP | None]:
-    """What the pilot may spend, and the step after it: no more than the total together (claim R39)."""
+    """What the pilot may spend, and the step after it: the total at most together (claim R39)."""
     if chosen.method != "one-shot":
         return total, None
     first = ApproxDP(total.epsilon * chosen.share, total.delta)
