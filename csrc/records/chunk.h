@@ -42,6 +42,7 @@
 #include "gradient.h"
 #include "losses.h"
 #include "matrix.h"
+#include "maps.h"
 #include "seen.h"
 
 /* For the matrices columnar blocks hold xi itself: the projected x, then the intercept's entry. */

@@ -47,10 +47,9 @@ class Tuning(NamedTuple):
         For the validation records.  Training data are not covered.
     lost_steps : int
         Steps that were paid for but whose answer was lost in a crash.
-    failed : float or None
-        Share of all losses that were not finite, with noise; None before the last step.
-    failed_scale : float
-        Standard deviation of its noise.
+    failed : (float, float) or None
+        Share of all losses that were not finite, with noise, and the standard deviation of that
+        noise; None before the last step.
 
     Privacy
     -------
@@ -68,8 +67,7 @@ class Tuning(NamedTuple):
     privacy: Guarantee
     lost_steps: int = 0
     parameters: Any = None
-    failed: float | None = None
-    failed_scale: float = 0.0
+    failed: tuple[float, float] | None = None
 
     @property
     def n_evaluations(self) -> int:
@@ -111,9 +109,10 @@ class Tuning(NamedTuple):
                 f"{self.lost_steps} steps were paid for and their answers lost in a crash: the "
                 "search had less to go by than its cost says."
             )
-        if self.failed is not None and self.failed > FAR * self.failed_scale:
+        share, noise_of_share = self.failed or (0.0, 0.0)
+        if share > FAR * noise_of_share:
             found.append(
-                f"about {self.failed:.2g} of the losses were not finite, as of trainings that "
+                f"about {share:.2g} of the losses were not finite, as of trainings that "
                 "failed; each counts as the largest of its record's. Leave out of the bounds what "
                 "fails."
             )

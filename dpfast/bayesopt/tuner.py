@@ -239,6 +239,7 @@ class Tuner:
         """What was found so far; costs nothing."""
         search, box = self._search, self._settings.box
         d, theta = box.dimension, search.recommendation()
+        failed_scale = 1.0 / (self._values.n * self._mu_failed)
         return Tuning(
             theta=theta,
             parameters=self._settings.space.parameters(theta),
@@ -248,8 +249,7 @@ class Tuner:
             gradients=np.array(search.gradients).reshape(-1, d),
             noise_scales=tuple(search.noise_scales),
             traces=tuple(search.traces),
-            failed=next(iter(search.failed), None),
-            failed_scale=1.0 / (self._values.n * self._mu_failed),
+            failed=next(((share, failed_scale) for share in search.failed), None),
             method=self._settings.describe(),
             privacy=Guarantee.of(
                 self._total,

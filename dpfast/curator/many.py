@@ -92,7 +92,7 @@ class Many:
         ask: Callable[[RecordView], Any],
         view: View,
         units: Units | None,
-        layout: Layout | None,
+        layout: Layout | None = None,
     ) -> Any:
         """What the kernels say of a view: sums in this layout, or counts where there is none."""
         if layout is self.unmapped if layout else self._without_map(view):

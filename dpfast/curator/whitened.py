@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,9 +165,11 @@ class Whitened:
             counts = records.total(count_along, edges, view, along)
         else:
             records, units = records.uncoded
-            counts = self._asked(
-                lambda of: records.total(of.counts, edges, curator._threads), view, units
-            )
+            given = edges, curator._threads
+            if self._many:
+                counts = self._many.asked(lambda of: records.total(of.counts, *given), view, units)
+            else:
+                counts = records.total(compiled(view, units).counts, *given)
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
@@ -217,11 +219,6 @@ class Whitened:
     def _back(self, answer: Answer) -> Answer:
         return self._many.back(answer) if self._many else answer
 
-    def _asked(self, ask: Any, view: View, units: Any, layout: Layout | None = None) -> Any:
-        """What the kernels say of a view, through its map unless the layout has none."""
-        many = self._many
-        return many.asked(ask, view, units, layout) if many else ask(compiled(view, units))
-
     def _ask(
         self,
         view: View,
@@ -250,7 +247,10 @@ class Whitened:
         """Exact means of what is seen, by the kernels; of persons by NumPy, row by row or held."""
         asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads
         if not self._means:
-            return self._asked(lambda of: self._raw.total(*asked, of), view, self._units, layout)
+            many, units = self._many, self._units
+            if many:
+                return many.asked(lambda of: self._raw.total(*asked, of), view, units, layout)
+            return self._raw.total(*asked, compiled(view, units))
         persons: Any = self._raw
         if radius is None:
             from dpfast.data.bought.seen import SeenRows
@@ -330,12 +330,14 @@ def compiled(view: View, units: Units | None = None, **kept: Array | None) -> Re
     """The kernels' form of a view with a matrix, of records that are in these units or in none;
     ``kept``: lengths to keep, or that were kept.
     """
-    at, shift, p = view.at, view.shift, view.columns
-    matrix: Any = view.matrix
+    at, shift, matrix = view.at, view.shift, cast(Any, view.matrix)
+    p = int(matrix.shape[1])
     if matrix is _known(p)[1]:  # no map
         matrix = p + 1 - view.intercept, p
+    elif view.intercept:
+        matrix = np.ascontiguousarray(matrix)
     else:
-        matrix = np.ascontiguousarray(np.concatenate([np.zeros((1 - view.intercept, p)), matrix]))
+        matrix = np.concatenate([np.zeros((1, p)), matrix])
     discount, reach = view.held
     back = None
     if discount is not None:

@@ -187,7 +187,7 @@ def minimize(
     ``privacy`` in total under replacement of one record, n public.  Every query clips what a record
     contributes to declared bounds, so nothing rests on the user's constants being right (claims K1
     to K3 of ``PROOFS-nonconvex.md``); a private clip is paid for within the total (K7), and
-    so is a warning that the answer is worse than the start (K9), for a hundredth of it.  What is
+    so is a warning that the answer is worse than the start (K8), for a hundredth of it.  What is
     asked next and for how much depends on earlier answers, which the ledger's rule covers (claim
     K4).  ``kl``, ``start`` and every other option must be public.
 

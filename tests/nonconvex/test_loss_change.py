@@ -1,4 +1,4 @@
-"""Claim K9: the change of the loss along a line, and answers that are worse than the start."""
+"""Claim K8: the change of the loss along a line, and answers that are worse than the start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(9)
 
 @pytest.mark.parametrize("clip", [None, 0.3, 1e-6])
 @pytest.mark.parametrize("n", [1, 5])
-def test_k9_a_loss_change_moves_by_twice_the_bound_and_no_less(clip, n):
+def test_k8_a_loss_change_moves_by_twice_the_bound_and_no_less(clip, n):
     """All pairs of records of lengths from 0 to infinity, along the line and across."""
     new, old = np.array([3.0, 4.0]), np.zeros(2)
     ends = [np.array([0.6, 0.8]) * length for length in (0.0, 0.2, 1.0, 50.0, 1e100, np.inf)]
@@ -47,7 +47,7 @@ def test_k9_a_loss_change_moves_by_twice_the_bound_and_no_less(clip, n):
     assert 0.99 * claimed[0] <= moved <= claimed[0]
 
 
-def test_k9_it_is_the_change_of_the_loss():
+def test_k8_it_is_the_change_of_the_loss():
     """Noise of 1e-5 or less; of a built-in loss and of gradients of one's own, to 5e-4."""
     X = RNG.normal(size=(400, 2))
     y = X[:, 0] + RNG.standard_t(3, size=400)
@@ -64,7 +64,7 @@ def test_k9_it_is_the_change_of_the_loss():
     assert found == pytest.approx(losses[0] - losses[1], abs=5e-4)
 
 
-def test_k9_wrong_points_are_refused_before_the_charge():
+def test_k8_wrong_points_are_refused_before_the_charge():
     room = curator(RNG.normal(size=(40, 2)))
     for new in (np.zeros(2), np.array([np.inf, 0.0]), np.array([np.nan, 0.0])):
         with pytest.raises(dpfast.InvalidInput, match="two different points"):
@@ -75,7 +75,7 @@ def test_k9_wrong_points_are_refused_before_the_charge():
 
 
 @pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.5), dpfast.GDP(1.0), dpfast.ApproxDP(2.0, 1e-5)])
-def test_k9_a_run_pays_for_its_check_within_the_total(privacy):
+def test_k8_a_run_pays_for_its_check_within_the_total(privacy):
     """Exactly, in rational arithmetic on the decimals that were charged."""
     X = 0.1 * RNG.normal(size=(2000, 2))
     mine = own(vectorized=True)

@@ -160,7 +160,7 @@ class GradientCurator:
         return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
 
     def loss_change(self, new: Array, old: Array, rho: float, clip: float | None = None) -> Answer:
-        """Release the change of the mean loss from ``old`` to ``new``, shape (1,) (claim K9)."""
+        """Release the change of the mean loss from ``old`` to ``new``, shape (1,) (claim K8)."""
         mu = _mu(rho)
         limit = None if clip is None or not clip < self.lipschitz else self._checked_clip(clip)
         line = new - old
@@ -170,7 +170,7 @@ class GradientCurator:
         # a record's share in a mean is multiplied and added up along the nodes and the line, too
         depth = self._depth() + self.dimension + len(NODES) + 8
         sensitivity = mean_gradient(bound, self.n, depth=depth)
-        receipt = gaussian_receipt("loss change", "K9", mu, sensitivity, bound, 1)
+        receipt = gaussian_receipt("loss change", "K8", mu, sensitivity, bound, 1)
         self.ledger.charge(GDP(mu), receipt.query)
         mean = np.zeros(self.dimension)
         for node, weight in zip(NODES, WEIGHTS, strict=True):
