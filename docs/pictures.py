@@ -254,7 +254,6 @@ RECORD = (
 BUDGET = (
     Station("regression.fit.fit", "privacy=GDP(1.0), the total"),
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
-    Station("front.request.Request.per_record", "a person's budget becomes that of one record"),
     Station("optimize.road.run.budgets", "what is left, divided among what the road asks"),
     Station("curator.joint.make_plan", "refuses what cannot be released; costs nothing"),
     Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
