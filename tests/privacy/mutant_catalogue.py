@@ -4839,6 +4839,16 @@ LEAST_SQUARES = (
         "            if square > math.inf:\n",
     ),
     plant(
+        "slopes-of-counts-as-covariances-say-them",
+        "a start of counts has the slopes of covariances, which a long right tail makes too steep",
+        ROAD,
+        (
+            "tests/optimize/test_road_choices.py::test_counts_begin_half_as_steep_as_covariances_say",
+        ),
+        "OVERSTATED = 0.5",
+        "OVERSTATED = 1.0",
+    ),
+    plant(
         "rounds-beyond-planes",
         "a round's step goes where an earlier score points away from",
         ROAD,

@@ -74,6 +74,10 @@ FIRST = 0.05
 #: Radius of the first Gram's weights in sqrt(p), for standardised columns.
 FIRST_RADIUS = 1.5
 
+#: Slopes of logarithms that covariances with means say are too steep for columns with a long right
+#: tail, and a step from a start that is too flat is shorter than one from too steep a one.
+OVERSTATED = 0.5
+
 #: Bound on the response in the pilot estimate, in its standard deviations.
 PILOT_CAP = 3.0
 
@@ -532,6 +536,7 @@ def _pilot(
     flat = within(float(loss._means(np.array([level]), loss.largest_mean)[1][0]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
+    kept *= OVERSTATED if loss.link == "log" else 1.0
     far = kept * math.sqrt(size)
     return theta + min(1.0, FARTHEST / max(far, LEAST)) * kept * found, noise / flat**2
 
