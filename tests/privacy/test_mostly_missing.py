@@ -149,7 +149,10 @@ def test_n_divides_however_few_records_are_usable(name):
     part = len(few_y) / N
     assert part <= 0.51
     for here, alone in zip(noted(MEANS[name], X, Y), noted(MEANS[name], few_X, few_y), strict=True):
-        assert here.value == pytest.approx(alone.value * part, rel=1e-9, abs=1e-12), here.query
+        expected = alone.value * part
+        if name == "users' lengths":  # a gradient of zeros is in the first cell
+            expected[0] += 1.0 - part
+        assert here.value == pytest.approx(expected, rel=1e-9, abs=1e-12), here.query
 
 
 @each("name", MEANS)

@@ -51,7 +51,7 @@ class RecordGradients:
         for X, y in self._blocks():
             rows = self._clipped(theta, X, y)
             lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-            cells = np.searchsorted(edges[:-1], lengths[lengths > 0.0])
+            cells = np.searchsorted(edges[:-1], lengths)
             counts += np.bincount(cells, minlength=len(edges))
         return counts
 

@@ -87,10 +87,13 @@ class PrivateClip:
     def _follow(self, shares: Array) -> None:
         """Choose the clip by the shares of gradients in each cell of the ladder."""
         # of the gradients of each cell and of longer ones, and the noise of that sum
+        cells = np.arange(RUNGS, 0.0, -1.0)
         beyond = np.cumsum(shares[::-1])[::-1]
-        doubt = self._noise * np.sqrt(np.arange(len(shares), 0.0, -1.0))
-        seen = np.flatnonzero(beyond > SEEN * doubt)
-        longest = float(self._edges[seen[-1]]) if len(seen) else self._curator.lipschitz
+        doubt = self._noise * np.sqrt(cells)
+        # that of all is known to be one: without it, a sum of many cells would be too noisy
+        part = cells / RUNGS
+        seen = beyond + part * (1.0 - beyond[0]) > SEEN * doubt * np.sqrt(1.0 - part)
+        longest = float(self._edges[np.flatnonzero(seen)[-1]])
         self.longest = max(self.longest, longest) if self.path else longest
         upper = np.maximum(beyond, 0.0) + doubt
         upper = np.minimum(np.maximum.accumulate(upper[::-1])[::-1], 1.0)
