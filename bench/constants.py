@@ -19,6 +19,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -305,6 +306,15 @@ def _replaced(value: Any, place: tuple[Any, ...], number: float) -> Any:
     return tuple(parts)
 
 
+def forget() -> None:
+    """Drop what cached functions of the library remember of a constant as it was."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dpfast"):
+            for thing in list(vars(module).values()):
+                if isinstance(thing, _lru_cache_wrapper):
+                    thing.cache_clear()
+
+
 class Changed:
     """A constant with another value, wherever it was imported; also as a default argument."""
 
@@ -320,6 +330,7 @@ class Changed:
         self._functions: list[tuple[Any, tuple[Any, ...]]] = []
 
     def __enter__(self) -> None:
+        forget()
         for name, module in list(sys.modules.items()):
             if not name.startswith("dpfast"):
                 continue
@@ -336,6 +347,7 @@ class Changed:
                     )
 
     def __exit__(self, *_: object) -> None:
+        forget()
         for module in self._where:
             setattr(module, self._name, self._old)
         for function, defaults in self._functions:

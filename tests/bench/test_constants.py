@@ -1,0 +1,17 @@
+"""The sweep of constants changes what a fit uses, not only what it has not used yet."""
+
+from __future__ import annotations
+
+from bench.constants import Changed, Constant
+from dpfast.optimize.road.run import budgets
+
+
+def test_a_changed_constant_reaches_what_was_remembered():
+    def asked():
+        return budgets(1000, 4, 1.0, (False, False, False), 0)
+
+    before = asked()
+    share = Constant("dpfast.optimize.road.run", "SHARES", ("matrix",), 0.05)
+    with Changed(share, 2.0):
+        assert asked().matrix > 1.3 * before.matrix
+    assert asked() == before
