@@ -249,7 +249,7 @@ class Tuner:
             gradients=np.array(search.gradients).reshape(-1, d),
             noise_scales=tuple(search.noise_scales),
             traces=tuple(search.traces),
-            failed=next(((share, failed_scale) for share in search.failed), None),
+            failed=(search.failed[0], failed_scale) if search.failed else None,
             method=self._settings.describe(),
             privacy=Guarantee.of(
                 self._total,
