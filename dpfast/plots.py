@@ -89,7 +89,7 @@ def _labelled(fits: Mapping[str, Any] | Any) -> dict[str, Any]:
     for fit in labelled.values():
         if not hasattr(fit, "names"):
             _matplotlib()  # without it nothing is drawn, whatever it is
-            raise InvalidInput(f"what is drawn are fits of dpfast.fit; received {described(fit)}.")
+            raise InvalidInput(f"what is drawn are fits of dpfast.fit; received {described(fits)}.")
     if not labelled:
         raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
     return labelled
@@ -350,3 +350,48 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     sums = {label: sum(share for name, share in charges if name == label) for label in labels}
     said = ", ".join(f"{label} {100 * share:.3g}%" for label, share in sums.items())
     return _finished(figure, axes, title, f"Shares of the budget: {said}.")
+
+
+def search_plot(found: Any, *, title: str | None = None, ax: Any = None) -> Figure:
+    """Where a search was after each step, and which released gradients stood out of their noise.
+
+    Parameters
+    ----------
+    found : dpfast.bayesopt.Tuning
+        From :func:`dpfast.bayesopt.tune`.  A filled mark follows a gradient that stands out, an
+        open one another (``found.stands_out``); a choice by value has no marks.
+    title, ax
+        As of :func:`coefficient_plot`, whose figure it is like.
+
+    Privacy
+    -------
+    Spends nothing: a result of a search is released.
+
+    Examples
+    --------
+    >>> ages = np.linspace(0.0, 1.0, 1_000)
+    >>> found = dpfast.bayesopt.tune(
+    ...     lambda at: (ages - at[0]) ** 2, [(-1.0, 1.0)], privacy=1.0, n_records=1_000, steps=4
+    ... )
+    >>> figure = dpfast.plots.search_plot(found)
+    """
+    path = getattr(found, "iterates", None)
+    if not hasattr(found, "batch_sizes"):
+        _matplotlib()
+        raise InvalidInput(
+            f"what is drawn is a result of dpfast.bayesopt.tune; received {described(found)}."
+        )
+    figure, axes = _canvas(ax, (6.5, 3.8))
+    steps, stood = np.arange(len(path)), np.flatnonzero(found.stands_out) + 1
+    for j, column in enumerate(np.transpose(path)):
+        colour, marker = _look(j)
+        line = axes.plot(steps, column, color=colour, linewidth=1.5, label=f"theta{j + 1}")[0]
+        if len(found.gradients):
+            line.set(marker=marker, markerfacecolor="white")
+            axes.plot(steps[stood], column[stood], marker, color=colour)
+    axes.set_xlabel("step")
+    axes.set_ylabel("parameter, as searched")
+    _legend(figure, axes, len(found.theta), own=ax is None)
+    ends = ", ".join(short_number(value) for value in path[-1])
+    told = f"{len(stood)} of {len(found.gradients)} gradients stand out of their noise"
+    return _finished(figure, axes, title, f"{len(path) - 1} steps, to {ends}; {told}.")

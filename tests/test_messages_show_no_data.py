@@ -108,6 +108,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # seeded noise says so
     FITTED = flat(dpfast.fit)(**FIT)
 PLANNED = dpfast.plan(p=2, n=1000, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+TUNED = dpfast.bayesopt.tune(
+    lambda at: np.arange(100) / 100 - at[0], [(-1.0, 1.0)], privacy=1.0, n_records=100, steps=2
+)
 PLANNED._forecast.width = cache(PLANNED._forecast.width)  # the same for every picture of it
 try:
     from dpfast.estimators import DPHuberRegressor
@@ -218,7 +221,7 @@ CALLS = {
     "estimators.cross_validate": {"estimator": ESTIMATOR, "X": X, "y": Y, "folds": 3},
     "plots.budget_plot": {"privacy": dpfast.Ledger(1.0)},
     "plots.coefficient_plot": {"fits": FITTED}, "plots.plan_plot": {"plan": PLANNED},
-    "plots.tradeoff_plot": {"budgets": 1.0},
+    "plots.tradeoff_plot": {"budgets": 1.0}, "plots.search_plot": {"found": TUNED},
 }  # fmt: skip
 
 #: Results, exceptions and an abstract class: nobody passes them arguments.

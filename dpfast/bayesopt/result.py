@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpfast.arguments import Array
 from dpfast.inference.guarantees import Guarantee
@@ -101,6 +102,14 @@ class Tuning(NamedTuple):
         return columns | {f"theta{j + 1}": column for j, column in enumerate(after)}
 
     @property
+    def stands_out(self) -> NDArray[np.bool_]:
+        """Whether each step's released gradient is longer than half as long again as its noise is
+        expected to be, shape (steps,); empty where values are compared.
+        """
+        noise = np.array(self.noise_scales[: len(self.gradients)]) * len(self.theta) ** 0.5
+        return np.linalg.norm(self.gradients, axis=1) >= SEEN * noise
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the result must know, from released and public numbers only."""
         found = []
@@ -116,10 +125,8 @@ class Tuning(NamedTuple):
                 "failed; each counts as the largest of its record's. Leave out of the bounds what "
                 "fails."
             )
-        early, d = max(1, len(self.gradients) // 3), len(self.theta)
-        noise = np.array(self.noise_scales[:early]) * d**0.5
-        seen = np.linalg.norm(self.gradients[:early], axis=1) >= SEEN * noise[: len(self.gradients)]
-        if len(seen) and not seen.any():
+        early = max(1, len(self.gradients) // 3)
+        if len(self.gradients) and not self.stands_out[:early].any():
             found.append(
                 f"none of the first {early} released gradients can be told from its noise: the "
                 "search went where the noise led, unless it began at its end. More records or "

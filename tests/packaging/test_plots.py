@@ -33,6 +33,15 @@ def plan():
     return dpfast.plan(n=200_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 
 
+@pytest.fixture(scope="module")
+def searched():
+    at = np.random.default_rng(0).normal(1.0, 0.5, 500)
+    return dpfast.bayesopt.tune(
+        lambda theta: (at - theta[0]) ** 2 + (theta[1] - 0.5) ** 2, [(-3.0, 3.0), (-3.0, 3.0)],
+        privacy=0.05, n_records=len(at), steps=6, noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+
+
 def drawn(figure) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=40)
@@ -90,7 +99,7 @@ def fit_of(p):
 
 
 @pytest.fixture(scope="module")
-def every_plot(fit, plan):
+def every_plot(fit, plan, searched):
     ledger = dpfast.Ledger(1.0)
     ledger.charge(0.5, 'a "query" <b>')
     return {
@@ -98,6 +107,7 @@ def every_plot(fit, plan):
         plots.tradeoff_plot: (1.0,),
         plots.plan_plot: (plan,),
         plots.budget_plot: (ledger,),
+        plots.search_plot: (searched,),
     }
 
 
@@ -132,6 +142,25 @@ def test_a_plot_is_drawn_where_it_is_wanted(every_plot, name):
     if pair:
         with pytest.raises(ValueError, match="2 axes"):
             plot(*every_plot[plot], ax=axes[0])
+
+
+def test_a_search_marks_the_steps_that_followed_more_than_noise(searched):
+    figure = plots.search_plot(searched)
+    lines = figure.axes[0].lines
+    paths, marks = lines[::2], lines[1::2]
+    np.testing.assert_array_equal([line.get_ydata() for line in paths], searched.iterates.T)
+    stood = np.flatnonzero(searched.stands_out) + 1
+    assert 0 < len(stood) < 6, len(stood)
+    for line, column in zip(marks, searched.iterates.T, strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), np.column_stack([stood, column[stood]]))
+    values = dpfast.bayesopt.tune(
+        lambda theta: np.arange(900) / 900 > theta[0], [(0.0, 1.0)], privacy=1.0, n_records=900,
+        noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    (line,) = plots.search_plot(values).axes[0].lines
+    assert line.get_marker() == "None"
+    with pytest.raises(dpfast.DpfastError, match=r"result of dpfast\.bayesopt\.tune"):
+        plots.search_plot([1.0, 2.0])
 
 
 def test_coefficients_are_chosen_by_name():
