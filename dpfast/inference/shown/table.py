@@ -100,7 +100,7 @@ class Summary(str):
         beneath: bool = False,
         notes: bool = True,
     ) -> str:
-        """A floating table of LaTeX, with the rules of the package booktabs.
+        r"""A floating table of LaTeX, with the rules of the package booktabs.
 
         Parameters
         ----------
