@@ -99,7 +99,7 @@ SHORT = (
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
 #: with their square root.
-ENOUGH = 40_000.0
+ENOUGH = 20_000.0
 
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
@@ -132,6 +132,11 @@ def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
         return False
     plain = all(_is_plain(options[name], PLAIN[name]) for name in PLAIN if name != "scale")
     return plain and kind.on_road
+
+
+def enough(p: int, mu: float) -> float:
+    """How many records tell what is bought of few: public."""
+    return ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu)
 
 
 class OnRoad:
@@ -188,7 +193,7 @@ class OnRoad:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
+        request.sample(enough(p, mu * self._part))
         self._weighing = None
         if weighted and not request.means:
             from dpfast.regression.weighing import Weighing
