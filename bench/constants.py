@@ -161,6 +161,8 @@ DESIGNS = (
     ("steep, few", "logistic", 1.0, 2_000, _steep),
     ("overdispersed", "poisson", 1.0, 5_000, _counts),
     ("dummies", dpfast.Quantile(0.75), 1.0, 10_000, _dummies),
+    ("linear, many", "least-squares", 1.0, 120_000, _linear),
+    ("dummies, many", "log-cosh", 1.0, 120_000, _dummies),
 )
 
 TABLES = (

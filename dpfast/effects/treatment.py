@@ -321,7 +321,7 @@ class _Analysis:
             refuse_no_columns(request)
             if not (aim.propensity or aim.outcomes):
                 request.responses_alone()
-            request.sample(enough(request.dimension, mu))
+            request.sample(enough(request.n, request.dimension, mu))
             share = units_share(request.n, request.n_covariates + 1, mu)
             self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
             mu *= math.sqrt(1.0 - share)

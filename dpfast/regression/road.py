@@ -98,8 +98,8 @@ SHORT = (
 )
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
-#: with their square root.
-ENOUGH = 20_000.0
+#: with their square root; and the part of all up to which twice as many are asked.
+ENOUGH, EIGHTH = 20_000.0, 0.125
 
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
@@ -134,9 +134,10 @@ def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
     return plain and kind.on_road
 
 
-def enough(p: int, mu: float) -> float:
-    """How many records tell what is bought of few: public."""
-    return ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu)
+def enough(n: int, p: int, mu: float) -> float:
+    """How many of n records tell what is bought of few: public."""
+    least = ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu)
+    return min(2.0 * least, max(least, EIGHTH * n))
 
 
 class OnRoad:
@@ -193,7 +194,7 @@ class OnRoad:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(enough(p, mu * self._part))
+        request.sample(enough(n, p, mu * self._part))
         self._weighing = None
         if weighted and not request.means:
             from dpfast.regression.weighing import Weighing

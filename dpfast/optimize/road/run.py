@@ -434,7 +434,7 @@ def road(
         + beyond
         + shortened
         + few(n, p, mu),  # of few records long rows are not seen
-        0.5 * lengths.longest / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
+        0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
         scores.mean_square(bound),
     )
 
