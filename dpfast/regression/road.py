@@ -29,6 +29,7 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
+    EIGHTH,
     LEAST,
     MOST_CELLS,
     STEPS,
@@ -98,8 +99,8 @@ SHORT = (
 )
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
-#: with their square root; and the part of all up to which twice as many are asked.
-ENOUGH, EIGHTH = 20_000.0, 0.125
+#: with their square root; twice as many are asked if they are an eighth of all.
+ENOUGH = 20_000.0
 
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
