@@ -29,9 +29,9 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
-    EIGHTH,
     LEAST,
     MOST_CELLS,
+    QUARTER,
     STEPS,
     Begun,
     Found,
@@ -99,7 +99,7 @@ SHORT = (
 )
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
-#: with their square root; twice as many are asked if they are an eighth of all.
+#: with their square root; twice as many are asked if they are a quarter of all.
 ENOUGH = 20_000.0
 
 #: Options that the road has no use for, as they are by default.
@@ -138,7 +138,7 @@ def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
 def enough(n: int, p: int, mu: float) -> float:
     """How many of n records tell what is bought of few: public."""
     least = ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu)
-    return min(2.0 * least, max(least, EIGHTH * n))
+    return min(2.0 * least, max(least, QUARTER * n))
 
 
 class OnRoad:

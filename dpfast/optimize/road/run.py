@@ -90,7 +90,7 @@ GRAM_NOISE = 0.3
 FORESEEN = 0.05
 
 #: Part of the records up to which a sample tells the curvature of all.
-EIGHTH = 0.125
+QUARTER = 0.25
 
 #: Mean square of the lengths of rows beyond those that a sample shows, as a part of all, up to
 #: which a sample tells of rows what is to be known.
@@ -394,7 +394,7 @@ def road(
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
-    told_by = few_rows if times == 1.0 and few_rows.n <= EIGHTH * n else rows
+    told_by = few_rows if times == 1.0 and few_rows.n <= QUARTER * n else rows
     lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
     longest = budget.longest_radius(told_by.n, p) * unit
     light = (
