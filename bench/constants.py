@@ -50,6 +50,8 @@ ROOMS = (
 
 #: Constants that judge nothing.
 NOT_JUDGED = {
+    "degrees LEAST": "instead of what is not told apart",
+    "steps FALSE_ALARM": "level of a test",
     "degrees NORMAL": "instead of infinitely many",
     "degrees DEFAULT_LEVEL": "a convention",
     "smooth_losses SATURATED": "keeps numbers finite",
@@ -153,6 +155,11 @@ def _steep(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     return X, (rng.random(n) < 1.0 / (1.0 + np.exp(-X @ [3.0, 1.0, 0.0]))) * 1.0
 
 
+def _level(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+    X = np.column_stack([rng.random(n) < 0.003, rng.normal(size=(n, 3))]) * 1.0
+    return X, (rng.random(n) < 1.0 / (1.0 + np.exp(-X @ [1.0, 0.5, 0.0, 0.1]))) * 1.0
+
+
 def _counts(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     X = np.column_stack([rng.normal(size=(n, 2)), rng.random(n) < 0.2]) * 1.0
     mean = np.exp(0.3 + X @ [0.4, 0.2, 0.5]) * rng.gamma(2.0, 0.5, n)
@@ -171,7 +178,9 @@ DESIGNS = (
     ("overdispersed", "poisson", 1.0, 5_000, _counts),
     ("dummies", dpfast.Quantile(0.75), 1.0, 10_000, _dummies),
     ("steep, many", "logistic", 1.0, 100_000, _steep),
-    ("dummies, many", "log-cosh", 0.5, 200_000, _dummies),
+    ("level, many", "logistic", 1.0, 80_000, _level),
+    ("linear, many", "least-squares", 1.0, 120_000, _linear),
+    ("dummies, many", "log-cosh", 0.5, 120_000, _dummies),
     ("linear, scarce", "least-squares", 1.0, 300, _linear),
     ("ages, scarce", "log-cosh", 0.3, 1_000, _ages),
 )

@@ -139,7 +139,7 @@ cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_s
 
 def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] columns,
               const int64_t[::1] starts, const int64_t[::1] shifts):
-    """Number of entries in each cell of some windows, shape (windows, CELLS).
+    """How many entries some windows have before each cell, and in all; shape (windows, CELLS + 1).
 
     Parameters
     ----------
@@ -150,13 +150,16 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
         Window w counts column ``columns[w]`` in CELLS cells of ``2^shifts[w]`` keys, the first of
         which begins at key ``starts[w]``.
     """
-    cdef Py_ssize_t w, start, m, n = y.shape[0], q = X.shape[1]
+    cdef Py_ssize_t w, start, m, t, cell, n = y.shape[0], q = X.shape[1]
+    cdef int64_t total
     # several tables, so that an entry need not wait for the one before to be counted
     cdef Py_ssize_t tables = TABLES if columns.shape[0] <= MANY and n >= SEVERAL else 1
     counts = np.zeros((columns.shape[0], tables, WINDOW_CELLS + 1), dtype=np.uint32)
     cdef uint32_t[:, :, ::1] table = counts
     cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t complete[ROWS]
+    below = np.empty((columns.shape[0], CELLS + 1), dtype=np.int64)
+    cdef int64_t[:, ::1] told = below
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
@@ -165,9 +168,13 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
             for w in range(columns.shape[0]):
                 count_in_window(ISA, &block[columns[w] * ROWS], complete, m, starts[w],
                                 <int>shifts[w], &table[w, 0, 0], tables)
-    if tables == 1:
-        return counts[:, 0, :CELLS].astype(np.int64)
-    return counts[:, :, :CELLS].sum(axis=1, dtype=np.int64)
+        for w in range(columns.shape[0]):
+            told[w, 0] = total = 0
+            for cell in range(WINDOW_CELLS):
+                for t in range(tables):
+                    total += table[w, t, cell]
+                told[w, cell + 1] = total
+    return below
 
 
 def distances(const floating[:, :] X, const double[:] y, const double[::1] centres,

@@ -13,6 +13,7 @@ from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.door import hand_out_together, source_of_noise
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
+from dpfast.data.bought.seen import predictors
 from dpfast.kernels.records import GRADIENT, MEAT
 from dpfast.models import Huber, LeastSquares, Loss, Mallows, Objective
 from dpfast.privacy.budget import GDP
@@ -69,8 +70,7 @@ class Trial:
             outcome = y if weights is None else y[:, 0]
             usable = np.isfinite(outcome)
             usable &= (treatment == 0.0) | (treatment == 1.0)
-            for column in X.T:
-                usable &= np.isfinite(column)
+            usable &= np.isfinite(predictors(X, np.zeros(1 + X.shape[1]), True))
             if known is not None:
                 usable &= (known > 0.0) & (known < 1.0)
             if persons is not None:
@@ -395,7 +395,4 @@ def taken(values: Array, rows: NDArray[np.intp]) -> Array:
 
 def foreseen(X: Array, coefficients: Array) -> Array:
     """Linear predictors, the intercept first: of each row, whatever rows there are beside it."""
-    found = np.full(len(X), coefficients[0])
-    for column, slope in zip(X.T, coefficients[1:], strict=False):  # of a mean alone: none
-        found += slope * column
-    return found
+    return predictors(X[:, : len(coefficients) - 1], coefficients, True)  # of a mean alone: none

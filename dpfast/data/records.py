@@ -18,8 +18,8 @@ Covariates = NDArray[np.float64 | np.float32]
 
 FLOAT64 = np.dtype(np.float64)
 
-#: A sample is one in so many records at most: more of them take as long to gather as is gained.
-LEAST_OF_ALL = 8
+#: A sample is one in so many records at most: of more of them hardly anything is gained.
+LEAST_OF_ALL = 2
 
 
 class Records:

@@ -40,6 +40,7 @@ from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.road import enough
 from dpfast.regression.standardise import (
     CODED,
     Handed,
@@ -320,6 +321,7 @@ class _Analysis:
             refuse_no_columns(request)
             if not (aim.propensity or aim.outcomes):
                 request.responses_alone()
+            request.sample(enough(request.n, request.dimension, mu))
             share = units_share(request.n, request.n_covariates + 1, mu)
             self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
             mu *= math.sqrt(1.0 - share)

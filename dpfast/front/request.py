@@ -311,14 +311,16 @@ class Request:
         return f"{method}({', '.join((*facts, f'n={self.n}', f'p={self.dimension}'))})"
 
     def room(self, copies: int = 0, *, whole: bool = False) -> int:
-        """Bytes of so many copies of the covariates and of what is beside them: public."""
+        """Bytes of so many copies of the covariates, what is beside them and a sample: public."""
         records, q, arrays = self.records, self.n_covariates, hasattr(self.records, "X")
         if self.means:
             return room_for(self.n + max(records.block_sizes), q, copies + AT_A_TIME)
         if records.elsewhere:
             return 0
+        # slots are dealt at random: twice as many records as are to be expected
+        own = 0 if self.few is None else room_for(2 * self.few.n, q, 1)
         if records.in_memory or (whole and arrays):
-            return room_for(self.n, q, copies)
+            return room_for(self.n, q, copies) + own
         from dpfast.data.parts import KEPT_BYTES
 
         rows = max(records.block_sizes)
@@ -327,16 +329,11 @@ class Request:
 
             rows = max(block_sizes_for(self.n, q))
         kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
-        return room_for(rows, q, copies + AT_A_TIME) + kept
+        return room_for(rows, q, copies + AT_A_TIME) + kept + own
 
     def room_on_road(self) -> int:
         """Bytes that a default fit needs after its charge: public."""
-        if self.means:
-            return self.room(COPIES)
-        few = self.few
-        # slots are dealt at random: twice as many records as are to be expected
-        own = 0 if few is None or few.elsewhere else room_for(2 * few.n, self.n_covariates, 1)
-        return self.room(int(self.records.read_again)) + own
+        return self.room(COPIES if self.means else int(self.records.read_again))
 
     @property
     def _reads(self) -> int | None:

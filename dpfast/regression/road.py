@@ -31,6 +31,7 @@ from dpfast.models import (
 from dpfast.optimize.road.run import (
     LEAST,
     MOST_CELLS,
+    QUARTER,
     STEPS,
     Begun,
     Found,
@@ -98,8 +99,8 @@ SHORT = (
 )
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
-#: with their square root.
-ENOUGH = 40_000.0
+#: with their square root; twice as many are asked if they are a quarter of all.
+ENOUGH = 20_000.0
 
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
@@ -132,6 +133,12 @@ def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
         return False
     plain = all(_is_plain(options[name], PLAIN[name]) for name in PLAIN if name != "scale")
     return plain and kind.on_road
+
+
+def enough(n: int, p: int, mu: float) -> float:
+    """How many of n records tell what is bought of few: public."""
+    least = ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu)
+    return min(2.0 * least, max(least, QUARTER * n))
 
 
 class OnRoad:
@@ -188,7 +195,7 @@ class OnRoad:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
+        request.sample(enough(n, p, mu * self._part))
         self._weighing = None
         if weighted and not request.means:
             from dpfast.regression.weighing import Weighing

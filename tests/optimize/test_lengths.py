@@ -78,3 +78,15 @@ def test_what_is_told_of_a_cut_is_of_lengths_with_a_mean():
     at = np.array([bound])
     assert abs(cut - lengths.tail(at)[0]) < 1e-12 * cut
     assert cut > 1.5 * lengths.tail(at, fall=0.25)[0]
+
+
+def test_how_far_a_loss_bends_is_told_by_what_squares_are_of_not_by_the_longest():
+    """Of normal rows their usual length; of few long ones as much more as these tell of a step."""
+    rows = np.linalg.norm(np.random.default_rng(0).normal(size=(10_000, 9)), axis=1)
+    cells = np.searchsorted(TOPS[:-1], rows)
+    usual = Lengths.visible(np.bincount(cells, minlength=len(TOPS)) / 10_000, 1e-4, 1)
+    exact = (rows**3).mean() / (rows**2).mean()
+    assert abs(usual.mean_of_squares() / exact - 1.0) < 0.15
+    middles = np.array([1.0, 100.0])
+    few = Lengths(np.array([0.99, 0.01]), middles, middles, 0.0)
+    assert few.mean_of_squares() == pytest.approx((0.99 + 1e4) / (0.99 + 100.0))

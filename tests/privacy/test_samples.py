@@ -155,8 +155,8 @@ def test_c85_depth_and_shares_cover_a_sample_of_all_records():
 
 def test_of_small_tables_there_is_no_sample():
     records = as_records(np.ones((400, 1)), np.ones(400))
-    assert sample(records, dpfast.SeededNoise(0), 60) is None
-    assert sample(records, dpfast.SeededNoise(0), 50) is not None
+    assert sample(records, dpfast.SeededNoise(0), 210) is None
+    assert sample(records, dpfast.SeededNoise(0), 200) is not None
 
 
 LOSSES = ["least-squares", "log-cosh", "logistic", "poisson", dpfast.Quantile(0.5)]

@@ -36,12 +36,13 @@ def below(entries, key):
 
 
 def key_cells(X, y, columns, starts, shifts):
-    counts = np.empty((len(columns), 4096), dtype=np.int64)
+    found = np.empty((len(columns), 4097), dtype=np.int64)
     Z = np.sort(complete(X, y), axis=0)
     for w, (column, start, shift) in enumerate(zip(columns, starts, shifts, strict=True)):
         edges = [int(start) + (cell << int(shift)) for cell in range(4097)]
-        counts[w] = np.diff([below(Z[:, column], edge) for edge in edges])
-    return counts
+        found[w] = [below(Z[:, column], edge) for edge in edges]
+        found[w] -= found[w, 0]
+    return found
 
 
 def parts_of(distance: float, nearest: float) -> dict[int, int]:

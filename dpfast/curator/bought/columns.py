@@ -136,9 +136,7 @@ class Columns:
             some = missing[first : first + MOST_WINDOWS]
             windows = np.array([(column, *window) for column, window in some], dtype=np.int64)
             columns, shifts, starts = windows.T.copy()
-            cells = self._records.total(_cells, columns, starts, shifts)
-            below = np.zeros((len(some), cells.shape[1] + 1), dtype=np.int64)
-            cells.cumsum(axis=1, out=below[:, 1:])
+            below = self._records.total(_cells, columns, starts, shifts)
             for (column, (shift, start)), inside in zip(some, below, strict=True):
                 if start != _FIRST_KEY:
                     inside += self._below(column, start)

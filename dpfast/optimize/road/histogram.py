@@ -106,6 +106,11 @@ class Lengths(NamedTuple):
         """Of lengths that are held to a bound."""
         return float(self.shares @ np.minimum(self.middles, bound) ** 2)
 
+    def mean_of_squares(self) -> float:
+        """Mean length of what the squares are of."""
+        squares = self.shares * self.middles**2
+        return float(squares @ self.middles / max(float(np.add.reduce(squares)), 1e-300))
+
     def beyond(self, radius: float, exponent: float) -> float:
         """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
         discounted = radius ** (2.0 * exponent) * self.middles ** (2.0 - 2.0 * exponent)

@@ -89,6 +89,9 @@ GRAM_NOISE = 0.3
 #: which leaves a model's target where it is: of what that takes so much is in the intervals.
 FORESEEN = 0.05
 
+#: Part of the records up to which a sample tells the curvature of all.
+QUARTER = 0.25
+
 #: Mean square of the lengths of rows beyond those that a sample shows, as a part of all, up to
 #: which a sample tells of rows what is to be known.
 LIGHT = 0.05
@@ -390,7 +393,8 @@ def road(
     typical = typical_curvature(at, one)
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
-    told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
+    # a sharp curvature is that of too few of them, and a sample of many takes as long
+    told_by = few_rows if times == 1.0 and few_rows.n <= QUARTER * n else rows
     lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
     longest = budget.longest_radius(told_by.n, p) * unit
     light = (
@@ -434,7 +438,7 @@ def road(
         + beyond
         + shortened
         + few(n, p, mu),  # of few records long rows are not seen
-        0.5 * lengths.longest / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
+        0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
         scores.mean_square(bound),
     )
 
