@@ -4364,6 +4364,10 @@ QUANTILE_ERRORS = (
     "tests/optimize/test_road_choices.py::test_printed_errors_of_quantiles_are_those_of_quantiles"
 )
 ROAD_FITS = "dpfast/regression/road.py"
+RARE = (
+    "tests/optimize/test_road_choices.py"
+    "::test_coefficients_of_a_level_that_one_in_three_hundred_has_are_found"
+)
 ODDS = (
     "tests/optimize/test_road_choices.py"
     "::test_the_odds_of_a_rare_label_that_all_but_decides_are_found"
@@ -4965,6 +4969,25 @@ LEAST_SQUARES = (
         (ODDS,),
         "held = setting.short_enough(bound, at.scale)",
         "held = FREE",
+    ),
+    plant(
+        "early-radii-of-most-rows",
+        "the first Gram's radius is that of most rows, beside which those of a rare level are few",
+        ROAD,
+        (RARE,),
+        "max(radius, FIRST_PART * longest)",
+        "radius",
+    ),
+    plant(
+        "few-rows-tell-as-surely-as-many",
+        "a direction that few long rows might tell varies as little as its held scores do",
+        ROAD,
+        (
+            "tests/optimize/test_clipped_meat.py"
+            "::test_standard_errors_of_a_direction_that_few_rows_tell",
+        ),
+        "clipped += min(more, max(short - clipped, 0.0))",
+        "pass",
     ),
     plant(
         "scores-that-nobody-saw-are-none",

@@ -28,6 +28,7 @@ from dpfast.optimize.road.histogram import (
     WITH_VARIANCE,
     Lengths,
     best_bound,
+    clipped_of_few,
     least_exponent,
     tops_of_cells,
 )
@@ -42,6 +43,7 @@ from dpfast.optimize.road.steps import (
     Rows,
     expected_curvature,
     inside,
+    middle_of,
     typical_curvature,
     walk,
     within,
@@ -71,8 +73,9 @@ FEW = 3000.0
 #: Share of what the steps have that the first one gets.
 FIRST = 0.05
 
-#: Radius of the first Gram's weights in sqrt(p), for standardised columns.
-FIRST_RADIUS = 1.5
+#: Radius of the first Gram's weights in sqrt(p), for standardised columns; and at least, as a part
+#: of the longest: rows of a rare level are long, and counted in part would be made longer still.
+FIRST_RADIUS, FIRST_PART = 1.5, 0.5
 
 #: Slopes of logarithms that covariances with means say are too steep for columns with a long right
 #: tail, and a step from a start that is too flat is shorter than one from too steep a one.
@@ -337,10 +340,13 @@ class Begun(NamedTuple):
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
     radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
-    gram = few_rows.gram(radius, budget.matrix)
+    longest = budget.longest_radius(few_rows.n, rows.dimension)
+    long = max(radius, FIRST_PART * longest)
+    gram = few_rows.gram(long, budget.matrix)
     mapping, unmapping, values = _inverse_root(gram)
     cap, shift, at = PILOT_CAP, 0.0, None
     if setting.loss.link != "identity":
+        radius = long
         cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
         at = At(np.zeros(rows.dimension), setting.loss)
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
@@ -431,10 +437,11 @@ def road(
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
+    floor = floor_of(gram) / typical
     beyond = lengths.beyond(radius, power) / unit**2
     rough = Rough(
         math.sqrt(p / told_by.n)
-        + 0.5 * floor_of(gram) / typical / max(float(values[0]), LEAST)
+        + 0.5 * floor / max(float(values[0]), LEAST)
         + beyond
         + shortened
         + few(n, p, mu),  # of few records long rows are not seen
@@ -464,10 +471,16 @@ def road(
         mean, meat_scale = varied
         vary, vectors = eigh(mean)
         vary, clipped = np.maximum(vary, 0.0), scores.beyond(bound, 0.0)
+        spread = math.sqrt(float(np.add.reduce(vary)) / p)
         if not setting.bends:  # rows are not shortened, and fewer than a histogram shows may tell
-            spread = math.sqrt(float(np.add.reduce(vary)) / p)
             clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)
         # it takes hardly anything from directions that not only few long rows tell
+        if setting.varies == math.inf:  # nor is one known to vary less that few rows might tell
+            size = math.sqrt(max(float(values[0]), floor))
+            more = clipped_of_few(lengths.longest / (unit * size), spread, bound)
+            level = middle_of(vary)
+            short = sum([level - one for one in vary.tolist() if one < level])
+            clipped += min(more, max(short - clipped, 0.0))
         vary = np.maximum(vary, water_level(vary, clipped))
         meat = np.asarray((vectors * vary) @ vectors.T)
         if least is not None and least.any():
@@ -478,7 +491,7 @@ def road(
         unmapping = steep_along @ unmapping
         theta, back = steep_along @ theta, steep_along @ back
         held = held.mapped(steep_along)
-    floor, doubt = floor_of(gram) / typical, 2.0 * gram.noise_scale / typical
+    doubt = 2.0 * gram.noise_scale / typical
     known = np.minimum(np.maximum((values - doubt) / np.maximum(values, floor), 0.0), 1.0)
     signal = float(theta @ theta)
     if one is not None:
