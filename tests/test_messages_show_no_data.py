@@ -148,7 +148,7 @@ CALLS = {
                     "scale": 1.0, **SEEDED},
     "fit_quantiles": {"X": X, "y": Y, "taus": [0.3, 0.6], "privacy": 1.0, "scale": 1.0, **SEEDED},
     "minimize": {"X": X, "y": Y, "objective": "cauchy", "privacy": dpfast.ZCDP(1.0), "scale": 1.0,
-                 **SEEDED},
+                 "method": dpfast.optimize.Adaptive(last_share=0.1), **SEEDED},
     "nonprivate_minimize": {"X": X, "y": Y, "objective": "cauchy", "scale": 1.0},
     "estimate_kl": {"public_X": X, "public_y": Y, "objective": "cauchy", "scale": 1.0,
                     "n_rays": 2},

@@ -64,11 +64,14 @@ CHOICES = (
 )
 
 
+SHORT = dpfast.optimize.Adaptive(last_share=0.1)
+
+
 def selections() -> Iterator[tuple[str, Any]]:
     for privacy in (ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"exponential, {privacy}", partial(
             dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=1.0),
-            method=dpfast.optimize.Adaptive(), select="exponential", privacy=privacy,
+            method=SHORT, select="exponential", privacy=privacy,
         )  # fmt: skip
     for budget in (1.0, ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"groups, {budget}", partial(
@@ -341,7 +344,7 @@ def test_an_expression_is_told_in_words():
     assert "3 times the root of this, for the rows of one person" in told
     assert "not spent" not in told
     chosen = dpfast.minimize(
-        X, Y, dpfast.Objective("tukey", scale=1.0), method=dpfast.optimize.Adaptive(),
+        X, Y, dpfast.Objective("tukey", scale=1.0), method=SHORT,
         select="exponential", privacy=ZCDP(0.5),
     )  # fmt: skip
     told = chosen.privacy.explain()

@@ -51,7 +51,10 @@ def per_record(theta, X, y):
 
 
 REGRESSION = {"X": X, "y": Y, "loss": "log-cosh", "privacy": 1.0, "scale": 1.0}
-NONCONVEX = {"X": X, "y": Y, "objective": "tukey", "privacy": 1.0, "scale": 1.0}
+SHORT = dpfast.optimize.Adaptive(last_share=0.1, max_steps=20)  # "auto" takes 500 steps
+NONCONVEX = {
+    "X": X, "y": Y, "objective": "tukey", "privacy": 1.0, "scale": 1.0, "method": SHORT,
+}  # fmt: skip
 RELEASE = REGRESSION | {"privacy": PAIR, "domain": dpfast.models.Box(1.0)}
 CERTIFIED = RELEASE | {"X": MANY, "y": MANY[:, 0]}
 SEARCH = {"losses": losses, "bounds": BOX, "privacy": 1.0, "n_records": N}
