@@ -48,6 +48,7 @@ def test_it_is_that_quantile_of_the_first_gradients(factor, share):
     assert low / grid <= clip <= high * grid
 
 
+@pytest.mark.slow
 def test_a_search_with_it_is_nearly_as_good_as_with_the_best_and_ten_times_better_than_without():
     """Mean squared distance from the minimum over 20 seeds at mu = 0.2; a clip that is ten times
     the median is 40 times worse in the long run (bench of the documentation)."""

@@ -59,6 +59,7 @@ def curator(X, y, total=BUDGET, records=Records, noise=None):
 
 @pytest.mark.parametrize("source", [dpfast.SeededNoise(1), dpfast.privacy.EntropyNoise()], ids=repr)
 @pytest.mark.parametrize("rate", [0.02, 0.3, 0.9])
+@pytest.mark.values
 def test_b7_each_record_is_sampled_independently(source, rate):
     """20,000 times 12 records: every record, every pair, and the size of the sample.
 

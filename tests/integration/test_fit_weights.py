@@ -293,7 +293,9 @@ def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
-@pytest.mark.parametrize("kind", ["arrays", "frame", "series"])
+@pytest.mark.parametrize(
+    "kind", ["arrays", "frame", pytest.param("series", marks=pytest.mark.slow)]
+)
 @pytest.mark.values
 def test_records_on_a_cluster(kind, loss):
     """Joined where they are: the same sums, and in random blocks."""

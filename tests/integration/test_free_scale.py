@@ -190,7 +190,7 @@ def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
     Of 1,000 fits from the default start none did (bench/results/coverage.md).
     """
     truth = np.ones(4)
-    for seed, start in itertools.product(range(12), [0.02, 2.0, 8.0]):
+    for seed, start in itertools.product(range(5), [0.02, 2.0, 8.0]):
         X, y = simulate(500, seed)
         free = dpfast.FreeScale(0.02, 100.0, start)
         noise = dpfast.SeededNoise(seed)

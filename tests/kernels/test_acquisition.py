@@ -155,7 +155,7 @@ COORDINATES = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_finite_points_are_safe(data):
     """Duplicates, near duplicates, subnormals, distances that overflow; noise or none."""

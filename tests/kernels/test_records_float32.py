@@ -93,7 +93,7 @@ def test_threads_do_not_matter():
         assert_same(kernel.sums(X, y, theta, 7, 1.0, threads), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=st.lists(
         st.tuples(*[st.one_of(st.floats(width=32), st.sampled_from([1e-45, 3.4e38, np.inf]))] * 3),

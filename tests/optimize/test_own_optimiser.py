@@ -296,6 +296,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("which", [0, 1])
 def test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator(setting, which):
