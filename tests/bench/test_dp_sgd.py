@@ -389,7 +389,7 @@ def test_what_is_refused(options, match):
 def test_progress_and_path():
     needs_accounting()
     calls = []
-    result = fit(*data(50), steps=4, progress=lambda k, n: calls.append((k, n)), average=0.0)
-    assert calls == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
-    assert result.iterates.shape == (5, 3)
+    result = fit(*data(50), steps=5, progress=lambda k, n: calls.append((k, n)), average=0.0)
+    assert calls == [(k, 5) for k in range(6)]
+    assert result.iterates.shape == (6, 3)
     assert np.array_equal(result.iterates[-1], result.params)

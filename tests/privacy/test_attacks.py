@@ -186,6 +186,7 @@ def test_c13_mean_score_with_an_intercept(loss):
 @pytest.mark.parametrize("weighting", ["bounded", "mallows"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.pairs
 def test_c14_mean_hessian(loss, weighting, p):
     bound = CURVATURE_MAX[loss] * R**2
     objective = pair_distance(loss, weighting, p, False, "hessian", np.zeros(p))
