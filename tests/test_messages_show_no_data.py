@@ -326,7 +326,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("call", [*METHODS.values()], ids=[*METHODS])
+@each("call", [*METHODS.values()], ids=[*METHODS])
 def test_an_argument_of_a_method_that_is_data(call):
     leaks = {}
     for kind, make in tables():
@@ -363,7 +363,7 @@ def test_what_an_argument_is_called(kind, make, text):
     assert MARK not in dtype_name(getattr(value, "dtype", np.dtype(float)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text", "said"),
     [
         (None, False, "None"),

@@ -146,7 +146,7 @@ def test_sound_in_other_dimensions_and_with_other_constants(loss, weights, q, in
 # ---- in data sets: the sums of whole data sets, roundings included -------------------------------
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@each("name", OBJECTIVES)
 def test_sound_for_one_record_among_others(name):
     """One record of a data set replaced, at every position, sums over all records compared."""
     objective = OBJECTIVES[name]

@@ -28,6 +28,7 @@ from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
 from tests.curator.test_curator import Blocks, Untouchable
 from tests.flat import flat
+from tests.loops import each
 from tests.watching import watched
 
 BUDGET, LESS = dpfast.ApproxDP(2.0, 1e-6), dpfast.ApproxDP(0.3, 1e-5)
@@ -370,7 +371,7 @@ def test_hostile_values_neither_raise_nor_warn(seed):
     assert np.isfinite(result.params).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "match"),
     [
         ({"sampling_rate": 0.0}, "sampling_rate"),

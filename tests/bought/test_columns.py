@@ -72,7 +72,7 @@ def test_the_worst_pair_attains_the_sensitivity_of_counts(name):
     assert 0.99 * counts(len(asked)) <= largest <= counts(len(asked))
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 17, 1000, 10**6])
+@each("m", [1, 2, 3, 4, 5, 17, 1000, 10**6])
 def test_a_record_that_is_not_complete_is_as_far_away_at_most(m):
     """The weight is nearly the largest for which it is."""
     weight = complete_weight(m)

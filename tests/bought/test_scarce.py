@@ -10,6 +10,7 @@ from dpfast.audit import replay
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput
 from dpfast.regression.purchase import kept_part
 from tests.flat import flat
+from tests.loops import each
 
 UNITS, PLACES = np.array([12.0, 1e5, 1e-3, 40.0, 2.0]), np.array([40.0, 2e5, 0.0, -900.0, 3.0])
 
@@ -28,7 +29,7 @@ def private(X, y, loss="least-squares", privacy=1.0, seed=0, **options):
 COUNTS = dpfast.Poisson(4.0)
 
 
-@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "huber", "logistic", COUNTS])
+@each("loss", ["least-squares", "log-cosh", "huber", "logistic", COUNTS])
 def test_few_records_are_answered_with_the_mean_of_the_response(loss):
     X, y = records(150, 1)
     if loss == "logistic":

@@ -42,6 +42,7 @@ from dpfast.release.pilot import divided
 from dpfast.release.results import ReleaseGuarantee
 from tests.audit.calls import examples
 from tests.dealing import Dealing
+from tests.loops import each
 from tests.privacy.test_paid_before import calls as spending_calls
 
 #: Records; searches of the registry are over the first few.
@@ -237,7 +238,7 @@ UNPAID = {
 }
 
 
-@pytest.mark.parametrize("name", UNPAID)
+@each("name", UNPAID)
 def test_the_recorder_sees(name):
     with pytest.raises(AssertionError):
         check_paid(UNPAID[name])

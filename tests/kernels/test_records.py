@@ -200,7 +200,7 @@ def test_layouts_give_the_same_bits_and_nothing_is_copied_whole(loss, tmp_path):
             np.testing.assert_array_equal(part, reference_part)
 
 
-@pytest.mark.parametrize(("n", "q"), [(30_000, 4), (20_000, 30), (6_000, 90)])
+@each(("n", "q"), [(30_000, 4), (20_000, 30), (6_000, 90)])
 def test_results_do_not_depend_on_threads(n, q):
     X, y = draw(n, q, LOGISTIC)
     kernel = records.RecordKernel(**model(LOGISTIC, MALLOWS, True))

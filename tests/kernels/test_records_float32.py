@@ -114,7 +114,7 @@ def test_hostile_values(rows, pair, intercept):
     )
 
 
-@pytest.mark.parametrize("dtype", [np.float16, ">f4", np.int32, np.longdouble])
+@each("dtype", [np.float16, ">f4", np.int32, np.longdouble])
 def test_other_types_are_refused(dtype):
     kernel = kernel_of((0, 1), False)
     with pytest.raises(TypeError, match="float64 or float32"):

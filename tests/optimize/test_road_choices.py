@@ -26,6 +26,7 @@ from dpfast.optimize.road.steps import (
     still_pointing,
     walk,
 )
+from tests.loops import each
 
 
 @pytest.mark.parametrize("columns", [0, 2])
@@ -146,8 +147,8 @@ class Curving:
         return 1.0
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 9])
-@pytest.mark.parametrize("loss", [dpfast.models.Logistic(), dpfast.models.LogCosh()])
+@each("p", [1, 2, 3, 4, 9])
+@each("loss", [dpfast.models.Logistic(), dpfast.models.LogCosh()])
 def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
     """It is known without eigenvalues."""
     at = At(np.random.default_rng(p).normal(size=p), loss)

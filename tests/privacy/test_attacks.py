@@ -31,6 +31,7 @@ from dpfast.privacy.sensitivity import (
     mean_rank_one,
     mean_score,
 )
+from tests.loops import each
 
 TIGHT = 0.99
 ROUNDING = 1 + 1e-9  # constants carry slack for rounding that exact formulas do not use
@@ -462,7 +463,7 @@ def test_the_couplings_are_those_of_the_losses():
     assert np.all(np.abs(p - (1 + np.tanh(s / 2)) / 2) < 1e-15)
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [("nonsense", 1, 1, 0), ("circle", 0, 0, 0), ("circle", -1, 1, 0), ("circle", math.nan, 1, 0),
      ("circle", math.inf, 1, 0), ("circle", 1, -1e-9, 0)],
@@ -472,7 +473,7 @@ def test_joint_mu_refuses(arguments):
         joint_mu(*arguments)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+@each("bad", [0.0, -1.0, math.nan, math.inf])
 def test_sensitivities_refuse_constants_that_are_none(bad):
     for call in (
         lambda: mean_score(bad, 10),

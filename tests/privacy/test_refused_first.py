@@ -365,7 +365,7 @@ def test_what_must_be_refused_is(name, wrong, tmp_path, monkeypatch):
     assert isinstance(check(name, wrong), dpfast.DpfastError | OSError)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"direction": [1e-300]},
@@ -407,7 +407,7 @@ def test_what_progress_raises_later_does_not_cost_the_result(name, caplog):
     assert "the window was closed" in record.exc_text
 
 
-@pytest.mark.parametrize("name", WATCHED)
+@each("name", WATCHED)
 def test_an_interrupt_in_progress_still_stops(name):
     def progress(done, planned):
         if done:

@@ -117,9 +117,7 @@ def worst(tau, b, epsilon):
     return max(gaussian_profile(epsilon, 1.0 / b, r) for r in np.linspace(1 - tau, 1 + tau, 21))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.05, 1e-4), (0.75, 1e-8), (0.75, 5e-7), (8.0, 1e-5)]
-)
+@each(("epsilon", "delta"), [(0.05, 1e-4), (0.75, 1e-8), (0.75, 5e-7), (8.0, 1e-5)])
 def test_r35_each_multiplier_is_enough_and_less_is_not(epsilon, delta):
     found = [functional_multiplier(epsilon, delta, t, other_delta=delta / 64) for t in TOLERANCES]
     for tau, b in zip(TOLERANCES, found, strict=True):

@@ -22,6 +22,7 @@ from dpfast.privacy.rounding import (
     UNIT_ROUNDOFF,
 )
 from dpfast.privacy.sensitivity import JOINT_MARGIN, RECORD_ERROR, mean_rank_one, mean_score
+from tests.loops import each
 
 
 def block_mean(contributions, rows):
@@ -198,7 +199,7 @@ def test_a_margin_covers_the_roundings_in_its_name(count, margin):
         assert Fraction(product * (1.0 - margin)) <= exact
 
 
-@pytest.mark.parametrize(("count", "margin"), MARGINS.items())
+@each(("count", "margin"), MARGINS.items())
 def test_no_margin_covers_twice_as_many(count, margin):
     assert (1 - Fraction(UNIT_ROUNDOFF)) ** (2 * count + 2) * (1 + Fraction(margin)) < 1
 

@@ -646,7 +646,7 @@ def test_an_answer_that_cannot_be_paid_reads_nothing(ask, mapped, monkeypatch):
         asked_of(rows, ask)
 
 
-@pytest.mark.parametrize("ask", ASKED)
+@each("ask", ASKED)
 def test_answers_carry_the_noise_of_their_receipts(ask):
     """Seeded; 20 answers, from which the next map follows, about their exact values: at least 60
     normal deviates, whose mean square leaves (0.35, 2.2) less than once in a million runs."""

@@ -6,6 +6,7 @@ import pytest
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
 from tests.flat import flat
+from tests.loops import each
 
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
 BOX = dpfast.models.Box(1.0, intercept=True)
@@ -94,7 +95,7 @@ def test_rows_that_separate_the_classes_have_a_forecast(n):
     assert 0.0 < found.error < np.inf and found.error_range[0] <= found.error
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "named"),
     [
         ({"p": None}, "p must"),

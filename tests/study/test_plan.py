@@ -9,6 +9,7 @@ import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.regression.forecast import PILOT_RECORDS, _synthetic
 from tests.flat import flat
+from tests.loops import each
 
 
 def test_the_forecast_is_what_fits_deliver():
@@ -153,7 +154,7 @@ def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "named"),
     [
         ({"n": 100, "p": 3}, "two of n, privacy and width"),

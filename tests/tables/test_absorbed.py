@@ -15,6 +15,7 @@ from dpfast.inference.composition import composition_of, cost
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.tables import absorbed
+from tests.loops import each
 from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -30.0, 0.0, 0.4, 30.0, 1e160, np.nan]
@@ -208,7 +209,7 @@ def test_two_ways_with_public_periods():
     assert np.mean(np.square(errors)) < 4.9
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"formula": "y ~ a"}, {"formula": "y ~ a | h"}, {"formula": "y ~ a | g + h"},

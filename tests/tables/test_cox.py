@@ -15,6 +15,7 @@ from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.inference.composition import composition_of, cost
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
+from tests.loops import each
 from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -3.0, 0.0, 0.4, 1e160, np.nan]
@@ -174,7 +175,7 @@ def test_few_events_are_told_and_their_intervals_are_wide():
     assert ((ends[:, 0] <= slopes) & (slopes <= ends[:, 1])).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "told"),
     [
         ({"cuts": []}, "cuts must be"),
