@@ -150,12 +150,12 @@ def test_predictions_stay_within_what_was_seen():
 @pytest.mark.parametrize("slope", [0.0, 0.35])
 @pytest.mark.pairs
 def test_predictions_are_hardly_worse_than_the_private_mean(loss, strength, slope):
-    """Seeded, 12 runs; one covariate is zero but for a mass far out (adult's capital gains)."""
+    """Seeded, 6 runs; one covariate is zero but for a mass far out (adult's capital gains)."""
     Z, v = records(5000, 6, slope)
     Z[:, 2] = np.where(np.arange(5000) % 20 == 0, 99_999.0, 0.0) * UNITS[2]
     v = v + np.where(Z[:, 2] > 0.0, 250.0 * slope, 0.0)
     losses, alone = [], []
-    for seed in range(12):
+    for seed in range(6):
         some = np.random.default_rng(seed).integers(0, len(Z), strength)
         fit = private(Z[some], v[some], loss, seed=seed)
         mean = dpfast.standardize(

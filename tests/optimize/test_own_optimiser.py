@@ -50,6 +50,7 @@ class Own(HeavyBall):
             setattr(self, name, change)
 
 
+@pytest.mark.slow
 def test_the_example_of_contributing_has_valid_intervals():
     """Errors about the exact fit, in units of the privacy part of the standard error.
 

@@ -177,6 +177,7 @@ def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(t
     np.testing.assert_allclose(np.diag(curvature), told)
 
 
+@pytest.mark.slow
 def test_counts_of_a_column_with_a_long_right_tail_begin_near_enough():
     """Rare counts, n mu = 6,000: distance from the exact fit, in its standard errors.
 

@@ -317,6 +317,7 @@ def rms_error(X, y, epsilon, runs):
     return float(np.sqrt(np.mean(np.square(np.array(found) - exact))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 1500, 6000])
 @pytest.mark.one_in(3)
 def test_more_budget_never_has_a_larger_error(n):

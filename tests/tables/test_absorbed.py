@@ -132,6 +132,7 @@ def test_t8_receipts_add_up_to_the_total():
     assert sum(name == "sums by level" for name, _ in found.privacy.entries) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "between", "most"),
     [(1.0, 1.0, 1.1), (1.0, 4.0, 1.1), ((1.0, 1e-6), 1.0, 1.6)],
