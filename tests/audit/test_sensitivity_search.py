@@ -255,7 +255,10 @@ CONSTANTS = (
 @pytest.mark.parametrize(
     ("loss", "constant", "quantity", "rounds"),
     [(loss, *constant, 0) for loss in LOSSES for constant in CONSTANTS]
-    + [(loss, *constant, 15) for loss, constant in zip(LOSSES, CONSTANTS, strict=True)],
+    + [
+        pytest.param(loss, *constant, 15, marks=pytest.mark.slow)
+        for loss, constant in zip(LOSSES, CONSTANTS, strict=True)
+    ],
 )
 @pytest.mark.one_in(2)
 def test_a_constant_one_per_cent_too_small_is_found(loss, constant, quantity, rounds):

@@ -406,7 +406,7 @@ def test_b6_opposite_contributions_are_the_worst(q, s):
         attained = hockey_stick(gamma, q, (s, 0.0), (-s, 0.0))
         # the grid of the kinked integrand is good to a few 1e-4 of its size
         assert attained == pytest.approx(bound, rel=2e-3, abs=1e-7)
-        for _ in range(40):
+        for _ in range(20):
             angle, length = rng.uniform(0, 2 * math.pi), s * rng.random(2) ** 0.25
             u = (length[0], 0.0)
             v = (length[1] * math.cos(angle), length[1] * math.sin(angle))
