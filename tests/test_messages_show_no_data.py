@@ -107,7 +107,7 @@ def replayed(data):
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # seeded noise says so
     FITTED = flat(dpfast.fit)(**FIT)
-PLANNED = dpfast.plan(p=2, n=1000, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+PLANNED = dpfast.plan(p=2, n=3_000_000, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 PLANNED._forecast.width = cache(PLANNED._forecast.width)  # the same for every picture of it
 try:
     from dpfast.estimators import DPHuberRegressor
@@ -153,7 +153,7 @@ CALLS = {
     "estimate_kl": {"public_X": X, "public_y": Y, "objective": "cauchy", "scale": 1.0,
                     "n_rays": 2},
     "open_parquet": {"path": "absent.parquet", "response": "b"},
-    "plan": {"p": 2, "n": 1000, "privacy": 1.0, "scale": 1.0},
+    "plan": {"p": 2, "n": 3_000_000, "privacy": 1.0, "scale": 1.0},
     "plan_release": {"n": 50, "p": 2, "loss": "log-cosh", "scale": 1.0, "runs": 1,
                      "domain": dpfast.models.Box(1.0), "privacy": dpfast.ApproxDP(1.0, 1e-6)},
     "compare": {"names": None}, "verify_report": {"path": "absent.html"},

@@ -529,7 +529,7 @@ def test_a_ledger_is_a_table_of_its_charges():
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_plan_is_a_table_of_its_widths(fit_intercept):
     plan = dpfast.plan(
-        n=2000,
+        n=200_000,
         p=3,
         privacy=1.0,
         loss=dpfast.Objective("log-cosh", scale=1.0, fit_intercept=fit_intercept),

@@ -29,8 +29,8 @@ def fit():
 
 @pytest.fixture(scope="module")
 def plan():
-    """Of records enough that no width has to be rehearsed with noise."""
-    return dpfast.plan(n=200_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    """Of records enough that no width of its curves has to be rehearsed with noise."""
+    return dpfast.plan(n=3_000_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 
 
 def drawn(figure) -> bytes:
