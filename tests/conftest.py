@@ -97,6 +97,7 @@ WHOLE = {
     "tests/bench/test_dp_sgd.py",
     "tests/data/test_cluster.py",
     "tests/packaging/test_architecture_page.py",
+    "tests/packaging/test_default_path.py",
     "tests/packaging/test_distribution.py",
     "tests/packaging/test_embedding.py",
     "tests/packaging/test_plots.py",

@@ -320,6 +320,7 @@ def dies_once(block, marker):
     return block
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
     marker = tmp_path / "died"
     x, y = arrays()

@@ -116,7 +116,7 @@ def record(z, theta, weighting):
     return x, float(x @ theta) + r * (stretch if isinstance(weighting, Schweppe) else 1.0)
 
 
-def attack(objective, distance, starts, rounds=25):
+def attack(objective, distance, starts, rounds=12):
     """Largest distance found over pairs of records at a public parameter."""
     theta = np.array([0.3, -0.2])
 

@@ -132,7 +132,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "argument"), CASES)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_wrong_setting_of_an_estimator_costs_nothing(name, argument):
     pytest.importorskip("sklearn")
     if argument not in parameters_of(type(estimator(name, ESTIMATORS[name]))):

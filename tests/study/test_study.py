@@ -76,7 +76,7 @@ def test_every_analysis_is_asked_here():
 # ---- shares --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     total=st.floats(1e-3, 1e3),
     parts=st.integers(1, 60),
@@ -374,7 +374,7 @@ def test_a_hostile_request_is_refused_before_the_charge(number, tmp_path, monkey
     assert sorted(os.listdir(tmp_path)) == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
