@@ -94,9 +94,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 #: Modules whose costly fixture would be made once in each process: one process takes them whole.
 WHOLE = {
+    "tests/bench/test_dp_sgd.py",
     "tests/data/test_cluster.py",
+    "tests/packaging/test_architecture_page.py",
+    "tests/packaging/test_default_path.py",
     "tests/packaging/test_distribution.py",
     "tests/packaging/test_embedding.py",
+    "tests/packaging/test_plots.py",
     "tests/privacy/test_persons_on_the_road.py",
     "tests/privacy/test_planted_links.py",
     "tests/privacy/test_user_loss.py",

@@ -22,6 +22,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,8 +163,15 @@ def _run(tree: Path, tests: tuple[str, ...]) -> None:
     os._exit(pytest.main([*options, *tests]))
 
 
-def notices(tree: Path, tests: tuple[str, ...]) -> bool:
-    """Whether tests fail, in a fork of this process, which has not loaded dpfast."""
+def warm() -> None:
+    """Load the libraries of others, which every fork has then."""
+    os.environ.update(OPENBLAS_NUM_THREADS="1", CI="1")
+    for library in ("pytest", "scipy.special", "scipy.optimize", "pandas"):
+        __import__(library)
+
+
+def exit_code(tree: Path, tests: tuple[str, ...]) -> int | None:
+    """Of tests in a fork of this process, which has not loaded dpfast; None if they did not end."""
     child = os.fork()
     if not child:
         try:
@@ -171,16 +179,34 @@ def notices(tree: Path, tests: tuple[str, ...]) -> bool:
         except BaseException:
             traceback.print_exc()
         finally:
-            os._exit(1)  # whatever went wrong: nothing of the parent is cleaned up twice
+            os._exit(3)  # whatever went wrong: nothing of the parent is cleaned up twice
     limit = time.monotonic() + 8 * SECONDS
     while time.monotonic() < limit:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return status != 0
-        time.sleep(0.1)
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return True
+    return None
+
+
+def rewrite(file: Path, text: str) -> None:
+    """And nothing compiled is left: a time stamp in whole seconds might not tell the two apart."""
+    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+        compiled.unlink()
+    file.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def planted(file: Path, text: str) -> Iterator[None]:
+    """A file that says something else for a while."""
+    honest = file.read_text(encoding="utf-8")
+    rewrite(file, text)
+    try:
+        yield
+    finally:
+        rewrite(file, honest)
 
 
 def main() -> int:
@@ -193,9 +219,7 @@ def main() -> int:
     rng = random.Random(asked.seed)
     every = [(mistake, RELATED[root]) for root in asked.only for mistake in mistakes(root)]
     chosen = rng.sample(every, asked.count)[asked.skip :]
-    os.environ.update(OPENBLAS_NUM_THREADS="1", CI="1")
-    for library in ("pytest", "scipy.special", "scipy.optimize", "pandas"):
-        __import__(library)
+    warm()
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
@@ -203,19 +227,13 @@ def main() -> int:
         shutil.copytree(ROOT, tree, ignore=ignored)
         os.environ["PYTHONPATH"] = str(tree)
         for tests in {tests for _, tests in chosen}:
-            if notices(tree, tests):
+            if exit_code(tree, tests):
                 print((tree / "output.txt").read_text(encoding="utf-8")[-3000:])
                 raise SystemExit(f"{', '.join(tests)} fail without any mistake")
         for number, (mistake, tests) in enumerate(chosen, asked.skip + 1):
             file = tree / mistake.path
-            text = file.read_text(encoding="utf-8")
-            for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
-                compiled.unlink()
-            file.write_text(mistake.planted(text), encoding="utf-8")
-            noticed = notices(tree, tests)
-            file.write_text(text, encoding="utf-8")
-            for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
-                compiled.unlink()
+            with planted(file, mistake.planted(file.read_text(encoding="utf-8"))):
+                noticed = exit_code(tree, tests) != 0
             missed += not noticed
             print(f"{number:4} {'noticed' if noticed else 'MISSED '} {mistake}", flush=True)
     done = len(chosen)

@@ -19,6 +19,7 @@ from dpfast.models import LeastSquares, resolve_loss
 from dpfast.models.names import DECLARED, LOSSES
 from tests import sources
 from tests.flat import flat
+from tests.loops import each
 from tests.privacy.test_refused_first import CALLS
 
 PACKAGE = Path(dpfast.__file__).parent
@@ -155,7 +156,7 @@ def test_every_loss_can_be_named():
         assert "loss must be one of" not in refused
 
 
-@pytest.mark.parametrize(("typed", "meant"), [*TYPED.items()])
+@each(("typed", "meant"), [*TYPED.items()])
 def test_an_unknown_loss_is_told_which_there_are_and_what_was_meant(typed, meant):
     with pytest.raises(InvalidInput) as refusal:
         resolve_loss(typed)
@@ -164,14 +165,14 @@ def test_an_unknown_loss_is_told_which_there_are_and_what_was_meant(typed, meant
     assert message.endswith(f"received {typed!r}. Did you mean {meant!r}?")
 
 
-@pytest.mark.parametrize("wrong", ["foo", "", "x" * 10**6, b"ols", 3, None, ["ols"]])
+@each("wrong", ["foo", "", "x" * 10**6, b"ols", 3, None, ["ols"]])
 def test_nothing_is_suggested_for_what_is_like_no_loss(wrong):
     with pytest.raises(InvalidInput, match="loss must be one of") as refusal:
         resolve_loss(wrong)
     assert "mean" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(("name", "argument"), OF_A_LOSS)
+@each(("name", "argument"), OF_A_LOSS)
 def test_every_function_of_a_loss_says_so(name, argument):
     function, right = CALLS[name]
     with pytest.raises(InvalidInput, match="Did you mean 'least-squares'") as refusal:

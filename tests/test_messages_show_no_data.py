@@ -107,7 +107,7 @@ def replayed(data):
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # seeded noise says so
     FITTED = flat(dpfast.fit)(**FIT)
-PLANNED = dpfast.plan(p=2, n=1000, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+PLANNED = dpfast.plan(p=2, n=3_000_000, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 TUNED = dpfast.bayesopt.tune(
     lambda at: np.arange(100) / 100 - at[0], [(-1.0, 1.0)], privacy=1.0, n_records=100, steps=2
 )
@@ -151,12 +151,12 @@ CALLS = {
                     "scale": 1.0, **SEEDED},
     "fit_quantiles": {"X": X, "y": Y, "taus": [0.3, 0.6], "privacy": 1.0, "scale": 1.0, **SEEDED},
     "minimize": {"X": X, "y": Y, "objective": "cauchy", "privacy": dpfast.ZCDP(1.0), "scale": 1.0,
-                 **SEEDED},
+                 "method": dpfast.optimize.Adaptive(last_share=0.1), **SEEDED},
     "nonprivate_minimize": {"X": X, "y": Y, "objective": "cauchy", "scale": 1.0},
     "estimate_kl": {"public_X": X, "public_y": Y, "objective": "cauchy", "scale": 1.0,
                     "n_rays": 2},
     "open_parquet": {"path": "absent.parquet", "response": "b"},
-    "plan": {"p": 2, "n": 1000, "privacy": 1.0, "scale": 1.0},
+    "plan": {"p": 2, "n": 3_000_000, "privacy": 1.0, "scale": 1.0},
     "plan_release": {"n": 50, "p": 2, "loss": "log-cosh", "scale": 1.0, "runs": 1,
                      "domain": dpfast.models.Box(1.0), "privacy": dpfast.ApproxDP(1.0, 1e-6)},
     "compare": {"names": None}, "verify_report": {"path": "absent.html"},
@@ -329,7 +329,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("call", [*METHODS.values()], ids=[*METHODS])
+@each("call", [*METHODS.values()], ids=[*METHODS])
 def test_an_argument_of_a_method_that_is_data(call):
     leaks = {}
     for kind, make in tables():
@@ -366,7 +366,7 @@ def test_what_an_argument_is_called(kind, make, text):
     assert MARK not in dtype_name(getattr(value, "dtype", np.dtype(float)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text", "said"),
     [
         (None, False, "None"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,10 @@ N_ANGLES = 16
 NEARLY = 0.003
 #: Lengths of the parameter, in units of 1/radius; those of the logistic loss.
 SLOPES = (0.0, 1.0, 4.0, 30.0, 1e3, 1e6)
+
+
+#: Of each record its gradient, curvature and meat.
+Columns = tuple[Array | None, ...]
 
 
 class Finding(NamedTuple):
@@ -174,14 +178,15 @@ class _PairSearch:
         inner = radius**2 - 1.0 if objective.fit_intercept else radius**2
         self.reach = math.sqrt(inner) if inner > 0.0 else radius
         self.n_pairs = 0
+        self.codes, self.thetas = self._pools()
+        self.moved: dict[tuple[int, bool], Columns] = {}
 
     def run(self, name: str, target: _Target, rounds: int) -> Finding:
         best: tuple[float, Array] = (-1.0, np.empty(0))
-        for codes, thetas in self._pools():
-            for theta in thetas:
-                ratio, code = self._best_pair(codes, theta, target)
-                if ratio > best[0]:
-                    best = ratio, code
+        for at, theta in enumerate(self.thetas):
+            ratio, code = self._best_pair(at, theta, target)
+            if ratio > best[0]:
+                best = ratio, code
         if rounds:
             best = max(best, self._evolve(best[1], target, rounds), key=lambda found: found[0])
         first, second, theta = self._decode(best[1])
@@ -193,7 +198,7 @@ class _PairSearch:
     # A pair is coded as [x, log10 length, residual] twice, then theta; the coding keeps each
     # residual in reach however large the covariates are.
 
-    def _pools(self) -> Iterator[tuple[Array, list[Array]]]:
+    def _pools(self) -> tuple[Array, list[Array]]:
         """Coded structured records, and the parameters at which to pair them."""
         directions = np.zeros((N_ANGLES, self.q))
         if self.q >= 2:
@@ -231,7 +236,7 @@ class _PairSearch:
         if highest < math.inf and self.objective.fit_intercept:
             most = math.log(highest) - 1e-9  # where the curvature is
             thetas += [most * np.eye(self.p)[0]]
-        yield codes, thetas
+        return codes, thetas
 
     def _record(self, code: Array, theta: Array) -> tuple[Array, float]:
         """Covariates and response that a code stands for."""
@@ -255,20 +260,27 @@ class _PairSearch:
         theta = np.ascontiguousarray(code[2 * size :])
         return (self._record(code[:size], theta), self._record(code[size : 2 * size], theta), theta)
 
-    def _features(self, records: list[tuple[Array, float]], theta: Array, target: _Target) -> Array:
-        """Contributions in the units of the target, one row per record."""
+    def _columns(self, records: list[tuple[Array, float]], theta: Array, want: int) -> Columns:
         X = np.array([x for x, _ in records]).reshape(len(records), self.q)
         y = np.array([label for _, label in records])
-        columns = nonprivate_contributions(self.objective, X, y, theta, target.want)
+        return nonprivate_contributions(self.objective, X, y, theta, want)
+
+    def _features(self, columns: Columns, target: _Target) -> Array:
+        """Contributions in the units of the target, one row per record."""
         parts = []
         for part in target.parts:
             values = columns[part.column]
             assert values is not None
-            parts.append(values.reshape(len(records), -1) / (self.n * part.unit))
+            parts.append(values.reshape(len(values), -1) / (self.n * part.unit))
         return np.concatenate(parts, axis=1)
 
-    def _best_pair(self, codes: Array, theta: Array, target: _Target) -> tuple[float, Array]:
-        features = self._features([self._record(code, theta) for code in codes], theta, target)
+    def _best_pair(self, at: int, theta: Array, target: _Target) -> tuple[float, Array]:
+        codes, majorize = self.codes, bool(target.want & 32)
+        if (at, majorize) not in self.moved:  # all that any target wants
+            want = 5 | (34 if majorize else 2 * self.objective.has_curvature)
+            records = [self._record(code, theta) for code in codes]
+            self.moved[at, majorize] = self._columns(records, theta, want)
+        features = self._features(self.moved[at, majorize], target)
         # In units of the declared size, so that no square overflows or underflows.
         features /= target.declared
         squares = (features * features).sum(axis=1)
@@ -283,7 +295,8 @@ class _PairSearch:
     def _distance(
         self, first: tuple[Array, float], second: tuple[Array, float], theta: Array, target: _Target
     ) -> float:
-        features = self._features([first, second], theta, target) / target.declared
+        features = self._features(self._columns([first, second], theta, target.want), target)
+        features /= target.declared
         difference = features[0] - features[1]
         return math.sqrt(float(difference @ difference)) * target.declared
 
@@ -323,7 +336,7 @@ def nonprivate_contributions(
     y: np.ndarray,
     theta: np.ndarray,
     want: int,
-) -> tuple[np.ndarray | None, ...]:
+) -> Columns:
     """Exact gradient, curvature and meat of each record on its own, by the compiled kernels."""
     sums, n = RecordKernel(*objective.kernel_arguments()).sums, len(y)
     parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(n)]

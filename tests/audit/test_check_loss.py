@@ -6,6 +6,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import check_loss
+from tests.loops import each
 
 BUILT_IN = [
     dpfast.Huber(),
@@ -35,7 +36,7 @@ def custom(*functions, **options):
     return dpfast.CustomLoss(*(functions or (rho, psi, psi_prime)), **chosen)
 
 
-@pytest.mark.parametrize("loss", BUILT_IN, ids=repr)
+@each("loss", BUILT_IN, ids=repr)
 def test_built_in_losses_pass(loss):
     report = check_loss(loss)
     assert report.passed, str(report)

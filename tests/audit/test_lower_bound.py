@@ -112,7 +112,7 @@ CASES = {
 WEAKENED = {"gradient", "hessian", "majorizer", "one-minus-square: with meat", "logistic"}
 
 #: The others draw as these do, at constants each of which test_sensitivity_search attains.
-QUICK = {"gradient", "one-minus-square: with meat"}
+QUICK = {"one-minus-square: with meat"}
 ALIKE = [pytest.param(c, marks=[] if c in QUICK else [pytest.mark.slow]) for c in CASES]
 
 
@@ -253,6 +253,7 @@ def test_limits_are_clopper_pearson():
                 assert binom.cdf(k, trials, limit) == pytest.approx(error, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_margins_behind_the_stated_power():
     """Certified values of a cheat exceed the claim by more than 3.5 standard deviations."""
     rng = np.random.default_rng(1)

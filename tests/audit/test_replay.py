@@ -412,7 +412,7 @@ def test_what_is_a_neighbour():
     assert check_neighbours([1.0, 2.0], [1.0, 3.0]) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [([[1.0]], [1.0], "sideways"), ([1.0], [1.0]), ([[1.0]], [1.0, 2.0]), ([[]], [1.0])],
 )
@@ -437,7 +437,7 @@ def cycle():
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         lambda: (1, 2.5, NAN, "a", b"b", None, True, 1j, range(3), ...),

@@ -107,12 +107,12 @@ PAIRS = {
     for binary in (False, True)
 }
 
-#: For each public function its first call, its last and one in ten between them.
+#: For each public function its first call, its last and one in fifteen between them.
 CHOSEN = [
     example
     for name in dict.fromkeys(example.name for example in EXAMPLES)
     for of_name in [[example for example in EXAMPLES if example.name == name]]
-    for example in {id(e): e for e in [*of_name[::10], of_name[-1]]}.values()
+    for example in {id(e): e for e in [*of_name[::15], of_name[-1]]}.values()
     if not any(word in example.name for word in ("perturbation", "treatment_effect"))
     and BY_NUMBER not in example.label
 ]

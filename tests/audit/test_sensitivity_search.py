@@ -1,6 +1,6 @@
 """Attacks on every constant of every built-in objective, through the compiled kernels.
 
-Sound: no pair among 2e4 independent random pairs of records per objective (1e5 in slow tests), nor
+Sound: no pair among 1e4 independent random pairs of records per objective (1e5 in slow tests), nor
 among millions of structured and evolved ones, moves a quantity by more than is declared.  Tight:
 some pair moves it by at least 0.99 of that.  Where a constant cannot be attained, the reason is in
 LOOSE below.
@@ -118,7 +118,7 @@ def attack(objective, n_pairs, n_thetas, seed, isa=""):
 
 @pytest.mark.parametrize("name", HALF)
 def test_sound_on_random_pairs(name):
-    worst = attack(OBJECTIVES[name], 20_000, 25, seed=1)
+    worst = attack(OBJECTIVES[name], 10_000, 25, seed=1)
     assert len(worst) >= 2 + len(BUDGETS) - 2
     assert max(worst.values()) <= 1.0, worst
     assert worst["gradient"] > 0.9  # the random pairs do come near the bounds
@@ -146,7 +146,7 @@ def test_sound_in_other_dimensions_and_with_other_constants(loss, weights, q, in
 # ---- in data sets: the sums of whole data sets, roundings included -------------------------------
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@each("name", OBJECTIVES)
 def test_sound_for_one_record_among_others(name):
     """One record of a data set replaced, at every position, sums over all records compared."""
     objective = OBJECTIVES[name]
@@ -217,7 +217,7 @@ def test_constants_are_attained(name, step):
     others = BUDGETS[1:] if objective.weighting.has_curvature else BUDGETS[3:]
     for budget in BUDGETS[:1] + others[name.endswith("plain") % step :: step]:
         quantities = None if budget == BUDGETS[0] else ("joint", "joint majorizer")
-        report = sensitivity_search(objective, budget=budget, quantities=quantities, rounds=6)
+        report = sensitivity_search(objective, budget=budget, quantities=quantities, rounds=3)
         assert report.sound, str(report)
         for quantity, finding in report.findings.items():
             least = loose.get((quantity, budget), 0.99)
@@ -234,7 +234,8 @@ def test_dimension_one_pays_for_two():
 
 def test_a_ball_hardly_larger_than_the_intercept():
     """Rows (1, x) with ||x|| < 1 are never orthogonal: the curvature constant is not attained."""
-    report = sensitivity_search(Objective(Huber(), Bounded(1.2), 2, scale=1.0), rounds=20)
+    objective = Objective(Huber(), Bounded(1.2), 2, scale=1.0)
+    report = sensitivity_search(objective, rounds=20, quantities=("hessian", "joint"))
     assert report.sound
     inner = 2.0 - 1.2**2
     attained = math.sqrt(1.0 - (inner / 1.2**2) ** 2)
@@ -254,7 +255,10 @@ CONSTANTS = (
 @pytest.mark.parametrize(
     ("loss", "constant", "quantity", "rounds"),
     [(loss, *constant, 0) for loss in LOSSES for constant in CONSTANTS]
-    + [(loss, *constant, 15) for loss, constant in zip(LOSSES, CONSTANTS, strict=True)],
+    + [
+        pytest.param(loss, *constant, 15, marks=pytest.mark.slow)
+        for loss, constant in zip(LOSSES, CONSTANTS, strict=True)
+    ],
 )
 @pytest.mark.one_in(2)
 def test_a_constant_one_per_cent_too_small_is_found(loss, constant, quantity, rounds):
@@ -277,7 +281,7 @@ def test_a_wrong_coupling_is_found():
 
 def test_a_finding_can_be_checked_by_hand():
     objective = Objective(Huber(c=2.0), Mallows(1.5), 2, fit_intercept=False, scale=1.0)
-    finding = sensitivity_search(objective, 10).findings["gradient"]
+    finding = sensitivity_search(objective, 10, quantities=["gradient"]).findings["gradient"]
     (x1, y1), (x2, y2) = finding.records
     scores = []
     for x, y in ((x1, y1), (x2, y2)):

@@ -13,6 +13,7 @@ from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, DpfastWarning, InvalidInput
+from tests.loops import each
 
 N, BOX = 2000, [(-1.0, 1.0)] * 3
 X = np.random.default_rng(0).normal(0.3, 0.2, size=(N, 3))
@@ -32,8 +33,8 @@ def lengths(function):
     return np.linalg.norm(first.weights().T @ told, axis=0)
 
 
-@pytest.mark.parametrize("factor", [1e-4, 1.0, 1e4])
-@pytest.mark.parametrize("share", [0.5, 0.8])
+@each("factor", [1e-4, 1.0, 1e4])
+@each("share", [0.5, 0.8])
 def test_it_is_that_quantile_of_the_first_gradients(factor, share):
     """A share's noise is sqrt(10)/(2000 mu) = 4e-4 at mu = 4: five of them, in either direction,
     fail with probability 1e-6 in ten halvings."""
@@ -48,6 +49,7 @@ def test_it_is_that_quantile_of_the_first_gradients(factor, share):
     assert low / grid <= clip <= high * grid
 
 
+@pytest.mark.slow
 def test_a_search_with_it_is_nearly_as_good_as_with_the_best_and_ten_times_better_than_without():
     """Mean squared distance from the minimum over 20 seeds at mu = 0.2; a clip that is ten times
     the median is 40 times worse in the long run (bench of the documentation)."""

@@ -112,10 +112,8 @@ def test_a_constant_added_to_losses_changes_nothing_with_an_unknown_mean():
     assert np.abs(with_zero.gradients - search(mean="zero").gradients).max() > 0.1
 
 
-@pytest.mark.parametrize("mean", ["constant", "zero"])
-@pytest.mark.parametrize(
-    "covariance", [RBF(0.7), Matern52([0.5, 1.0, 2.0]), Polynomial2()], ids=repr
-)
+@each("mean", ["constant", "zero"])
+@each("covariance", [RBF(0.7), Matern52([0.5, 1.0, 2.0]), Polynomial2()], ids=repr)
 def test_weights_are_the_posterior_gradient(covariance, mean):
     """Against the definition, and against differences of the posterior mean."""
     rng = np.random.default_rng(4)
@@ -208,7 +206,7 @@ def test_settings_are_checked_before_anything_is_spent(options):
     assert shared.entries == ()
 
 
-@pytest.mark.parametrize("bounds", [[(0, 1, 2)], [(1, 0)], [(0, np.inf)], [], [("a", "b")]])
+@each("bounds", [[(0, 1, 2)], [(1, 0)], [(0, np.inf)], [], [("a", "b")]])
 def test_boxes_are_checked(bounds):
     with pytest.raises(InvalidInput):
         Box(bounds)
@@ -297,7 +295,7 @@ def test_scikit_learn_estimators():
         )
 
 
-@pytest.mark.parametrize("bad", [None, 10**400, 2**70, 1j, "fail", "1.0", object(), [1.0, 2.0]])
+@each("bad", [None, 10**400, 2**70, 1j, "fail", "1.0", object(), [1.0, 2.0]])
 def test_a_told_list_never_raises_by_value(bad):
     from dpfast.curator.blackbox.vectors import checked_values
     from dpfast.errors import InvalidInput

@@ -28,6 +28,7 @@ from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
 from tests.curator.test_curator import Blocks, Untouchable
 from tests.flat import flat
+from tests.loops import each
 from tests.watching import watched
 
 BUDGET, LESS = dpfast.ApproxDP(2.0, 1e-6), dpfast.ApproxDP(0.3, 1e-5)
@@ -59,6 +60,7 @@ def curator(X, y, total=BUDGET, records=Records, noise=None):
 
 @pytest.mark.parametrize("source", [dpfast.SeededNoise(1), dpfast.privacy.EntropyNoise()], ids=repr)
 @pytest.mark.parametrize("rate", [0.02, 0.3, 0.9])
+@pytest.mark.values
 def test_b7_each_record_is_sampled_independently(source, rate):
     """20,000 times 12 records: every record, every pair, and the size of the sample.
 
@@ -369,7 +371,7 @@ def test_hostile_values_neither_raise_nor_warn(seed):
     assert np.isfinite(result.params).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "match"),
     [
         ({"sampling_rate": 0.0}, "sampling_rate"),
@@ -388,7 +390,7 @@ def test_what_is_refused(options, match):
 def test_progress_and_path():
     needs_accounting()
     calls = []
-    result = fit(*data(50), steps=4, progress=lambda k, n: calls.append((k, n)), average=0.0)
-    assert calls == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
-    assert result.iterates.shape == (5, 3)
+    result = fit(*data(50), steps=5, progress=lambda k, n: calls.append((k, n)), average=0.0)
+    assert calls == [(k, 5) for k in range(6)]
+    assert result.iterates.shape == (6, 3)
     assert np.array_equal(result.iterates[-1], result.params)

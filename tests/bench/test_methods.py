@@ -14,6 +14,7 @@ import dpfast
 from bench.rivals import literature
 from bench.rivals.literature.sensitivity import statistics_mu, symmetric_noise_bound
 from tests.flat import flat
+from tests.loops import each
 from tests.watching import watched
 
 HUGE = 3e4
@@ -93,8 +94,8 @@ def test_clipped_gradient_descent_solves_the_clipped_equation():
     assert np.all((probabilities > 0) & (probabilities < 1))
 
 
-@pytest.mark.parametrize("name", ["ssp", "adassp"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@each("name", ["ssp", "adassp"])
+@each("fit_intercept", [True, False])
 def test_statistics_methods_are_least_squares_of_projected_records(name, fit_intercept):
     """A huge budget, with rows outside the declared ball and responses beyond their bound."""
     X, y = linear_data()
@@ -119,8 +120,8 @@ def test_ssp_with_a_ridge():
     np.testing.assert_allclose(result.params, exact, atol=1e-4)
 
 
-@pytest.mark.parametrize("loss", ["huber", "log-cosh", "pseudo-huber", "logistic"])
-@pytest.mark.parametrize("weights", [None, dpfast.Bounded(2.0)])
+@each("loss", ["huber", "log-cosh", "pseudo-huber", "logistic"])
+@each("weights", [None, dpfast.Bounded(2.0)])
 def test_output_perturbation_minimises_the_objective(loss, weights):
     X, y = logistic_data() if loss == "logistic" else linear_data()
     scale = None if loss == "logistic" else 0.5

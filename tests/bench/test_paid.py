@@ -111,7 +111,7 @@ def test_constants_are_their_formulas_rounded_up(name, found, exact):
     assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**5)), name
 
 
-@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 4.0])
+@each("mu", [0.01, 0.3, 1.0, 4.0])
 def test_the_pure_cost_of_a_gaussian_budget_is_covered_to_the_last_digit(mu):
     epsilon = _pure(mu)
     assert PureDP(epsilon).as_gdp().mu <= mu

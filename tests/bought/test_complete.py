@@ -170,7 +170,7 @@ def test_the_mu_of_all_counts_is_planned():
     assert asked[:-1] == others and asked[-1] == (4, labelled._price_of_labels())
 
 
-@pytest.mark.parametrize(("found", "noise", "words"), [
+@each(("found", "noise", "words"), [
     (950.0, 10.0, None), (880.0, 10.0, None), (860.0, 10.0, "about 860 of 1,000"),
     (-40.0, 20.0, "about 0 of 1,000"), (37.0, 0.1, "about 37 of 1,000"), (37.0, 9.0, "about 40 of"),
 ])  # fmt: skip

@@ -11,6 +11,7 @@ import dpfast
 from dpfast.cli import main
 from dpfast.data.files import read_numbers
 from dpfast.errors import InvalidInput
+from tests.loops import each
 from tests.surface import without_paths
 
 N = 4000
@@ -63,7 +64,7 @@ def test_a_formula_without_a_schema(loss):
             )
 
 
-@pytest.mark.parametrize(
+@each(
     ("formula", "said"),
     [
         ("hours ~ C(age)", "List them"),
@@ -89,7 +90,7 @@ def test_a_formula_without_an_intercept_is_scaled_and_not_centred():
     assert [centre for _, (centre, _) in found.released_units()] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_estimators_with_nothing_declared(loss):
     pytest.importorskip("sklearn")
     from dpfast.estimators import (

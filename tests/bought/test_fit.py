@@ -172,6 +172,7 @@ def test_coefficients_follow_the_units_of_the_columns():
     assert other.scale * 1000.0 == pytest.approx(fit.scale, rel=0.05)
 
 
+@pytest.mark.slow
 def test_not_declaring_costs_little():
     """Seeded, 12 runs: median error of coefficients against true means, deviations and scale."""
     c, s, scale = X.mean(axis=0), X.std(axis=0), 2e3

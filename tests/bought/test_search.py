@@ -233,7 +233,7 @@ def test_too_few_records_are_refused_before_anything_is_spent():
     assert not ledger.entries
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "named"),
     [
         ({"X": np.zeros((500, 0))}, "column"),

@@ -320,6 +320,7 @@ def dies_once(block, marker):
     return block
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
     marker = tmp_path / "died"
     x, y = arrays()
@@ -366,6 +367,7 @@ def test_workers_with_another_version_are_refused(cluster, monkeypatch):
         as_records(*arrays())
 
 
+@pytest.mark.slow
 def test_the_first_worker_is_waited_for():
     """A cluster that adapts starts without any."""
     with started(workers=0) as client, ThreadPoolExecutor(1) as pool:

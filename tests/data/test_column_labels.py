@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from tests.loops import each
 
 pandas = pytest.importorskip("pandas")
 
@@ -32,7 +33,7 @@ def fitted(*labels):
     )
 
 
-@pytest.mark.parametrize("twins", TWINS, ids=str)
+@each("twins", TWINS, ids=str)
 def test_labels_with_one_text_are_told_apart_by_type(twins):
     fit = fitted(*twins)
     for found in (fit, pickle.loads(pickle.dumps(fit))):

@@ -65,7 +65,10 @@ def test_users_own_gradients_see_float64():
         objective = dpfast.nonconvex.PerRecordObjective(
             gradients, dimension=3, lipschitz=1.0, smoothness=1.0
         )
-        return dpfast.minimize(X, y, objective, privacy=2.0, noise=dpfast.SeededNoise(1))
+        return dpfast.minimize(
+            X, y, objective, privacy=2.0, noise=dpfast.SeededNoise(1),
+            method=dpfast.optimize.Adaptive(last_share=0.2),
+        )  # fmt: skip
 
     narrow, wide = of_both_types(run)
     assert seen == {np.dtype(np.float64)}

@@ -68,7 +68,7 @@ def mapped(folder, values, name="x"):
 # ---- the order of additions ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 2, FAN_IN - 1, FAN_IN, FAN_IN + 1, FAN_IN**2, 777, 4097])
+@each("count", [1, 2, FAN_IN - 1, FAN_IN, FAN_IN + 1, FAN_IN**2, 777, 4097])
 def test_parts_are_added_in_groups_of_groups(count):
     rng = np.random.default_rng(count)
     parts = [(float(x), None) for x in rng.normal(size=count) * 10.0 ** rng.integers(-9, 9, count)]

@@ -7,19 +7,20 @@ import pytest
 
 import dpfast
 from dpfast.data import as_records
+from tests.loops import each
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.arange(6.0)
 
 
-@pytest.mark.parametrize("layout", [X, np.asfortranarray(X), X[::-1], np.repeat(X, 2, 1)[:, ::2]])
+@each("layout", [X, np.asfortranarray(X), X[::-1], np.repeat(X, 2, 1)[:, ::2]])
 def test_float64_is_never_copied(layout):
     records = as_records(layout, Y)
     assert records.X is layout and records.y is Y
     assert records.n == 6 and records.n_covariates == 2
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint64, bool, np.float16, ">f8", ">f4"])
+@each("dtype", [np.int8, np.uint64, bool, np.float16, ">f8", ">f4"])
 def test_numeric_dtypes_are_converted(dtype):
     records = as_records(X.astype(dtype), Y.astype(dtype))
     assert records.X.dtype == np.float64 and records.X.dtype.isnative
@@ -40,13 +41,13 @@ def test_a_float32_memmap_is_used_in_place(tmp_path):
     assert records.X.dtype == np.float32
 
 
-@pytest.mark.parametrize("dtype", ["S5", "U5", complex, np.longdouble, "M8[s]", "m8[s]"])
+@each("dtype", ["S5", "U5", complex, np.longdouble, "M8[s]", "m8[s]"])
 def test_other_dtypes_are_refused(dtype):
     with pytest.raises(dpfast.InvalidInput, match="dtype"):
         as_records(X.astype(int).astype(dtype), Y)
 
 
-@pytest.mark.parametrize(
+@each(
     ("covariates", "response", "message"),
     [
         (X[:, 0], Y, "2 dimensions"),
@@ -80,7 +81,7 @@ def test_names_of_a_table_are_used():
     assert as_records(Table(), Y).names == ("u", "v")
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308, 5e-324])
+@each("value", [np.nan, np.inf, 1e308, 5e-324])
 def test_values_never_raise(value):
     hostile = np.full((6, 2), value)
     as_records(hostile, hostile[:, 0])

@@ -176,7 +176,7 @@ def test_toml_there_and_back(tmp_path):
     assert Schema.from_toml(odd.to_toml()) == odd
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "named"),
     [
         ("columns = \n", "valid TOML"),

@@ -330,6 +330,7 @@ def test_intervals_cover_and_are_hardly_wider_than_without_privacy():
     assert width <= 1.1
 
 
+@pytest.mark.slow
 def test_the_variance_of_both_nuisances_errors_together_is_what_they_leave(monkeypatch):
     """In the mean of the other fold, over 80 folds, three in ten treated; units are declared.
 

@@ -64,7 +64,7 @@ def test_folds_are_dealt_anew_and_by_genuine_noise():
     assert pickle.loads(pickle.dumps(folds)).get_n_splits() == 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "named"),
     [
         ({"n_splits": 1}, "n_splits"),
@@ -248,7 +248,7 @@ class Mean(PrivateRegressor):
         return 1e4  # predictions are tiny beside it
 
 
-@pytest.mark.parametrize("k", [2, 3, 5, 8])
+@each("k", [2, 3, 5, 8])
 def test_the_worst_record_attains_the_total_and_no_more(k):
     """k - 1 fits and one score move by their whole sensitivity, its own fold's fit not at all."""
     zeros = np.zeros(40)

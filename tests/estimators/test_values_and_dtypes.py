@@ -102,7 +102,7 @@ def test_cells_that_hold_text_are_never_quoted(kind, features, target):
     assert_unquoted(lambda: declared(kind).fit(features, target))
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@each("kind", ESTIMATORS)
 def test_refusals_of_tables_quote_no_value(kind):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": X[:, 0], "b": [SECRET, *["1.5"] * 49]})
@@ -118,7 +118,7 @@ def test_a_wrong_argument_is_not_quoted():
     assert "4711" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("labels", "classes"),
     [
         (np.array(["0", "1"])[Y.astype(int)], (0, 1)),
@@ -180,7 +180,7 @@ class Awkward:
     __hash__ = None
 
 
-@pytest.mark.parametrize("value", [None, np.nan, 7, np.ones(2), Awkward(), "NA"])
+@each("value", [None, np.nan, 7, np.ones(2), Awkward(), "NA"])
 def test_a_label_that_is_no_class_contributes_zero_whatever_it_is(value):
     pandas = pytest.importorskip("pandas")
     words = np.array(["no", "yes"], dtype=object)[Y.astype(int)]
@@ -336,8 +336,8 @@ def test_one_validation_label_changes_no_other_loss(metric, cell):
     assert not found[0] < 1.0
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
-@pytest.mark.parametrize("as_list", [False, True])
+@each("value", [np.nan, np.inf, 1e300])
+@each("as_list", [False, True])
 def test_a_validation_record_that_scikit_learn_refuses_has_no_loss(value, as_list):
     from sklearn.linear_model import Ridge
     from sklearn.tree import DecisionTreeClassifier
@@ -351,8 +351,8 @@ def test_a_validation_record_that_scikit_learn_refuses_has_no_loss(value, as_lis
         np.testing.assert_array_equal(np.delete(found, 2), np.delete(plain, 2))
 
 
-@pytest.mark.parametrize("value", [None, np.nan, np.inf, 1e300])
-@pytest.mark.parametrize("library", ["pandas", "polars"])
+@each("value", [None, np.nan, np.inf, 1e300])
+@each("library", ["pandas", "polars"])
 def test_a_record_of_a_frame_that_scikit_learn_refuses_has_no_loss(value, library):
     frames = pytest.importorskip(library)
     from sklearn.linear_model import Ridge

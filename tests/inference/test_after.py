@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InferenceUnavailable
+from tests.loops import each
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -102,8 +103,8 @@ def test_marginal_effects_are_those_of_statsmodels(kind):
     assert ((found.pvalues < 0.01) == (p > 2.576)).all()
 
 
-@pytest.mark.parametrize("kind", FITS)
-@pytest.mark.parametrize("asked", ["overall", "mean", None])
+@each("kind", FITS)
+@each("asked", ["overall", "mean", None])
 def test_averages_over_the_records_are_refused_with_the_reason(kind, asked):
     with pytest.raises(InferenceUnavailable, match="query about them"):
         FITS[kind][0].marginal_effects(asked)

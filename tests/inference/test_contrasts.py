@@ -57,7 +57,7 @@ def test_what_is_written_is_a_row_of_weights(text):
         assert value == 0.0
 
 
-@pytest.mark.parametrize("text", EQUATIONS)
+@each("text", EQUATIONS)
 def test_an_equation_is_a_row_of_weights_and_a_value(text):
     rows, values = by_name(text, NAMES)
     np.testing.assert_array_equal(rows, [weights(named) for named, _ in EQUATIONS[text]])
@@ -109,7 +109,7 @@ def test_what_is_no_sum_of_coefficients_is_refused(wrong):
         by_name(wrong, NAMES)
 
 
-@pytest.mark.parametrize("wrong", ["educ / 0", {"educ": np.nan}, {"educ": np.inf}, "1e999 educ"])
+@each("wrong", ["educ / 0", {"educ": np.nan}, {"educ": np.inf}, "1e999 educ"])
 def test_weights_that_are_no_numbers_are_refused(wrong):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 1))

@@ -55,7 +55,7 @@ def minimise(**more):
         Y,
         "tukey",
         scale=1.0,
-        method=dpfast.optimize.Adaptive(),
+        method=dpfast.optimize.Adaptive(last_share=0.1),
         privacy=privacy,
         **more,
         **options,

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import f, t
 
 import dpfast
+from tests.loops import each
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def release():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(5))
+@each("number", range(5))
 def test_levels_and_error_probabilities_cannot_be_mixed_up(fit, number):
     """A bare .05 is refused, never read as a 5% interval; alpha goes by its name."""
     if number < 3:

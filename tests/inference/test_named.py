@@ -11,6 +11,7 @@ import pytest
 import dpfast
 from dpfast.errors import InvalidInput
 from tests.inference.test_summary import fit_of
+from tests.loops import each
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_positions_mean_what_they_do_in_numpy(fit):
     assert plain[0] in params and plain[0] + 1.0 not in params
 
 
-@pytest.mark.parametrize(
+@each(
     "made",
     [
         lambda p: p + 1.0, lambda p: -p, np.exp, lambda p: p @ np.ones((3, 3)), lambda p: p[:2],

@@ -44,7 +44,7 @@ def test_every_argument_counts(changed):
     assert not (same_objective and same_costs and same_texts and one.budgets == other.budgets)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [{"ridge": True}, {"scale": True}, {"scale": [1.0]},
      {"loss": ["log-cosh"]}, {"method": {}}],

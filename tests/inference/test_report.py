@@ -36,6 +36,7 @@ from dpfast.models import LogCosh, Mallows, Objective
 from tests.dealing import Dealing
 from tests.flat import flat
 from tests.inference.test_summary import HOSTILE, READERS, fit_of
+from tests.loops import each
 
 GENUINE = {"noise": None}
 
@@ -467,7 +468,7 @@ def test_no_sum_is_claimed_that_is_not_known():
     assert found.together is None and "relations differ" in found
 
 
-@pytest.mark.parametrize("bad", [[], [1.0], ["x"], [None]])
+@each("bad", [[], [1.0], ["x"], [None]])
 def test_what_is_no_fit_is_refused(bad):
     with pytest.raises(InvalidInput):
         dpfast.compare(*bad)
@@ -495,7 +496,7 @@ def test_names_of_statsmodels(fit):
     assert fit.nobs == 4000
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_would_cost_budget_is_refused_with_the_reason(fit, name):
     with pytest.raises(InferenceUnavailable, match=rf"^{name} (is a query|has a value for each)"):
         getattr(fit, name)
@@ -528,7 +529,7 @@ def test_a_ledger_is_a_table_of_its_charges():
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_plan_is_a_table_of_its_widths(fit_intercept):
     plan = dpfast.plan(
-        n=2000,
+        n=200_000,
         p=3,
         privacy=1.0,
         loss=dpfast.Objective("log-cosh", scale=1.0, fit_intercept=fit_intercept),

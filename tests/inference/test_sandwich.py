@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpfast.optimize.propagation import gradient_descent_noise
+from tests.loops import each
 
 
 def recursion_covariance(H, scales, eta, weights, precondition=None):
@@ -30,9 +31,9 @@ def hessian():
     return A @ A.T / 8 + 0.05 * np.eye(4)
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 7, 40])
-@pytest.mark.parametrize("kind", ["last", "tail", "arbitrary"])
-@pytest.mark.parametrize("scales", ["uniform", "geometric"])
+@each("n_steps", [1, 2, 7, 40])
+@each("kind", ["last", "tail", "arbitrary"])
+@each("scales", ["uniform", "geometric"])
 def test_gradient_descent_noise_is_exact(hessian, n_steps, kind, scales):
     rng = np.random.default_rng(n_steps)
     s = np.full(n_steps, 0.3) if scales == "uniform" else 0.3 * 0.9 ** np.arange(n_steps)

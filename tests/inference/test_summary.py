@@ -177,7 +177,7 @@ def test_the_numbers_are_those_of_the_fit():
             assert abs(float(p) - fit.pvalues[k]) <= 5.1e-4
 
 
-@pytest.mark.parametrize(
+@each(
     ("p", "shown"),
     [(0.0, "<0.001"), (9.99e-4, "<0.001"), (0.001, "0.001"), (0.0504, "0.050"), (np.nan, "nan")],
 )
@@ -210,7 +210,7 @@ def test_without_standard_errors_the_estimates_stand_alone():
         assert "No standard errors were bought." in said
 
 
-@pytest.mark.parametrize("form", ["as_text", "as_html", "as_latex", "as_markdown"])
+@each("form", ["as_text", "as_html", "as_latex", "as_markdown"])
 def test_what_was_paid_and_warnings_are_in_every_form(form):
     fit = fit_of([f"x{j}" for j in range(9)], privacy=0.02)
     assert fit.warnings
@@ -280,7 +280,7 @@ def test_latex_has_what_a_paper_asks_for(fit):
     assert fit.summary().to_latex(notes=False) == fit.summary().as_latex(notes=False)
 
 
-@pytest.mark.parametrize("digits", [0, 1, 2, 3])
+@each("digits", [0, 1, 2, 3])
 def test_latex_keeps_to_its_digits(fit, digits):
     """Each number is the nearest with so many decimals to the one that is printed."""
     printed = read_latex(fit.summary().as_latex(notes=False))
@@ -313,7 +313,7 @@ def test_estimates_without_errors_have_none_beneath():
     assert bare.as_latex(beneath=True) == bare.as_latex()
 
 
-@pytest.mark.parametrize(
+@each(
     "asked", [{"label": "a b"}, {"label": "}"}, {"digits": -1}, {"digits": 1.5}, {"beneath": "no"}]
 )
 def test_what_latex_would_not_take_is_refused(fit, asked):

@@ -42,6 +42,7 @@ from dpfast.release.pilot import divided
 from dpfast.release.results import ReleaseGuarantee
 from tests.audit.calls import examples
 from tests.dealing import Dealing
+from tests.loops import each
 from tests.privacy.test_paid_before import calls as spending_calls
 
 #: Records; searches of the registry are over the first few.
@@ -64,11 +65,14 @@ CHOICES = (
 )
 
 
+SHORT = dpfast.optimize.Adaptive(last_share=0.1)
+
+
 def selections() -> Iterator[tuple[str, Any]]:
     for privacy in (ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"exponential, {privacy}", partial(
             dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=1.0),
-            method=dpfast.optimize.Adaptive(), select="exponential", privacy=privacy,
+            method=SHORT, select="exponential", privacy=privacy,
         )  # fmt: skip
     for budget in (1.0, ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"groups, {budget}", partial(
@@ -234,7 +238,7 @@ UNPAID = {
 }
 
 
-@pytest.mark.parametrize("name", UNPAID)
+@each("name", UNPAID)
 def test_the_recorder_sees(name):
     with pytest.raises(AssertionError):
         check_paid(UNPAID[name])
@@ -341,7 +345,7 @@ def test_an_expression_is_told_in_words():
     assert "3 times the root of this, for the rows of one person" in told
     assert "not spent" not in told
     chosen = dpfast.minimize(
-        X, Y, dpfast.Objective("tukey", scale=1.0), method=dpfast.optimize.Adaptive(),
+        X, Y, dpfast.Objective("tukey", scale=1.0), method=SHORT,
         select="exponential", privacy=ZCDP(0.5),
     )  # fmt: skip
     told = chosen.privacy.explain()

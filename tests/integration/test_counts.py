@@ -11,6 +11,7 @@ from scipy.stats import binom
 import dpfast
 from dpfast.errors import InvalidInput
 from tests.flat import flat
+from tests.loops import each
 
 WIDE = dpfast.Mallows(1e3)  # every row has full weight
 
@@ -24,8 +25,8 @@ def draw(n, rng, mean=1.0, slopes=(0.5, -0.3), dispersion=0.0):
     return X, rng.poisson(means).astype(float)
 
 
-@pytest.mark.parametrize("dispersion", [0.0, 0.5])
-@pytest.mark.parametrize("mean", [0.1, 2.0, 30.0])
+@each("dispersion", [0.0, 0.5])
+@each("mean", [0.1, 2.0, 30.0])
 def test_without_clipping_it_is_the_generalised_linear_model(mean, dispersion):
     """Coefficients, and standard errors with HC0, which are right for any dispersion."""
     statsmodels = pytest.importorskip("statsmodels.api")
@@ -202,7 +203,7 @@ def test_refusals_come_before_the_charge():
     assert dpfast.fit(design, None, loss, privacy=1.0, ledger=ledger).names == ("intercept", "x")
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan, "many", True])
+@each("bad", [0.0, -1.0, math.inf, math.nan, "many", True])
 def test_senseless_caps_are_refused(bad):
     with pytest.raises(InvalidInput, match="largest_mean"):
         dpfast.Poisson(bad)

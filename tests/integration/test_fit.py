@@ -30,8 +30,8 @@ def options(loss):
     return {} if loss == "logistic" else {"scale": 1.0}
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(
+@each("loss", LOSSES)
+@each(
     "method",
     [dpfast.optimize.Newton(steps=30), dpfast.optimize.GradientDescent(steps=400)],
     ids=repr,
@@ -54,7 +54,7 @@ def test_large_budget_recovers_the_exact_fit(loss, method):
     assert fit.warnings == ()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_nonprivate_fit_is_stationary(loss):
     X, y = simulate(loss)
     fit = flat(dpfast.nonprivate_fit)(X, y, loss, **options(loss), weights=dpfast.Mallows(100.0))
@@ -96,8 +96,8 @@ def test_clipping_is_available_without_inference_only():
     assert "No standard errors were bought" in fit.summary()
 
 
-@pytest.mark.parametrize("inference", [True, False])
-@pytest.mark.parametrize("loss", LOSSES)
+@each("inference", [True, False])
+@each("loss", LOSSES)
 def test_the_total_is_the_total(loss, inference):
     X, y = simulate(loss)
     fit = flat(dpfast.fit)(
@@ -130,7 +130,7 @@ def test_seeded_noise_carries_no_guarantee():
     assert not np.array_equal(genuine.params, fit.params)
 
 
-@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "1", None, True])
+@each("bad", [0, -1, math.nan, math.inf, "1", None, True])
 def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
     with pytest.raises(dpfast.errors.InvalidBudget):
         dpfast.fit(object(), object(), "logistic", privacy=bad)
@@ -334,7 +334,7 @@ def test_predict():
         fit.predict(X[:5, :2])
 
 
-@pytest.mark.parametrize("loss", ["tukey", "geman-mcclure", "welsch", "cauchy"])
+@each("loss", ["tukey", "geman-mcclure", "welsch", "cauchy"])
 def test_redescending_losses_have_no_hessian_and_the_error_says_why(loss):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4000, 2))

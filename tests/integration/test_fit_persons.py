@@ -144,7 +144,7 @@ def test_labels_of_every_kind_and_missing_cells():
     assert (first.params == second.params).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "named"),
     [
         ({"group_size": 3}, "group_size"),

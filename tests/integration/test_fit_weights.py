@@ -12,6 +12,7 @@ import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models import resolve_loss
 from tests.flat import flat
+from tests.loops import each
 
 N = 4000
 RNG = np.random.default_rng(3)
@@ -69,7 +70,7 @@ def test_agrees_with_statsmodels():
     np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-7)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_a_private_fit_is_near_the_exact_one(loss):
     """At mu = 20 within 5 standard errors of privacy noise, which are a part of the sampling ones.
 
@@ -167,7 +168,7 @@ def test_the_unit_of_weights_is_a_released_one(monkeypatch):
     assert units[0] * 1e100 == pytest.approx(W.mean(), rel=0.5)
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
     [
         {"weights": dpfast.Mallows(3.0), "scale": 1.0},
@@ -293,7 +294,9 @@ def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
-@pytest.mark.parametrize("kind", ["arrays", "frame", "series"])
+@pytest.mark.parametrize(
+    "kind", ["arrays", "frame", pytest.param("series", marks=pytest.mark.slow)]
+)
 @pytest.mark.values
 def test_records_on_a_cluster(kind, loss):
     """Joined where they are: the same sums, and in random blocks."""
@@ -358,8 +361,8 @@ def test_a_schema_codes_the_offset_with_the_response(tmp_path):
 # ---- values never speak; arguments are refused first ---------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["log-cosh", "logistic", "least-squares"])
-@pytest.mark.parametrize("bad", [np.nan, -3.0, 0.0, -np.inf])
+@each("loss", ["log-cosh", "logistic", "least-squares"])
+@each("bad", [np.nan, -3.0, 0.0, -np.inf])
 def test_a_record_without_a_weight_is_one_without_a_response(loss, bad):
     y = B if loss == "logistic" else Y
     scale = {"scale": 1.0} if loss == "log-cosh" else {}
@@ -408,8 +411,8 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("loss", ["log-cosh", "least-squares"])
+@each("case", REFUSED)
+@each("loss", ["log-cosh", "least-squares"])
 def test_what_is_refused_costs_nothing(case, loss):
     options, message = REFUSED[case]
     ledger = dpfast.Ledger(100.0)

@@ -51,8 +51,8 @@ def test_large_budget_recovers_the_exact_fit(loss, method):
     assert fit.warnings == ()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("weights", [dpfast.Mallows(3.0), dpfast.Bounded(20.0)])
+@each("loss", LOSSES)
+@each("weights", [dpfast.Mallows(3.0), dpfast.Bounded(20.0)])
 def test_the_exact_fit_is_stationary_and_consistent(loss, weights):
     X, y = simulate(20_000)
     fit = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=weights, scale=FREE))
@@ -177,7 +177,7 @@ def test_refusals_say_why_and_spend_nothing(options, match):
     assert ledger.spent.mu == 0.0
 
 
-@pytest.mark.parametrize("arguments", [(2.0, 1.0), (0.0, 1.0), (1.0, np.inf), (1.0, 2.0, 3.0)])
+@each("arguments", [(2.0, 1.0), (0.0, 1.0), (1.0, np.inf), (1.0, 2.0, 3.0)])
 def test_intervals_that_are_none(arguments):
     with pytest.raises(dpfast.InvalidInput):
         dpfast.FreeScale(*arguments)
@@ -190,7 +190,7 @@ def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
     Of 1,000 fits from the default start none did (bench/results/coverage.md).
     """
     truth = np.ones(4)
-    for seed, start in itertools.product(range(12), [0.02, 2.0, 8.0]):
+    for seed, start in itertools.product(range(5), [0.02, 2.0, 8.0]):
         X, y = simulate(500, seed)
         free = dpfast.FreeScale(0.02, 100.0, start)
         noise = dpfast.SeededNoise(seed)

@@ -58,7 +58,7 @@ def test_terms_are_those_of_formulaic(formula):
     np.testing.assert_allclose(y, np.asarray(expected.lhs, dtype=float).ravel(), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("formula", "columns"),
     [
         ("log(wage) ~ educ + exper + I(exper**2)", lambda t: [t.educ, t.exper, t.exper**2]),

@@ -89,7 +89,7 @@ def _charges(fit):
     return [(label, dpfast.GDP(mu)) for label, mu in fit.privacy.entries]
 
 
-@pytest.mark.parametrize(
+@each(
     "option",
     [
         {"scale": 1.0},

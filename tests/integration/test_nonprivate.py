@@ -125,7 +125,7 @@ def test_huber_agrees_with_statsmodels(name):
     assert fit.warnings == ()
 
 
-@pytest.mark.parametrize("name", LOGISTIC)
+@each("name", LOGISTIC)
 def test_logistic_agrees_with_statsmodels(name):
     sm = pytest.importorskip("statsmodels.api")
     X, y = LOGISTIC[name]()
@@ -147,7 +147,7 @@ def test_far_smooth_losses_are_stationary(loss):
     assert (fit.bse > 0.01).all() and (fit.bse < 1.0).all()
 
 
-@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "huber", "quantile"])
+@each("loss", ["least-squares", "log-cosh", "huber", "quantile"])
 def test_an_exact_relation_is_found_whatever_the_units(loss):
     """All residuals and scores are rounding, and so is a scale that would be estimated."""
     X = np.random.default_rng(1).normal(size=(300, 3)) * [1.0, 1e3, 1e-3]
@@ -217,7 +217,7 @@ def test_a_scale_at_its_bound():
     np.testing.assert_allclose(fit.params[:4], known.params, rtol=1e-8)
 
 
-@pytest.mark.parametrize("loss", [name for name, kind in every_kind().items() if kind.on_road])
+@each("loss", [name for name, kind in every_kind().items() if kind.on_road])
 def test_the_call_of_a_private_fit_needs_no_more(loss):
     """Raw columns, nothing declared: the same target, which a large budget finds; by statsmodels.
 

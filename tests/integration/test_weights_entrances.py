@@ -11,6 +11,7 @@ import dpfast
 from dpfast.cli import main
 from dpfast.errors import InvalidInput
 from tests.flat import flat
+from tests.loops import each
 
 N = 600
 RNG = np.random.default_rng(4)
@@ -56,7 +57,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@each("name", ESTIMATORS)
 def test_an_estimator_takes_weights_as_scikit_learn_does(name):
     pytest.importorskip("sklearn")
     from sklearn.base import clone

@@ -133,8 +133,8 @@ def test_agrees_with_50_digits(noise_variance):
     assert got == pytest.approx(float(trace), rel=0, abs=tolerance)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("b", [1, 4])
+@each("family", FAMILIES)
+@each("b", [1, 4])
 def test_gradient_matches_finite_differences(family, b):
     problem = Problem(family, 3, 12, b)
     kernel = problem.kernel()
@@ -155,7 +155,7 @@ COORDINATES = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_finite_points_are_safe(data):
     """Duplicates, near duplicates, subnormals, distances that overflow; noise or none."""
@@ -186,7 +186,7 @@ def kernel_prior_trace(family, theta) -> float:
     return empty.value(np.empty((0, len(theta))), theta)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_growing_changes_no_bit(instruction_set, family):
     """Incremental Cholesky: a resumed run proposes what the uninterrupted one would have."""
     problem = Problem(family, 3, 150, 5)
@@ -308,7 +308,7 @@ def test_layouts_and_dtypes_agree():
     assert np.array_equal(problem.Z, before), "arguments must not be written to"
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "words"),
     [
         (lambda k: k.condition(np.ones((2, 3))), "points"),

@@ -76,7 +76,7 @@ HOSTILE = st.sampled_from(
 ANY = st.one_of(HOSTILE, st.floats())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     rows=st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=8),
     theta=st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-3, 1e10, 1e300]), min_size=6, max_size=6),
@@ -130,7 +130,7 @@ def test_redescending_losses_are_accurate(loss):
     kernel = records.RecordKernel(**model(loss.code, BOUNDED, radius=1.0, scale=1.0))
     one, c = np.ones((1, 1)), mpmath.mpf(1.7)
     with mpmath.workdps(140):
-        for t in np.r_[10.0 ** np.linspace(-30, 30, 61), np.linspace(0.05, 8.0, 160)]:
+        for t in np.r_[10.0 ** np.linspace(-30, 30, 61), np.linspace(0.05, 8.0, 80)]:
             r = mpmath.mpf(t)
             v = (r / c) ** 2
             exact = {
@@ -154,7 +154,7 @@ def test_redescending_losses_are_accurate(loss):
 @pytest.mark.parametrize("loss", REDESCENDING, ids=lambda loss: loss.name)
 def test_public_constants_are_suprema(loss):
     """psi_bound and psi_prime_bound are attained and never exceeded."""
-    r = np.linspace(-12.0, 12.0, 960_001)
+    r = np.linspace(-6.0, 6.0, 480_001)
     assert np.abs(loss.psi(r)).max() == pytest.approx(loss.psi_bound, rel=1e-9)
     assert np.abs(loss.psi(r)).max() <= loss.psi_bound * (1 + 1e-15)
     assert np.abs(loss.psi_prime(r)).max() == pytest.approx(loss.psi_prime_bound, rel=1e-12)

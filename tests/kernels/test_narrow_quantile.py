@@ -10,6 +10,7 @@ import pytest
 
 from dpfast.kernels import records
 from dpfast.models.quantile import WIDER, NarrowQuantile, Quantile
+from tests.loops import each
 
 WEIGHTS = [0, 1, 3]
 TAUS = [0.9, 0.3]
@@ -28,8 +29,8 @@ def draw(n, seed):
     return X, y, np.array([0.1, -0.4, 0.7])
 
 
-@pytest.mark.parametrize("weighting", WEIGHTS)
-@pytest.mark.parametrize("tau", TAUS)
+@each("weighting", WEIGHTS)
+@each("tau", TAUS)
 def test_c73_scores_are_narrow_and_curvatures_wide(tau, weighting):
     loss = NarrowQuantile(tau, 0.6)
     score, curvature = Quantile(tau, 0.6 / WIDER), Quantile(tau, 0.6)

@@ -1,5 +1,6 @@
 """Threads of a sum that does not say how many: environment, affinity and quota."""
 
+import json
 import os
 import subprocess
 import sys
@@ -58,25 +59,26 @@ def test_a_system_without_control_groups(tmp_path):
     assert quota_threads(str(tmp_path)) == 0
 
 
-def default_threads(**environment):
-    """Of a process of its own, whose quota is set to what is asked for."""
-    code = (
-        "from dpfast.kernels import process_threads as p; import os\n"
-        "p.quota_threads = lambda: int(os.environ.get('QUOTA', 0))\n"
-        "from dpfast.kernels import records; print(records.default_threads())"
-    )
-    environment = {
-        name: text for name, text in os.environ.items() if name != VARIABLE
-    } | environment
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    return int(done.stdout)
+#: Children of one interpreter, each with a quota and what the environment asks for.
+DEFAULTS = """
+import json, os, sys
+import numpy
+for given in json.loads(sys.argv[1]):
+    child = os.fork()
+    if not child:
+        os.environ.update(given)
+        from dpfast.kernels import process_threads
+        process_threads.quota_threads = lambda: int(os.environ.get("QUOTA", 0))
+        from dpfast.kernels import records
+        print(records.default_threads(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_default_of_a_process():
+    cases = [
         ({}, CPUS),
         ({"QUOTA": "1"}, 1),
         ({"QUOTA": "1000"}, CPUS),
@@ -84,10 +86,14 @@ def default_threads(**environment):
         ({VARIABLE: "5", "QUOTA": "1"}, 5),
         ({VARIABLE: ""}, CPUS),
         ({VARIABLE: "many"}, CPUS),  # importing refuses nothing
-    ],
-)
-def test_the_default_of_a_process(environment, expected):
-    assert default_threads(**environment) == expected
+    ]
+    given = [environment for environment, _ in cases]
+    done = subprocess.run(
+        [sys.executable, "-c", DEFAULTS, json.dumps(given)],
+        env={name: text for name, text in os.environ.items() if name != VARIABLE},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(expected) for _, expected in cases], done.stderr
 
 
 @pytest.mark.parametrize("text", ["many", "0", "-1", "1.5", "65537", "9" * 400, "²", " 2", "1_0"])

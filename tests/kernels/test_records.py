@@ -131,7 +131,7 @@ HOSTILE = st.sampled_from(
 ANY = st.one_of(HOSTILE, st.floats())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     rows=st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=12),
     theta=st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-3, 1e10]), min_size=3, max_size=3),
@@ -200,7 +200,7 @@ def test_layouts_give_the_same_bits_and_nothing_is_copied_whole(loss, tmp_path):
             np.testing.assert_array_equal(part, reference_part)
 
 
-@pytest.mark.parametrize(("n", "q"), [(30_000, 4), (20_000, 30), (6_000, 90)])
+@each(("n", "q"), [(30_000, 4), (20_000, 30), (6_000, 90)])
 def test_results_do_not_depend_on_threads(n, q):
     X, y = draw(n, q, LOGISTIC)
     kernel = records.RecordKernel(**model(LOGISTIC, MALLOWS, True))

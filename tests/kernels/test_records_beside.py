@@ -108,9 +108,9 @@ def test_weight_one_and_no_offset_give_the_same_bits(loss, weighting):
                 np.testing.assert_array_equal(part, same)
 
 
-@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("loss", [HUBER, LOG_COSH])
+@each("weighting", [BOUNDED, MALLOWS])
+@each("intercept", [False, True])
+@each("loss", [HUBER, LOG_COSH])
 def test_free_scale_is_weighted_record_by_record(loss, weighting, intercept):
     m = model_of_scale(loss, weighting, intercept)
     kernel = records.RecordKernel(*m.values(), largest_weight=LARGEST)
@@ -141,7 +141,7 @@ ANY = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     rows=st.lists(st.tuples(ANY, ANY, ANY, ANY, ANY), min_size=1, max_size=10),
     theta=st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-3, 1e10]), min_size=3, max_size=3),
@@ -212,7 +212,7 @@ def test_columns_beside_a_response_may_have_any_strides():
             records.RecordKernel(**model(LOG_COSH, MALLOWS, True), largest_weight=largest)
 
 
-@pytest.mark.parametrize("columns", [1, 3], ids=["responses", "with weights and offsets"])
+@each("columns", [1, 3], ids=["responses", "with weights and offsets"])
 def test_scores_of_runs_are_those_of_each_run_alone(columns):
     """Bit for bit, whatever stands beside a run: one far longer than a block among them."""
     rng = np.random.default_rng(21)

@@ -295,7 +295,7 @@ def test_smoothed_quantile_is_accurate_on_its_whole_range():
     assert relative_error(ours, value) < 8 * U * 2
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_infinite_predictors_saturate(loss):
     kernel = records.RecordKernel(**model(loss, BOUNDED, c=1.3, scale=1.0))
     slopes = twins.asymptote_slopes(loss, **twins.typical(loss, 1.3))
@@ -309,7 +309,7 @@ def test_infinite_predictors_saturate(loss):
     assert kernel.sums(np.zeros((1, 1)), y, np.array([np.inf]), 1, 1.0)[0][0] == 0.0  # t is NaN
 
 
-@pytest.mark.parametrize("q", WIDTHS)
+@each("q", WIDTHS)
 def test_any_memory_layout(q):
     """Fortran order, any strides, unaligned, repeated rows; each against a plain copy."""
     n = 517

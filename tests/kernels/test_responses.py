@@ -155,7 +155,7 @@ ANY = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=st.lists(st.tuples(ANY, ANY, ANY, ANY, ANY), min_size=1, max_size=8),
     theta=st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-3, 1e10]), min_size=3, max_size=3),

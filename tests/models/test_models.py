@@ -19,26 +19,27 @@ from dpfast.models import (
     resolve_loss,
     resolve_weighting,
 )
+from tests.loops import each
 
 LOSSES = [Huber(), Huber(0.5), LogCosh(), LogCosh(3.0), PseudoHuber(), Logistic()]
 GRID = np.linspace(-30.0, 30.0, 60_001)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@each("loss", LOSSES, ids=repr)
 def test_psi_is_the_derivative_of_loss(loss):
     h = 1e-6
     numeric = (loss.loss(GRID + h) - loss.loss(GRID - h)) / (2 * h)
     np.testing.assert_allclose(numeric, loss.psi(GRID), atol=h)  # a corner inside the step
 
 
-@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.name != "huber"], ids=repr)
+@each("loss", [loss for loss in LOSSES if loss.name != "huber"], ids=repr)
 def test_psi_prime_is_the_derivative_of_psi(loss):
     h = 1e-6
     numeric = (loss.psi(GRID + h) - loss.psi(GRID - h)) / (2 * h)
     np.testing.assert_allclose(numeric, loss.psi_prime(GRID), atol=1e-8)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@each("loss", LOSSES, ids=repr)
 def test_bounds_hold_and_are_attained(loss):
     psi = np.abs(loss.psi(GRID))
     curvature = loss.psi_prime(GRID)
@@ -69,7 +70,7 @@ def test_self_concordance_holds_and_is_tight(loss):
     assert ratio.max() >= 0.98 * loss.self_concordance
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@each("loss", LOSSES, ids=repr)
 def test_extremes_are_finite_where_the_formula_is(loss):
     r = np.array([0.0, -0.0, 5e-324, 1e-200, 1e100, 1e308, -1e308, np.inf, -np.inf])
     with np.errstate(all="raise", under="ignore", invalid="ignore"):
@@ -78,10 +79,8 @@ def test_extremes_are_finite_where_the_formula_is(loss):
         assert np.isfinite(loss.majorizer(r)).all()
 
 
-@pytest.mark.parametrize(
-    ("loss", "scale"), [(Huber(2.0), 3.0), (LogCosh(2.0), 3.0), (Logistic(), None)], ids=repr
-)
-@pytest.mark.parametrize("radius", [0.5, 2.0])
+@each(("loss", "scale"), [(Huber(2.0), 3.0), (LogCosh(2.0), 3.0), (Logistic(), None)], ids=repr)
+@each("radius", [0.5, 2.0])
 def test_objective_constants(loss, scale, radius):
     objective = Objective(loss, Mallows(radius), 4, scale=scale, ridge=0.25)
     sigma = scale or 1.0
@@ -100,7 +99,7 @@ def test_clip_has_no_curvature():
     assert math.isinf(objective.curvature_bound)
 
 
-@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), 1e101, "2", True, None])
+@each("value", [0, -1.0, float("nan"), float("inf"), 1e101, "2", True, None])
 def test_constants_are_checked(value):
     with pytest.raises(dpfast.InvalidInput):
         Huber(value)
@@ -121,7 +120,7 @@ def test_bounded_needs_room_beside_the_intercept():
     Objective(Logistic(), Bounded(1.0), 2, fit_intercept=False)
 
 
-@pytest.mark.parametrize("bad", ["l2", 3, None, Huber])
+@each("bad", ["l2", 3, None, Huber])
 def test_unknown_loss(bad):
     with pytest.raises(dpfast.InvalidInput, match="loss must be one of"):
         resolve_loss(bad)

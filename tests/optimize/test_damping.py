@@ -20,6 +20,7 @@ from dpfast.optimize.damping import (
     Situation,
 )
 from tests.flat import weighted_fit
+from tests.loops import each
 
 BOUNDED = Objective(LogCosh(), Bounded(3.0), 3, scale=1.0)
 
@@ -162,7 +163,7 @@ def test_intervals_after_damped_steps_cover(rule):
     assert np.mean(covered) >= 0.9  # of 100; .95 but for 2.3 standard errors
 
 
-@pytest.mark.parametrize(
+@each(
     "step",
     [
         FullSteps(),
@@ -227,7 +228,7 @@ def test_majorising_steps_need_no_search_at_all():
     assert np.linalg.norm(fit.params - 1.0) < 0.5
 
 
-@pytest.mark.parametrize(
+@each(
     "options", [{"newton_steps": -1}, {"floor": -1.0}, {"max_step": 0.0}, {"early_ridge": math.nan}]
 )
 def test_bad_settings(options):

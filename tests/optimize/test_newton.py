@@ -196,8 +196,8 @@ def test_an_interval_that_misses_the_scale_is_said_and_coefficients_are_right(lo
 def test_majorising_steps_of_the_scale_lead_near_from_far_away(loss, residuals):
     """Without noise: from 1,000 times either way, and no step off the solution."""
     rng = np.random.default_rng(0)
-    r = {"normal": rng.normal(size=20_000), "t3": rng.standard_t(3, size=20_000),
-         "one size": np.ones(20_000)}[residuals]  # fmt: skip
+    r = {"normal": rng.normal(size=2_000), "t3": rng.standard_t(3, size=2_000),
+         "one size": np.ones(9)}[residuals]  # fmt: skip
     free = dpfast.FreeScale(1e-6, 1e6)
     model = Objective(resolve_loss(loss), dpfast.Mallows(1.0), 0, scale=free)
     joint, kind = model.free_scale, model.loss
@@ -234,7 +234,8 @@ def test_a_curvature_is_no_larger_than_the_one_that_was_asked_for():
     assert np.linalg.eigvalsh(hessian - low).min() > -1e-9
 
 
-@pytest.mark.parametrize("step_scale", [0.0, 0.03, 0.1])
+@pytest.mark.parametrize("step_scale", [0.03, 0.0, 0.1])
+@pytest.mark.one_in(3)
 def test_degrees_of_freedom_are_those_of_the_noise(step_scale):
     """Relative standard deviation of a variance over 4,000 draws of the matrices' noise.
 

@@ -50,6 +50,7 @@ class Own(HeavyBall):
             setattr(self, name, change)
 
 
+@pytest.mark.slow
 def test_the_example_of_contributing_has_valid_intervals():
     """Errors about the exact fit, in units of the privacy part of the standard error.
 
@@ -164,7 +165,7 @@ def test_settings_are_followed_and_are_not_changed_by_a_fit(optimiser):
     assert repr(method) == said and said.endswith(known)
 
 
-@pytest.mark.parametrize("share", [-0.5, 1.0, math.nan, "half"])
+@each("share", [-0.5, 1.0, math.nan, "half"])
 def test_a_share_that_is_none_is_refused_before_anything_is_spent(share):
     class Greedy(HeavyBall):
         steering_share = share
@@ -296,6 +297,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("which", [0, 1])
 def test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator(setting, which):
@@ -417,7 +419,7 @@ def test_impossible_questions_are_refused_while_nothing_is_spent(question):
     assert not curator.ledger.entries
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e308])
+@each("value", [math.nan, math.inf, 1e308, -1e308])
 def test_any_parameter_gets_an_answer_with_the_same_noise(value):
     _, answers = asked()
     answer: Answer = answers.joint(np.full(4, value), StepBudget(0.5, 0.5)).gradient

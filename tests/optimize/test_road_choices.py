@@ -26,6 +26,7 @@ from dpfast.optimize.road.steps import (
     still_pointing,
     walk,
 )
+from tests.loops import each
 
 
 @pytest.mark.parametrize("columns", [0, 2])
@@ -146,8 +147,8 @@ class Curving:
         return 1.0
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 9])
-@pytest.mark.parametrize("loss", [dpfast.models.Logistic(), dpfast.models.LogCosh()])
+@each("p", [1, 2, 3, 4, 9])
+@each("loss", [dpfast.models.Logistic(), dpfast.models.LogCosh()])
 def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
     """It is known without eigenvalues."""
     at = At(np.random.default_rng(p).normal(size=p), loss)
@@ -176,6 +177,7 @@ def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(t
     np.testing.assert_allclose(np.diag(curvature), told)
 
 
+@pytest.mark.slow
 def test_counts_of_a_column_with_a_long_right_tail_begin_near_enough():
     """Rare counts, n mu = 6,000: distance from the exact fit, in its standard errors.
 

@@ -84,7 +84,7 @@ def test_unknown_schedule_is_refused(bad):
         resolve_schedule(bad, Uniform())
 
 
-@pytest.mark.parametrize("arguments", [(0.5, 0.2), (2.0, 0.0), (2.0, 1.5), (float("nan"), 0.2)])
+@each("arguments", [(0.5, 0.2), (2.0, 0.0), (2.0, 1.5), (float("nan"), 0.2)])
 def test_geometric_refuses_bad_constants(arguments):
     with pytest.raises(dpfast.InvalidInput):
         Geometric(*arguments)

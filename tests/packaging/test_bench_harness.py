@@ -8,6 +8,7 @@ from bench.__main__ import main, suites
 from bench.harness import compare, interleaved
 from bench.instructions import CASES, last_counts, series, worse
 from bench.table import rows_of, seconds_text, table
+from tests.loops import each
 
 
 def test_suites_are_discovered():
@@ -20,7 +21,7 @@ def test_an_unknown_suite_is_refused(capsys):
     assert "kernels" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each(
     ("seconds", "text"),
     [(12.345, "12.3 s"), (0.0123, "12.3 ms"), (4.5e-6, "4.5 us"), (7e-9, "7 ns"), (1.0, "1 s")],
 )
@@ -102,7 +103,7 @@ def test_probes_run_and_are_measured():
     assert 0 < measure(found["Newton direction, p = 4"]) < 1e-2
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_what_instructions_are_counted_of_runs(name):
     """As it is written to an interpreter of its own, under valgrind."""
     exec(f"{CASES[name].setup}{CASES[name].call}\n", {})

@@ -161,7 +161,7 @@ def test_plan_and_explain(folder, capsys):
     assert main([*plan, "--width", "0.02", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["width"] <= 0.02 and found["n"] > 10_000
-    assert main([*plan, "--n", "100000", "--radius", "3", "--plot", "plan.png"]) == 0
+    assert main([*plan, "--n", "3000000", "--radius", "3", "--plot", "plan.png"]) == 0
     assert main(["explain", "--rho", "0.5", "--plot", "curve.png"]) == 0
     assert "in plain words" in capsys.readouterr().out
     assert all((folder / name).stat().st_size > 3000 for name in ("plan.png", "curve.png"))

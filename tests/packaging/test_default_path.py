@@ -17,6 +17,7 @@ import pytest
 import dpfast
 import dpfast.models
 import dpfast.optimize
+from tests.loops import each
 
 ROOT = Path(dpfast.__file__).parents[1]
 
@@ -197,7 +198,7 @@ def test_explicit_choices_load_what_they_name():
         assert path.is_dir() or path.with_suffix(".py").exists(), name
 
 
-@pytest.mark.parametrize(
+@each(
     "room",
     [dpfast.inference, dpfast.models, dpfast.nonconvex, dpfast.optimize, dpfast.regression],
     ids=lambda room: room.__name__,

@@ -40,7 +40,8 @@ def code(name):
 
 
 #: Whose cells run whenever the pages are built (together 14 s), and the longest of the others.
-SLOW = {"papers.md", *[name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()]}
+CELLS = [name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()]
+SLOW = {"papers.md", "howto.md", "study.md", *CELLS}
 
 
 @pytest.mark.parametrize("name", [

@@ -146,7 +146,11 @@ def closed_pipe():
     return writer
 
 
-@pytest.mark.parametrize("out", [[], ["--out", "fit.json"], ["--json"]], ids=["", "out", "json"])
+@pytest.mark.parametrize(
+    "out",
+    [[], ["--out", "fit.json"], pytest.param(["--json"], marks=pytest.mark.slow)],
+    ids=["", "out", "json"],
+)
 @pytest.mark.parametrize("where", ["closed pipe", "full device"])
 @pytest.mark.values
 def test_what_cannot_be_printed_is_kept(folder, out, where):

@@ -6,8 +6,6 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 import dpfast
 from tests.loops import each
 
@@ -55,7 +53,7 @@ def test_calls_have_three_lines_at_most():
         assert len(block.splitlines()) <= 3, block
 
 
-@pytest.mark.parametrize("paper", ITEMS)
+@each("paper", ITEMS)
 def test_every_item_of_a_paper_is_there(paper):
     told = PAPERS[paper - 1].lower()
     assert [item for item in ITEMS[paper] if item not in told] == []
@@ -77,7 +75,7 @@ def test_claims_and_errata_that_are_named_exist():
     assert len(named) > 40 and named <= known
 
 
-@pytest.mark.parametrize("paper", ITEMS)
+@each("paper", ITEMS)
 def test_every_stored_figure_is_named_and_every_named_one_stored(paper):
     folder = ROOT / "bench" / "results" / "figures" / f"paper{paper}"
     there = {path.stem for path in folder.glob("*.json")}

@@ -9,6 +9,7 @@ import pytest
 
 from bench import provenance
 from bench.provenance import ROOT, Stored, closure, digest, stored
+from tests.loops import each
 
 #: Stored before there were digests, and not drawn again since: the list only gets shorter.
 WITHOUT = {
@@ -34,7 +35,7 @@ def test_words_and_layout_do_not_count(other):
     assert said(other) == said('def f(x):\n    """Words."""\n\n    return x + 1\n')
 
 
-@pytest.mark.parametrize("other", ["return x + 2", "return x - 1", "return 1 + x", "return +x + 1"])
+@each("other", ["return x + 2", "return x - 1", "return 1 + x", "return +x + 1"])
 def test_what_is_computed_counts(other):
     assert said(f"def f(x):\n    {other}\n") != said("def f(x):\n    return x + 1\n")
 

@@ -32,6 +32,7 @@ def test_points_have_the_depth_that_was_drawn():
         assert {depth(points, y) for y in drawn} <= {wanted, 21 if wanted == 20 else wanted}
 
 
+@pytest.mark.slow
 def test_one_point_moves_the_margin_by_at_most_one():
     """3,000 replacements, far away ones too; the margins take several values."""
     rng = np.random.default_rng(2)

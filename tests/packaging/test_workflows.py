@@ -9,15 +9,13 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+@each("path", WORKFLOWS, ids=lambda path: path.name)
 def test_every_action_is_pinned_to_a_commit(path):
     text = path.read_text()
     used = re.findall(r"uses: *(.+)", text)
@@ -52,7 +50,7 @@ def test_pages_are_opened_before_they_are_deployed():
     assert "needs: build" in text and "path: docs/_build/html" in text
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+@each("path", WORKFLOWS, ids=lambda path: path.name)
 def test_what_a_workflow_runs_exists(path):
     """Scripts of .ci, targets of make, modules of this tree; pip and cibuildwheel are others'."""
     targets = set(re.findall(r"^([\w()$./-]+):", (ROOT / "Makefile").read_text(), re.M))

@@ -1,12 +1,15 @@
 """Plant privacy bugs one at a time and check that the test suite notices: ``make mutants``.
 
     python -m tests.privacy.mutants [--only NAME ... | --untried] [--list] [--jobs 2] [--write]
+    python -m tests.privacy.mutants --stored [--only NAME ...]
 
 Each mutant of ``mutant_catalogue.py`` is applied to a copy of the tree, whose extensions are
 rebuilt where needed, and the tests expected to notice it are run there; if they do not, the whole
 suite without the slow tests is.  The tests that noticed are run once more on the unchanged copy,
 where they have to pass.  The exit code is 0 only if every mutant was noticed.  ``--write`` brings
 the rows of the stored report up to date; ``--untried`` runs the mutants that have none.
+``--stored`` runs, of bugs in Python, the one test that the report names, each in a fork of one
+process: after tests were thinned or merged, seconds a bug.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from tests import mutations
 from tests.privacy.mutant_catalogue import MUTANTS, Mutant
 from tests.privacy.mutant_report import (
     REPORT,
@@ -180,6 +184,31 @@ def verdict(mutant: Mutant, honest: Path, cache: Path) -> Verdict:
     return Verdict(mutant, killer, time.monotonic() - start, fell_back, problem)
 
 
+def stored_verdicts(chosen: Sequence[Mutant], tree: Path) -> list[Verdict]:
+    """Whether the test that the report names notices each bug, in a copy with its extensions."""
+    ignored = shutil.ignore_patterns(".git", ".venv*", "build", ".*_cache")
+    shutil.copytree(ROOT, tree, ignore=ignored)
+    mutations.warm()
+    os.environ["PYTHONPATH"] = str(tree)
+    verdicts, announce = [], announcer(len(chosen))
+    for mutant in chosen:
+        start, file, killer = time.monotonic(), tree / mutant.path, killer_of(mutant)
+        with mutations.planted(file, mutated(file.read_text(encoding="utf-8"), mutant)):
+            code = mutations.exit_code(tree, (killer,))
+        noticed = code is None or code < 0 or code == 1
+        problem = "" if noticed or code == 0 else (tree / "output.txt").read_text()[-900:]
+        seconds = time.monotonic() - start
+        verdicts.append(Verdict(mutant, killer if noticed else "", seconds, False, problem))
+        announce(verdicts[-1])
+    return verdicts
+
+
+def killer_of(mutant: Mutant) -> str:
+    """The test that the report names, as pytest does; empty if there is none."""
+    killer = stored(ROOT / REPORT).get(mutant.name, ("",))[0].removesuffix(" (not expected)")
+    return f"tests/{killer}" if "::" in killer else ""
+
+
 def all_verdicts(chosen: Sequence[Mutant], honest: Path, cache: Path, jobs: int) -> list[Verdict]:
     """Verdicts in the order of the mutants, announced as they are reached."""
     announce = announcer(len(chosen))
@@ -273,6 +302,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default 2)")
     parser.add_argument("--write", action="store_true", help=f"store the result in {REPORT}")
     parser.add_argument(
+        "--stored",
+        action="store_true",
+        help="bugs in Python against the test of their row alone; writes nothing",
+    )
+    parser.add_argument(
         "--cache",
         type=Path,
         default=ROOT / "build" / "mutants",
@@ -290,6 +324,8 @@ def main() -> int:
     chosen = [m for m in MUTANTS if not options.only or m.name in options.only]
     if options.untried:
         chosen = without_row(MUTANTS, stored(ROOT / REPORT))
+    if options.stored:
+        chosen = [m for m in chosen if m.path.startswith("dpfast/") and killer_of(m)]
     if not chosen:
         print("Nothing to do.")
         return 0
@@ -301,8 +337,12 @@ def main() -> int:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dpfast-mutants-") as scratch:
         try:
-            honest = honest_tree(Path(scratch).resolve(), cache)
-            verdicts = all_verdicts(chosen, honest, cache, options.jobs)
+            if options.stored:
+                honest = Path(scratch).resolve() / "honest"
+                verdicts = stored_verdicts(chosen, honest)
+            else:
+                honest = honest_tree(Path(scratch).resolve(), cache)
+                verdicts = all_verdicts(chosen, honest, cache, options.jobs)
             wrong = false_alarms(verdicts, honest, cache)
         except (BrokenRun, BuildRefused) as reason:
             print(f"\n{reason}", file=sys.stderr)
@@ -318,7 +358,7 @@ def main() -> int:
         print(f"SURVIVED: {', '.join(survivors)}")
     if wrong:
         print(f"These killers fail on the unchanged tree, too: {', '.join(wrong)}")
-    if options.write:
+    if options.write and not options.stored:
         rows = updated(stored(ROOT / REPORT), verdicts)
         (ROOT / REPORT).write_text(markdown(MUTANTS, rows), encoding="utf-8")
     return 1 if survivors or wrong else 0

@@ -31,6 +31,7 @@ from dpfast.privacy.sensitivity import (
     mean_rank_one,
     mean_score,
 )
+from tests.loops import each
 
 TIGHT = 0.99
 ROUNDING = 1 + 1e-9  # constants carry slack for rounding that exact formulas do not use
@@ -186,6 +187,7 @@ def test_c13_mean_score_with_an_intercept(loss):
 @pytest.mark.parametrize("weighting", ["bounded", "mallows"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.pairs
 def test_c14_mean_hessian(loss, weighting, p):
     bound = CURVATURE_MAX[loss] * R**2
     objective = pair_distance(loss, weighting, p, False, "hessian", np.zeros(p))
@@ -461,7 +463,7 @@ def test_the_couplings_are_those_of_the_losses():
     assert np.all(np.abs(p - (1 + np.tanh(s / 2)) / 2) < 1e-15)
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [("nonsense", 1, 1, 0), ("circle", 0, 0, 0), ("circle", -1, 1, 0), ("circle", math.nan, 1, 0),
      ("circle", math.inf, 1, 0), ("circle", 1, -1e-9, 0)],
@@ -471,7 +473,7 @@ def test_joint_mu_refuses(arguments):
         joint_mu(*arguments)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+@each("bad", [0.0, -1.0, math.nan, math.inf])
 def test_sensitivities_refuse_constants_that_are_none(bad):
     for call in (
         lambda: mean_score(bad, 10),

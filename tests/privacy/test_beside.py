@@ -165,8 +165,8 @@ def test_c70_the_couplings_of_weighted_records_survive(loss, weighting, majorize
     assert best >= 0.99
 
 
-@pytest.mark.parametrize("weighting", [Mallows(R), Bounded(R)], ids=repr)
-@pytest.mark.parametrize("loss", [Huber(), LogCosh(), PseudoHuber(0.8)], ids=repr)
+@each("weighting", [Mallows(R), Bounded(R)], ids=repr)
+@each("loss", [Huber(), LogCosh(), PseudoHuber(0.8)], ids=repr)
 def test_c70_with_a_free_scale(loss, weighting):
     objective = model(loss, weighting, FreeScale(1e-3, 1e3, start=1.0))
     theta = theta_of(objective)

@@ -354,7 +354,7 @@ def test_a_changed_file_is_noticed_between_the_blocks_and_the_gradients(tmp_path
 
 
 @EVERY
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_nothing_is_kept_when_a_fit_is_over(tmp_path, source, monkeypatch):
     kept, kinds = [], (parts.Dealt, kept_files.DealtStream, cluster.DealtCluster)
     for kind in kinds:

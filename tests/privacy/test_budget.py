@@ -256,13 +256,13 @@ def test_invalid_deltas_are_refused(delta):
         gdp_epsilon(1.0, delta)
 
 
-@pytest.mark.parametrize("bad", [0, math.nan, math.inf, -1.0, True, "1", None])
+@each("bad", [0, math.nan, math.inf, -1.0, True, "1", None])
 def test_within_refuses_what_is_no_budget(bad):
     with pytest.raises(InvalidBudget):
         GDP.within(bad)
 
 
-@pytest.mark.parametrize("good", [1, 0.5, np.float64(0.5), np.float32(0.5), np.int64(2)])
+@each("good", [1, 0.5, np.float64(0.5), np.float32(0.5), np.int64(2)])
 def test_numbers_of_every_kind_are_accepted(good):
     assert GDP(good).mu == float(good)
     assert type(GDP(good).mu) is float

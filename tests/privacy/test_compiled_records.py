@@ -114,8 +114,8 @@ def test_contributions_have_the_structure_the_claims_assume(loss, weighting, int
     assert reached > 0.9  # the search does reach the bound
 
 
-@pytest.mark.parametrize("weighting", WEIGHTS)
-@pytest.mark.parametrize("loss", LOSSES)
+@each("weighting", WEIGHTS)
+@each("loss", LOSSES)
 def test_records_outside_the_domain_contribute_nothing(loss, weighting):
     theta = np.array([0.3, -0.2])
     bad = [
@@ -130,7 +130,7 @@ def test_records_outside_the_domain_contribute_nothing(loss, weighting):
             assert part is None or not part.any()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_pairs_through_the_compiled_kernel_stay_within_their_sensitivity(loss):
     """Random neighbours, extreme records included: 2,000 pairs per loss and weight."""
     from dpfast.privacy.sensitivity import mean_rank_one, mean_score
@@ -168,8 +168,8 @@ def every_isa():
     records._set_isa("")
 
 
-@pytest.mark.parametrize("layout", ["rows", "columns", "float32", "with an intercept"])
-@pytest.mark.parametrize("q", [1, 5, 12, 13, 17, 24, 40, 170])
+@each("layout", ["rows", "columns", "float32", "with an intercept"])
+@each("q", [1, 5, 12, 13, 17, 24, 40, 170])
 def test_c47_a_records_contribution_is_the_same_bits_in_every_slot(q, layout, every_isa):
     """Among records that contribute zero, at a parameter where the residual is all rounding.
 

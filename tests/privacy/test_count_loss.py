@@ -22,6 +22,7 @@ from dpfast.privacy.sensitivity import (
     mean_rank_one,
     mean_score,
 )
+from tests.loops import each
 
 TIGHT = 0.99
 CAPS = [(4.0, 10.0), (4.0, 3.0), (0.2, 1.5), (90.0, 30.0)]  # largest mean, largest residual
@@ -70,7 +71,7 @@ def attack(loss, distance, rounds=25):
     return -float(found.fun)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@each("loss", LOSSES, ids=repr)
 def test_c76_constants_are_suprema(loss):
     """Over predictors and counts of every size: bounds that hold, and are attained."""
     t = np.concatenate([np.linspace(-60.0, 60.0, 24_001), [math.log(loss.largest_mean) - 1e-9]])
@@ -134,7 +135,7 @@ def test_c76_scores_beside_an_intercept(loss, weighting):
     assert exact <= mean_score(objective.score_diameter, 1)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@each("loss", LOSSES, ids=repr)
 def test_c76_differences_of_losses(loss):
     objective = Objective(loss, Bounded(1.7), 2, fit_intercept=False)
     kernel = RecordKernel(*objective.kernel_arguments())

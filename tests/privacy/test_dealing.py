@@ -40,7 +40,7 @@ def test_every_dealing_is_as_likely_as_any_other(source):
     assert stats.chisquare(list(found.values())).pvalue > 1e-6
 
 
-@pytest.mark.parametrize(("n", "n_parts"), [(1, 1), (7, 7), (12, 5), (10_001, 10)])
+@each(("n", "n_parts"), [(1, 1), (7, 7), (12, 5), (10_001, 10)])
 def test_sizes_are_functions_of_n(n, n_parts):
     sizes = part_sizes(n, n_parts)
     assert sum(sizes) == n and max(sizes) - min(sizes) <= 1

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from tests.loops import each
 from tests.privacy.test_errors_are_ours import PUBLIC, RIGHT_CALLS, arguments
 from tests.privacy.test_refused_first import CALLS, OWN_FUNCTIONS, PAIR, X, Y, rich_ledger
 
@@ -140,8 +141,8 @@ def test_a_page_in_a_missing_folder_says_what_to_do(tmp_path):
         fit.report(tmp_path / "missing" / "fit.html")
 
 
-@pytest.mark.parametrize("spread", [1e-320, 1e-300, 1e-250, 1e251, 1e280, 1e300, 1e307])
-@pytest.mark.parametrize("name", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"])
+@each("spread", [1e-320, 1e-300, 1e-250, 1e251, 1e280, 1e300, 1e307])
+@each("name", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"])
 def test_scores_are_paid_at_any_spread_that_is_bought(name, spread):
     """Their noise is in parts of a bound that was released after the charge."""
     pytest.importorskip("sklearn")

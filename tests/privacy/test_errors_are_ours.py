@@ -51,7 +51,7 @@ RIGHT_OF = {
     "estimate_kl": {"objective": "cauchy", "scale": 1.0, "n_rays": 2},
     "nonprivate_fit": {"y": Y, "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
-    "plan": {"n": 1000, "p": 2, "privacy": 1.0, "scale": 1.0},
+    "plan": {"n": 3_000_000, "p": 2, "privacy": 1.0, "scale": 1.0},
     "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
     "plan_release": {
         "p": 2,

@@ -222,7 +222,7 @@ def test_the_shift_of_a_parameter_reaches_its_root(ridge):
             assert push <= pull <= push * (1 + mpmath.mpf(10) ** -9)
 
 
-@pytest.mark.parametrize("m", [2, 3, 7, 10_000])
+@each("m", [2, 3, 7, 10_000])
 def test_the_rows_of_a_person_cost_at_most_the_total(m):
     for mu in (0.1, 1.0, math.pi):
         request: Any = SimpleNamespace(group_size=m)
@@ -260,7 +260,7 @@ def test_no_attack_is_reported_weaker_than_it_is():
             assert exact <= attack_advantage(budget) <= exact * (1 + mpmath.mpf(10) ** -9)
 
 
-@pytest.mark.parametrize(("budget", "short"), [
+@each(("budget", "short"), [
     (GDP(0.1), GDP(math.nextafter(0.1, 0.0))),
     (dpfast.ZCDP(0.1), dpfast.ZCDP(math.nextafter(0.1, 0.0))),
     (PureDP(0.1), PureDP(math.nextafter(0.1, 0.0))),

@@ -65,7 +65,7 @@ OPTIONS = {
         ],
         "privacy": [1e-9, 1e-4, 1e4, 1e9],
         "start": [[1e150] * 3, [1e300] * 3],
-        "method": ["adaptive", "proximal"],
+        "method": [dpfast.optimize.Adaptive(last_share=0.02, max_steps=60), "proximal"],
         "objective": [
             "welsch",
             "cauchy",

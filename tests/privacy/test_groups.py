@@ -22,6 +22,7 @@ from dpfast.inference.guarantees import is_stated
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
 from dpfast.models import LogCosh, Mallows, Objective
 from tests.flat import flat
+from tests.loops import each
 
 
 def test_rows_fill_the_slots_of_their_person():
@@ -68,8 +69,8 @@ def test_rows_without_a_label_are_one_person(m):
     assert grouped(as_records(X, X[:, 0]), shuffled, m).n == 11 * m
 
 
-@pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("want", [GRADIENT, HESSIAN, MEAT])
+@each("m", [1, 3])
+@each("want", [GRADIENT, HESSIAN, MEAT])
 def test_a_person_attains_the_sensitivity_of_a_group(m, want):
     """C47: replacing one person's m rows by the worst others moves a mean by m sensitivities."""
     objective = Objective(LogCosh(), Mallows(2.0), 2, fit_intercept=False, scale=1.0)
@@ -183,7 +184,7 @@ def test_intervals_allow_for_rows_that_go_together():
     assert covered >= 265
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "named"),
     [
         ({"group": [1, 2]}, "go together"),
@@ -217,8 +218,8 @@ def test_a_decimal_and_an_integer_of_numpy():
     assert grouped(as_records(np.ones((10, 1)), np.ones(10)), group, 2).n == 10
 
 
-@pytest.mark.parametrize("each", ["row", "person"])
-@pytest.mark.parametrize("persons", [3, 40, 2_731])
+@each("each", ["row", "person"])
+@each("persons", [3, 40, 2_731])
 def test_c47_who_moves_to_another_slot_is_the_same_record_under_a_released_map(each, persons):
     """The first person is replaced by one who appears last, so everybody else moves up.
 

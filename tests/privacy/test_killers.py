@@ -33,6 +33,7 @@ from dpfast.models import (
 from dpfast.privacy.sensitivity import RECORD_ERROR, joint_mu
 from tests import sources
 from tests.flat import flat
+from tests.loops import each
 
 PACKAGE = Path(dpfast.__file__).parent
 
@@ -91,7 +92,7 @@ def largest_curvature(coupling, tau):
         return np.where(tau > 0.0, tau / np.arctanh(tau), 1.0)
 
 
-@pytest.mark.parametrize("loss", [Huber(), LogCosh(), PseudoHuber(), Logistic()], ids=repr)
+@each("loss", [Huber(), LogCosh(), PseudoHuber(), Logistic()], ids=repr)
 def test_every_loss_obeys_the_couplings_it_names(loss):
     r = np.linspace(-12.0, 12.0, 4801)
     if loss.binary_response:
@@ -126,7 +127,7 @@ def test_the_cost_of_a_majorizer_covers_what_lies_between_the_entries_of_its_tab
 # ---- conversions ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 0.9, 1.0, 3.0, 30.0])
+@each("epsilon", [1e-6, 0.1, 0.9, 1.0, 3.0, 30.0])
 def test_a_pure_guarantee_costs_its_whole_mu(epsilon):
     """C5 through the conversion itself: the kink of randomised response lies on G_mu or above."""
     ledger = dpfast.Ledger(dpfast.GDP(100.0))
@@ -187,8 +188,8 @@ def test_the_buffer_holds_no_byte_that_was_used():
 # ---- data-dependent behaviour --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("optimiser", [dpfast.optimize.Newton, dpfast.optimize.GradientDescent])
-@pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
+@each("optimiser", [dpfast.optimize.Newton, dpfast.optimize.GradientDescent])
+@each("loss", ["log-cosh", "logistic"])
 def test_no_data_set_ends_a_fit_early(loss, optimiser):
     n, steps = 60, 5
     rng = np.random.default_rng(0)

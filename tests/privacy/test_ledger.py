@@ -174,7 +174,7 @@ def test_currencies():
     assert ledger.remaining == PureDP(0.75)
 
 
-@pytest.mark.parametrize(
+@each(
     ("total", "spend"),
     [
         (GDP(1), ZCDP(0.1)), (GDP(1), ApproxDP(0.1, 1e-9)), (ZCDP(1), ApproxDP(0.1, 1e-9)),

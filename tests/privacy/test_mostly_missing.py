@@ -287,7 +287,7 @@ def test_a_users_function_sees_every_record_in_its_place():
     assert len(set(map(tuple, shapes.values()))) == 1
 
 
-@pytest.mark.parametrize("count", [2, 7, 16, 17, 40])
+@each("count", [2, 7, 16, 17, 40])
 def test_parts_are_added_in_their_places(count):
     """Bit for bit the order of the blocks, with parts that cancel: sizes of parts are values."""
     rng = np.random.default_rng(count)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 
 import pytest
 
+from tests import mutations
 from tests.loops import each
+from tests.privacy import mutants
 from tests.privacy.mutant_catalogue import MUTANTS, Mutant
 from tests.privacy.mutant_report import (
     REPORT,
@@ -20,7 +23,7 @@ from tests.privacy.mutant_report import (
     updated,
     without_row,
 )
-from tests.privacy.mutants import ROOT, BrokenRun, mutated, table
+from tests.privacy.mutants import ROOT, BrokenRun, mutated, stored_verdicts, table
 
 ROWS = stored(ROOT / REPORT)
 
@@ -107,11 +110,35 @@ def test_every_planted_bug_was_tried_and_noticed(mutant):
     assert ROWS[mutant.name].killer not in ("SURVIVED", "BROKEN")
 
 
+@pytest.mark.parametrize(("code", "killed"), [(0, 0), (1, 1), (-9, 1), (None, 1), (3, 0), (4, 0)])
+def test_a_stored_killer_has_noticed_only_if_it_failed(tmp_path, monkeypatch, code, killed):
+    """Not where it passes, is not found, or could not begin; the file is as it was afterwards."""
+    mutant = Mutant("m", "b", "dpfast/p.py", ("tests",), (("x = 1", "x = 2"),))
+    files = {"dpfast/p.py": "x = 1\n", "output.txt": "why"}
+    row = updated({}, [Verdict(mutant, "tests/a.py::test_b[c]", 1.0, fell_back=True)])
+    for path, text in (files | {str(REPORT): markdown([mutant], row)}).items():
+        (tmp_path / "root" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / path).write_text(text, encoding="utf-8")
+
+    def tried(tree, tests):
+        assert tests == ("tests/a.py::test_b",) and (tree / "dpfast/p.py").read_text() == "x = 2\n"
+        return code
+
+    monkeypatch.setattr(mutants, "ROOT", tmp_path / "root")
+    monkeypatch.setattr(mutations, "exit_code", tried)
+    monkeypatch.setattr(mutations, "warm", lambda: None)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    (found,) = stored_verdicts([mutant], tmp_path / "tree")
+    assert bool(found.killer) == killed and bool(found.problem) == (code in (3, 4))
+    assert (tmp_path / "tree" / "dpfast" / "p.py").read_text() == "x = 1\n"
+
+
 @pytest.mark.slow
-def test_a_planted_bug_is_noticed_by_an_expected_test(tmp_path):
-    """From the copy of the tree to the exit code; builds the extensions, about a minute."""
-    name = "uniform-shares-exceed-the-total"
-    command = [sys.executable, "-m", "tests.privacy.mutants", "--only", name, "--cache", tmp_path]
+@pytest.mark.parametrize("how", [["--stored"], ["--cache"]], ids=str)
+def test_a_planted_bug_is_noticed_by_an_expected_test(tmp_path, how):
+    """From the copy of the tree to the exit code; one builds the extensions, about a minute."""
+    name, how = "uniform-shares-exceed-the-total", how + [tmp_path] * (how == ["--cache"])
+    command = [sys.executable, "-m", "tests.privacy.mutants", "--only", name, *how]
     done = subprocess.run(
         list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False
     )

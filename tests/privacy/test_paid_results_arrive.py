@@ -18,6 +18,7 @@ from dpfast.bayesopt.updates import Plain
 from dpfast.errors import InferenceUnavailable
 from dpfast.optimize import PrivacyNoise, Trajectory
 from dpfast.privacy.noise import NoiseSource
+from tests.loops import each
 from tests.optimize.test_own_optimiser import Own, fit
 
 N = 60
@@ -85,8 +86,8 @@ HOOKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("error", [Fault, KeyboardInterrupt, SystemExit, dpfast.BudgetExceeded])
-@pytest.mark.parametrize("name", HOOKS)
+@each("error", [Fault, KeyboardInterrupt, SystemExit, dpfast.BudgetExceeded])
+@each("name", HOOKS)
 def test_what_a_hook_raises_carries_the_result_so_far(name, error):
     reached = set()
     for after in range(25):

@@ -78,7 +78,7 @@ def test_weights_of_a_person_add_up_to_at_most_one():
     from fractions import Fraction
 
     for m in (*range(1, 301), 999, 1023, 65_537, 10**6 + 3):
-        rows = averaged(as_records(np.zeros((m, 1)), np.zeros(m)), ["a"] * m)
+        rows = averaged(as_records(np.zeros((m, 1)), np.zeros(m)), np.zeros(m, int))
         weight = next(rows.blocks())[1][0, 1]
         assert 1 - Fraction(1, 10**12) < m * Fraction(float(weight)) <= 1
 

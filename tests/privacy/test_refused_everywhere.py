@@ -17,6 +17,7 @@ import pytest
 
 import dpfast
 from tests.flat import flat
+from tests.loops import each
 from tests.privacy.test_refused_first import (
     CALLS,
     WRONG,
@@ -131,7 +132,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "argument"), CASES)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_wrong_setting_of_an_estimator_costs_nothing(name, argument):
     pytest.importorskip("sklearn")
     if argument not in parameters_of(type(estimator(name, ESTIMATORS[name]))):
@@ -147,7 +148,7 @@ def test_every_setting_of_an_estimator_is_swept():
         assert {*parameters_of(type(estimator(name, right)))} <= swept
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@each("name", ESTIMATORS)
 def test_wrong_data_of_an_estimator_cost_nothing(name):
     pytest.importorskip("sklearn")
     for value in WRONG:
@@ -173,8 +174,8 @@ def test_a_wrong_argument_of_a_cross_validation_costs_nothing(argument):
 # ---- methods -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["charge", "check", "child"])
-@pytest.mark.parametrize("argument", ["spend", "label"])
+@each("method", ["charge", "check", "child"])
+@each("argument", ["spend", "label"])
 def test_a_wrong_charge_leaves_the_ledger_as_it_was(method, argument):
     for value in WRONG:
         ledger = dpfast.Ledger(dpfast.GDP(10.0))

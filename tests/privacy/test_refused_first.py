@@ -51,7 +51,10 @@ def per_record(theta, X, y):
 
 
 REGRESSION = {"X": X, "y": Y, "loss": "log-cosh", "privacy": 1.0, "scale": 1.0}
-NONCONVEX = {"X": X, "y": Y, "objective": "tukey", "privacy": 1.0, "scale": 1.0}
+SHORT = dpfast.optimize.Adaptive(last_share=0.1, max_steps=20)  # "auto" takes 500 steps
+NONCONVEX = {
+    "X": X, "y": Y, "objective": "tukey", "privacy": 1.0, "scale": 1.0, "method": SHORT,
+}  # fmt: skip
 RELEASE = REGRESSION | {"privacy": PAIR, "domain": dpfast.models.Box(1.0)}
 CERTIFIED = RELEASE | {"X": MANY, "y": MANY[:, 0]}
 SEARCH = {"losses": losses, "bounds": BOX, "privacy": 1.0, "n_records": N}
@@ -362,7 +365,7 @@ def test_what_must_be_refused_is(name, wrong, tmp_path, monkeypatch):
     assert isinstance(check(name, wrong), dpfast.DpfastError | OSError)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"direction": [1e-300]},
@@ -404,7 +407,7 @@ def test_what_progress_raises_later_does_not_cost_the_result(name, caplog):
     assert "the window was closed" in record.exc_text
 
 
-@pytest.mark.parametrize("name", WATCHED)
+@each("name", WATCHED)
 def test_an_interrupt_in_progress_still_stops(name):
     def progress(done, planned):
         if done:

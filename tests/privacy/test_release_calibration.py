@@ -117,9 +117,7 @@ def worst(tau, b, epsilon):
     return max(gaussian_profile(epsilon, 1.0 / b, r) for r in np.linspace(1 - tau, 1 + tau, 21))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.05, 1e-4), (0.75, 1e-8), (0.75, 5e-7), (8.0, 1e-5)]
-)
+@each(("epsilon", "delta"), [(0.05, 1e-4), (0.75, 1e-8), (0.75, 5e-7), (8.0, 1e-5)])
 def test_r35_each_multiplier_is_enough_and_less_is_not(epsilon, delta):
     found = [functional_multiplier(epsilon, delta, t, other_delta=delta / 64) for t in TOLERANCES]
     for tau, b in zip(TOLERANCES, found, strict=True):
@@ -211,18 +209,17 @@ def test_r10_against_exact_densities_in_one_dimension(n, epsilon, factor):
     linear = exact_delta(epsilon, S, n, lreg, one, zero, lambda t: -one(t), zero)
     assert linear <= delta
     worst = linear
-    for offset in (-3.0, 0.0, 3.0):
-        for y in (-30.0, 0.0, 30.0):
-            worst = max(
-                worst,
-                exact_delta(
-                    epsilon, S, n, lreg,
-                    lambda t, k=offset: np.tanh((t - k) / 2),
-                    lambda t, k=offset: 0.5 / np.cosh(np.clip((t - k) / 2, -300, 300)) ** 2,
-                    lambda t, k=y: np.tanh((t - k) / 2),
-                    lambda t, k=y: 0.5 / np.cosh(np.clip((t - k) / 2, -300, 300)) ** 2,
-                ),
-            )  # fmt: skip
+    for offset, y in ((0.0, 0.0), (0.0, 30.0), (3.0, -30.0), (-3.0, 30.0)):
+        worst = max(
+            worst,
+            exact_delta(
+                epsilon, S, n, lreg,
+                lambda t, k=offset: np.tanh((t - k) / 2),
+                lambda t, k=offset: 0.5 / np.cosh(np.clip((t - k) / 2, -300, 300)) ** 2,
+                lambda t, k=y: np.tanh((t - k) / 2),
+                lambda t, k=y: 0.5 / np.cosh(np.clip((t - k) / 2, -300, 300)) ** 2,
+            ),
+        )  # fmt: skip
     assert worst <= delta
     # with no curvature at all the bound is twice the exact one: both signs are counted
     flat = objective_perturbation_delta(epsilon, S, 1e-12, 1.0, 1.0, n, lreg)

@@ -14,6 +14,7 @@ import pytest
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Bounded, Clip, Gamma, Mallows, MallowsLinear, Objective, Probit
 from dpfast.privacy.sensitivity import loss_difference, mean_rank_one, mean_score
+from tests.loops import each
 
 TIGHT = 0.99
 LOSSES = [Gamma(), Probit()]
@@ -53,8 +54,8 @@ def farthest(found):
     return size * max(float(np.linalg.norm(flat - one, axis=1).max()) for one in flat)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
+@each("loss", LOSSES, ids=repr)
+@each("weighting", WEIGHTS, ids=repr)
 def test_c93_scores_and_matrices(loss, weighting):
     objective, scores = contributions(loss, weighting, 1, 0)
     constant = mean_score(objective.score_diameter, 1)

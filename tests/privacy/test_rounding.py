@@ -22,6 +22,7 @@ from dpfast.privacy.rounding import (
     UNIT_ROUNDOFF,
 )
 from dpfast.privacy.sensitivity import JOINT_MARGIN, RECORD_ERROR, mean_rank_one, mean_score
+from tests.loops import each
 
 
 def block_mean(contributions, rows):
@@ -198,12 +199,14 @@ def test_a_margin_covers_the_roundings_in_its_name(count, margin):
         assert Fraction(product * (1.0 - margin)) <= exact
 
 
-@pytest.mark.parametrize(("count", "margin"), MARGINS.items())
+@each(("count", "margin"), MARGINS.items())
 def test_no_margin_covers_twice_as_many(count, margin):
     assert (1 - Fraction(UNIT_ROUNDOFF)) ** (2 * count + 2) * (1 + Fraction(margin)) < 1
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 3, 7, 100, 4099, 30_011])
+@pytest.mark.parametrize(
+    "n_steps", [1, 2, 3, 7, 100, 4099, pytest.param(30_011, marks=pytest.mark.slow)]
+)
 def test_shares_of_a_budget_add_up_to_no_more_than_the_budget(n_steps):
     for mu in (1.0, 0.1, math.pi, 1e-5):
         for schedule in (Uniform(), Geometric(1.0001, 0.3), Geometric(3.0, 1e-3)):

@@ -161,9 +161,7 @@ def test_c_and_twin_agree_on_every_normal_and_every_byte(bits):
     assert source.position == sampler.consumed > 3 * BUFFER_BYTES
 
 
-@pytest.mark.parametrize(
-    ("s", "t"), [(1, 1), (1, 3), (7, 2), (2**40 + 1, 2**50), (2**61 + 7, 2**61 - 1), (1, 2**40)]
-)
+@each(("s", "t"), [(1, 1), (1, 3), (7, 2), (2**40 + 1, 2**50), (2**61 + 7, 2**61 - 1), (1, 2**40)])
 def test_c_and_twin_agree_on_every_laplace_and_every_byte(s, t):
     supply = Replay(7)
     sampler = ExactSampler(supply)
@@ -301,7 +299,7 @@ def _integral(function, cells=20000):
     return float(np.mean([function(value) for value in x]))
 
 
-@pytest.mark.parametrize(("u", "t"), [(0, 3), (1, 3), (2, 3), (3, 4), (1, 1)])
+@each(("u", "t"), [(0, 3), (1, 3), (2, 3), (3, 4), (1, 1)])
 def test_exp_minus_ratio_has_exactly_that_probability(u, t):
     assert_bracketed(
         lambda source: exp_minus_ratio(source, u, t),
@@ -424,19 +422,19 @@ def test_a_failing_supplier_is_an_error_each_time_and_recovers():
     assert sampler.normals(1000, 20).shape == (1000,)
 
 
-@pytest.mark.parametrize("wrong", [b"short", bytearray(BUFFER_BYTES), None, "x" * BUFFER_BYTES])
+@each("wrong", [b"short", bytearray(BUFFER_BYTES), None, "x" * BUFFER_BYTES])
 def test_a_supplier_of_the_wrong_thing_is_an_error(wrong):
     with pytest.raises((EntropyFailure, TypeError)):
         ExactSampler(lambda size: wrong).normals(1, 20)
 
 
-@pytest.mark.parametrize(("size", "bits"), [(-1, 20), (1, 0), (1, 45), (1, -3)])
+@each(("size", "bits"), [(-1, 20), (1, 0), (1, 45), (1, -3)])
 def test_bad_arguments_of_normals(size, bits):
     with pytest.raises(InvalidInput):
         ExactSampler(os.urandom).normals(size, bits)
 
 
-@pytest.mark.parametrize(("s", "t"), [(0, 1), (-1, 1), (1, 0), (2**62, 1), (1, 2**62), (1, 2**41)])
+@each(("s", "t"), [(0, 1), (-1, 1), (1, 0), (2**62, 1), (1, 2**62), (1, 2**41)])
 def test_bad_arguments_of_discrete_laplace(s, t):
     with pytest.raises(InvalidInput):
         ExactSampler(os.urandom).discrete_laplace(1, s, t)

@@ -23,6 +23,7 @@ from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import histogram
+from tests.loops import each
 from tests.privacy.test_whitened import observed_value
 
 N, WANTED = 2048, 128
@@ -69,7 +70,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
+@each("name", ASKED)
 def test_c85_a_record_moves_an_answer_by_what_m_records_allow(name):
     """One that is in the sample; one that is not moves nothing."""
     ask, bound = ASKED[name]

@@ -13,12 +13,13 @@ from dpfast.curator.shares import Shares
 from dpfast.errors import InvalidInput
 from dpfast.privacy.sensitivity import centred_share
 from dpfast.quantiles import private_quantiles
+from tests.loops import each
 
 HOSTILE = [-np.inf, -1e308, -1.0, -5e-324, 0.0, 5e-324, 0.5, 1.0, 1e308, np.inf, np.nan]
 
 
-@pytest.mark.parametrize("n", [1, 7, 1000])
-@pytest.mark.parametrize("p", [1e-6, 0.25, 0.5, 1 / 3, 1 - 1e-9])
+@each("n", [1, 7, 1000])
+@each("p", [1e-6, 0.25, 0.5, 1 / 3, 1 - 1e-9])
 def test_the_worst_pair_attains_the_sensitivity(n, p):
     """Every pair of hostile values for one record, in every position relative to the threshold."""
     rest = np.linspace(-2.0, 2.0, n - 1)
@@ -71,7 +72,7 @@ def test_a_range_that_misses_the_quantile_gives_its_end():
     assert found == pytest.approx([1.0, 1.0], abs=1e-4)
 
 
-@pytest.mark.parametrize(
+@each(
     "pair",
     [([-1.0], [1.0]), ([np.nan], [0.3]), ([1e308], [-1e308]), ([np.inf], [-np.inf])],
     ids=str,
@@ -87,7 +88,7 @@ def test_quantiles_pass_record_and_replay(pair):
     assert report.n_answers == 12 and report.worst["share below"].ratio <= 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "named"),
     [
         ({"probabilities": []}, "empty"),

@@ -30,6 +30,7 @@ from dpfast.privacy.sensitivity_sides import (
     _quantile_majorizer,
     joint_sides_mu,
 )
+from tests.loops import each
 
 THETA = np.zeros(3)
 RADII = [2.0**0.5, 2.0]
@@ -217,7 +218,7 @@ def test_c75_crest_is_a_maximum():
         )
 
 
-@pytest.mark.parametrize(
+@each(
     "geometry", [(0.0, 2.0, True, 0.8), (1.1, 2.0, True, 0.8), (0.5, 0.0, True, 0.8),
                  (0.5, 2.0, True, 0.4), (0.5, 2.0, True, 1.1)],
 )  # fmt: skip

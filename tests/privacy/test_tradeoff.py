@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from dpfast.errors import InvalidBudget
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, PureDP
 from dpfast.privacy.tradeoff import attack_advantage, attack_power, explain
+from tests.loops import each
 
 RATES = np.concatenate([[0.0], np.logspace(-9, -1, 30), np.linspace(0.1, 1.0, 19)])
 
@@ -32,7 +33,7 @@ def test_attained_by_the_worst_pair(mu):
     assert attack_advantage(mu) >= np.max(true - false)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (1.0, 1e-3), (3.0, 0.1), (800.0, 0.0)])
+@each(("epsilon", "delta"), [(0.5, 0.0), (1.0, 1e-3), (3.0, 0.1), (800.0, 0.0)])
 def test_attained_by_the_worst_pair_of_epsilon_delta(epsilon, delta):
     """Randomised response that publishes the record with probability delta."""
     weight = math.exp(-epsilon)
@@ -63,7 +64,7 @@ def test_zcdp_bounds_hold_for_the_gaussian_and_randomised_response(rho):
     assert attack_advantage(ZCDP(rho)) <= 1.0 + 1e-12
 
 
-@pytest.mark.parametrize("budget", [GDP(1.0), ZCDP(0.5), PureDP(1.0), ApproxDP(1.0, 1e-6)])
+@each("budget", [GDP(1.0), ZCDP(0.5), PureDP(1.0), ApproxDP(1.0, 1e-6)])
 def test_power_is_monotone_and_never_below_luck(budget):
     powers = [attack_power(budget, float(a)) for a in RATES]
     assert all(power >= a for power, a in zip(powers, RATES, strict=True))
@@ -86,7 +87,7 @@ def test_nothing_is_lost_next_to_zero():
     assert attack_power(ApproxDP(1.0, 1e-6), 0.0) == 1e-6
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), "0.1", True])
+@each("rate", [-0.1, 1.5, float("nan"), "0.1", True])
 def test_a_rate_is_a_probability(rate):
     with pytest.raises(InvalidBudget, match="false_positive_rate"):
         attack_power(1.0, rate)

@@ -244,13 +244,13 @@ def test_c31_enforced_coupling():
     assert hessian[0, 0] == 0.0
 
 
-@pytest.mark.parametrize("bad", [text, "psi", None, 3.0])
+@each("bad", [text, "psi", None, 3.0])
 def test_functions_that_are_no_losses(bad):
     with pytest.raises(dpfast.InvalidInput, match=r"of one|must return a float"):
         _ = dpfast.CustomLoss(square, bad, one, psi_bound=1.0, psi_prime_bound=1.0).compiled
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"psi_bound": math.inf},

@@ -9,6 +9,7 @@ import dpfast
 from dpfast.data.persons.within import within_persons
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput
+from tests.loops import each
 
 SLOPES = np.array([1.0, -0.5])
 
@@ -87,7 +88,7 @@ def test_missing_rows_are_not_in_the_means():
     np.testing.assert_array_equal(found.y, [-2.0, 2.0, np.nan, np.nan])
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"each": "row", "group": None}, {"each": "row", "group_size": 5}, {"effects": "year"},

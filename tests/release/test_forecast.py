@@ -6,6 +6,7 @@ import pytest
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
 from tests.flat import flat
+from tests.loops import each
 
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
 BOX = dpfast.models.Box(1.0, intercept=True)
@@ -88,13 +89,13 @@ def test_a_public_pilot_takes_the_place_of_synthetic_rows():
     assert thin.method == "one-shot" and thin.sampling_error > 2.0 * planned(5_000).sampling_error
 
 
-@pytest.mark.parametrize("n", [5, 20, 200])
+@pytest.mark.parametrize("n", [5, 200])
 def test_rows_that_separate_the_classes_have_a_forecast(n):
     found = planned(n, p=3, loss="logistic", scale=None, rate=0.1, runs=2)
     assert 0.0 < found.error < np.inf and found.error_range[0] <= found.error
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "named"),
     [
         ({"p": None}, "p must"),

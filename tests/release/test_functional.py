@@ -22,6 +22,7 @@ from dpfast.models.products import Interval, OneHot
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease, TestAndRelease
 from dpfast.release.certified import Opened
 from tests.flat import flat
+from tests.loops import each
 from tests.release.neighbours import (
     assert_told_apart_no_better,
     certified_functional,
@@ -52,8 +53,8 @@ def opened(X, y, loss, scale, domain, what="functional", ridge=0.0, **options):
     return CertifiedRelease(curator, deal, Kind(curator, domain))
 
 
-@pytest.mark.parametrize("domain", [Ball(2.0), Box(1.0), Box(1.0, intercept=True)], ids=repr)
-@pytest.mark.parametrize(("loss", "scale"), [(LOSS, 1.0), (Logistic(), None)])
+@each("domain", [Ball(2.0), Box(1.0), Box(1.0, intercept=True)], ids=repr)
+@each(("loss", "scale"), [(LOSS, 1.0), (Logistic(), None)])
 def test_releases_are_near_the_exact_fit(domain, loss, scale):
     X, y = sample(20_000, binary=scale is None)
     exact = dpfast.nonprivate_fit(
@@ -316,6 +317,7 @@ def rms_error(X, y, epsilon, runs):
     return float(np.sqrt(np.mean(np.square(np.array(found) - exact))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 1500, 6000])
 @pytest.mark.one_in(3)
 def test_more_budget_never_has_a_larger_error(n):

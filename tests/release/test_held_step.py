@@ -124,6 +124,7 @@ def test_the_noise_of_a_held_step_is_that_of_its_bound():
     assert np.std(found) == pytest.approx(math.sqrt(2.0) * 2.0 * BOUND / 50, rel=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [
     "least-squares", *(pytest.param(k, marks=pytest.mark.slow) for k in ("log-cosh", "logistic"))
 ])  # fmt: skip

@@ -12,6 +12,7 @@ from dpfast.data import as_records
 from dpfast.models import LogCosh, Logistic, Objective, PseudoHuber
 from dpfast.privacy.release import certified_minimiser as constants
 from tests.flat import flat
+from tests.loops import each
 from tests.release.hostile import curator_of, exact_gradient, hostile
 
 LOSSES = [(LogCosh(2.0), 1.0), (PseudoHuber(1.0), 0.7), (Logistic(), None)]
@@ -22,8 +23,8 @@ def keeper(X, y, loss, scale, radius, intercept=False, ridge=0.0):
     return curator, certified.certified_plan(curator, radius)
 
 
-@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
-@pytest.mark.parametrize("intercept", [False, True])
+@each(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+@each("intercept", [False, True])
 def test_the_gradient_is_within_the_tolerance_in_exact_arithmetic(loss, scale, intercept):
     rng = np.random.default_rng(3)
     for X, y in hostile(rng, 60, 3, scale is None):

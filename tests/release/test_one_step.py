@@ -220,7 +220,10 @@ def test_directions_beyond_floating_point_make_no_step():
     assert step_grid(1.0) * (STEP_COUNT - 1) >= 1.0
 
 
-@pytest.mark.parametrize(("loss", "n"), [(LOSS, 3000), (LOSS, 20_000), (Logistic(), 20_000)])
+@pytest.mark.parametrize(
+    ("loss", "n"),
+    [(LOSS, 3000), pytest.param(LOSS, 20_000, marks=pytest.mark.slow), (Logistic(), 20_000)],
+)
 def test_a_step_is_nearer_than_the_fit_and_its_intervals_cover(loss, n):
     binary = isinstance(loss, Logistic)
     X, y = sample(n, binary=binary)

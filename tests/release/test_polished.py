@@ -19,6 +19,7 @@ from dpfast.kernels.records import GRADIENT
 from dpfast.models import LogCosh, Logistic, OstrovskiiBach, PseudoHuber, release_constants
 from dpfast.privacy.mechanisms import check_grid_range
 from dpfast.privacy.release import certified_minimiser as polished
+from tests.loops import each
 from tests.release.hostile import curator_of, exact_gradient, hostile
 
 LOSSES = [
@@ -36,7 +37,7 @@ def rooms(loss, scale, ridge=1e-2, n=60, d=3):
         yield X, y, curator, plan, certified.public_problem(curator, 1.5)["depth"]
 
 
-@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+@each(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
 def test_r37_a_computed_gradient_is_within_its_error(loss, scale):
     """In extended precision, at parameters of every size; a tenth of the bound is not reached."""
     rng, found = np.random.default_rng(4), []
@@ -77,7 +78,7 @@ def test_r37_one_record_is_within_the_score_error(loss, scale):
     assert max(found) <= 0.25
 
 
-@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+@each(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
 def test_r37_what_is_found_is_within_the_tolerance_whatever_the_records(loss, scale):
     """Exact gradients of tilted problems, in extended precision."""
     tilt = np.array([0.02, -0.01, 0.03])
@@ -132,7 +133,7 @@ def test_r37_the_error_has_every_part_of_its_proof():
         return
 
 
-@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+@each(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
 def test_r37_the_last_digits_are_found_from_wherever_the_search_may_end(loss, scale):
     """Starts whose gradient is just within the tolerance, away from what is found."""
     tilt = np.array([0.02, -0.01, 0.03])

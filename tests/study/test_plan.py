@@ -9,6 +9,7 @@ import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.regression.forecast import PILOT_RECORDS, _synthetic
 from tests.flat import flat
+from tests.loops import each
 
 
 def test_the_forecast_is_what_fits_deliver():
@@ -28,6 +29,7 @@ def test_the_forecast_is_what_fits_deliver():
     assert widest == pytest.approx(expected.width, rel=0.05)
 
 
+@pytest.mark.slow
 def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
     """Few records for a budget, half as wide again as without privacy; bounds that are bought of
     noisy histograms are an eighth longer than the forecast's.  The median of 60 fits varies by
@@ -58,7 +60,7 @@ def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
         ("quantile", 4000, 3, 1.0),
     ],
 )  # fmt: skip
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_nothing_declared_is_forecast_for_every_loss(loss, n, p, mu):
     """The median of 15 fits, which varies by about 2%, to 10%; seeded."""
     expected, widest = dpfast.plan(n, p, loss, privacy=mu), []
@@ -153,7 +155,7 @@ def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "named"),
     [
         ({"n": 100, "p": 3}, "two of n, privacy and width"),

@@ -11,6 +11,7 @@ import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.privacy.conversions import root_to_float, written
 from dpfast.studies.requests import part_of
+from tests.loops import each
 
 SCHEMA = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
 RNG = np.random.default_rng(0)
@@ -44,7 +45,7 @@ def test_a_log_is_a_copy():
     assert study.log[0][0]["by"] == ["sex"]
 
 
-@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-300, 0.1, 0.7, 1.0, 1e300])
+@each("value", [5e-324, 1e-310, 1e-300, 0.1, 0.7, 1.0, 1e300])
 def test_roots_are_the_largest_at_once(value):
     """Of subnormal numbers, too, whose decimals are percents away."""
     ratio = Fraction(*written(value))

@@ -76,7 +76,7 @@ def test_every_analysis_is_asked_here():
 # ---- shares --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     total=st.floats(1e-3, 1e3),
     parts=st.integers(1, 60),
@@ -374,7 +374,7 @@ def test_a_hostile_request_is_refused_before_the_charge(number, tmp_path, monkey
     assert sorted(os.listdir(tmp_path)) == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
@@ -566,18 +566,24 @@ def another_target(told):
     told["answers"][0]["target"] = "the truth"
 
 
-@pytest.mark.parametrize(
+@pytest.fixture(scope="module")
+def once_reported(tmp_path_factory):
+    study, page = reported(tmp_path_factory.mktemp("reported"))
+    study.report(page)
+    return study, page, page.read_text(encoding="utf-8")
+
+
+@each(
     "change",
     [less_total, cheaper_charge, no_charge, same_charge_for_two, smaller_promise,
      more_spent_within, another_target, better_estimate],
+    ids=lambda change: change.__name__,
 )  # fmt: skip
-def test_a_report_that_was_changed_is_noticed(tmp_path, change):
+def test_a_report_that_was_changed_is_noticed(once_reported, change):
     from dpfast.inference.shown.study import study_page
     from dpfast.inference.shown.transcript import BEGIN, END
 
-    study, page = reported(tmp_path)
-    study.report(page)
-    text = page.read_text(encoding="utf-8")
+    study, page, text = once_reported
     told = json.loads(text[text.index(BEGIN) + len(BEGIN) :].partition(END)[0])
     page.write_text(study_page(told), encoding="utf-8")
     assert dpfast.inference.verify_report(page).passed  # the maker of pages makes the same one

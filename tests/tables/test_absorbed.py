@@ -15,6 +15,7 @@ from dpfast.inference.composition import composition_of, cost
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.tables import absorbed
+from tests.loops import each
 from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -30.0, 0.0, 0.4, 30.0, 1e160, np.nan]
@@ -131,6 +132,7 @@ def test_t8_receipts_add_up_to_the_total():
     assert sum(name == "sums by level" for name, _ in found.privacy.entries) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "between", "most"),
     [(1.0, 1.0, 1.1), (1.0, 4.0, 1.1), ((1.0, 1e-6), 1.0, 1.6)],
@@ -208,7 +210,7 @@ def test_two_ways_with_public_periods():
     assert np.mean(np.square(errors)) < 4.9
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"formula": "y ~ a"}, {"formula": "y ~ a | h"}, {"formula": "y ~ a | g + h"},

@@ -22,6 +22,7 @@ from dpfast.privacy.tables.sensitivity import (
     cell_sums,
     count_weight,
 )
+from tests.loops import each
 from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -1.0, -0.4, 0.0, 5e-324, 0.3, 1.0, 1e308, np.nan]
@@ -110,7 +111,7 @@ def test_t2_signed_sums_move_by_twice_their_bound():
         assert (declared <= 2.0 * bound * (1.0 + 1e-9)) == (weight <= bound)
 
 
-@pytest.mark.parametrize("c", [1.1, math.sqrt(2.0), 2.0, 10.0])
+@each("c", [1.1, math.sqrt(2.0), 2.0, 10.0])
 def test_t2_rows_with_a_one_are_not_a_histogram(c):
     """A stacked (1, z) held to c: the root of two times c is too little from c^2 = 2 on."""
     bound = math.sqrt(c * c - 1.0)
@@ -151,7 +152,7 @@ def test_t3_the_weights_are_nearly_the_largest():
     assert 2.0 * (1.0 - 1e-4) < SQUARE_WEIGHT**2 <= 2.0
 
 
-@pytest.mark.parametrize("probability", [0.01, 0.5, 0.7, 0.72, 0.99])
+@each("probability", [0.01, 0.5, 0.7, 0.72, 0.99])
 def test_t5_the_worst_pair_of_thresholds_attains_the_sensitivity(probability):
     p = np.full((1, 4), probability)
     p[0, 1] = 0.5

@@ -16,6 +16,7 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.tables import fits
 from dpfast.tables.subgroups import LOSSES
+from tests.loops import each
 
 SCHEMA = dpfast.Schema({"g": dpfast.Categorical(["a", "b", "c"])})
 
@@ -123,7 +124,7 @@ def test_t6_next_to_zero_every_query_moves_by_the_root_of_one_half_at_most(name)
         assert away.max() >= 0.99 * np.sqrt(0.5)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_t6_fits_ask_nothing_that_the_claim_is_not_about(loss):
     """Units are bought once, before; fits of a level ask for means, shares and Grams only."""
     table, tape = population(6000), Tape()
@@ -227,7 +228,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "named"), REFUSED, ids=[named for _, named in REFUSED])
+@each(("wrong", "named"), REFUSED, ids=[named for _, named in REFUSED])
 def test_refusals_cost_nothing(wrong, named):
     ledger = dpfast.Ledger(5.0)
     right = {"formula": "y ~ x", "table": population(300), "by": "g", "schema": SCHEMA,

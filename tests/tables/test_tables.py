@@ -10,6 +10,7 @@ import pytest
 import dpfast
 from dpfast import tables
 from dpfast.tables.results import SEEN
+from tests.loops import each
 
 SCHEMA = dpfast.Schema(
     {
@@ -220,7 +221,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wrong", "named"), REFUSED, ids=[named for _, named in REFUSED])
+@each(("wrong", "named"), REFUSED, ids=[named for _, named in REFUSED])
 def test_refusals_cost_nothing(wrong, named):
     ledger = dpfast.Ledger(5.0)
     right = {"table": population(100), "columns": "pay", "by": "region", "schema": SCHEMA,

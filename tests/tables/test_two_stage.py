@@ -14,6 +14,7 @@ from dpfast.effects import two_stage
 from dpfast.inference.composition import composition_of, cost
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
+from tests.loops import each
 from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -30.0, 0.0, 0.4, 1e160, np.nan]
@@ -182,7 +183,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "named"), REFUSED, ids=[named for _, named in REFUSED])
+@each(("wrong", "named"), REFUSED, ids=[named for _, named in REFUSED])
 def test_refusals_cost_nothing(wrong, named):
     ledger = dpfast.Ledger(5.0)
     right = {"formula": FORMULA, "table": population(500, np.random.default_rng(0)),

@@ -7,16 +7,20 @@ table; the entries are compared as floating-point numbers with the first double 
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
 LARGEST = float(np.finfo(float).max)
 
 
-def double_of(key: int) -> float:
-    """The double with this key; a NaN's, or infinity, beyond the last finite one."""
-    bits = np.array([abs(key)], dtype=np.uint64)
-    return float(np.copysign(bits.view(np.float64)[0], key))
+@cache
+def first_doubles(start: int, shift: int = 0, cells: int = 4096):
+    """The first double of each cell of keys, and of what follows; or an infinity."""
+    infinite = 2047 << 52
+    edges = [start + (cell << shift) for cell in range(cells + 1)]
+    keys = np.array([min(max(edge, -infinite), infinite) for edge in edges], dtype=np.int64)
+    return np.copysign(abs(keys).view(np.float64), keys)
 
 
 def complete(X, y):
@@ -24,23 +28,12 @@ def complete(X, y):
     return Z[np.isfinite(Z).all(axis=1)]
 
 
-def below(entries, key):
-    """How many of these sorted entries have a key below this one."""
-    if key > (2047 << 52) - 1:
-        return len(entries)
-    if key <= -(2047 << 52):
-        return 0
-    threshold = double_of(key)
-    assert abs(threshold) <= LARGEST
-    return int(np.searchsorted(entries, threshold, side="left"))
-
-
 def key_cells(X, y, columns, starts, shifts):
     found = np.empty((len(columns), 4097), dtype=np.int64)
     Z = np.sort(complete(X, y), axis=0)
     for w, (column, start, shift) in enumerate(zip(columns, starts, shifts, strict=True)):
-        edges = [int(start) + (cell << int(shift)) for cell in range(4097)]
-        found[w] = [below(Z[:, column], edge) for edge in edges]
+        edges = first_doubles(int(start), int(shift))
+        found[w] = np.searchsorted(Z[:, column], edges, side="left")
         found[w] -= found[w, 0]
     return found
 

@@ -60,6 +60,8 @@ def minimizations() -> Iterator[Example]:
         "exponential": {"method": Adaptive(last_share=0.3), "select": "exponential"},
     }
     for (label, (objective, options)), (name, method) in product(targets.items(), methods.items()):
+        if (label, name) == ("network", "spider"):  # it would hand over to 500 adaptive steps
+            name, method = "a public clip", {"method": Adaptive(last_share=0.2, clip=0.5)}
         # a choice by the exponential mechanism implies no Gaussian DP
         budgets = (ZCDP(0.5),) if name == "exponential" else (ZCDP(0.5), GDP(1.0))
         for budget in budgets:
