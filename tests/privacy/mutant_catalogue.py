@@ -2683,8 +2683,8 @@ NON_CONVEX = (
         "noise for a short clip, on gradients that are clipped to the declared bound",
         "dpfast/curator/nonconvex/recordwise.py",
         ("tests/nonconvex/test_clipping.py",),
-        "(rows if limit is None else _clip_rows(rows, limit))",
-        "rows",
+        "self._clipped(theta, X, y, limit)",
+        "self._clipped(theta, X, y)",
     ),
     plant(
         "clipped-gradients-at-half-price",
