@@ -264,7 +264,7 @@ class Adaptive:
                 path.saw(size)  # noise included: what was read badly does not look short
                 seen = min(size, bound) ** 2 - d * noise * noise
                 square = MEMORY * square + (1.0 - MEMORY) * seen
-                square = max(square, 0.1 * d * noise * noise)
+                square = max(square, 0.0)
             if size > bound:  # no mean of clipped gradients is longer
                 gradient = gradient * (bound / size)
             gradient = gradient + curator.objective.ridge_gradient(theta)
@@ -299,7 +299,9 @@ class Adaptive:
 
     def _price(self, square: float, lipschitz: float, n: int, d: int, total: float) -> float:
         """What a gradient of about this squared norm is worth reading for."""
-        most = max(self.last_share * total, LEAST_RHO)
+        # no gradient is longer than its bound: with more noise than that, nothing is read
+        least_read = price_of(lipschitz, n, lipschitz / math.sqrt(self.signal * d))
+        most = max(self.last_share * total, least_read, LEAST_RHO)
         least = min(most, max(most * 1e-9, LEAST_RHO))
         if not square > 0.0:
             return most
