@@ -4,12 +4,13 @@
 
 A number in upper case in a module of adaptive descent and each numeric setting of
 :class:`dpfast.optimize.Adaptive` is a constant, but for those of ``NOT_JUDGED``.  Each is halved
-and doubled alone, of a weight of the past or a part of the path what is left out, and the problems of the figure "fresh-problems" are minimised again with the
-same noise, n = 500 and four times the figure's budgets, which is as much noise for each gradient.
-Every other problem makes a half: *first* and *second* are geometric means over a half's cells of
-the excess risk over that of the constant as it is, +- two standard errors; *steps* are gradients
-in the mean.  A change *gains* or *loses* where both halves do and their mean by more than its two
-standard errors.  Noise is seeded: a simulation.
+and doubled alone (of a weight of the past, or a part of the path, what is left out), and the
+problems of the figure "fresh-problems" are minimised again with the same noise, n = 500 and four
+times the figure's budgets, which is as much noise for each gradient.  Every other problem makes a
+half: *first* and *second* are geometric means over a half's cells of the excess risk over that of
+the constant as it is, +- two standard errors; *steps* are gradients in the mean.  A change *gains*
+or *loses* where both halves do and their mean by more than its two standard errors.  Noise is
+seeded: a simulation.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ RESULTS = Path(__file__).parent / "results" / "constants-minimize.md"
 Array = NDArray[np.float64]
 
 N, BUDGETS = 500, (1.2, 12.0)
+
+#: Logarithm of the largest change that counts: beyond it a run met another local minimum.
+CHANCE = math.log(10.0)
 
 ROOMS = tuple(f"dpfast.optimize.nonconvex.{name}" for name in ("adaptive", "clip", "steps"))
 
@@ -102,7 +106,7 @@ def excesses(problems: list[Problem], runs: int) -> tuple[Array, float]:
 
 def compared(base: Array, other: Array, steps: float) -> tuple[str, int]:
     """A row's part: both halves, steps, and 1 for a gain, -1 for a loss, 0 for neither."""
-    logs = np.log(other / base)
+    logs = np.clip(np.log(other / base), -CHANCE, CHANCE)
     if not logs.any():
         return "| same bits | | |", 0
     half = np.arange(len(logs)) // len(BUDGETS) % 2
