@@ -2779,8 +2779,8 @@ NON_CONVEX = (
         "a bug of judgement: gradients are bought with more noise than they can be long",
         "dpfast/optimize/nonconvex/adaptive.py",
         ("tests/nonconvex/test_steps.py",),
-        "most = max(self.last_share * total, least_read, LEAST_RHO)",
-        "most = max(self.last_share * total, LEAST_RHO)",
+        "most = max(self.last_share * total, least)",
+        "most = self.last_share * total",
     ),
     plant(
         "averaged-where-the-path-moved",
