@@ -147,8 +147,8 @@ def main() -> None:
             ]
             said = said if sign else said[:-1]
         room = one.module.rsplit(".", 1)[-1]
-        row = f"| {room} {one} | {one.value:g} {parts[0].rstrip('|')}{parts[1]}"
-        lines.append(f"{row} {', '.join(said) or '-'} |")
+        text = f"| {room} {one} | {one.value:g} {parts[0].rstrip('|')}{parts[1]}"
+        lines.append(f"{text} {', '.join(said) or '-'} |")
         print(lines[-1], flush=True)
     if asked.store:
         store("bench.constants_minimize", asked, RESULTS, "\n".join(lines))
