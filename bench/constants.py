@@ -299,12 +299,17 @@ def _numbers(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[An
 
 
 def constants() -> list[Constant]:
-    """All of them, each where it is defined."""
+    """All of a default fit, each where it is defined."""
     X = np.random.default_rng(0).normal(size=(300, 2))
     dpfast.fit(X, X[:, 0], "log-cosh", privacy=4.0, noise=dpfast.SeededNoise(0))
+    return constants_of(ROOMS, NOT_JUDGED)
+
+
+def constants_of(rooms: tuple[str, ...], not_judged: dict[str, str]) -> list[Constant]:
+    """Those of modules whose names begin like this, each where it is defined."""
     found = []
     for name, module in sorted(sys.modules.items()):
-        if not name.startswith(ROOMS):
+        if not name.startswith(rooms):
             continue
         source = Path(module.__file__ or "").read_text()
         for label, value in vars(module).items():
@@ -316,7 +321,7 @@ def constants() -> list[Constant]:
             if (
                 label.strip("_").isupper()
                 and defined
-                and f"{name.split('.')[-1]} {label}" not in NOT_JUDGED
+                and f"{name.split('.')[-1]} {label}" not in not_judged
             ):
                 for place, number in _numbers(value):
                     found.append(Constant(name, label, place, number))

@@ -51,15 +51,16 @@ def excess(data, privacy, seed, **options):
     return loss(result.params, X, y) - best, result
 
 
-@pytest.mark.parametrize("mu", [1.0, pytest.param(3.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mu", [4.0, pytest.param(12.0, marks=pytest.mark.slow)])
 @pytest.mark.slow
 def test_a_path_that_shortens_its_gradients_is_called_back(mu):
     """The start is .34 nats above the optimum; with questions of still paths only, ends were .8.
 
-    Of 80 runs on other seeds none ended above 1.2e-4, and all of 16 with questions of still paths
-    only above .74.  Seeds are fixed; that two of four fail by less than 1e-6 is not shown by 80.
+    Of 80 runs with four times the records and a quarter of mu, which is as much noise, none ended
+    above 1.2e-4, and all of 16 with questions of still paths only above .74; of 16 as here (eight
+    seeds), none above 9e-5.  Seeds are fixed; that two of four fail by less than 1e-6 is not shown.
     """
-    found = sorted(excess(indicators(10_000, seed), mu, seed)[0] for seed in range(4))
+    found = sorted(excess(indicators(2500, seed), mu, seed)[0] for seed in range(4))
     assert found[1] < 0.02
     assert found[2] < 0.1
 

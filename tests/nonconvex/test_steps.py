@@ -56,6 +56,24 @@ def test_a_rate_of_zero_is_the_papers_step():
     assert steps.length == 0.25
 
 
+def test_no_gradient_is_read_with_more_noise_than_it_can_be_long():
+    """``2 d / n^2`` pays for noise as long as the bound: .0004 here, and 50 times are bought."""
+    X = 0.1 * RNG.normal(size=(100, 2))
+    for rho, most in ((0.02, 60), (1e-3, 4), (1e-6, 1)):
+        run = dpfast.minimize(
+            X, X[:, 0], own(vectorized=True), privacy=dpfast.ZCDP(rho), noise=dpfast.SeededNoise(0)
+        )
+        assert 1 <= run.rounds[-1]["steps"] <= most
+
+
+def test_the_first_step_is_that_of_a_clip_and_not_of_a_bound_that_is_far_too_large():
+    X = 0.1 * RNG.normal(size=(500, 2))
+    run = dpfast.minimize(
+        X, X[:, 0], own(vectorized=True, lipschitz=1e4), privacy=3.0, noise=dpfast.SeededNoise(0)
+    )
+    assert np.abs(np.diff(run.iterates[:2], axis=0)).max() < 1.0
+
+
 @pytest.mark.filterwarnings("error")
 def test_gradients_beyond_floating_point_are_quiet():
     steps = Steps(1.0, 0.2, 2)

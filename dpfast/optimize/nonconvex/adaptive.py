@@ -30,12 +30,6 @@ Array = NDArray[np.float64]
 #: Weight of the past in the free estimate of a gradient's squared norm.
 MEMORY = 0.7
 
-#: An average of gradients says something when its square exceeds its noise's by this factor.
-STILL = 1.5
-
-#: Squared norm of a first gradient that the first released clip, squared, suggests.
-FIRST_SQUARE = 0.1
-
 
 class Adaptive:
     """Settings of adaptive noisy gradient descent; all public.
@@ -245,8 +239,6 @@ class Adaptive:
                 used += norm_price
                 left -= norm_price
             cost = clip.renew(theta, used)
-            if cost and k == 0:  # most gradients are as long as this, and their mean is shorter
-                square = FIRST_SQUARE * clip.value * clip.value
             used += cost
             left -= cost
             bound = clip.value
@@ -264,7 +256,7 @@ class Adaptive:
                 path.saw(size)  # noise included: what was read badly does not look short
                 seen = min(size, bound) ** 2 - d * noise * noise
                 square = MEMORY * square + (1.0 - MEMORY) * seen
-                square = max(square, 0.1 * d * noise * noise)
+                square = max(square, 0.0)
             if size > bound:  # no mean of clipped gradients is longer
                 gradient = gradient * (bound / size)
             gradient = gradient + curator.objective.ridge_gradient(theta)
@@ -299,8 +291,9 @@ class Adaptive:
 
     def _price(self, square: float, lipschitz: float, n: int, d: int, total: float) -> float:
         """What a gradient of about this squared norm is worth reading for."""
-        most = max(self.last_share * total, LEAST_RHO)
-        least = min(most, max(most * 1e-9, LEAST_RHO))
+        # no gradient is longer than its bound: with more noise than that, nothing is read
+        least = max(price_of(lipschitz, n, lipschitz / math.sqrt(self.signal * d)), LEAST_RHO)
+        most = max(self.last_share * total, least)
         if not square > 0.0:
             return most
         price = price_of(lipschitz, n, math.sqrt(square / (self.signal * d)))
@@ -319,8 +312,8 @@ def _average(
 ) -> Array:
     """The points at the end, weighted by what was paid: as far back as the path was still.
 
-    Half of ``most`` of the budget in any case, and the rest where its gradients average to no more
-    than their noise.
+    Half of ``most`` of the budget in any case, and the rest where the mean of its gradients may be
+    noise: where half of its square is.
     """
     unit = min(noises)
     paid = (unit / np.array(noises)) ** 2
@@ -332,6 +325,6 @@ def _average(
     with np.errstate(all="ignore"):  # a path that overflowed
         mean = paid[far:near] @ np.array(gradients)[far:near]
         deviation = unit * math.sqrt(float(paid[far:near].sum()))
-        still = public_length(mean) <= math.sqrt(STILL * mean.size) * deviation
+        still = public_length(mean) <= math.sqrt(2.0 * mean.size) * deviation
         first = far if still else near
         return np.asarray(paid[first:] / paid[first:].sum() @ np.array(points[first:]))

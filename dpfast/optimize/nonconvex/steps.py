@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 #: Weight of the past in the mean of gradients, and of their squares: with the same weights no
 #: parameter moves by more than the length.
-MEMORY = 0.9
+MEMORY = 0.7
 
 #: A length may wander this far from the first one.
 RANGE = 1e4
@@ -29,9 +29,6 @@ FIRST = 0.15
 
 #: Longer than this many clips no gradient is taken to be, whatever was declared.
 CLIPS = 16.0
-
-#: Least part of the budget that is taken to be left.
-LEAST_LEFT = 1e-3
 
 
 class Steps:
@@ -60,7 +57,7 @@ class Steps:
             self._weight = MEMORY * self._weight + 1.0 - MEMORY
             root = np.sqrt(self._square * self._weight)
             self._before = -np.divide(self._mean, root, out=np.zeros(len(root)), where=root > 0.0)
-        return self.length * max(left, LEAST_LEFT) * self._before
+        return self.length * left * self._before
 
     def _agree(self, gradient: Array, noise: float) -> None:
         """A longer length where the gradient says to go on, a shorter one where it turns."""
