@@ -47,7 +47,8 @@ html_theme = "furo"
 html_title = f"dpfast {version}"
 html_favicon = "static/dpfast.svg"
 html_static_path = ["static"]
-html_search_scorer = str(ROOT / "docs" / "static" / "scorer.js")  # else looked for where sphinx runs
+# Sphinx looks for it where it runs.
+html_search_scorer = str(ROOT / "docs" / "static" / "scorer.js")
 html_css_files = ["dpfast.css"]
 html_domain_indices = False  # the reference is its own list of modules; Sphinx's links nowhere
 html_js_files = ["dpfast.js"]

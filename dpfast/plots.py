@@ -375,13 +375,13 @@ def search_plot(found: Any, *, title: str | None = None, ax: Any = None) -> Figu
     ... )
     >>> figure = dpfast.plots.search_plot(found)
     """
-    path = getattr(found, "iterates", None)
     if not hasattr(found, "batch_sizes"):
         _matplotlib()
         raise InvalidInput(
             f"what is drawn is a result of dpfast.bayesopt.tune; received {described(found)}."
         )
     figure, axes = _canvas(ax, (6.5, 3.8))
+    path = found.iterates
     steps, stood = np.arange(len(path)), np.flatnonzero(found.stands_out) + 1
     for j, column in enumerate(np.transpose(path)):
         colour, marker = _look(j)

@@ -135,9 +135,9 @@ def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
     return plain and kind.on_road
 
 
-def enough(n: int, p: int, mu: float) -> float:
-    """How many of n records tell what is bought of few: public."""
-    least = ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu)
+def enough(n: int, p: int, strength: float) -> float:
+    """How many of n records tell what is bought of few at a mu of so much: public."""
+    least = ENOUGH * math.sqrt(p / 8.0) / min(1.0, strength)
     return min(2.0 * least, max(least, QUARTER * n))
 
 

@@ -5026,7 +5026,7 @@ LEAST_SQUARES = (
             "tests/optimize/test_clipped_meat.py"
             "::test_standard_errors_of_a_direction_that_few_rows_tell",
         ),
-        "clipped += min(more, max(short - clipped, 0.0))",
+        "clipped = max(clipped, min(clipped + more, short))",
         "pass",
     ),
     plant(

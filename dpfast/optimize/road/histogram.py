@@ -186,16 +186,18 @@ class Lengths(NamedTuple):
         return float(self.shares @ (sizes**2 * np.maximum(_beyond(at), 0.0)))
 
 
+#: Of a standard normal number at 0.
+_DENSITY = (2.0 * math.pi) ** -0.5
+
+
 def _beyond(at: Any) -> Any:
     """Mean of ``(z^2 - at^2)^+`` for a standard normal z."""
-    density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
-    return 2.0 * (at * density + (1.0 - at**2) * ndtr(-at))
+    return 2.0 * (at * _DENSITY * np.exp(-0.5 * at**2) + (1.0 - at**2) * ndtr(-at))
 
 
 def clipped_of_few(length: float, spread: float, bound: float) -> float:
     """What a bound takes of how scores vary along a direction that only rows so long tell."""
-    at = min(bound / max(length * spread, 1e-300), 40.0)
-    return spread**2 * max(float(_beyond(at)), 0.0)
+    return float(spread**2 * _beyond(min(bound / (length * spread + 1e-300), 40.0)))
 
 
 def least_exponent(lengths: Lengths, radius: float, most: float) -> float:

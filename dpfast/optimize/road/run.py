@@ -239,7 +239,7 @@ class Budgets(NamedTuple):
 
     def longest_radius(self, n: int, p: int) -> float:
         """At which the noise of a Gram is as large as it may be."""
-        return math.sqrt(GRAM_NOISE * n * self.matrix / (math.sqrt(2.0 * p) * math.sqrt(2.0)))
+        return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
 
     def beginning(self, asks: Asks) -> float:
         """Of all that :func:`begin` asks."""
@@ -339,8 +339,8 @@ class Begun(NamedTuple):
 
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
-    radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
-    longest = budget.longest_radius(few_rows.n, rows.dimension)
+    p, few_rows = rows.dimension, rows.few()
+    radius, longest = FIRST_RADIUS * p**0.5, budget.longest_radius(few_rows.n, p)
     long = max(radius, FIRST_PART * longest)
     gram = few_rows.gram(long, budget.matrix)
     mapping, unmapping, values = _inverse_root(gram)
@@ -348,7 +348,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     if setting.loss.link != "identity":
         radius = long
         cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
-        at = At(np.zeros(rows.dimension), setting.loss)
+        at = At(np.zeros(p), setting.loss)
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
     theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
@@ -470,17 +470,18 @@ def road(
     if varied:
         mean, meat_scale = varied
         vary, vectors = eigh(mean)
-        vary, clipped = np.maximum(vary, 0.0), scores.beyond(bound, 0.0)
-        spread = math.sqrt(float(np.add.reduce(vary)) / p)
-        if not setting.bends:  # rows are not shortened, and fewer than a histogram shows may tell
+        vary = np.maximum(vary, 0.0)
+        spread = float(np.add.reduce(vary) / p) ** 0.5
+        if setting.bends:
+            clipped = scores.beyond(bound, 0.0)
+        else:  # rows are not shortened, and fewer than a histogram shows may tell
             clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)
         # it takes hardly anything from directions that not only few long rows tell
         if setting.varies == math.inf:  # nor is one known to vary less that few rows might tell
-            size = math.sqrt(max(float(values[0]), floor))
-            more = clipped_of_few(lengths.longest / (unit * size), spread, bound)
-            level = middle_of(vary)
-            short = sum([level - one for one in vary.tolist() if one < level])
-            clipped += min(more, max(short - clipped, 0.0))
+            size = values[0] if values[0] > floor else floor
+            more = clipped_of_few(lengths.longest / (unit * size**0.5), spread, bound)
+            short = np.add.reduce(np.maximum(middle_of(vary) - vary, 0.0))
+            clipped = max(clipped, min(clipped + more, short))
         vary = np.maximum(vary, water_level(vary, clipped))
         meat = np.asarray((vectors * vary) @ vectors.T)
         if least is not None and least.any():
