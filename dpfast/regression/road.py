@@ -29,6 +29,7 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
+    FIRST_PART,
     LEAST,
     MOST_CELLS,
     QUARTER,
@@ -296,6 +297,11 @@ class OnRoad:
             assert released is not None
             setting = setting._replace(scale=self._coded_scale(), size=released._size or 1.0)
             self._leave_out(released.unseen)
+            request, few = self._request, self._request.few
+            if few is not None:  # few of them tell nothing of a level that is rarer than they reach
+                asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
+                if released._farthest > FIRST_PART * asked.longest_radius(few.n, request.dimension):
+                    request.few = None
         self.setting = setting
         if self._weighing:
             self._weighing.buy(self.rows_for(self.ledger))

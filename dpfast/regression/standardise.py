@@ -94,6 +94,7 @@ class Standardized:
         self.privacy = privacy
         self._coding = coding
         self._size: float | None = None  # root mean square of a response that stays as it is
+        self._farthest = 0.0  # entries that were seen, in spreads
         #: Whether the response is in units, whatever these came out as.
         self._of_response = of_response
         self._remarks = remarks
@@ -399,7 +400,7 @@ class Purchase:
         released = Standardized(
             self.names, unseen, units, coding, spent(), request.remarks, of_response
         )
-        released._size = size
+        released._size, released._farthest = size, farthest(found[:q])
         return released
 
     def _counted(self) -> tuple[float, float]:
@@ -414,6 +415,12 @@ class Purchase:
         """Pay, and put the request's records into these units."""
         self.released = found = self.run(spent, spend)
         self._request.in_units(found._units, found._coding, inner=self.inner)
+
+
+def farthest(found: Sequence[Location]) -> float:
+    """How many spreads off the farthest entries are that were seen, about: ends are powers of 2."""
+    reach = [max(one.high - one.centre, one.centre - one.low) / one.spread for one in found]
+    return max(reach, default=0.0) / math.sqrt(2.0)
 
 
 def _held(location: Location) -> tuple[float, float]:

@@ -211,4 +211,4 @@ def test_a_search_finds_what_to_do_before_a_proof():
     told = json.loads(subprocess.check_output([node, "-e", script], text=True))
     assert sorted(told, reverse=True) == told and len(set(told)) == len(told)
     settings = (DOCS / "conf.py").read_text()
-    assert 'html_search_scorer = "static/scorer.js"' in settings
+    assert 'html_search_scorer = str(ROOT / "docs" / "static" / "scorer.js")' in settings

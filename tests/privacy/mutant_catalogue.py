@@ -4951,8 +4951,8 @@ LEAST_SQUARES = (
         "of every loss clipping takes of scores what it would of rows that are as long as curvatures say",
         ROAD,
         (QUANTILE_ERRORS,),
-        "        if not setting.bends:  # rows",
-        "        if True:  # rows",
+        "            clipped = scores.beyond(bound, 0.0)",
+        "            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)",
     ),
     plant(
         "few-held-scores-count-for-their-mean-alone",
@@ -5017,6 +5017,14 @@ LEAST_SQUARES = (
         (RARE,),
         "max(radius, FIRST_PART * longest)",
         "radius",
+    ),
+    plant(
+        "few-records-tell-of-a-rare-level",
+        "a sample is asked about a level of which it has hardly any record",
+        "dpfast/regression/road.py",
+        (RARE,),
+        "                    request.few = None",
+        "                    pass",
     ),
     plant(
         "few-rows-tell-as-surely-as-many",
