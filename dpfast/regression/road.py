@@ -57,6 +57,7 @@ from dpfast.regression.standardise import (
     Handed,
     Purchase,
     Standardized,
+    farthest,
     refuse_boundless,
     units_are_hidden,
 )
@@ -300,7 +301,9 @@ class OnRoad:
             request, few = self._request, self._request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
                 asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
-                if released._farthest > FIRST_PART * asked.longest_radius(few.n, request.dimension):
+                if farthest(released._found) > FIRST_PART * asked.longest_radius(
+                    few.n, request.dimension
+                ):
                     request.few = None
         self.setting = setting
         if self._weighing:

@@ -94,7 +94,7 @@ class Standardized:
         self.privacy = privacy
         self._coding = coding
         self._size: float | None = None  # root mean square of a response that stays as it is
-        self._farthest = 0.0  # entries that were seen, in spreads
+        self._found: Sequence[Location] = ()
         #: Whether the response is in units, whatever these came out as.
         self._of_response = of_response
         self._remarks = remarks
@@ -400,7 +400,7 @@ class Purchase:
         released = Standardized(
             self.names, unseen, units, coding, spent(), request.remarks, of_response
         )
-        released._size, released._farthest = size, farthest(found[:q])
+        released._size, released._found = size, found[:q]
         return released
 
     def _counted(self) -> tuple[float, float]:
