@@ -172,6 +172,7 @@ DESIGNS = (
     ("dummies", "log-cosh", 0.3, 10_000, _dummies),
     ("dummies, few", "huber", 1.0, 2_000, _dummies),
     ("skewed", "least-squares", 1.0, 10_000, _skewed),
+    ("skewed, few", "least-squares", 0.5, 1_500, _skewed),
     ("ages", "least-squares", 0.5, 10_000, _ages),
     ("rare", "logistic", 1.0, 10_000, _rare),
     ("steep, few", "logistic", 1.0, 2_000, _steep),

@@ -40,7 +40,6 @@ CLOSE = 0.3
 REASONS = {
     "cut": "scores were held to a norm",
     "discounted": "were discounted",
-    "few tell": "hardly more than",
     "hidden": "direction",
     "seen no spread": "not estimable",
 }

@@ -29,7 +29,6 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
-    FIRST_PART,
     LEAST,
     MOST_CELLS,
     QUARTER,
@@ -68,10 +67,8 @@ Array = NDArray[np.float64]
 #: told: half as many fits of bench.tables warn as from 1.8 on, and hardly more miss in silence.
 BIASED = 3.6
 
-#: Part of the rows' squares that discounts take, from which on it is told; and from which on a
-#: direction that hardly anybody tells is told by records far from the others: of age beside its
-#: square nobody is.
-LEANS, SOME_FAR = 0.1, 0.005
+#: Part of the rows' squares that discounts take, from which on it is told.
+LEANS = 0.1
 
 MODEL = "LeastSquares(), target: the coefficients of ordinary least squares"
 
@@ -85,13 +82,6 @@ LONG = (
     "rows far from the others were discounted (weights to the power {power:g}), so the estimate "
     "leans less on them than {target} does. Use the logarithm of covariates that "
     "span orders of magnitude, or a larger budget."
-)
-
-FEW_TELL = (
-    "hardly more than {tellers:.0f} records, far from the others, tell the coefficients of "
-    "{columns} apart from the rest: their intervals may not cover those of {target}. "
-    "Leave out rare levels and columns that are nearly constant or follow from others, or use a "
-    "larger budget."
 )
 
 SHORT = (
@@ -301,9 +291,7 @@ class OnRoad:
             request, few = self._request, self._request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
                 asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
-                if farthest(released._found) > FIRST_PART * asked.longest_radius(
-                    few.n, request.dimension
-                ):
+                if farthest(released._found) > asked.first_radius(few.n, request.dimension):
                     request.few = None
         self.setting = setting
         if self._weighing:
@@ -446,10 +434,6 @@ class OnRoad:
             remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
         if found.leaning > LEANS:
             remarks.append(LONG.format(power=found.power, target=target))
-        if found.tellers < np.inf and found.leaning > SOME_FAR:
-            columns = _most_of(found.thin, request)
-            tellers = max(1.0, found.tellers)
-            remarks.append(FEW_TELL.format(tellers=tellers, columns=columns, target=target))
         if found.pointing is not None:
             columns = _most_of(found.pointing, request)
             remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))

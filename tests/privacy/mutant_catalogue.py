@@ -4955,16 +4955,6 @@ LEAST_SQUARES = (
         "            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)",
     ),
     plant(
-        "few-held-scores-count-for-their-mean-alone",
-        "a bound is chosen as if few scores of any direction that are held left nothing",
-        "dpfast/optimize/road/histogram.py",
-        (
-            "tests/optimize/test_lengths.py::test_few_rows_whose_scores_are_held_count_though_their_mean_is_nothing",
-        ),
-        "    errors += (over * over) @ shares / n\n",
-        "",
-    ),
-    plant(
         "shortened-rows-told-as-if-without-a-variance",
         "intervals allow for rows that are shortened as if their lengths had a mean alone",
         ROAD,
@@ -5015,7 +5005,7 @@ LEAST_SQUARES = (
         "the first Gram's radius is that of most rows, beside which those of a rare level are few",
         ROAD,
         (RARE,),
-        "max(radius, FIRST_PART * longest)",
+        "max(radius, budget.first_radius(few_rows.n, p))",
         "radius",
     ),
     plant(
@@ -5036,6 +5026,39 @@ LEAST_SQUARES = (
         ),
         "clipped = max(clipped, min(clipped + more, short))",
         "pass",
+    ),
+    plant(
+        "octaves-that-do-not-stand-out-are-empty",
+        "tails are continued from what stands out alone, whatever a histogram says beyond it",
+        "dpfast/optimize/road/histogram.py",
+        (
+            "tests/optimize/test_lengths.py"
+            "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
+        ),
+        "octaves - _DOUBTS * noise",
+        "octaves - 1e9 * noise",
+    ),
+    plant(
+        "noise-is-told-of-as-a-tail",
+        "whatever a histogram says beyond what stands out is taken for records",
+        "dpfast/optimize/road/histogram.py",
+        (
+            "tests/optimize/test_lengths.py"
+            "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
+        ),
+        "octaves - _DOUBTS * noise",
+        "octaves - 0.5 * _DOUBTS * noise",
+    ),
+    plant(
+        "scores-are-held-for-nothing",
+        "scores are held to a shorter norm though noise is hardly any part of an interval",
+        "dpfast/optimize/road/histogram.py",
+        (
+            "tests/optimize/test_lengths.py"
+            "::test_scores_are_not_held_where_that_saves_hardly_any_noise",
+        ),
+        "np.maximum(candidates, slight)",
+        "candidates",
     ),
     plant(
         "scores-that-nobody-saw-are-none",

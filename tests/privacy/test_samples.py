@@ -225,7 +225,7 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
         return lengths(self, edges, mu, at, what, *others)
 
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 2_000.0)
-    monkeypatch.setattr("dpfast.optimize.road.run.CLEAR", 0.0)
+    monkeypatch.setattr("dpfast.optimize.road.run.HEARD", 0.0)
     monkeypatch.setattr(Whitened, "lengths", counted)
     fit = dpfast.fit(
         dpfast.records(X, y, threads=1), None, "huber", privacy=1.0, noise=dpfast.SeededNoise(1)

@@ -32,8 +32,17 @@ LEAST_FALL, WITH_VARIANCE = 0.5, 0.25
 #: 1, and more where a start is too steep, so that too few of them are foreseen.
 UNSEEN_VARY = 3.0
 
+#: Noise, as a part of what sampling varies by, that is no reason to hold scores to a shorter norm:
+#: it widens intervals by a fortieth, and records that nobody sees are cut off where it is saved.
+NO_REASON = 0.05
+
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
+
+#: Standard deviations, growing with the square root of its number, by which such an octave has more
+#: than noise: of noise alone then less is left from one to the next than they are longer.
+DOUBTED = 1.6
+_DOUBTS = DOUBTED * np.sqrt(np.arange(1.0, TAIL_OCTAVES + 1.0))
 
 #: Points of a cell, and lengths in these octaves over the longest that is seen.
 _EVENLY = (np.arange(FINER) + 0.5) / FINER
@@ -74,6 +83,7 @@ class Lengths(NamedTuple):
     middles: Array
     invisible: float
     most_next: float = math.inf
+    least: Array = np.zeros(TAIL_OCTAVES)
 
     @staticmethod
     def visible(shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0) -> Lengths:
@@ -92,11 +102,13 @@ class Lengths(NamedTuple):
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
         after = int(seen.nonzero()[0][-1]) + 1
-        told = max(float(np.add.reduce(shares[after : after + per_octave])), 0.0)
-        most = told + ABOVE * noise_scale * per_octave**0.5
-        tops = tops[seen]
+        rest = np.append(shares[after:], np.zeros(TAIL_OCTAVES * per_octave))
+        octaves = np.add.reduce(rest[: TAIL_OCTAVES * per_octave].reshape(TAIL_OCTAVES, -1), axis=1)
+        noise = noise_scale * per_octave**0.5
+        most, least = max(float(octaves[0]), 0.0) + ABOVE * noise, octaves - _DOUBTS * noise
+        tops, shares = tops[seen], np.maximum(shares[seen], 0.0)
         middles = tops * 2.0 ** (-0.5 / per_octave)
-        return Lengths(np.maximum(shares[seen], 0.0), tops, middles, ALONE * noise_scale, most)
+        return Lengths(shares, tops, middles, ALONE * noise_scale, most, least)
 
     @property
     def longest(self) -> float:
@@ -151,7 +163,7 @@ class Lengths(NamedTuple):
 
     def continued(self, *falls: float) -> tuple[Array, list[Array]]:
         """Lengths, and shares for each of these falls, evenly in the cells: beyond what is seen
-        they fall as within it, and at least by so much.
+        they fall as within it, and at least by so much, where noise leaves no more.
         """
         top, told = self.tops[-1], self.shares.tolist()
         a, b, c = self.tops.searchsorted(top * _LAST).tolist()
@@ -167,7 +179,7 @@ class Lengths(NamedTuple):
         width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
         shares = []
         for fall in falls:
-            parts = np.minimum(steps, fall).cumprod()
+            parts = np.maximum(np.minimum(steps, fall).cumprod(), self.least / max(last, 1e-300))
             shares.append(np.concatenate([seen, (parts[:, None] * within).ravel()]))
         lengths = (self.tops[:, None] * width**_EVENLY).ravel()
         return np.concatenate([lengths, top * _BEYOND]), shares
@@ -230,15 +242,15 @@ def best_bound(
     fall: float = LEAST_FALL,
 ) -> tuple[float, float]:
     """The norm to which scores are held, nearest to where n would lead without; what it cuts."""
-    candidates = min(max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1]), longest) * _TRIED
+    slight = math.sqrt(NO_REASON / n * scores.mean_square(math.inf) / p) / noise_per_bound
+    tried = max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1], slight)
+    candidates = min(tried, longest) * _TRIED
     lengths, (shares, unsquared) = scores.continued(WITH_VARIANCE, fall)
     lengths = np.minimum(lengths, longest)
-    over = lengths - candidates[:, None]
-    np.maximum(over, 0.0, out=over)
+    over = np.maximum(lengths - candidates[:, None], 0.0)
     cut = over @ shares
     hidden = _out_of_sight(foreseen, scores, p, longest, candidates) if foreseen else 0.0 * cut
-    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * (cut + hidden)) ** 2
-    errors += (over * over) @ shares / n
-    best = int(errors.argmin())
+    errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
+    best = int((errors + (leaves * (cut + hidden)) ** 2).argmin())
     lost = cut[best] + hidden[best] if foreseen else over[best] @ unsquared
     return float(candidates[best]), float(lost)

@@ -99,10 +99,6 @@ QUARTER = 0.25
 #: which a sample tells of rows what is to be known.
 LIGHT = 0.05
 
-#: Times what is not told from noise that a direction of a sample's rows has at least, if it is to
-#: tell of rows what is to be known.
-CLEAR = 4.0
-
 #: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
@@ -146,8 +142,6 @@ class Found(NamedTuple):
     power: float
     leaning: float
     unseen: float
-    tellers: float
-    thin: Array
     scale: float
     pointing: Array | None = None
     steps: int = STEPS
@@ -161,7 +155,6 @@ class Found(NamedTuple):
             theta=kept @ self.theta,
             mapping=kept @ self.mapping,
             unmapping=self.unmapping @ kept.T,
-            thin=kept @ self.thin,
             pointing=None if self.pointing is None else kept @ self.pointing,
         )
 
@@ -240,6 +233,10 @@ class Budgets(NamedTuple):
     def longest_radius(self, n: int, p: int) -> float:
         """At which the noise of a Gram is as large as it may be."""
         return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
+
+    def first_radius(self, n: int, p: int) -> float:
+        """Of the first Gram's weights, at least."""
+        return FIRST_PART * self.longest_radius(n, p)
 
     def beginning(self, asks: Asks) -> float:
         """Of all that :func:`begin` asks."""
@@ -340,8 +337,8 @@ class Begun(NamedTuple):
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
     p, few_rows = rows.dimension, rows.few()
-    radius, longest = FIRST_RADIUS * p**0.5, budget.longest_radius(few_rows.n, p)
-    long = max(radius, FIRST_PART * longest)
+    radius = FIRST_RADIUS * p**0.5
+    long = max(radius, budget.first_radius(few_rows.n, p))
     gram = few_rows.gram(long, budget.matrix)
     mapping, unmapping, values = _inverse_root(gram)
     cap, shift, at = PILOT_CAP, 0.0, None
@@ -355,7 +352,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     if setting.sees_scale:
         at = At(theta, setting.loss)
         scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
-    clear = bool(values[0] > CLEAR * floor_of(gram))
+    clear = bool(values[0] > HEARD * floor_of(gram))
     return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
 
@@ -419,7 +416,7 @@ def road(
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost, power, thin, shortened, likely = FREE, 0.0, 0.0, False, 0.0, None
+    held, lost, power, shortened, likely = FREE, 0.0, 0.0, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.discounts:
         shows = steep.few() if light else steep
@@ -428,9 +425,9 @@ def road(
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
-        thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
-        # curvature beyond the Gram's is at most as much again: full steps converge below twice
-        power = 1.0 if thin else least_exponent(lengths, radius, typical)
+        # curvature beyond the Gram's is at most as much again: full steps converge below twice; and
+        # of a thin direction long rows that no cell shows, which the map would make longer, tell
+        power = 1.0 if values[0] < THIN else least_exponent(lengths, radius, typical)
         if power:
             held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
     scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
@@ -515,9 +512,6 @@ def road(
         power=power,
         leaning=lengths.taken(radius, power),
         unseen=n * scores.invisible,
-        # long rows count as much as one of this radius, so that fewer than n/radius^2 are few
-        tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
-        thin=mapping[:, 0],
         pointing=None if pointing is None else mapping @ pointing,
         scale=scale,
         steps=done,
