@@ -2767,6 +2767,14 @@ NON_CONVEX = (
         "np.argmin(clips**2 + 1e-4 * bias**2)",
     ),
     plant(
+        "lengths-that-nobody-could-read",
+        "a bug of judgement: lengths are paid for where noise hides them, and a clip follows noise",
+        "dpfast/optimize/nonconvex/clip.py",
+        ("tests/nonconvex/test_clipping.py",),
+        "readable = SEEN * self._noise * math.sqrt(0.25 * RUNGS) <= 1.0",
+        "readable = self._noise * math.sqrt(0.25 * RUNGS) <= 1.0",
+    ),
+    plant(
         "noise-makes-steps-longer",
         "a bug of judgement: steps follow angles that are noise",
         "dpfast/optimize/nonconvex/steps.py",

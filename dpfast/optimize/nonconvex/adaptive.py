@@ -57,7 +57,7 @@ class Adaptive:
         ``2 sqrt(rho)/n`` each.  Otherwise by the gradients already released, which is free.
     clip : {"private"} or float or None
         Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is
-        chosen by their lengths, which are released eight times for at most 8% of the budget: what
+        chosen by their lengths, which are released eight times for at most 4% of the budget: what
         it takes away, if a tenth of that points one way, is no more than what its noise saves.  A
         number is public; None is ``lipschitz``.  Gradients of built-in losses are held by their
         weights, and to nothing else.
@@ -95,7 +95,7 @@ class Adaptive:
         step_size: float | None = None,
         step_rate: float = 0.2,
         signal: float = 1.0,
-        last_share: float = 0.002,
+        last_share: float = 0.004,
         norm_queries: bool = False,
         clip: str | float | None = "private",
         average: float = 0.75,

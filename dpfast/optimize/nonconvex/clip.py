@@ -30,15 +30,8 @@ Array = NDArray[np.float64]
 #: Parts of the budget after which lengths are released again.
 RENEWALS = (0.0, 0.01, 0.03, 0.08, 0.2, 0.4, 0.6, 0.8)
 
-#: Part of the budget that one release of lengths gets at most.
-SHARE = 0.01
-
-#: Noise of a share that is fine enough, and beyond which nothing could be read.
-FINE, COARSE = 0.005, 0.1
-
-#: Part of its ``SHARE`` that a release of lengths gets however fine it is: with the budget, what is
-#: seen of the longest gradients grows.
-ANYWAY = 0.1
+#: Part of the budget that one release of lengths gets.
+SHARE = 0.005
 
 #: Standard deviations of a share that make a gradient seen: of 32 sums of cells at eight times none
 #: is so by noise in 997 of 1,000 runs, for what was seen once is never forgotten.
@@ -65,10 +58,11 @@ class PrivateClip:
         self.value = self.longest = bound if given is None else min(given, bound)
         self.path: list[tuple[float, float]] = []
         self._edges = bound * FACTOR ** -np.arange(RUNGS - 1.0, -1.0, -1.0)
-        fine = min(SHARE * total, 1.0 / (n * FINE) ** 2)
-        self._price = max(fine, ANYWAY * SHARE * total)
+        self._price = SHARE * total
         self._noise = 1.0 / (n * math.sqrt(max(self._price, LEAST_RHO)))
-        readable = self._price >= LEAST_RHO and self._noise <= COARSE
+        # by the middle of the ladder at the latest, all gradients together would be seen
+        readable = SEEN * self._noise * math.sqrt(0.25 * RUNGS) <= 1.0
+        readable = readable and self._price >= LEAST_RHO
         self._asks = asks and given is None and curator.can_clip and readable
         self._next = 0
 
