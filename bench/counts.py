@@ -237,7 +237,7 @@ def main() -> None:
     ])  # fmt: skip
     print(report)
     if not arguments.quick:
-        keep(RESULTS / "counts.md", report, __file__)
+        keep(RESULTS / "counts.md", report)
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        keep(RESULTS / "quantile.md", text, __file__)
+        keep(RESULTS / "quantile.md", text)
     return 0
 
 
