@@ -38,45 +38,45 @@ KNOWN = ROOT / "build" / "probes.json"
 
 #: The small run of each table: a module and its options.
 TABLES = {
+    "constants-minimize.md": "bench.constants_minimize --runs 1 --only none",
     "constants.md": "bench.constants --runs 1 --only FIRST_PART",
-    "constants-minimize.md": "bench.constants_minimize --runs 1 --only MEMORY",
     "counts.md": "bench.counts --quick",
-    "coverage.md": "bench.coverage --fits 20 --quick",
-    "declarations.md": "bench.declarations --runs 1 --budgets 1 --only one",
-    "schedules.md": "bench.schedules --quick",
+    "coverage.md": 'bench.coverage --quick --sizes 500 --designs "linear, default R"',
+    "declarations.md": 'bench.declarations --runs 1 --budgets 1 --only "far off" skewed',
     "descent.md": "bench.descent --quick",
-    "drawn.md": "bench.drawn --runs 1 --budgets 1 --only counts",
-    "effects.md": "bench.effects --runs 2",
+    "drawn.md": "bench.drawn --runs 1 --only logistic",
+    "effects.md": 'bench.effects --runs 2 --only "a trial"',
     "efficiency.md": "bench.efficiency --quick",
-    "one_shot.md": "bench.one_shot --runs 2",
-    "persons.md": "bench.persons --runs 2",
-    "planned.md": "bench.planned --fits 2 --only normal",
+    "logistic_radius.md": "bench.rivals.radius --runs 1 --only HealthInsurance",
+    "one_shot.md": "bench.one_shot --runs 1 --only logistic",
+    "persons.md": 'bench.persons --runs 1 --only "group_size 5"',
+    "planned.md": 'bench.planned --fits 1 --only "15 scales"',
     "quantile-coverage.md": "bench.quantile_coverage --quick",
     "quantile.md": "bench.quantile --quick",
-    "release_defaults.md": "bench.releases.defaults --runs 2 --epsilon 1",
+    "release_defaults.md": "bench.releases.defaults --runs 2 --epsilon 1 --only raw",
     "replicability.json": "bench.replicability --runs 1 --only card",
     "rivals.md": "bench.rivals --runs 1 --only card",
     "rivals_logistic.md": "bench.rivals.logistic --runs 1 --only mroz",
     "rivals_published.md": "bench.rivals.published --runs 2 --only simulated",
-    "logistic_radius.md": "bench.rivals.radius --runs 1 --only HealthInsurance",
     "scarce.md": "bench.rivals.scarce --runs 2 --only card",
-    "rivals_packages.md": "bench.rivals.packages --runs 1 --only card",
-    "tables.md": "bench.tables --runs 1 --budgets 1 --only least-squares",
-    "targets.md": "bench.tables --target --runs 1 --budgets 10 --only least-squares",
+    "schedules.md": "bench.schedules --quick",
+    "tables.md": 'bench.tables --runs 1 --budgets 1 --only "card, log wage"',
+    "targets.md": 'bench.tables --target --runs 1 --budgets 10 --only "card, log wage"',
     "trees.md": "bench.trees --quick",
     "tuning.md": "bench.tuning --quick",
-    "used.md": "bench.used --runs 1 --only log-cosh",
-    "warned.md": "bench.warned --runs 4 --only log-cosh",
+    "used.md": 'bench.used --runs 1 --only "log-cosh, 2000"',
+    "warned.md": "bench.warned --runs 2 --only normal",
 }
 
-#: Times, instructions and bytes: these are of a machine, and of the commit that stored them.
+#: Times, instructions, bytes and packages of a machine, at the commit that stored them.
 MEASURED = {
     *("acquisition.md", "kernels-zen4.md", "kernels.md", "latency.md", "mutants.md"),
-    *("outofcore.md", "passes.md", "quantile-kernels.md", "releases.md", "sidechannel.md"),
+    *("outofcore.md", "passes.md", "quantile-kernels.md", "releases.md"),
+    *("rivals_packages.md", "sidechannel.md"),
 }
 
 #: Names of numbers that are times or sizes, in a figure's data and a table's head.
-TIMES = re.compile(r"second|\btimes?\b|\bfast|milli|memory|bytes", re.IGNORECASE)
+TIMES = re.compile(r"seconds|\btimes?\b|\bfast|\bms\b|memory|bytes", re.IGNORECASE)
 
 #: How many numbers are stored, and how far others may be: those of another machine are.
 SAMPLED, NEAR = 50, 1e-3
