@@ -253,7 +253,8 @@ def stored() -> list[Stored]:
         probe = Probe(*report["probe"]) if report.get("probe") else None
         found.append(Stored(f"{path.parent.name}/{path.stem}", probe, seconds=report["seconds"]))
     stamps = json.loads(STAMPS.read_text()) if STAMPS.exists() else {}
-    for name in sorted({path.name for path in RESULTS.glob("*.md")} | set(stamps)):
+    tables = {name for name in TABLES if (RESULTS / name).exists()}
+    for name in sorted({path.name for path in RESULTS.glob("*.md")} | tables):
         stamp = stamps.get(name, {})
         probe = Probe(*stamp["probe"]) if stamp.get("probe") else None
         found.append(Stored(name, probe, stamp.get("command")))

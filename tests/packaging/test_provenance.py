@@ -18,11 +18,11 @@ WITHOUT: dict[str, str] = {
     "paper2/": ("comparison fresh-problems rates"),
     "paper3/": ("figure-3 figure-4 figure-5"),
     "": (
-        "constants-minimize.md constants.md counts.md coverage.md declarations.md descent.md "
-        "drawn.md effects.md efficiency.md logistic_radius.md one_shot.md persons.md "
-        "planned.md quantile-coverage.md quantile.md release_defaults.md replicability.json "
-        "rivals.md rivals_logistic.md rivals_published.md scarce.md schedules.md tables.md "
-        "targets.md trees.md tuning.md used.md warned.md"
+        "constants-minimize.md counts.md coverage.md declarations.md descent.md drawn.md "
+        "effects.md efficiency.md logistic_radius.md one_shot.md persons.md planned.md "
+        "quantile-coverage.md quantile.md release_defaults.md replicability.json rivals.md "
+        "rivals_logistic.md rivals_published.md scarce.md schedules.md tables.md targets.md "
+        "trees.md tuning.md used.md warned.md"
     ),
 }
 
