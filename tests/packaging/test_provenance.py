@@ -162,6 +162,11 @@ def test_commands_of_probes_are_of_modules_that_exist(name):
     assert "--store" not in TABLES[name]
 
 
-@pytest.mark.slow
-def test_no_stored_result_is_older_than_the_code(capsys):
-    assert provenance.main([]) == 0, capsys.readouterr().out
+def test_what_is_old_is_named_and_the_exit_code_says_so(monkeypatch, capsys):
+    some = [Stored("paper1/figure-1", None), Stored("a.md", Probe(1, [1.0]), TABLES.get("a.md"))]
+    monkeypatch.setattr(provenance, "stored", lambda: some)
+    monkeypatch.setattr(provenance, "probe_of", lambda name: Probe(1, [1.0]))
+    assert provenance.main([]) == 1
+    told = capsys.readouterr().out
+    assert "paper1/figure-1" in told and "a.md" not in told and "1 of 2" in told
+    assert provenance.main(["a.md"]) == 0
