@@ -27,7 +27,7 @@ help:
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make docs-check   open every page of it in a browser (needs Chromium)"
 	@echo "make wheels    sdist and manylinux wheels (PYTHONS='python3.11 python3.12 ...')"
-	@echo "make stale     name stored results that are older than their code (REDRAW=60: draw for an hour)"
+	@echo "make stale     name stored results whose small run gives other numbers (REDRAW=60: draw for an hour)"
 	@echo "make reproducible   the same wheel twice, byte by byte"
 	@echo "make clean     remove what was built"
 

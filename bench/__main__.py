@@ -9,7 +9,7 @@ python -m bench rivals --store     published figures and packages (bench/rivals/
 python -m bench.rivals.packages    installed packages, private and not (bench/rivals/packages.py)
 python -m bench passes --store     default fits against reading once, and peers (bench/passes.py)
 python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
-python -m bench stale              stored results that are older than their code
+python -m bench stale              stored results whose small run gives other numbers
 """
 
 from __future__ import annotations

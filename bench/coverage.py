@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.quick:
         rows = stored_with(rows)
         RESULTS.mkdir(exist_ok=True)
-        keep(RESULTS / "coverage.md", markdown(rows), __file__)
+        keep(RESULTS / "coverage.md", markdown(rows))
         (RESULTS / "coverage.json").write_text(json.dumps(rows, indent=1) + "\n")
     return 0
 

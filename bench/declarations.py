@@ -246,7 +246,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = page(asked.runs, asked.budgets, asked.only)
-    print(text.split("## Wider")[-1])
+    print(text)
     if asked.store:
         store("bench.declarations", asked, RESULTS, text)
 

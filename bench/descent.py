@@ -158,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "",
     ]
     if asked.store:
-        keep(RESULTS, "\n".join(lines), __file__)
+        keep(RESULTS, "\n".join(lines))
     print("\n".join(lines[2:10]))
     return 0
 

@@ -280,7 +280,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        keep(RESULTS / "efficiency.md", text, __file__)
+        keep(RESULTS / "efficiency.md", text)
     return 0
 
 

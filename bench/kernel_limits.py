@@ -260,7 +260,7 @@ def main(argv: list[str] | None = None) -> int:
     text = page(rows, (before, os.getloadavg()[0]))
     print(text)
     if arguments.store:
-        keep(STORED, text, __file__)
+        keep(STORED, text)
     return 0
 
 

@@ -175,5 +175,5 @@ def main(arguments: list[str]) -> int:
             print(lines[-1], flush=True)
     if options.store and not options.quick:
         text = page(lines, options.rounds, (before, os.getloadavg()[0]))
-        keep(STORED, text, __file__)
+        keep(STORED, text)
     return 0

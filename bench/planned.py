@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.store:
         text = f"# Forecasts beside fits\n\n{__doc__.partition('[--store]')[2].strip()}\n\n"
         command = f"`python -m bench.planned --fits {options.fits} --store`\n\n"
-        keep(RESULTS, text + command + "\n".join([*lines, "", said]) + "\n", __file__)
+        keep(RESULTS, text + command + "\n".join([*lines, "", said]) + "\n")
     return 0
 
 

@@ -1,269 +1,297 @@
-"""Which code a stored result ran: a digest of the modules it imports, and what is older than they.
+"""Whether a stored result is what the code says now: a small seeded run of it, its probe.
 
-    python -m bench stale                   results that are older than their code
+    python -m bench stale                   results whose probe gives other numbers
+    python -m bench stale paper3/ warned    only those whose names have such a part
     python -m bench stale --redraw 60       draw such figures again, quick ones first, for an hour
 
-The closure is read off the source: what a module imports, also within functions, and for a name
-of a package the module it comes from.  Comments, docstrings and layout do not count; of a compiled
-module, its Cython source and the headers that are included.
+The probe of a figure is its quick run, that of a table a command of ``TABLES``.  With a result some
+of its probe's numbers are stored, but none that are times; a refactoring gives the same, and what
+changes what is computed gives others.  Those of today are kept in ``build`` while no source
+changes.  What measures a machine has no probe.  The exit code is 1 if anything is old.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
+import math
+import os
 import re
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Stored", "closure", "digest", "keep", "main", "stored"]
+import numpy as np
+
+__all__ = ["MEASURED", "TABLES", "Probe", "Stored", "keep", "main", "probe_of", "stored"]
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 STAMPS = RESULTS / "stamps.json"
+KNOWN = ROOT / "build" / "probes.json"
 
-#: Packages whose source counts; what stores a result does not change it.
-OURS = ("dpfast", "bench")
-C_SUFFIXES = frozenset({".c", ".h", ".pxi"})
-WRITERS = frozenset({"bench/figures/runner.py", "bench/provenance.py"})
+#: The small run of each table: a module and its options.
+TABLES = {
+    "constants-minimize.md": "bench.constants_minimize --runs 1 --only none",
+    "constants.md": "bench.constants --runs 1 --only FIRST_PART",
+    "counts.md": "bench.counts --quick",
+    "coverage.md": 'bench.coverage --quick --sizes 500 --designs "linear, default R"',
+    "declarations.md": 'bench.declarations --runs 1 --budgets 1 --only "far off" skewed',
+    "descent.md": "bench.descent --quick",
+    "drawn.md": "bench.drawn --runs 1 --only logistic",
+    "effects.md": 'bench.effects --runs 2 --only "a trial"',
+    "efficiency.md": "bench.efficiency --quick",
+    "logistic_radius.md": "bench.rivals.radius --runs 1 --only HealthInsurance",
+    "one_shot.md": "bench.one_shot --runs 1 --only logistic",
+    "persons.md": 'bench.persons --runs 1 --only "group_size 5"',
+    "planned.md": 'bench.planned --fits 1 --only "15 scales"',
+    "quantile-coverage.md": "bench.quantile_coverage --quick",
+    "quantile.md": "bench.quantile --quick",
+    "release_defaults.md": "bench.releases.defaults --runs 2 --epsilon 1 --only raw",
+    "replicability.json": "bench.replicability --runs 1 --only card",
+    "rivals.md": "bench.rivals --runs 1 --only card",
+    "rivals_logistic.md": "bench.rivals.logistic --runs 1 --only mroz",
+    "rivals_published.md": "bench.rivals.published --runs 2 --only simulated",
+    "scarce.md": "bench.rivals.scarce --runs 2 --only card",
+    "schedules.md": "bench.schedules --quick",
+    "tables.md": 'bench.tables --runs 1 --budgets 1 --only "SLID, wages"',
+    "targets.md": 'bench.tables --target --runs 1 --budgets 10 --only "SLID, wages"',
+    "trees.md": "bench.trees --quick",
+    "tuning.md": "bench.tuning --quick",
+    "used.md": 'bench.used --runs 1 --only "log-cosh, 2000"',
+    "warned.md": "bench.warned --runs 2 --only normal",
+}
+
+#: Times, instructions, bytes and packages of a machine, at the commit that stored them.
+MEASURED = {
+    *("acquisition.md", "kernels-zen4.md", "kernels.md", "latency.md", "mutants.md"),
+    *("outofcore.md", "passes.md", "quantile-kernels.md", "releases.md"),
+    *("rivals_packages.md", "sidechannel.md"),
+}
+
+#: Names of numbers that are times or sizes, in a figure's data and a table's head.
+TIMES = re.compile(r"seconds|\btimes?\b|\bfast|\bms\b|memory|bytes", re.IGNORECASE)
+
+#: How many numbers are stored, and how far others may be: those of another machine are.
+SAMPLED, NEAR = 50, 1e-3
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?%?(?![\w])")
 
 
-def _source(dotted: str) -> Path | None:
-    """The file of a module or package, or the Cython source of a compiled one."""
-    path = ROOT.joinpath(*dotted.split("."))
-    compiled = ROOT / "csrc" / f"{path.name}.pyx"
-    kernel = dotted.startswith("dpfast.kernels.") and compiled.exists()
-    for found in (path.with_suffix(".py"), path / "__init__.py", *[compiled] * kernel):
-        if found.exists():
-            return found
-    return None
+class Probe(NamedTuple):
+    """Numbers of a small run: how many there are, and some of them, evenly spread."""
+
+    count: int
+    sample: list[float]
+
+    def unlike(self, other: Probe) -> str:
+        """Empty, or how many numbers of another probe are others, and how far."""
+        if self.count != other.count:
+            return f"{other.count} instead of {self.count}"
+        far = [
+            abs(a - b) / max(abs(a), abs(b))
+            for a, b in zip(self.sample, other.sample, strict=True)
+            if not math.isclose(a, b, rel_tol=NEAR, abs_tol=1e-9)
+            and not (math.isnan(a) and math.isnan(b))
+        ]
+        if not far:
+            return ""
+        return f"{len(far)} of {len(self.sample)}, by {100 * np.median(far):.2g}% in the median"
+
+
+def _sampled(values: Sequence[float]) -> Probe | None:
+    """Some of all numbers, to five digits; None of none."""
+    places = np.unique(np.linspace(0, len(values) - 1, SAMPLED).round().astype(int))
+    some = [float(f"{values[i]:.5g}") for i in places] if values else []
+    return Probe(len(values), some) if values else None
+
+
+def _numbers(data: Any, name: str = "") -> Iterator[float]:
+    """Numbers of a figure's data, but those whose name is of a time."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _numbers(value, str(key))
+    elif isinstance(data, (list, tuple, np.ndarray)):
+        for value in data:
+            yield from _numbers(value, name)
+    elif isinstance(data, (int, float, np.number, np.bool_)) and not TIMES.search(name):
+        yield float(data)
+
+
+def _cells(text: str) -> Iterator[float]:
+    """Numbers of the Markdown tables in a text, but of columns that are times."""
+    head: list[str] = []
+    for line in text.splitlines():
+        cells = line.split("|")[1:-1] if line.startswith("|") else []
+        head = (head or cells) if cells else []
+        for title, cell in zip(head, cells, strict=False):
+            if not TIMES.search(title):
+                yield from (float(x.strip("%").replace(",", "")) for x in NUMBER.findall(cell))
+
+
+def _of_figure(name: str) -> Probe | None:
+    from bench.figures.runner import Run, figures_of
+
+    paper, _, figure = name.removeprefix("paper").partition("/")
+    function = figures_of(int(paper))[figure].function
+    assert function is not None
+    return _sampled(list(_numbers(function(Run(f"{paper}/{figure}", True)).data)))
+
+
+def _of_table(name: str) -> Probe | None:
+    command = [sys.executable, "-W", "ignore", "-m", *shlex.split(TABLES[name])]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip() or "no message").splitlines()[-1])
+    return _sampled(list(_cells(done.stdout)))
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def _sources() -> str:
+    """Digest of all code, and of what it is run with."""
+    found = hashlib.sha256(f"{sys.version} {np.__version__}".encode())
+    for folder in ("bench", "csrc", "dpfast"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in {".py", ".pyx", ".pxd", ".pxi", ".h"}:
+                found.update(path.read_bytes())
+    return found.hexdigest()
 
 
-def _home(package: str, name: str) -> Path | None:
-    """The file that a name of a package comes from; a package says so among its imports."""
-    inner = _source(f"{package}.{name}")
-    if inner is not None:
-        return inner
-    path = _source(package)
-    if path is None or path.name != "__init__.py":
-        return path
-    for node in ast.walk(_tree(path)):
-        if not isinstance(node, ast.ImportFrom) or not node.module or node.level:
-            continue
-        if any((item.asname or item.name) == name for item in node.names):
-            return _home(node.module, name)
-    return path
-
-
-def _chain(node: ast.Attribute) -> list[str]:
-    """``["dpfast", "privacy", "GDP"]`` of ``dpfast.privacy.GDP``; nothing of anything else."""
-    names: list[str] = []
-    inner: ast.expr = node
-    while isinstance(inner, ast.Attribute):
-        names.append(inner.attr)
-        inner = inner.value
-    return [inner.id, *reversed(names)] if isinstance(inner, ast.Name) else []
-
-
-def _imports(path: Path) -> Iterator[Path | None]:
-    """Files that a Python file imports; for type checkers alone does not count."""
-    pending: list[ast.AST] = [_tree(path)]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            pending += node.orelse
-            continue
-        if isinstance(node, ast.Import):
-            yield from (_source(item.name) for item in node.names if "." in item.name)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (_home(node.module, item.name) for item in node.names)
-        elif isinstance(node, ast.Attribute):
-            package, *names = _chain(node) or [""]
-            while package.split(".")[0] in OURS and names:
-                found = _source(f"{package}.{names[0]}")
-                if found is None or found.name != "__init__.py" or len(names) == 1:
-                    yield _home(package, names[0])
-                    break
-                package = f"{package}.{names.pop(0)}"
-        pending += ast.iter_child_nodes(node)
-
-
-def _included(path: Path) -> Iterator[Path | None]:
-    """Of Cython or C source: what is in the folder of its name, and the files that are included."""
-    if path.suffix == ".pyx":
-        yield from (one for one in path.with_suffix("").rglob("*") if one.suffix in C_SUFFIXES)
-    for name in re.findall(r'(?:include|extern from) "([^"]+)"', path.read_text(encoding="utf-8")):
-        near = [path.parent / name, ROOT / "csrc" / name]
-        yield from [found.resolve() for found in near if found.exists()][:1]
-
-
-@cache
-def closure(path: Path) -> frozenset[Path]:
-    """The file and all of ours that it imports, directly or not.
+def probe_of(name: str) -> Probe | None:
+    """Numbers of the small run of a result, made by the code of today.
 
     Parameters
     ----------
-    path : Path
-        Of a Python file.
+    name : str
+        Such as "paper1/figure-8" or "warned.md".
 
     Returns
     -------
-    frozenset of Path
+    Probe or None
+        None where there are none: its data are not here.
     """
-    found, pending = {path}, [path]
-    while pending:
-        one = pending.pop()
-        beside = _imports(one) if one.suffix == ".py" else _included(one)
-        for other in beside:
-            if other is None or other in found or str(other.relative_to(ROOT)) in WRITERS:
-                continue
-            if other.relative_to(ROOT).parts[0] in (*OURS, "csrc"):
-                found.add(other)
-                pending.append(other)
-    return frozenset(found)
+    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    if known.get("sources") != _sources():
+        known = {"sources": _sources()}
+    if name in known:
+        return Probe(*known[name])
+    found = (_of_figure if "/" in name else _of_table)(name)
+    if found is not None:
+        KNOWN.parent.mkdir(exist_ok=True)
+        new = KNOWN.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps({**known, name: found}))
+        new.replace(KNOWN)
+    return found
 
 
-def _is_text(node: ast.AST) -> bool:
-    """Whether a statement is a string and does nothing."""
-    value = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
-
-
-def _said(node: ast.AST) -> Iterator[str]:
-    """What a tree says, whichever Python parsed it: fields that are empty do not count."""
-    yield type(node).__name__
-    for name, value in ast.iter_fields(node):
-        if name == "body" and isinstance(value, list) and _is_text(value[0]):
-            value = value[1:]
-        if value is None or value == []:
-            continue
-        yield name
-        for item in value if isinstance(value, list) else [value]:
-            yield from _said(item) if isinstance(item, ast.AST) else [repr(item)]
-
-
-@cache
-def _print(path: Path) -> str:
-    """Digest of one file: of what it does."""
-    if path.suffix == ".py":
-        text = "\0".join(_said(_tree(path)))
-    else:
-        text = path.read_text(encoding="utf-8")
-        comments = r"#[^\n]*" if path.suffix in (".pyx", ".pxi", ".pxd") else r"//[^\n]*|/\*.*?\*/"
-        text = " ".join(re.sub(comments, " ", text, flags=re.DOTALL).split())
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def digest(path: Path) -> str:
-    """Digest of the code that a result ran.
-
-    Parameters
-    ----------
-    path : Path
-        The Python file that makes the result, with its settings.
-
-    Returns
-    -------
-    str
-        Sixteen hexadecimal digits.
-    """
-    lines = sorted(f"{one.relative_to(ROOT)} {_print(one)}" for one in closure(path.resolve()))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
-
-
-def keep(path: Path, text: str, source: str) -> None:
-    """Store a result, with the digest of the code that made it.
+def keep(path: Path, text: str) -> None:
+    """Store a table, with the numbers of its probe.
 
     Parameters
     ----------
     path : Path
     text : str
-    source : str
-        ``__file__`` of what made it.
     """
     path.write_text(text, encoding="utf-8")
-    stamps, made = path.parent / STAMPS.name, Path(source).resolve()
+    if path.name in MEASURED:
+        return
+    stamps = path.parent / STAMPS.name
     known = json.loads(stamps.read_text()) if stamps.exists() else {}
-    known[path.name] = {"source": str(made.relative_to(ROOT)), "code": digest(made)}
+    known[path.name] = {"command": TABLES[path.name], "probe": probe_of(path.name)}
     stamps.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
-class Stored:
-    """A stored result and the code it ran.
+class Stored(NamedTuple):
+    """A stored result.
 
     Attributes
     ----------
     name : str
         Such as "paper1/figure-8" or "coverage.md".
-    source : Path or None
-        What makes it; None of a figure that no longer exists.
-    code : str or None
-        Its digest when it was stored; None before there were any.
+    probe : Probe or None
+        Numbers of its probe when it was stored; None if they were not.
+    command : str or None
+        What made them; None of a figure.
     seconds : float
-        What it took; 0 if unknown.
+        What the result took; 0 if unknown.
     """
 
-    def __init__(self, name: str, source: Path | None, code: str | None, seconds: float) -> None:
-        self.name, self.source, self.code, self.seconds = name, source, code, seconds
+    name: str
+    probe: Probe | None
+    command: str | None = None
+    seconds: float = 0.0
 
-    @property
-    def state(self) -> str:
-        """Empty, or why it is not what the code would say now."""
-        if self.code is None:
-            return "stored before digests were"
-        if self.source is None or not self.source.exists():
-            return "nothing makes it any more"
-        return "" if self.code == digest(self.source) else "older than its code"
+    def state(self) -> tuple[bool, str]:
+        """Whether it is old; why, or why nobody can tell, or nothing."""
+        if self.name in MEASURED:
+            return False, f"measured a machine: {_commit(self.name)}"
+        if self.probe is None:
+            return True, "stored without a probe"
+        if "/" not in self.name and self.command != TABLES.get(self.name):
+            return True, f"its probe was {self.command}"
+        try:
+            found = probe_of(self.name)
+        except Exception as error:  # the others are still worth knowing
+            return True, f"its small run fails: {error!r}"
+        if found is None:
+            return False, "not known here: its data are missing"
+        other = self.probe.unlike(found)
+        return bool(other), f"its small run gives other numbers: {other}" if other else ""
 
 
 def stored() -> list[Stored]:
     """Every stored figure and table."""
-    from bench.figures.runner import figures_of, papers
-
     found = []
-    for paper in papers():
-        known = figures_of(paper)
-        for path in sorted((RESULTS / "figures" / f"paper{paper}").glob("*.json")):
-            report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            figure = known.get(path.stem)
-            source = None if figure is None else figure.source
-            name = f"paper{paper}/{path.stem}"
-            found.append(Stored(name, source, report.get("code"), report["seconds"]))
+    for path in sorted((RESULTS / "figures").glob("paper*/*.json")):
+        report = json.loads(path.read_text(encoding="utf-8"))
+        probe = Probe(*report["probe"]) if report.get("probe") else None
+        found.append(Stored(f"{path.parent.name}/{path.stem}", probe, seconds=report["seconds"]))
     stamps = json.loads(STAMPS.read_text()) if STAMPS.exists() else {}
-    for name in sorted({path.name for path in RESULTS.glob("*.md")} | set(stamps)):
+    tables = {name for name in TABLES if (RESULTS / name).exists()}
+    for name in sorted({path.name for path in RESULTS.glob("*.md")} | tables):
         stamp = stamps.get(name, {})
-        source = ROOT / stamp["source"] if stamp else None
-        found.append(Stored(name, source, stamp.get("code"), 0.0))
+        probe = Probe(*stamp["probe"]) if stamp.get("probe") else None
+        found.append(Stored(name, probe, stamp.get("command")))
     return found
 
 
+def _commit(name: str) -> str:
+    """Commit and date of a table, where Git tells."""
+    command = ["git", "log", "-1", "--format=%h, %cs", "--", f"bench/results/{name}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "of an unknown commit"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print what is older than its code; with a time, draw such figures again."""
+    """Print what is old; with a time, draw such figures again."""
     parser = argparse.ArgumentParser(prog="python -m bench stale", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="PART", help="default: all")
     parser.add_argument("--redraw", type=float, metavar="MINUTES", help="draw figures for so long")
-    arguments = parser.parse_args(argv)
-    old = [one for one in stored() if one.state]
-    for one in old:
-        print(f"{one.name:<36} {one.state}")
-    print(f"{len(old)} of {len(stored())} stored results")
-    if arguments.redraw is None:
-        return 0
+    asked = parser.parse_args(argv)
+    old, count = [], 0
+    for one in stored():
+        if asked.names and not any(part in one.name for part in asked.names):
+            continue
+        count += 1
+        is_old, why = one.state()
+        old += [one] * is_old
+        if why:
+            print(f"{one.name:<36} {why}", flush=True)
+    print(f"{len(old)} of {count} stored results are old")
+    if asked.redraw is None:
+        return int(bool(old))
     from bench.figures.runner import main as draw
 
-    end, failed = time.monotonic() + 60.0 * arguments.redraw, 0
+    end, failed = time.monotonic() + 60.0 * asked.redraw, 0
     for one in sorted(old, key=lambda one: one.seconds):
         paper, _, name = one.name.removeprefix("paper").partition("/")
-        if name and one.source is not None and time.monotonic() + one.seconds < end:
+        if name and time.monotonic() + one.seconds < end:
             failed += draw(["--paper", paper, name, "--jobs", "1"])
     return int(failed > 0)

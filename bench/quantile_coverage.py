@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     print(text)
     if not options.quick:
-        keep(RESULTS / "quantile-coverage.md", text + "\n", __file__)
+        keep(RESULTS / "quantile-coverage.md", text + "\n")
     return 0
 
 

@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
                 lines.append(row(name, n, p, what, 3 if options.quick else 40))
                 print(lines[-1], file=sys.stderr, flush=True)
     if not options.quick:
-        keep(RESULTS / "quantile-kernels.md", "\n".join(lines) + "\n", __file__)
+        keep(RESULTS / "quantile-kernels.md", "\n".join(lines) + "\n")
     return 0
 
 

@@ -309,7 +309,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(json.dumps(results[-1])[:200], flush=True)
     print(page(results))
     if asked.store:
-        keep(RESULT, "[\n" + ",\n".join(json.dumps(one) for one in results) + "\n]\n", __file__)
+        keep(RESULT, "[\n" + ",\n".join(json.dumps(one) for one in results) + "\n]\n")
         Path(PAGE).write_text(page(results), encoding="utf-8")
 
 

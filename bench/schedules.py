@@ -127,7 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(text)
     if not options.quick:
         RESULTS.mkdir(exist_ok=True)
-        keep(RESULTS / "schedules.md", text, __file__)
+        keep(RESULTS / "schedules.md", text)
     return 0
 
 

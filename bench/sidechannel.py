@@ -163,7 +163,7 @@ def main(argv: list[str] | None = None) -> int:
     text = page(measure(n, rounds), n, rounds)
     print(text)
     if asked.store:
-        keep(STORED, text, __file__)
+        keep(STORED, text)
     return 0
 
 

@@ -154,7 +154,7 @@ def main() -> int:
     text = shown(rows, np.array([trees(parameters).mean() for parameters in pool]))
     print(text)
     if not arguments.quick:
-        keep(RESULTS / "trees.md", text, __file__)
+        keep(RESULTS / "trees.md", text)
     return 0
 
 

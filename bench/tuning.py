@@ -128,7 +128,7 @@ def main() -> int:
     text = table(np.array(rows))
     print(text)
     if not arguments.quick:
-        keep(RESULTS / "tuning.md", text, __file__)
+        keep(RESULTS / "tuning.md", text)
     return 0
 
 

@@ -81,7 +81,7 @@ def main() -> None:
     lines = ["| loss | n | mu | used |", "|---|---|---|---|"]
     print("\n".join(lines))
     for loss, n, mu in product(LOSSES, SIZES.values(), asked.budgets):
-        if asked.only and asked.only != loss:
+        if asked.only not in f"{loss}, {n}":
             continue
         most = max(used(loss, n, mu, seed, threads=1) for seed in range(asked.runs))
         lines.append(f"| {loss} | {n:,} | {mu:g} | {most:.2f} |")

@@ -5,8 +5,8 @@
     python -m bench figures --paper 3 --quick         tiny sizes: only to see that they run
 
 The JSON holds the paper's statement, whether it was reproduced and why, the numbers behind the
-picture, the seconds it took, the versions it ran with and a digest of the code it ran, as of
-bench/provenance.py.
+picture, the seconds it took, the versions it ran with and numbers of its quick run, by which
+bench/provenance.py knows whether it is old.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from bench.provenance import digest
+from bench.provenance import probe_of
 from dpfast.cli import ProgressBar
 
 __all__ = ["Figure", "Outcome", "Run", "data_folder", "main"]
@@ -104,12 +104,6 @@ class Figure:
     size: tuple[float, float] = (8.0, 4.5)
     function: Callable[[Run], Outcome] | None = field(default=None, compare=False)
 
-    @property
-    def source(self) -> Path:
-        """The file with its function and settings."""
-        assert self.function is not None
-        return Path(self.function.__code__.co_filename)
-
     def __call__(self, function: Callable[[Run], Outcome]) -> Callable[[Run], Outcome]:
         registered = Figure(self.paper, self.name, self.title, self.statement, self.size, function)
         known = FIGURES.setdefault(self.paper, {})
@@ -151,7 +145,7 @@ def draw(paper: int, name: str, quick: bool, out: Path, bar: bool) -> dict[str, 
         "remark": outcome.remark,
         "quick": quick,
         "seconds": round(seconds, 1),
-        "code": digest(chosen.source),
+        "probe": None if quick else probe_of(f"paper{paper}/{name}"),
         "versions": {
             "dpfast": dpfast.__version__,
             "numpy": np.__version__,

@@ -74,5 +74,5 @@ def main(argv: list[str]) -> int:
     text = page(rows, (before, os.getloadavg()[0]))
     print(text)
     if not arguments.quick:
-        keep(STORED, text, __file__)
+        keep(STORED, text)
     return 0

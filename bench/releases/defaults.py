@@ -369,7 +369,6 @@ def main(arguments: list[str]) -> None:
             f"exact one in the same data; delta = {DELTA:g}; `-`: more than a third of the\nruns "
             "have no answer.  `sampling`: standard error without privacy.\n\n"
             f"{told}\n\n" + "\n".join([*lines, "", *raw]) + "\n",
-            __file__,
         )
 
 

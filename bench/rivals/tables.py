@@ -304,12 +304,7 @@ def store(
         if "budgets" in asked:
             command += f" --budgets {' '.join(f'{mu:g}' for mu in asked.budgets)}"
         command += "`"
-        module = name.split()[0]
-        found = find_spec(module)
-        if found is not None and found.submodule_search_locations:  # a package's command
-            found = find_spec(f"{module}.__main__")
-        assert found is not None and found.origin is not None
-        keep(results, f"{command}{left_out}\n\n{text}\n", found.origin)  # not this file
+        keep(results, f"{command}{left_out}\n\n{text}\n")
 
 
 def available(some: Iterable[Table], folder: Path | None, only: str = "") -> Iterator[Table]:

@@ -169,7 +169,7 @@ def table_1(run: Run) -> Outcome:
             )
         axes.set_yticks(place, names)
         axes.axvline(0.0, color="0.7", linewidth=1, zorder=0)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8, loc="upper center")
 
     return Outcome(
         {"names": names, "n": len(y), **data},
