@@ -60,6 +60,7 @@ def by_rows(values, weights, bound):
 
 
 @pytest.mark.parametrize(("n", "d", "points"), [(1, 1, 1), (3, 2, 2), (7, 4, 3), (5000, 2, 3)])
+@pytest.mark.one_in(2)
 def test_g1_two_records_chosen_by_optimisation(n, d, points):
     """Sound for every pair tried, and attained to 1%."""
     rng = np.random.default_rng([n, d])

@@ -137,6 +137,7 @@ def exact_delta(epsilon, q, multiplier, n_steps):
 
 @pytest.mark.parametrize("n_steps", [1, 2])
 @pytest.mark.parametrize(("q", "multiplier"), [(0.1, 0.8), (0.5, 1.5), (1.0, 3.0)])
+@pytest.mark.values
 def test_accounting_agrees_with_direct_integration(q, multiplier, n_steps, monkeypatch):
     needs_accounting()
     monkeypatch.setattr(amplification, "_losses", cache(amplification._losses))  # for both deltas

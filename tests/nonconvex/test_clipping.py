@@ -115,6 +115,7 @@ def test_k7_what_cannot_be_clipped_is_refused_before_the_charge():
 
 
 @pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.1), dpfast.GDP(0.7), dpfast.ApproxDP(1.0, 1e-5)])
+@pytest.mark.one_in(2)
 def test_k7_a_run_costs_its_gradients_and_its_lengths(privacy):
     """Exactly, in rational arithmetic on the decimals that were charged."""
     X = 0.1 * RNG.normal(size=(2000, 2))

@@ -36,6 +36,7 @@ def run(privacy, seed=0, **options):
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("privacy", BUDGETS, ids=repr)
+@pytest.mark.values
 def test_k4_no_run_spends_more_than_its_total(name, privacy):
     """Exactly: in rational arithmetic on the decimals that were charged."""
 

@@ -226,6 +226,7 @@ def test_k2_rounding_of_tiny_steps_is_covered(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(2)
 def test_k3_norm_of_the_gradient(loss):
     objective = objective_for(loss)
     theta = np.zeros(2) if loss != "logistic" else np.array([500.0, 0.0])

@@ -32,6 +32,7 @@ OWN = PerRecordObjective(own, dimension=2, lipschitz=1.0, smoothness=2.0, vector
         (OWN, None, ("own",)),
     ],
 )
+@pytest.mark.one_in(2)
 def test_missing_standard_errors_say_where_to_turn(objective, scale, words):
     result = flat(dpfast.minimize)(X, Y, objective, scale=scale, **OPTIONS)
     for ask in (result.cov_params, lambda: result.bse, result.conf_int):

@@ -176,6 +176,7 @@ def test_c13_mean_score(loss, weighting, q):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(2)
 def test_c13_mean_score_with_an_intercept(loss):
     """Bounded domain with a virtual column of ones: the diameter 2 B is still attained."""
     bound = PSI_MAX[loss] * R
@@ -254,6 +255,7 @@ def test_c20_extreme_eigenvalue(which, p):
 
 
 @pytest.mark.parametrize("loss", ["huber", "log-cosh", "pseudo-huber", "logistic"])
+@pytest.mark.one_in(2)
 def test_c21_loss_difference(loss):
     theta0, theta1 = np.array([0.4, -0.2]), np.array([-0.1, 0.5])
     distance = float(np.linalg.norm(theta1 - theta0))
@@ -413,6 +415,7 @@ JOINT = [
 
 
 @pytest.mark.parametrize(("coupling", "g", "h", "q", "attained"), JOINT)
+@pytest.mark.one_in(2)
 def test_c17_c18_joint_release(coupling, g, h, q, attained):
     """Where the bound is not attained, the proof gave away the cross terms: PROOFS.md, C18."""
     bound = joint_mu(coupling, math.sqrt(g), math.sqrt(h), math.sqrt(q)) ** 2

@@ -177,6 +177,7 @@ def test_c81_a_row_has_its_own_part_of_the_public_weight():
 
 
 @pytest.mark.parametrize(("rows", "most"), [(1, None), (2, None), (40, None), (4, 4), (9, 4)])
+@pytest.mark.one_in(2)
 def test_c81_constants_are_attained(rows, most):
     """By persons all of whose rows are the worst one."""
     n = OTHERS + 1
@@ -240,6 +241,7 @@ def loops(whose, f):
 @each("how", ["arrays", "file"])
 @each("mapped", [0, 1, 2])
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(2)
 def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how, monkeypatch):
     monkeypatch.setattr("dpfast.data.bought.seen.BLOCK", 7)
 

@@ -259,6 +259,7 @@ class Trapezoid:
     ("levels", "left", "n"), [(256, 0.0, 400), (256, 0.3, 400), (1, 0.0, 12)],
     ids=["soft", "unfinished", "stiff"],
 )  # fmt: skip
+@pytest.mark.one_in(2)
 def test_r26_the_shift_and_the_step_are_attained(levels, left, n, monkeypatch):
     """One covariate: all records where the curvature falls fastest, one of them thrown far away.
 
@@ -367,6 +368,7 @@ def test_r26_the_shift_against_its_definition():
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("scale", [1.0, 3.0])
+@pytest.mark.values
 def test_r27_constants_are_suprema(loss, scale):
     """Difference quotients never exceed the bounds, and come within 1%."""
     scale = scale if loss.needs_scale else 1.0
