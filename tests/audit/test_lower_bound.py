@@ -136,6 +136,7 @@ def test_releases_cost_what_they_claim(case):
         assert certify(WeakNoise(2)).mu > claim
 
 
+@pytest.mark.slow
 def test_genuine_noise():
     honest = lower_bound(
         lambda curator: curator.joint(ZERO, StepBudget(MU)).gradient.value,
@@ -219,6 +220,7 @@ def test_discrete_laplace(sensitivity):
     assert certified(WeakNoise(7)) > epsilon
 
 
+@pytest.mark.slow
 def test_genuine_discrete_laplace():
     rate, noise = laplace_rate(1, 1.5), EntropyNoise()
     bound = lower_bound(lambda value: release_integer(value, rate, noise), (0, 1), 60_000)

@@ -331,6 +331,7 @@ def test_the_guarantee_is_a_pair():
     assert fit(X, y, steps=20, noise=None).privacy.guarantee == "(epsilon, delta)-DP"
 
 
+@pytest.mark.slow
 def test_other_currencies_need_a_delta():
     needs_accounting()
     X, y = data(100)

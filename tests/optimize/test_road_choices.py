@@ -34,10 +34,10 @@ from tests.loops import each
 def test_intervals_of_few_columns_are_those_of_their_curvature(loss, columns):
     """Within 1.12 of the sandwich's: those of a curvature that is not seen to its end are wider.
 
-    Median of 20 fits at n mu = 8,000; seeded.
+    Median of 9 fits at n mu = 8,000; seeded.
     """
     ratios = []
-    for seed in range(20):
+    for seed in range(9):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(4000, columns))
         y = {"poisson": rng.poisson(0.5, 4000) * 1.0, "logistic": (rng.random(4000) < 0.1) * 1.0}
@@ -580,11 +580,11 @@ def test_a_label_that_few_held_scores_tell_is_named():
 def test_levels_that_the_model_misses_keep_their_place():
     """Counts that level off where 3.4% of the records are: seen, and shortened rows would leave.
 
-    Mean errors of four fits are .31, .07 and .03 standard errors; 5.5, 3.4 and 2.1 where as much of
+    Mean errors of four fits are .31 and .03 standard errors; 5.5 and 2.1 where as much of
     what shortening takes was bias as of right models, 2.3 at mu = 1 where cells were points.
     """
     shares, means = [0.085, 0.767, 0.114, 0.034], np.array([0.02, 0.62, 0.74, 0.8])
-    for mu in (1.0, 3.0, 10.0):
+    for mu in (1.0, 10.0):
         off = []
         for seed in range(4):
             rng = np.random.default_rng(seed)

@@ -131,7 +131,7 @@ def announced(ask):
     return getattr(answer, "gradient", answer).receipt.l2_sensitivity
 
 
-@pytest.mark.values
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mapped", [True, False])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_c81_no_person_moves_an_answer_by_more_than_announced(loss, mapped):
@@ -143,7 +143,7 @@ def test_c81_no_person_moves_an_answer_by_more_than_announced(loss, mapped):
         assert farthest(answers(ask, mine)) <= announced(ask), question
 
 
-@pytest.mark.values
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("most", [2, 3, 7])
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 def test_c81_nor_does_one_with_more_rows_than_count(loss, most):
