@@ -77,7 +77,9 @@ def same(first, second):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 8)]])
+@pytest.mark.parametrize(
+    "turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 8)]]
+)
 def test_sorted_shuffled_and_repeated_records_give_the_same_bits(monkeypatch, turn):
     """One call in eight, sorted or shuffled in turn; the slow turns have the other ones."""
     numbers, answers = Numbers(monkeypatch), 0
@@ -122,7 +124,9 @@ KINDS = ("flipped", "huge", "nan label")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 6)]])
+@pytest.mark.parametrize(
+    "turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 6)]]
+)
 def test_one_record_that_moves_the_ranks_of_others_moves_answers_no_further(turn):
     """Every other call, kinds go round among them; with the slow turns each call meets each."""
     assert len(CHOSEN) > 60

@@ -298,6 +298,7 @@ def test_values_are_sums_over_the_sample(rate, records):
 # ---- the method ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_large_budget_gives_the_exact_answer():
     needs_accounting()
     X, y = data(20_000)
@@ -310,6 +311,7 @@ def test_a_large_budget_gives_the_exact_answer():
         np.testing.assert_allclose(result.params, exact, atol=0.02)
 
 
+@pytest.mark.slow
 def test_the_guarantee_is_a_pair():
     needs_accounting()
     X, y = data()

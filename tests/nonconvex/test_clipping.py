@@ -232,7 +232,9 @@ def test_clips_are_checked_and_may_be_public():
             Adaptive(clip=wrong)
     X = 0.1 * RNG.normal(size=(500, 2))
     options = {"privacy": dpfast.ZCDP(0.1), "noise": dpfast.SeededNoise(0)}
-    fixed = flat(dpfast.minimize)(X, X[:, 0], own(vectorized=True), method=Adaptive(clip=0.2), **options)
+    fixed = flat(dpfast.minimize)(
+        X, X[:, 0], own(vectorized=True), method=Adaptive(clip=0.2), **options
+    )
     assert "gradient lengths" not in [label for label, _ in fixed.privacy.entries]
     assert "clips" not in fixed.rounds[-1]
     assert "clip=0.2" in fixed.method

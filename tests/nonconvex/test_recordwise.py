@@ -27,7 +27,7 @@ def rows_of(function, X, y, **options):
     return RecordGradients(objective, as_records(X, y))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     rows=st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=6),
     limit=st.sampled_from([1e-200, 1e-6, 0.7, 1e300]),
@@ -225,7 +225,7 @@ def exiting(theta, X, y):
 @pytest.mark.parametrize(
     ("make", "function"),
     [(rows_of, function) for function in (centred, unlike, strict, exiting)]
-    + [(compiled_rows_of, strict)],
+    + [pytest.param(compiled_rows_of, strict, marks=pytest.mark.slow)],
 )
 def test_k6_by_default_a_record_moves_the_sums_by_its_bound_whatever_the_function(make, function):
     """One record of fifty replaced; vectorised, ``unlike`` moves the mean 25 times as far."""

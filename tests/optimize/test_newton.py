@@ -97,6 +97,7 @@ def test_errors_are_those_announced(loss, free):
     assert 0.5 < np.mean(squares) < 1.7
 
 
+@pytest.mark.slow
 def test_a_rare_dummy_that_changes_much_is_found_or_said_to_be_missing():
     """200 of 100,000 records are 20 scales away.
 
