@@ -300,7 +300,7 @@ def test_g4_one_record_moves_the_share_that_failed_by_itself_and_no_more():
 
 
 def test_released_means_have_the_announced_noise():
-    """Chi-squared test at false-failure rate 1e-6; a tenth more or less is noticed (power .9999)."""
+    """Chi-squared test at false-failure rate 1e-6; a tenth more or less is noticed (.9999)."""
     n, d, draws = 50, 4, 1200
     room = RecordValues(n, dpfast.Ledger(1e6), dpfast.SeededNoise(5))
     room.append(np.random.default_rng(0).normal(size=(2, n)), 2)
