@@ -212,7 +212,7 @@ def test_discrete_laplace(sensitivity):
 
     def certified(noise):
         bound = lower_bound(
-            lambda value: release_integer(value, rate, noise), (0, sensitivity), 60_000
+            lambda value: release_integer(value, rate, noise), (0, sensitivity), 40_000
         )
         return bound.epsilon()
 

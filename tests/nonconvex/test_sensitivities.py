@@ -88,6 +88,7 @@ def candidates(loss, seed=0):
 
 @each("loss", LOSSES)
 @pytest.mark.parametrize("weights", [Mallows, Bounded])
+@pytest.mark.one_in(2)
 def test_k1_mean_gradient(loss, weights):
     objective = objective_for(loss, weights)
     others = np.ones((N - 1, 2)), np.zeros(N - 1)
@@ -101,6 +102,7 @@ def test_k1_mean_gradient(loss, weights):
 
 @each("loss", LOSSES)
 @pytest.mark.parametrize("weights", [Mallows, Schweppe])
+@pytest.mark.one_in(2)
 def test_k2_mean_change_of_gradients(loss, weights):
     if loss == "logistic" and weights is Schweppe:
         pytest.skip("no residual to scale")

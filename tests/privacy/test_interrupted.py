@@ -162,7 +162,7 @@ def test_every_call_of_the_audit_interrupted_at_every_charge(name, everything):
 
 @pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)]])
 @pytest.mark.parametrize("name", OWN)
-@pytest.mark.values
+@pytest.mark.one_in(2)
 def test_every_other_call_interrupted_at_every_charge(name, turn):
     """One in four of those between the second and the last; the slow turns have the others."""
     several = name == "a score"

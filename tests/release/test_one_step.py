@@ -125,8 +125,8 @@ def test_r39_rounding_is_relative_to_the_length_and_not_to_the_reach():
 
 
 def test_r39_two_neighbours_are_told_apart_as_promised_and_no_less_would_do():
-    """All half-lines of 8,000 steps each, at 1e-6; nine tenths of the budget would be exceeded."""
-    epsilon, runs, found = 1.0, 8_000, []
+    """All half-lines of 5,000 steps each, at 1e-6; nine tenths of the budget would be exceeded."""
+    epsilon, runs, found = 1.0, 5_000, []
     for extreme in (1e9, -1e9):
         X, y = np.ones((30, 2)), np.linspace(-1.0, 1.0, 30)
         y[0] = extreme
