@@ -225,7 +225,7 @@ def exiting(theta, X, y):
 @pytest.mark.parametrize(
     ("make", "function"),
     [(rows_of, function) for function in (centred, unlike, strict, exiting)]
-    + [pytest.param(compiled_rows_of, strict, marks=pytest.mark.slow)],
+    + [(compiled_rows_of, strict)],
 )
 def test_k6_by_default_a_record_moves_the_sums_by_its_bound_whatever_the_function(make, function):
     """One record of fifty replaced; vectorised, ``unlike`` moves the mean 25 times as far."""

@@ -153,7 +153,6 @@ def closed_pipe():
 )
 @pytest.mark.parametrize("where", ["closed pipe", "full device"])
 @pytest.mark.values
-@pytest.mark.one_in(2)
 def test_what_cannot_be_printed_is_kept(folder, out, where):
     stdout = closed_pipe() if where == "closed pipe" else os.open("/dev/full", os.O_WRONLY)
     try:
