@@ -211,7 +211,6 @@ def names_written(writer, place):
 
 @pytest.mark.parametrize("kind", ["link", "link to nowhere", "second name"])
 @pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.one_in(2)
 def test_what_a_planted_link_leads_to_is_never_written(tmp_path, names_of, writer, kind):
     mine = b"what somebody else reads\n"
     names = names_of(writer)
