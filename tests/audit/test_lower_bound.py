@@ -205,14 +205,15 @@ def test_a_whole_newton_fit_with_inference_stays_below_its_claim():
         assert lower_bound(mechanism, neighbours(X, y, kind), 5_000).mu <= MU
 
 
-@pytest.mark.parametrize("sensitivity", [pytest.param(1, marks=pytest.mark.slow), 7])
+@pytest.mark.slow
+@pytest.mark.parametrize("sensitivity", [1, 7])
 def test_discrete_laplace(sensitivity):
     epsilon = 1.5
     rate = laplace_rate(sensitivity, epsilon)
 
     def certified(noise):
         bound = lower_bound(
-            lambda value: release_integer(value, rate, noise), (0, sensitivity), 40_000
+            lambda value: release_integer(value, rate, noise), (0, sensitivity), 60_000
         )
         return bound.epsilon()
 

@@ -117,7 +117,7 @@ def test_every_plot_is_swept(every_plot):
 
 
 @pytest.mark.parametrize("name", [name for name in dir(plots) if name.endswith("_plot")])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_plot_shows_itself_and_says_itself(every_plot, name):
     plot = getattr(plots, name)
     figure = plot(*every_plot[plot])

@@ -175,6 +175,7 @@ def test_c55_slots_of_keys_are_the_same_on_every_pass(monkeypatch, tmp_path, sou
 
 @EVERY
 @ROOM
+@pytest.mark.values
 def test_c55_every_record_is_in_one_block(tmp_path, monkeypatch, source, kept):
     """Blocks of all slots add up to the table; a row that is read twice or left out shows."""
     X, y = table()
