@@ -2952,12 +2952,14 @@ RELEASE_ALGORITHMS = (
 PLANTED = ("tests/privacy/test_planted_links.py",)
 GUARDED_FILES = (
     plant(
-        "values-through-a-link",
-        "a link planted in the place of told losses is followed",
+        "draft-through-a-link",
+        "a link planted under the name of a draft is followed",
         "dpfast/data/files/private_folder.py",
         PLANTED,
-        "NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC\n",
-        "NO_LINKS = os.O_CLOEXEC\n",
+        "    with suppress(FileNotFoundError):  # of a process that was killed\n        os.unlink(draft, dir_fd=folder)\n",
+        "",
+        "os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS",
+        "os.O_WRONLY | os.O_CREAT | os.O_TRUNC",
     ),
 )
 
