@@ -423,9 +423,9 @@ def test_printed_errors_of_quantiles_are_those_of_quantiles():
 
 
 def test_intervals_do_not_allow_for_rows_without_a_variance():
-    """Seeded: five fits at mu = .3 with columns' ranges declared, one of them 3% ones.
+    """Seeded: five fits at mu = .2 with columns' ranges declared, one of them 3% ones.
 
-    The others' errors have a median of 1.85 where 1 is that of least squares; 2.08 if what long
+    The others' errors have a median of 2.34 where 1 is that of least squares; 3.35 if what long
     rows are shortened by is told for a tail of them that has a mean alone.
     """
     n, found = 10_000, []
@@ -438,10 +438,10 @@ def test_intervals_do_not_allow_for_rows_without_a_variance():
         table["y"] = 0.5 * (table["d"] + table["a"] - table["b"]) + rng.normal(size=n)
         noise = dpfast.SeededNoise(seed)
         fit = dpfast.fit(
-            schema.encode(table, response="y"), None, "log-cosh", privacy=0.3, noise=noise
+            schema.encode(table, response="y"), None, "log-cosh", privacy=0.2, noise=noise
         )
         found.append(fit.natural.bse[2:4] * n**0.5)
-    assert np.median(found) < 1.95
+    assert np.median(found) < 2.8
 
 
 def test_the_odds_of_a_rare_label_that_all_but_decides_are_found():

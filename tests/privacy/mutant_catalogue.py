@@ -4898,7 +4898,9 @@ LEAST_SQUARES = (
         "rounds-beyond-planes",
         "a round's step goes where an earlier score points away from",
         ROAD,
-        ("tests/optimize/test_road_choices.py::test_mostly_zero_money_is_found",),
+        (
+            "tests/optimize/test_road_choices.py::test_coefficients_of_a_level_that_one_in_three_hundred_has_are_found",
+        ),
         "return theta + inside(step, asked) * step, length",
         "return theta + 1.0 * step, length",
     ),
@@ -5084,7 +5086,7 @@ LEAST_SQUARES = (
         "a rare event's curvature is that of the start, where events are taken to be more",
         "dpfast/optimize/road/steps.py",
         (
-            "tests/optimize/test_road_choices.py::test_errors_of_a_rare_event_are_those_of_its_curvature_at_the_end",
+            "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
         "curvature, typical = curvature * (here / typical), here",
         "curvature, typical = curvature, here",
