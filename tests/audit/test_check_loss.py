@@ -64,6 +64,7 @@ def test_an_honest_loss_of_ones_own_passes():
         (custom(rho, lambda r: psi(r) if r < 5.0 else 3.0, psi_prime), "reaches 3"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_lies_are_found(loss, message):
     report = check_loss(loss)
     assert not report.passed

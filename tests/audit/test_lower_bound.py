@@ -136,6 +136,7 @@ def test_releases_cost_what_they_claim(case):
         assert certify(WeakNoise(2)).mu > claim
 
 
+@pytest.mark.slow
 def test_genuine_noise():
     honest = lower_bound(
         lambda curator: curator.joint(ZERO, StepBudget(MU)).gradient.value,
@@ -204,7 +205,8 @@ def test_a_whole_newton_fit_with_inference_stays_below_its_claim():
         assert lower_bound(mechanism, neighbours(X, y, kind), 5_000).mu <= MU
 
 
-@pytest.mark.parametrize("sensitivity", [pytest.param(1, marks=pytest.mark.slow), 7])
+@pytest.mark.slow
+@pytest.mark.parametrize("sensitivity", [1, 7])
 def test_discrete_laplace(sensitivity):
     epsilon = 1.5
     rate = laplace_rate(sensitivity, epsilon)
@@ -219,6 +221,7 @@ def test_discrete_laplace(sensitivity):
     assert certified(WeakNoise(7)) > epsilon
 
 
+@pytest.mark.slow
 def test_genuine_discrete_laplace():
     rate, noise = laplace_rate(1, 1.5), EntropyNoise()
     bound = lower_bound(lambda value: release_integer(value, rate, noise), (0, 1), 60_000)

@@ -60,6 +60,7 @@ def by_rows(values, weights, bound):
 
 
 @pytest.mark.parametrize(("n", "d", "points"), [(1, 1, 1), (3, 2, 2), (7, 4, 3), (5000, 2, 3)])
+@pytest.mark.one_in(2)
 def test_g1_two_records_chosen_by_optimisation(n, d, points):
     """Sound for every pair tried, and attained to 1%."""
     rng = np.random.default_rng([n, d])
@@ -96,7 +97,7 @@ def test_g1_two_records_chosen_by_optimisation(n, d, points):
     other=arrays(np.float64, 3, elements=st.one_of(st.sampled_from(HOSTILE), st.floats(width=64))),
     weights=arrays(np.float64, (3, 2), elements=st.sampled_from([0.0, 1.0, -2.5, 1e150, 1e-150])),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_g1_hostile_values_stay_within_the_bound(values, other, weights):
     bound = 1.3
     neighbour = values.copy()
@@ -299,8 +300,8 @@ def test_g4_one_record_moves_the_share_that_failed_by_itself_and_no_more():
 
 
 def test_released_means_have_the_announced_noise():
-    """Chi-squared test at false-failure rate 1e-6; a tenth more or less is noticed (power 1)."""
-    n, d, draws = 50, 4, 2500
+    """Chi-squared test at false-failure rate 1e-6; a tenth more or less is noticed (.9999)."""
+    n, d, draws = 50, 4, 1200
     room = RecordValues(n, dpfast.Ledger(1e6), dpfast.SeededNoise(5))
     room.append(np.random.default_rng(0).normal(size=(2, n)), 2)
     weights = np.random.default_rng(1).normal(size=(2, d))

@@ -65,6 +65,7 @@ def search(**options):
     ],
     ids=str,
 )
+@pytest.mark.one_in(2)
 def test_it_finds_the_minimum(options):
     """Far below the start and near the optimum (seeded; typical error 0.15)."""
     found = search(**options)

@@ -137,6 +137,7 @@ def exact_delta(epsilon, q, multiplier, n_steps):
 
 @pytest.mark.parametrize("n_steps", [1, 2])
 @pytest.mark.parametrize(("q", "multiplier"), [(0.1, 0.8), (0.5, 1.5), (1.0, 3.0)])
+@pytest.mark.values
 def test_accounting_agrees_with_direct_integration(q, multiplier, n_steps, monkeypatch):
     needs_accounting()
     monkeypatch.setattr(amplification, "_losses", cache(amplification._losses))  # for both deltas
@@ -297,6 +298,7 @@ def test_values_are_sums_over_the_sample(rate, records):
 # ---- the method ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_large_budget_gives_the_exact_answer():
     needs_accounting()
     X, y = data(20_000)
@@ -309,6 +311,7 @@ def test_a_large_budget_gives_the_exact_answer():
         np.testing.assert_allclose(result.params, exact, atol=0.02)
 
 
+@pytest.mark.slow
 def test_the_guarantee_is_a_pair():
     needs_accounting()
     X, y = data()
@@ -330,6 +333,7 @@ def test_the_guarantee_is_a_pair():
     assert fit(X, y, steps=20, noise=None).privacy.guarantee == "(epsilon, delta)-DP"
 
 
+@pytest.mark.slow
 def test_other_currencies_need_a_delta():
     needs_accounting()
     X, y = data(100)

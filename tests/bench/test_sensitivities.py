@@ -72,6 +72,7 @@ def starts(p):
 
 @pytest.mark.parametrize("p", [2, 4])
 @pytest.mark.parametrize("ratio", [0.25, 1.0, 2.0, 4.0, 10.0])
+@pytest.mark.values
 def test_b1_joint_cost_of_sufficient_statistics(p, ratio):
     a, b = 1.0, ratio
     differences = pair_of_statistics(p)
@@ -218,6 +219,7 @@ def minimiser(objective, X, y):
 
 @pytest.mark.parametrize("weighting", [Mallows(1.5), Bounded(1.5)], ids=repr)
 @pytest.mark.parametrize("loss", [Huber(), PseudoHuber(), Logistic()], ids=repr)
+@pytest.mark.values
 def test_b4_minimiser(loss, weighting):
     """Random and extreme pairs beside one common record, through the curator's own search."""
     scale = 1.0 if loss.needs_scale else None

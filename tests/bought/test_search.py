@@ -168,6 +168,7 @@ class Scripted:
 
 @pytest.mark.parametrize("kind", ["uniform", "low", "high", "middle", "wild"])
 @pytest.mark.parametrize("q", [1, 2, 7])
+@pytest.mark.values
 def test_every_path_stays_within_its_budget(kind, q):
     """Whatever is answered: no more counts than planned, no more than the total, all of it where a
     column was not seen or that was said, and the numbers that come out can be used."""

@@ -305,6 +305,7 @@ THIRDS = [
 
 
 @pytest.mark.parametrize(("name", "third"), THIRDS)
+@pytest.mark.one_in(2)
 def test_a_cell_of_a_frame(name, third):
     @each("kind", list(FRAMES)[third::3])
     def says_nothing(kind):
@@ -322,6 +323,7 @@ def a_cell_of_a_frame(name, kind):
 
 
 @pytest.mark.parametrize(("name", "third"), THIRDS)
+@pytest.mark.one_in(2)
 def test_a_cell_of_stored_records(name, third, tmp_path):
     @each("kind", list(STORED)[third::3])
     def says_nothing(kind):
@@ -380,6 +382,7 @@ def test_every_column_beside_the_covariates_is_swept():
 
 @each("kind", COLUMNS)
 @pytest.mark.parametrize(("name", "argument"), BESIDE)
+@pytest.mark.one_in(2)
 def test_a_table_of_one_column_is_that_column(name, argument, kind):
     """It was a foreign error; of several columns none is meant."""
     column = CALLS[name][1][argument]

@@ -324,7 +324,7 @@ def test_schema_files_that_are_no_text(tmp_path):
         Schema.from_toml(tmp_path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.text(), st.text(), st.text(), st.text())
 def test_every_name_survives_or_is_refused(name, label, units, source):
     schema = Schema(

@@ -145,6 +145,7 @@ FORMULA = f"log(pay + 2) ~ ns(age, knots=[40, 60], {ENDS})*w + C(g, levels=['u',
 
 @pytest.mark.parametrize("kind", ["parquet", "dask"])
 @pytest.mark.parametrize("schema", [None, SCHEMA])
+@pytest.mark.values
 def test_a_formula_reads_partitions_and_files(kind, schema, tmp_path):
     """The fit of the same table in memory, of which no column is gathered."""
     formula = FORMULA if schema is None else "pay ~ cr(age, knots=[40])*w + C(g) + I(age**2) - 1"

@@ -91,7 +91,7 @@ def failures(kind, **options):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_scikit_learn_finds_nothing_it_did_not_expect(kind):
     expected = EXPECTED | (OF_BOUNDS if kind is DPLinearRegression else {})
     failed, checks = failures(kind, expected_failed_checks=expected)

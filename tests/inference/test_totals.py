@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import partial
+from random import SystemRandom
 from typing import Any
 
 import numpy as np
@@ -98,14 +99,23 @@ def spending() -> Iterator[tuple[str, Any]]:
 
 
 class Recorder:
-    """Everything that a call charged, drew and handed out, in order; and what it returned."""
+    """Everything that a call charged, drew and handed out, in order; and what it returned.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    What a call draws of its own is the stream of ``seed``, so that a failure can be had again.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         self.observer = _Observer(None)
         self.order: list[Any] = []
-        for source in (EntropyNoise, SeededNoise):
-            for name in ("normals", "discrete_laplace", "words"):
-                monkeypatch.setattr(source, name, self.noting(getattr(source, name)))
+        seeded = SeededNoise(seed)
+        for name in ("normals", "discrete_laplace", "words"):
+            drawn = self.noting(getattr(SeededNoise, name))
+            monkeypatch.setattr(SeededNoise, name, drawn)
+            monkeypatch.setattr(EntropyNoise, name, self.instead(drawn, seeded))
+
+    @staticmethod
+    def instead(drawn: Any, seeded: SeededNoise) -> Any:
+        return lambda _, *arguments: drawn(seeded, *arguments)
 
     def noting(self, original: Any) -> Any:
         def drawn(*arguments: Any) -> Any:
@@ -192,25 +202,36 @@ def check_accounted(name: str, privacy: Any) -> None:
             assert spent <= limit, name
 
 
-def sweep(monkeypatch: pytest.MonkeyPatch, named: Iterable[tuple[str, Any]]) -> int:
-    """Number of guarantees that were checked."""
+def sweep(monkeypatch: pytest.MonkeyPatch, named: Iterable[tuple[str, Any]], seed: int = 0) -> int:
+    """Number of guarantees that were checked; what fails says of which call, with which seed."""
     seen = 0
     for name, call in named:
-        with monkeypatch.context() as patch:
-            recorder = Recorder(patch)
-            result = recorder.run(call)
-        assert any(isinstance(event, Charged) for event in recorder.order), name
-        check_paid(recorder.order)
-        for privacy in guarantees(result):
-            seen += 1
-            check_accounted(name, privacy)
+        try:
+            with monkeypatch.context() as patch:
+                recorder = Recorder(patch, seed)
+                result = recorder.run(call)
+            assert any(isinstance(event, Charged) for event in recorder.order), name
+            check_paid(recorder.order)
+            for privacy in guarantees(result):
+                seen += 1
+                check_accounted(name, privacy)
+        except Exception as error:
+            error.add_note(f"{name}, seed {seed}")
+            raise
     return seen
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("turn", [0, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2)]])
-def test_every_result_of_the_registry_is_accounted_for_and_every_draw_is_paid(monkeypatch, turn):
-    assert sweep(monkeypatch, registered(turn)) > 80
+@pytest.mark.parametrize(
+    ("turn", "fresh"),
+    [(0, False), *[pytest.param(k, True, marks=pytest.mark.slow) for k in range(3)]],
+)
+def test_every_result_of_the_registry_is_accounted_for_and_every_draw_is_paid(
+    monkeypatch, turn, fresh
+):
+    """The quick calls have one seed; slow ones another every time, which a failure tells."""
+    seed = SystemRandom().randrange(2**32) if fresh else 0
+    assert sweep(monkeypatch, registered(turn), seed) > 80
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -184,6 +184,7 @@ def test_intervals_that_are_none(arguments):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(2)
 def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
     """n = 500, mu = 1/2; also from a scale a hundred times too small or four times too large.
 

@@ -94,6 +94,7 @@ def twin_of(constants):
 
 @each
 @pytest.mark.parametrize("eta", [0.0, 1e-9])
+@pytest.mark.one_in(2)
 def test_r12_counts_of_neighbours_differ_by_at_most_one(constants, eta):
     """The lowest neighbour, both eigenvalues wrong by eta in the worst directions."""
     table = RecursionTable(*constants, LARGEST, eta)

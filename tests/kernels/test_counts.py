@@ -57,6 +57,7 @@ def wants(weighting):
 
 @pytest.mark.parametrize("weighting", WEIGHTS)
 @pytest.mark.parametrize("caps", CAPS)
+@pytest.mark.values
 def test_agrees_with_the_twin(weighting, caps):
     """Sums, losses, their differences and changes of gradients; with weights and offsets, too."""
     for (n, q), intercept in [
@@ -94,6 +95,7 @@ def test_agrees_with_the_twin(weighting, caps):
 
 
 @pytest.mark.parametrize("caps", CAPS)
+@pytest.mark.values
 def test_accurate_on_the_whole_range(caps):
     """Score, curvature and loss of one record against their formulas in many digits."""
     mpmath.mp.dps = 40

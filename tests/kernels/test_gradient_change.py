@@ -49,6 +49,7 @@ def draw(n, q, loss, seed=0):
 
 @each("loss", LOSSES)
 @pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS, CLIP, SCHWEPPE, LINEAR])
+@pytest.mark.values
 def test_change_of_gradient_agrees_with_its_twin(loss, weighting):
     """To the rounding of psi at two predictors: 1e-13 of the bound of each record."""
     if (loss, weighting) == (LOGISTIC, SCHWEPPE):
@@ -125,6 +126,7 @@ def test_no_record_changes_the_sum_by_more_than_the_limit(
 
 
 @pytest.mark.parametrize("loss", REDESCENDING, ids=lambda loss: loss.name)
+@pytest.mark.values
 def test_redescending_losses_are_accurate(loss):
     """psi and rho to a few units of rounding over sixty decades, against their formulas."""
     kernel = records.RecordKernel(**model(loss.code, BOUNDED, radius=1.0, scale=1.0))
@@ -152,6 +154,7 @@ def test_redescending_losses_are_accurate(loss):
 
 
 @pytest.mark.parametrize("loss", REDESCENDING, ids=lambda loss: loss.name)
+@pytest.mark.values
 def test_public_constants_are_suprema(loss):
     """psi_bound and psi_prime_bound are attained and never exceeded."""
     r = np.linspace(-6.0, 6.0, 480_001)

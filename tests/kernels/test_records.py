@@ -114,6 +114,7 @@ def assert_agree(m, X, y, theta, twin, absolute, want):
 
 @each(("loss", "weighting"), PAIRS)
 @pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.values
 def test_agrees_with_the_twin(loss, weighting, intercept):
     for (n, q), want in itertools.product(
         [(1, 1), (2, 3), (37, 5), (129, 11), (70, 24), (40, 57)], wants(weighting)

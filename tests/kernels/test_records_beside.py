@@ -62,6 +62,7 @@ def close(ours, twin, bound):
 
 @each(("loss", "weighting"), PAIRS)
 @pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.values
 def test_agrees_with_the_twin(loss, weighting, intercept):
     m = model(loss, weighting, intercept) | {"largest_weight": LARGEST}
     kernel = records.RecordKernel(**m)

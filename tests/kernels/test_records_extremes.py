@@ -129,6 +129,7 @@ def test_unusable_records_contribute_exactly_zero(q, weighting):
 @each("radius", [1e-100, 1e-30, 1.5, 1e30, 1e100])
 @each("c", [1e-40, 1.0, 1e40])
 @pytest.mark.parametrize("weighting", WEIGHTS)
+@pytest.mark.values
 def test_bounds_hold_for_extreme_constants_and_lengths(radius, c, weighting):
     rng = np.random.default_rng(5)
     lengths = 10.0 ** np.r_[np.arange(-320, 309, 17), 308]
@@ -229,6 +230,7 @@ def test_logistic_is_accurate_on_its_whole_range():
     "loss",
     [LOG_COSH, PSEUDO_HUBER, SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE],
 )
+@pytest.mark.values
 def test_smooth_losses_are_accurate_on_their_whole_range(loss):
     mpmath.mp.dps = 40
     kernel = records.RecordKernel(**model(loss, BOUNDED, radius=1.0, c=1.0, scale=1.0))

@@ -62,6 +62,7 @@ def assert_same(narrow, wide):
 @pytest.mark.parametrize(
     ("n", "q"), [(1, 1), (37, 5), (300, 10), (90, 24), (60, 33), (40, 70), (6, 2100)]
 )
+@pytest.mark.values
 def test_every_layout_gives_the_bits_of_float64(pair, n, q, tmp_path):
     X, y = draw(n, q, pair)
     wide = X.astype(np.float64)

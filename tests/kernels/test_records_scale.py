@@ -99,6 +99,7 @@ def assert_agree(m, X, y, theta, absolute, want):
 @each("loss", LOSSES)
 @pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS])
 @pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.values
 def test_agrees_with_the_twin(loss, weighting, intercept):
     for (n, q), want in itertools.product(
         [(1, 1), (2, 3), (37, 5), (129, 11), (30, 24), (20, 57)], [1, 2, 4, 7, 39]

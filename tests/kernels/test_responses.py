@@ -59,6 +59,7 @@ def draw(kind, n, q, seed=0):
 
 @pytest.mark.parametrize("weighting", WEIGHTS)
 @pytest.mark.parametrize("c", HELD)
+@pytest.mark.values
 def test_agrees_with_the_twin(kind, weighting, c):
     """Sums, losses, their differences and changes of gradients; with weights and offsets, too."""
     wants = [
@@ -111,6 +112,7 @@ def exact(kind, t, y, c):
 
 
 @pytest.mark.parametrize("c", HELD)
+@pytest.mark.values
 def test_accurate_on_the_whole_range(kind, c):
     mpmath.mp.dps = 60
     kernel = records.RecordKernel(**model(kind, c, radius=1.0))

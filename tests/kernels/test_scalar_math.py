@@ -17,6 +17,7 @@ def softplus(r):
 
 
 @pytest.mark.parametrize("name", ["exp", "expm1", "tanh", "cosh"])
+@pytest.mark.one_in(2)
 def test_accurate_to_two_units_in_the_last_place(name):
     function = scalar_math._functions()[name]
     each = numba.njit(lambda v: function(v))

@@ -155,6 +155,7 @@ def test_units_are_put_in_on_the_way(isa, q):
 
 
 @pytest.mark.parametrize("q", [4, 22, 40])
+@pytest.mark.values
 def test_neither_threads_nor_other_records_change_a_bit(isa, q):
     """A record alone in a sum: the same bits wherever it stands, among any others that count for
     nothing."""
@@ -242,6 +243,7 @@ def kept_views(view, X, y, units=None):
 
 @pytest.mark.parametrize(("n", "q"), SIZES)
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.values
 def test_without_a_map_sums_of_kept_lengths_are_those_of_rows(isa, n, q, name):
     """NumPy's rows under the map; the kernel's multiples of (1, z), mapped by NumPy afterwards."""
     rng = np.random.default_rng([n, q])
@@ -372,6 +374,7 @@ def test_lengths_are_kept_of_the_records_that_are_asked_about():
 
 
 @pytest.mark.parametrize(("n", "q"), SIZES)
+@pytest.mark.values
 def test_rows_without_a_map_are_those_under_an_identity(isa, n, q):
     rng = np.random.default_rng([n, q])
     for intercept in (True, False):

@@ -36,13 +36,14 @@ def run(privacy, seed=0, **options):
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("privacy", BUDGETS, ids=repr)
+@pytest.mark.values
 def test_k4_no_run_spends_more_than_its_total(name, privacy):
     """Exactly: in rational arithmetic on the decimals that were charged."""
 
     def written(x):
         return Fraction(repr(x))
 
-    for seed in range(3):
+    for seed in range(2):
         result = run(privacy, seed, **METHODS[name])
         spent = sum(written(mu) ** 2 for _, mu in result.privacy.entries)
         total = result.privacy.total

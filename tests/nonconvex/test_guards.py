@@ -41,7 +41,7 @@ def run(seed=0, **options):
 
 
 @pytest.mark.parametrize("kl", [RIGHT, KL(1e-4, 1.2), KL(1e4, 2.0), KL(1.0, 2.02), KL(1.0, 5.0)])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 def test_auto_does_the_same_whatever_it_is_told(kl):
     """Bit by bit: told more, it cannot get worse."""
     told, untold = run(kl=kl), run()
@@ -60,8 +60,13 @@ def test_with_the_right_constants_nothing_is_handed_over():
 
 @cache
 def excesses_of_half():
+<<<<<<< HEAD
     plain = {"privacy": dpfast.ZCDP(0.25), "method": Adaptive(clip=None, last_share=0.002)}
     return [excess(run(s, **plain)) for s in range(4)]
+=======
+    plain = {"privacy": dpfast.ZCDP(0.25), "method": Adaptive(clip=None)}
+    return [excess(run(s, **plain)) for s in range(2)]
+>>>>>>> h3
 
 
 @pytest.mark.parametrize("method", [Spider(), Proximal()])
@@ -76,12 +81,12 @@ def excesses_of_half():
 )
 @pytest.mark.one_in(2)
 def test_wrong_constants_cost_no_more_than_half_of_the_budget(method, kl):
-    """Mean over 4 seeds against adaptive descent with half the budget, and far below the start's.
+    """Mean over 2 seeds against adaptive descent with half the budget, and far below the start's.
 
     The factor is 4 and not 1 because a plan that fails late has little left to hand over.
     """
     half = np.mean(excesses_of_half())
-    found = [run(s, kl=kl, method=method) for s in range(4)]
+    found = [run(s, kl=kl, method=method) for s in range(2)]
     assert np.mean([excess(result) for result in found]) < 4.0 * half
     for result in found:
         if result.warnings:

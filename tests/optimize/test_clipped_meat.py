@@ -13,6 +13,7 @@ N = 20_000
 
 @pytest.mark.parametrize(("radius", "power"), [(1e9, 0.0), (4.0, 0.5), (4.0, 1.0)])
 @pytest.mark.parametrize("bound", [1.0, 6.0, 50.0])
+@pytest.mark.values
 def test_what_clipping_takes_off_normal_residuals(radius, power, bound):
     """Seeded, a million draws: within 6 of their standard errors."""
     rng = np.random.default_rng(31)

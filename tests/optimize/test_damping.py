@@ -144,6 +144,7 @@ def test_a_switch_ends_with_full_steps(rule):
 
 
 @pytest.mark.parametrize("rule", [DecrementSwitch(0.3), GradientSwitch(0.3), Damped(0.3)])
+@pytest.mark.one_in(2)
 def test_intervals_after_damped_steps_cover(rule):
     """They covered in .72, and none in six of the fits warned: a start's error is no noise."""
     covered = []

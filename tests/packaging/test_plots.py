@@ -117,7 +117,7 @@ def test_every_plot_is_swept(every_plot):
 
 
 @pytest.mark.parametrize("name", [name for name in dir(plots) if name.endswith("_plot")])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_plot_shows_itself_and_says_itself(every_plot, name):
     plot = getattr(plots, name)
     figure = plot(*every_plot[plot])
@@ -131,7 +131,7 @@ def test_a_plot_shows_itself_and_says_itself(every_plot, name):
 
 
 @pytest.mark.parametrize("name", [name for name in dir(plots) if name.endswith("_plot")])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_a_plot_is_drawn_where_it_is_wanted(every_plot, name):
     plot, figure = getattr(plots, name), Figure()
     axes = figure.subplots(1, 3)

@@ -89,7 +89,7 @@ def decode(z, q):
     return x, y
 
 
-def search(objective, n_variables, starts=(), seed=0, generations=120, population=60):
+def search(objective, n_variables, starts=(), seed=0, generations=80, population=60):
     """Largest value found; every start is part of the first population."""
     rng = np.random.default_rng(seed)
     first = rng.random((population, n_variables))
@@ -176,6 +176,7 @@ def test_c13_mean_score(loss, weighting, q):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(2)
 def test_c13_mean_score_with_an_intercept(loss):
     """Bounded domain with a virtual column of ones: the diameter 2 B is still attained."""
     bound = PSI_MAX[loss] * R
@@ -254,6 +255,7 @@ def test_c20_extreme_eigenvalue(which, p):
 
 
 @pytest.mark.parametrize("loss", ["huber", "log-cosh", "pseudo-huber", "logistic"])
+@pytest.mark.one_in(2)
 def test_c21_loss_difference(loss):
     theta0, theta1 = np.array([0.4, -0.2]), np.array([-0.1, 0.5])
     distance = float(np.linalg.norm(theta1 - theta0))

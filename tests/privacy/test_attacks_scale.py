@@ -89,6 +89,7 @@ def best_pair(model, weights, majorize=False):
 
 @pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.values
 def test_c34_to_c36_each_quantity(loss, weighting):
     """Score, Hessian, meat and majorising curvature: at most the constant, at least 99% of it."""
     model = objective(loss, weighting)
@@ -144,6 +145,7 @@ def test_c34_weights_of_the_first_power_are_outside_the_claim():
 
 @pytest.mark.parametrize("majorize", [False, True])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.values
 def test_c37_joint_release(loss, majorize):
     model = objective(loss, WEIGHTS[0])
     theta = np.array([0.0, 0.0, Z])
@@ -192,6 +194,7 @@ def test_c34_to_c37_of_a_constant_and_its_scale(loss, majorize):
 
 @pytest.mark.parametrize("loss", [LogCosh, PseudoHuber])
 @pytest.mark.parametrize("majorize", [False, True])
+@pytest.mark.values
 def test_c37_the_grid_does_not_miss_the_supremum(loss, majorize):
     """Against fifty times as many points, not on the grid."""
     rng, family = np.random.default_rng(0), loss.scale_part

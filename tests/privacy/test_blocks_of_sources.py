@@ -152,6 +152,7 @@ def test_c55_the_same_bytes_give_the_same_answers_whatever_the_source(
     ("source", "n_slots"),
     [(of_chunks, SLOTS), (of_chunks, MANY_SLOTS), (of_parquet, MANY_SLOTS)],
 )
+@pytest.mark.one_in(2)
 def test_c55_slots_of_keys_are_the_same_on_every_pass(monkeypatch, tmp_path, source, n_slots, kept):
     """As in memory with the slots that the keys say, up to the order of additions."""
     X, y = table()
@@ -174,6 +175,7 @@ def test_c55_slots_of_keys_are_the_same_on_every_pass(monkeypatch, tmp_path, sou
 
 @EVERY
 @ROOM
+@pytest.mark.values
 def test_c55_every_record_is_in_one_block(tmp_path, monkeypatch, source, kept):
     """Blocks of all slots add up to the table; a row that is read twice or left out shows."""
     X, y = table()

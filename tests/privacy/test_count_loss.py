@@ -98,6 +98,7 @@ def test_c76_constants_are_suprema(loss):
 
 @pytest.mark.parametrize("weighting", [*WEIGHTS, Clip(1.7)], ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.values
 def test_c76_scores_and_matrices(loss, weighting):
     objective = Objective(loss, weighting, 2, fit_intercept=False)
     kernel = RecordKernel(*objective.kernel_arguments())
@@ -153,6 +154,7 @@ def test_c76_differences_of_losses(loss):
 @pytest.mark.parametrize("loss", LOSSES[1:2], ids=repr)
 @pytest.mark.parametrize("majorize", [False, True])
 @pytest.mark.parametrize("shares", [(1.0, 1.0, 0.0), (1.0, 0.4, 0.0), (1.0, 0.4, 0.1)])
+@pytest.mark.values
 def test_c77_joint_release(loss, weighting, majorize, shares):
     """Gradient, curvature and meat at one parameter cost what C17 says, and no coupling's less.
 

@@ -130,6 +130,7 @@ def test_a_sweep_notices_what_is_too_long_or_too_much():
         ),
     ],
 )  # fmt: skip
+@pytest.mark.one_in(2)
 def test_what_was_endless_enormous_or_foreign_is_refused(call):
     with limits(), pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget)):
         call()

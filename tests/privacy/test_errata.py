@@ -45,14 +45,14 @@ def test_e1_lemma_1_gives_sqrt2_mu():
 
 
 def test_e1_the_release_used_here_keeps_its_promise_on_that_pair():
-    mu, draws, source = 1.0, 100_000, SeededNoise(1)
+    mu, draws, source = 1.0, 40_000, SeededNoise(1)
     scale = gaussian_scale(mean_rank_one(1.0, 1, 2), mu, 3)
     first = np.diag([1.0, 0.0])
     values = np.array([released_alone(first, scale, source) for _ in range(draws)])
     statistic = values[:, 0, 0] - values[:, 1, 1]
     cut = -1.0 + quantile(0.95) * math.sqrt(2) * scale
     power = np.mean(statistic > cut)
-    assert power == pytest.approx(ceiling(0.05, mu), abs=0.007)  # 5 sd
+    assert power == pytest.approx(ceiling(0.05, mu), abs=0.011)  # 5 sd
 
 
 # ---- E2: e^mu where e^epsilon belongs (the same paper, appendix H.3) ----------------------------

@@ -455,7 +455,7 @@ def test_a_fork_that_python_was_not_told_about_is_another_process(monkeypatch):
 @pytest.mark.parametrize("kind", ["file", "memory"])
 def test_a_fork_in_the_middle_of_a_charge_grants_it_once(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    step, late = (47, 0) if kind == "file" else (9, 0)
+    step, late = (97, 0) if kind == "file" else (19, 0)
     for moment in range(1, 10_000, step):
         path = tmp_path / f"{moment}"
         ledger = Ledger.open(path, ZCDP(1.0)) if kind == "file" else Ledger(ZCDP(1.0))

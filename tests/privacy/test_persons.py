@@ -140,6 +140,7 @@ def distances(S, M, g, h, q):
 @pytest.mark.parametrize(
     "parts", [(1.0, 0.4, 0.1), (1.0, 0.4, 0.25), (1.0, 0.9, 0.0), (0.2, 1.0, 0.5)]
 )
+@pytest.mark.values
 def test_c72_joint_costs_of_persons_hold_and_are_attained(relation, parts):
     """Random persons of one to four rows; opposite single rows attain the gradient's share."""
     rng = np.random.default_rng(2)
@@ -184,6 +185,7 @@ def test_c72_neighbours_of_a_curator_move_by_at_most_the_announced_sensitivity(l
 
 @pytest.mark.parametrize("loss", ["logistic", "log-cosh"])
 @pytest.mark.parametrize("method", ["auto", "newton"])
+@pytest.mark.values
 def test_whole_fits_of_neighbours_are_told_apart_no_better_than_paid(loss, method):
     """One person of 60 gets 200 rows for 2; the auditor sees a pair of tables by their number."""
     rng = np.random.default_rng(6)
@@ -296,6 +298,7 @@ def ask_everything(room):
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.values
 def test_c72_no_answer_moves_by_more_than_announced_whatever_rows_a_person_has(loss, again):
     """A person with one usable row gets 300 further ones, of every kind; whatever is asked.
 

@@ -159,6 +159,7 @@ def test_units_are_those_of_the_fit_and_of_what_bought_them():
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "huber", "pseudo-huber", dpfast.Quantile(0.5)])
+@pytest.mark.one_in(2)
 def test_a_fit_needs_nothing_but_the_persons(loss):
     """Coefficients in units of their own within five standard errors; false failure 1e-5."""
     X, y, group = visits()

@@ -131,6 +131,7 @@ SOURCES = [
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("pieces", [1 << 16, 37])
+@pytest.mark.values
 def test_c66_the_same_sums_from_every_source(source, pieces, tmp_path, monkeypatch):
     """Bit for bit those of the same rows in memory, wherever blocks of the source end."""
     monkeypatch.setattr(means, "ROWS_AT_A_TIME", pieces)
@@ -176,6 +177,7 @@ def of_several_files(folder, X, y, group):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("pieces", [1 << 16, 37])
+@pytest.mark.values
 def test_c47_c66_rows_without_a_label_are_one_person_in_all_blocks(
     source, pieces, tmp_path, monkeypatch
 ):

@@ -131,7 +131,7 @@ def announced(ask):
     return getattr(answer, "gradient", answer).receipt.l2_sensitivity
 
 
-@pytest.mark.values
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mapped", [True, False])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_c81_no_person_moves_an_answer_by_more_than_announced(loss, mapped):
@@ -143,7 +143,7 @@ def test_c81_no_person_moves_an_answer_by_more_than_announced(loss, mapped):
         assert farthest(answers(ask, mine)) <= announced(ask), question
 
 
-@pytest.mark.values
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("most", [2, 3, 7])
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 def test_c81_nor_does_one_with_more_rows_than_count(loss, most):
@@ -177,6 +177,7 @@ def test_c81_a_row_has_its_own_part_of_the_public_weight():
 
 
 @pytest.mark.parametrize(("rows", "most"), [(1, None), (2, None), (40, None), (4, 4), (9, 4)])
+@pytest.mark.one_in(2)
 def test_c81_constants_are_attained(rows, most):
     """By persons all of whose rows are the worst one."""
     n = OTHERS + 1
@@ -240,6 +241,7 @@ def loops(whose, f):
 @each("how", ["arrays", "file"])
 @each("mapped", [0, 1, 2])
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(2)
 def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how, monkeypatch):
     monkeypatch.setattr("dpfast.data.bought.seen.BLOCK", 7)
 

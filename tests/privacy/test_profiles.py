@@ -29,7 +29,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("epsilon", "shift", "ratio"), CASES)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_c26_profiles_are_the_integrals(epsilon, shift, ratio):
     exact = integrated(epsilon, shift, ratio)
     assert gaussian_profile(epsilon, shift, ratio) == pytest.approx(exact, abs=2e-8)

@@ -132,7 +132,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "argument"), CASES)
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_a_wrong_setting_of_an_estimator_costs_nothing(name, argument):
     pytest.importorskip("sklearn")
     if argument not in parameters_of(type(estimator(name, ESTIMATORS[name]))):
@@ -245,7 +245,7 @@ def test_every_callback_is_swept():
 
 
 @pytest.mark.parametrize("name", CALLBACKS)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_callback_that_fails_at_once_costs_nothing(name):
     if name == "fit":
         pytest.importorskip("numba")
@@ -279,7 +279,7 @@ def without(monkeypatch):
 
 
 @pytest.mark.parametrize("package", EXTRAS)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_an_extra_that_is_missing_costs_nothing(package, without):
     without(package)
     for name, (function, right) in CALLS.items():

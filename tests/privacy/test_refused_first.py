@@ -279,17 +279,17 @@ def wrong_values(name, argument, turn=slice(None)):
 
 
 @pytest.mark.parametrize(
-    "turns", [[0], pytest.param(range(1, 6), marks=pytest.mark.slow)], ids=["one", "others"]
+    "turns", [[0], pytest.param(range(1, 12), marks=pytest.mark.slow)], ids=["one", "others"]
 )
 @pytest.mark.parametrize("name", CALLS, ids=lambda name: name.replace(" ", "-"))
 def test_a_wrong_argument_costs_nothing(name, turns, tmp_path, monkeypatch):
-    """Of the values one in six, which go round among functions and arguments."""
+    """Of the values one in twelve, which go round among functions and arguments."""
     monkeypatch.chdir(tmp_path)  # a path can be right
     against = []
     parameters = inspect.signature(CALLS[name][0]).parameters.items()
     for (k, (argument, parameter)), turn in product(enumerate(parameters, len(name)), turns):
         if parameter.kind is not parameter.VAR_KEYWORD:
-            for value in wrong_values(name, argument, slice((k + turn) % 6, None, 6)):
+            for value in wrong_values(name, argument, slice((k + turn) % 12, None, 12)):
                 try:
                     check(name, {argument: value})
                 except AssertionError as error:

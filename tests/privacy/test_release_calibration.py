@@ -199,6 +199,7 @@ def exact_delta(epsilon, S, n, lreg, first, second, first2, second2):
 @pytest.mark.parametrize(
     ("n", "epsilon", "factor"), [(10, 1.0, 4.0), (1000, 0.5, 2.0), (200, 2, 9)]
 )
+@pytest.mark.one_in(2)
 def test_r10_against_exact_densities_in_one_dimension(n, epsilon, factor):
     """Linear records attain half of the bound or more; curved ones stay below it."""
     delta, G1 = 1e-5, 0.5

@@ -134,6 +134,7 @@ def pair_excess(x, y, new, domain, w):
 
 
 @pytest.mark.parametrize("domain", [Ball(1.0), Box(1.0)], ids=repr)
+@pytest.mark.one_in(2)
 def test_r28_r29_optimised_pairs_stay_inside(domain):
     """Random search over two covariates, both records, responses and directions, three goals."""
     rng, d, n = np.random.default_rng(7), 2, 300

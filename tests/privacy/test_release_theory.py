@@ -275,6 +275,7 @@ def one_sided(k, multiple, n):
 
 
 @pytest.mark.parametrize("multiple", [2.0, 4.0, 30.0])
+@pytest.mark.one_in(2)
 def test_the_step_and_the_shift_are_attained(multiple):
     """R3, R2 (i) and R4: at least 99% of each constant, by an instance through the same solver."""
     loss, n, k = smooth_absolute(), 60_000, 30_000
@@ -295,6 +296,7 @@ def test_the_step_and_the_shift_are_attained(multiple):
 
 
 @pytest.mark.parametrize("lreg", [1e-4, 1e-3, 1.0])
+@pytest.mark.one_in(2)
 def test_the_shift_with_a_ridge_is_attained(lreg):
     loss, n, k = smooth_absolute(), 60_000, 30_000
     X, y, _ = one_sided(k, 4.0, n)

@@ -99,6 +99,7 @@ def spent(rows):
 
 
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.one_in(2)
 def test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget(name):
     """40 runs about answers of any kind, in units of any size."""
     loss = LOSSES[name]

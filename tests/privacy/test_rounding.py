@@ -79,6 +79,7 @@ KINDS = ["random", "cancelling", "spread", "tiny after large", "alternating scal
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rows", [1, 7, 64, 600])
+@pytest.mark.values
 def test_the_error_of_a_mean_is_at_most_gamma_times_the_bound(kind, rows):
     rng = np.random.default_rng(rows)
     contributions = magnitudes(kind, 600, 3, rng)
@@ -116,6 +117,7 @@ def test_one_record_can_change_the_rounding_of_all_the_others():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.one_in(2)
 def test_neighbours_stay_within_the_padded_sensitivity(kind):
     rng = np.random.default_rng(5)
     n, p = 300, 3

@@ -285,6 +285,7 @@ def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.one_in(2)
 def test_records_on_a_cluster_are_read_for_their_sample_and_for_steps(loss, monkeypatch):
     """Once, if they are few enough to be kept there; either way with the same bits."""
     dask = pytest.importorskip("dask.array")

@@ -116,7 +116,7 @@ def hostile(n, rng):
 @pytest.mark.parametrize("functions", LIARS, ids=lambda three: three[1].__name__)
 def test_c31_lying_losses_keep_the_declared_bounds(functions, coupling, weighting):
     rng = np.random.default_rng(0)
-    x, y = hostile(60, rng)
+    x, y = hostile(40, rng)
     theta, other = np.array([0.3, -0.4]), np.array([-1.0, 0.7])
     loss = dpfast.CustomLoss(*functions, psi_bound=0.7, psi_prime_bound=0.4, coupling=coupling)
     objective = Objective(loss, weighting, 2, scale=0.8, fit_intercept=False)

@@ -143,6 +143,7 @@ def test_c80_weights_and_offsets_move_one_count(beside):
 
 
 @pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.one_in(2)
 def test_c80_the_gram_of_a_curvature_without_a_bound_attains_its_sensitivity(loss, mapped):
     """Counts have any curvature; the others' is attained where it is largest."""
     radius, n, moves = 1.7, 30, []
@@ -199,6 +200,7 @@ def test_c80_weights_that_are_seen_need_no_bound(loss, weigh):
 
 
 @pytest.mark.parametrize(("what", "shift"), [("response", 0.0), ("response", 0.5), ("score", 0.0)])
+@pytest.mark.one_in(2)
 def test_c80_a_moment_attains_its_sensitivity(what, shift):
     n, radius, cap = 30, 2.0, 0.5
     bound = whitened(np.ones((n, 2)), np.ones(n)).moment(radius, cap, 0.1).receipt.l2_sensitivity
@@ -224,6 +226,7 @@ def holds():
 
 
 @pytest.mark.parametrize("held", holds())
+@pytest.mark.one_in(2)
 def test_c80_clipped_scores_attain_their_sensitivity(loss, held):
     n, bound = 30, 1.7
     if held == "discounted away":  # of long rows next to nothing is left
@@ -405,6 +408,7 @@ def kept(monkeypatch):
 
 
 @pytest.mark.parametrize("reach", [np.inf, 0.8])
+@pytest.mark.one_in(2)
 def test_c94_sums_of_kept_lengths_attain_their_sensitivity(loss, reach, kept):
     n, at, held = 30, point(loss), Held(reach=reach)
     bound = 1.7 if reach == np.inf else 0.1  # what is foreseen of a score is no more

@@ -41,6 +41,7 @@ def summed(X, y, loss=None, held=None):
 
 @pytest.mark.parametrize("held", [Held(), Held(reach=0.7)], ids=["free", "held"])
 @pytest.mark.parametrize("loss", [LeastSquares(), Huber(1.3), Logistic()], ids=lambda x: x.name)
+@pytest.mark.values
 def test_r40_one_record_moves_the_sum_by_its_bound_and_no_more(loss, held):
     rng, most = np.random.default_rng(3), 0
     for _ in range(300):
@@ -184,6 +185,7 @@ def test_a_column_of_which_no_spread_is_seen_has_no_bounded_interval():
 
 
 @pytest.mark.parametrize("excess", [0.0, 0.7, 5.0])
+@pytest.mark.one_in(2)
 def test_the_part_of_a_step_is_the_one_with_the_least_error(excess):
     rng, p = np.random.default_rng(2), 8
     off, noise = 1.3, 0.4

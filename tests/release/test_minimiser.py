@@ -64,6 +64,7 @@ def test_minimisers_stay_in_the_box_and_above_the_floor(loss, scale):
 
 
 @pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+@pytest.mark.one_in(2)
 def test_the_path_alone_arrives(loss, scale, monkeypatch):
     """Without fast steps, on a smaller box so that the public number of steps is small."""
     monkeypatch.setattr(certified, "FAST_STEPS", 0)

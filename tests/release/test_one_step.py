@@ -125,8 +125,8 @@ def test_r39_rounding_is_relative_to_the_length_and_not_to_the_reach():
 
 
 def test_r39_two_neighbours_are_told_apart_as_promised_and_no_less_would_do():
-    """All half-lines of 8,000 steps each, at 1e-6; nine tenths of the budget would be exceeded."""
-    epsilon, runs, found = 1.0, 8_000, []
+    """All half-lines of 5,000 steps each, at 1e-6; nine tenths of the budget would be exceeded."""
+    epsilon, runs, found = 1.0, 5_000, []
     for extreme in (1e9, -1e9):
         X, y = np.ones((30, 2)), np.linspace(-1.0, 1.0, 30)
         y[0] = extreme
@@ -233,7 +233,7 @@ def test_a_step_is_nearer_than_the_fit_and_its_intervals_cover(loss, n):
     ).params
     options = {"scale": scale, "privacy": PAIR, "domain": BOX}
     off, of_fit, covered = [], [], []
-    for seed in range(40):
+    for seed in range(20):
         noise = {"noise": dpfast.SeededNoise(seed)}
         found = flat(dpfast.release_functional)(X, y, loss, "x1", **options, **noise)
         assert "one Newton step" in found.method and not found.certified
@@ -244,7 +244,7 @@ def test_a_step_is_nearer_than_the_fit_and_its_intervals_cover(loss, n):
         of_fit.append(fitted.value - exact[1])
     ratio = np.sqrt(np.mean(np.square(off)) / np.mean(np.square(of_fit)))
     assert ratio < 0.75
-    assert np.mean(covered) >= 0.8  # 90%, 40 runs: false failure 3%, but seeds are fixed
+    assert np.mean(covered) >= 0.8  # 90%, 20 runs: false failure 4%, but seeds are fixed
     assert np.std(off) < 3.0 * found.noise_scale_bound[0]
 
 

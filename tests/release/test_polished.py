@@ -156,6 +156,7 @@ def forecast(n, p, ridge, epsilon=2.0):
 
 
 @pytest.mark.parametrize("p", [5, 20])
+@pytest.mark.one_in(2)
 def test_more_records_never_mean_more_noise(p):
     """With ridges of the order of 1/n, and with one held fixed."""
     sizes = (1_000, 60_000, 200_000, 400_000, 1_000_000)

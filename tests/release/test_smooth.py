@@ -115,7 +115,7 @@ def test_r25_every_step_descends_as_the_proof_says(loss, monkeypatch):
     monkeypatch.setattr(smooth._Search, "evaluate", note)
     monkeypatch.setattr(smooth, "LOWER", 1.0)
     rng = np.random.default_rng(2)
-    for trial in range(10):
+    for trial in range(5):
         X = rng.uniform(-1, 1, (40, 2))
         y = rng.standard_cauchy(40) * 10.0 ** rng.uniform(-1, 3)
         points.clear()
@@ -367,6 +367,7 @@ def test_r26_the_shift_against_its_definition():
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("scale", [1.0, 3.0])
+@pytest.mark.values
 def test_r27_constants_are_suprema(loss, scale):
     """Difference quotients never exceed the bounds, and come within 1%."""
     scale = scale if loss.needs_scale else 1.0
@@ -424,6 +425,7 @@ def sample(n, d=3, seed=0):
 
 
 @pytest.mark.parametrize("loss", [SmoothedHuber(1.345, 2.0), OstrovskiiBach(1.3)], ids=repr)
+@pytest.mark.one_in(2)
 def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
     """Mean and variance over 60 releases of 3 coordinates; all certify, by 30 steps at least.
 
@@ -473,7 +475,7 @@ def test_r27_two_neighbours_are_told_apart_no_better_than_promised():
 def test_r26_certificates_are_lower_bounds():
     X, y = sample(300_000)
     exact, plan = found(X, y, SmoothedHuber(), 1.0, 2.0)
-    for seed in range(40):
+    for seed in range(10):
         bound = dpfast.release.certify(
             X, y, dpfast.Objective(SmoothedHuber(), scale=1.0), privacy=dpfast.PureDP(1.0),
             domain=dpfast.models.Ball(2.0), certificate="smooth", noise=dpfast.SeededNoise(seed),

@@ -135,6 +135,7 @@ def test_only_hessians_of_the_settled_path_are_pooled():
     assert bse[1] == pytest.approx(bse[0], rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_far_intercept_of_a_robust_loss():
     """30 scales away, n = 1,000, p = 5: coverage .72 with two Hessian steps, .96 with four.
 

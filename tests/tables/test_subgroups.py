@@ -49,6 +49,7 @@ HOSTILE = [(0.3, 0.5), (-50.0, 50.0), (50.0, 50.0), (1e300, -1e300), (np.nan, 1.
 
 
 @pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic"])
+@pytest.mark.one_in(2)
 def test_t6_no_replaced_record_costs_more_than_one_fit(loss):
     """Whole calls with the same answers on both sides: squared moves, in noise, add up to mu^2."""
     table = population(400)
