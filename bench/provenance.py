@@ -64,6 +64,7 @@ TABLES = {
     "targets.md": 'bench.tables --target --runs 1 --budgets 10 --only "SLID, wages"',
     "trees.md": "bench.trees --quick",
     "tuning.md": "bench.tuning --quick",
+    "unseen.md": "bench.unseen --runs 1 --part 60",
     "used.md": 'bench.used --runs 1 --only "log-cosh, 2000"',
     "warned.md": "bench.warned --runs 2 --only normal",
 }
