@@ -60,13 +60,8 @@ def test_with_the_right_constants_nothing_is_handed_over():
 
 @cache
 def excesses_of_half():
-<<<<<<< HEAD
     plain = {"privacy": dpfast.ZCDP(0.25), "method": Adaptive(clip=None, last_share=0.002)}
-    return [excess(run(s, **plain)) for s in range(4)]
-=======
-    plain = {"privacy": dpfast.ZCDP(0.25), "method": Adaptive(clip=None)}
     return [excess(run(s, **plain)) for s in range(2)]
->>>>>>> h3
 
 
 @pytest.mark.parametrize("method", [Spider(), Proximal()])

@@ -4934,11 +4934,11 @@ LEAST_SQUARES = (
     ),
     plant(
         "rounds-that-end-early",
-        "rounds end where a step is short, however much the score says",
+        "there is one round, however much its score says",
         ROAD,
-        ("tests/optimize/test_road_choices.py::test_mostly_zero_money_is_found",),
+        (RARE,),
         "step, length <= HEARD * noise",
-        "step, length <= HEARD * noise or math.hypot(*step) < 0.2",
+        "step, True",
     ),
     plant(
         "rounds-at-another-scale",
@@ -5063,14 +5063,14 @@ LEAST_SQUARES = (
     ),
     plant(
         "scores-are-held-for-nothing",
-        "scores are held to a shorter norm though noise is hardly any part of an interval",
+        "scores are held to a norm whose noise is less than what scores that nobody saw are worth",
         "dpfast/optimize/road/histogram.py",
         (
             "tests/optimize/test_lengths.py"
-            "::test_scores_are_not_held_where_that_saves_hardly_any_noise",
+            "::test_a_last_bound_is_the_best_for_scores_that_nobody_saw",
         ),
-        "np.maximum(candidates, slight)",
-        "candidates",
+        "min(max(candidates[best], slight), longest) if last else candidates[best]",
+        "candidates[best]",
     ),
     plant(
         "scores-that-nobody-saw-are-none",

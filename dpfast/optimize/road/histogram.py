@@ -32,10 +32,6 @@ LEAST_FALL, WITH_VARIANCE = 0.5, 0.25
 #: 1, and more where a start is too steep, so that too few of them are foreseen.
 UNSEEN_VARY = 3.0
 
-#: Noise, as a part of what sampling varies by, that is no reason to hold scores to a shorter norm:
-#: it widens intervals by a fortieth, and records that nobody sees are cut off where it is saved.
-NO_REASON = 0.05
-
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
@@ -43,6 +39,9 @@ TAIL_OCTAVES, FINER = 6, 8
 #: than noise: of noise alone then less is left from one to the next than they are longer.
 DOUBTED = 1.6
 _DOUBTS = DOUBTED * np.sqrt(np.arange(1.0, TAIL_OCTAVES + 1.0))
+
+#: Beyond the last cell.
+_EMPTY = np.zeros(2 * TAIL_OCTAVES)
 
 #: Points of a cell, and lengths in these octaves over the longest that is seen.
 _EVENLY = (np.arange(FINER) + 0.5) / FINER
@@ -101,11 +100,13 @@ class Lengths(NamedTuple):
             for first in (others & (sums > ALONE * noise_scale * TOGETHER**0.5)).nonzero()[0]:
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
-        after = int(seen.nonzero()[0][-1]) + 1
-        rest = np.append(shares[after:], np.zeros(TAIL_OCTAVES * per_octave))
-        octaves = np.add.reduce(rest[: TAIL_OCTAVES * per_octave].reshape(TAIL_OCTAVES, -1), axis=1)
+        after = 1 + seen.nonzero()[0][-1]
+        octaves, size = shares[after:], TAIL_OCTAVES * per_octave
+        octaves = (octaves if octaves.size >= size else np.concatenate([octaves, _EMPTY]))[:size]
+        if fine:
+            octaves = octaves.reshape(TAIL_OCTAVES, per_octave) @ _ONES[:per_octave]
         noise = noise_scale * per_octave**0.5
-        most, least = max(float(octaves[0]), 0.0) + ABOVE * noise, octaves - _DOUBTS * noise
+        most, least = max(octaves[0], 0.0) + ABOVE * noise, octaves - _DOUBTS * noise
         tops, shares = tops[seen], np.maximum(shares[seen], 0.0)
         middles = tops * 2.0 ** (-0.5 / per_octave)
         return Lengths(shares, tops, middles, ALONE * noise_scale, most, least)
@@ -143,7 +144,7 @@ class Lengths(NamedTuple):
         candidates = self.tops[-1] * _TRIED[:64]
         squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
         left = squares / (p * typical * float(np.add.reduce(self.shares)))
-        return float(candidates[int(np.argmin(left + noise * candidates**2))])
+        return float(candidates[(left + noise * candidates**2).argmin()])
 
     def median(self) -> float:
         """The length that half of the visible records exceed."""
@@ -177,9 +178,9 @@ class Lengths(NamedTuple):
         within = max(then, 1e-3) ** _EVENLY
         within *= last / np.add.reduce(within)
         width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
-        shares = []
+        shares, least = [], self.least / (last or math.inf)
         for fall in falls:
-            parts = np.maximum(np.minimum(steps, fall).cumprod(), self.least / max(last, 1e-300))
+            parts = np.maximum(np.minimum(steps, fall).cumprod(), least)
             shares.append(np.concatenate([seen, (parts[:, None] * within).ravel()]))
         lengths = (self.tops[:, None] * width**_EVENLY).ravel()
         return np.concatenate([lengths, top * _BEYOND]), shares
@@ -238,11 +239,14 @@ def best_bound(
     longest: float = math.inf,
     leaves: float = CANCELS,
     foreseen: Lengths | None = None,
-    n: float = math.inf,
+    last: bool = False,
     fall: float = LEAST_FALL,
 ) -> tuple[float, float]:
     """The norm to which scores are held, nearest to where n would lead without; what it cuts."""
-    slight = math.sqrt(NO_REASON / n * scores.mean_square(math.inf) / p) / noise_per_bound
+    # what nobody saw of scores may have a third moment half as large as that of others, of which
+    # 4/27 over the squared bound is cut off at most: a shorter one saves less noise than it loses
+    unseen = 2.0 / 27.0 * CANCELS * (scores.shares @ scores.middles**3) if last else 0.0
+    slight = (2.0 / p) ** (1 / 6) * (unseen / noise_per_bound) ** (1 / 3)
     tried = max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1], slight)
     candidates = min(tried, longest) * _TRIED
     lengths, (shares, unsquared) = scores.continued(WITH_VARIANCE, fall)
@@ -253,4 +257,5 @@ def best_bound(
     errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
     best = int((errors + (leaves * (cut + hidden)) ** 2).argmin())
     lost = cut[best] + hidden[best] if foreseen else over[best] @ unsquared
-    return float(candidates[best]), float(lost)
+    bound = min(max(candidates[best], slight), longest) if last else candidates[best]
+    return float(bound), float(lost)
