@@ -4973,8 +4973,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
         ),
-        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
-        "best_bound(foreseen, per_bound, p, n=n)",
+        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, last=True)",
+        "best_bound(foreseen, per_bound, p, last=True)",
     ),
     plant(
         "rows-shortened-as-of-right-models",
@@ -4983,8 +4983,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_levels_that_the_model_misses_keep_their_place",
         ),
-        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
-        "best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, n=n)",
+        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, last=True)",
+        "best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, last=True)",
     ),
     plant(
         "cells-are-their-middles",
