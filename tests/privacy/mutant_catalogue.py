@@ -4981,7 +4981,7 @@ LEAST_SQUARES = (
         "rows are shortened as if a twentieth of what that takes were bias",
         ROAD,
         (
-            "tests/optimize/test_road_choices.py::test_levels_that_the_model_misses_keep_their_place",
+            "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
         ),
         "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, last=True)",
         "best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, last=True)",
@@ -5047,7 +5047,7 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
         ),
-        "octaves - _DOUBTS * noise",
+        "octaves - DOUBTED * noise * _ROOTS",
         "octaves - 1e9 * noise",
     ),
     plant(
@@ -5058,8 +5058,8 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
         ),
-        "octaves - _DOUBTS * noise",
-        "octaves - 0.5 * _DOUBTS * noise",
+        "octaves - DOUBTED * noise * _ROOTS",
+        "octaves - 0.5 * DOUBTED * noise * _ROOTS",
     ),
     plant(
         "scores-are-held-for-nothing",

@@ -38,7 +38,7 @@ TAIL_OCTAVES, FINER = 6, 8
 #: Standard deviations, growing with the square root of its number, by which such an octave has more
 #: than noise: of noise alone then less is left from one to the next than they are longer.
 DOUBTED = 1.6
-_DOUBTS = DOUBTED * np.sqrt(np.arange(1.0, TAIL_OCTAVES + 1.0))
+_ROOTS = np.sqrt(np.arange(1.0, TAIL_OCTAVES + 1.0))
 
 #: Beyond the last cell.
 _EMPTY = np.zeros(2 * TAIL_OCTAVES)
@@ -106,7 +106,7 @@ class Lengths(NamedTuple):
         if fine:
             octaves = octaves.reshape(TAIL_OCTAVES, per_octave) @ _ONES[:per_octave]
         noise = noise_scale * per_octave**0.5
-        most, least = max(octaves[0], 0.0) + ABOVE * noise, octaves - _DOUBTS * noise
+        most, least = max(octaves[0], 0.0) + ABOVE * noise, octaves - DOUBTED * noise * _ROOTS
         tops, shares = tops[seen], np.maximum(shares[seen], 0.0)
         middles = tops * 2.0 ** (-0.5 / per_octave)
         return Lengths(shares, tops, middles, ALONE * noise_scale, most, least)
