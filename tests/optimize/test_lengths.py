@@ -86,7 +86,7 @@ def test_a_last_bound_is_the_best_for_scores_that_nobody_saw(mu):
 
         bounds = np.geomspace(1.0, 1e4, 4000)
         best = bounds[np.argmin([error(bound) for bound in bounds])]
-        bound = best_bound(seen, per_bound, 3, last=True)[0]
+        bound = best_bound(seen, per_bound, 3, n=n)[0]
         usual = best_bound(seen, per_bound, 3)[0]
         assert bound == pytest.approx(max(best, usual), rel=0.01)
         parts.append(3.0 * (bound * per_bound) ** 2 / (seen.mean_square(np.inf) / n))

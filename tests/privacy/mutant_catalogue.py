@@ -4973,8 +4973,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
         ),
-        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, last=True)",
-        "best_bound(foreseen, per_bound, p, last=True)",
+        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
+        "best_bound(foreseen, per_bound, p, n=n)",
     ),
     plant(
         "rows-shortened-as-of-right-models",
@@ -4983,8 +4983,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
         ),
-        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, last=True)",
-        "best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, last=True)",
+        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
+        "best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, n=n)",
     ),
     plant(
         "cells-are-their-middles",
@@ -5069,7 +5069,7 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_a_last_bound_is_the_best_for_scores_that_nobody_saw",
         ),
-        "min(max(candidates[best], slight), longest) if last else candidates[best]",
+        "min(max(candidates[best], slight), longest)",
         "candidates[best]",
     ),
     plant(

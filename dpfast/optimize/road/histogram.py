@@ -32,6 +32,9 @@ LEAST_FALL, WITH_VARIANCE = 0.5, 0.25
 #: 1, and more where a start is too steep, so that too few of them are foreseen.
 UNSEEN_VARY = 3.0
 
+#: Noise, as a part of what sampling varies by, that a bound may have for scores that nobody sees.
+NO_REASON = 0.05
+
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
@@ -239,14 +242,16 @@ def best_bound(
     longest: float = math.inf,
     leaves: float = CANCELS,
     foreseen: Lengths | None = None,
-    last: bool = False,
+    n: float = math.inf,
     fall: float = LEAST_FALL,
 ) -> tuple[float, float]:
     """The norm to which scores are held, nearest to where n would lead without; what it cuts."""
     # what nobody saw of scores may have a third moment half as large as that of others, of which
     # 4/27 over the squared bound is cut off at most: a shorter one saves less noise than it loses
-    unseen = 2.0 / 27.0 * CANCELS * (scores.shares @ scores.middles**3) if last else 0.0
-    slight = (2.0 / p) ** (1 / 6) * (unseen / noise_per_bound) ** (1 / 3)
+    unseen = 2.0 / 27.0 * CANCELS * (scores.shares @ scores.middles**3)
+    square = float(scores.shares @ scores.middles**2)
+    slight = math.sqrt(NO_REASON / n * square / p) / noise_per_bound
+    slight = min(slight, (2.0 / p) ** (1 / 6) * (unseen / noise_per_bound) ** (1 / 3))
     tried = max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1], slight)
     candidates = min(tried, longest) * _TRIED
     lengths, (shares, unsquared) = scores.continued(WITH_VARIANCE, fall)
@@ -257,5 +262,4 @@ def best_bound(
     errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
     best = int((errors + (leaves * (cut + hidden)) ** 2).argmin())
     lost = cut[best] + hidden[best] if foreseen else over[best] @ unsquared
-    bound = min(max(candidates[best], slight), longest) if last else candidates[best]
-    return float(bound), float(lost)
+    return float(min(max(candidates[best], slight), longest)), float(lost)

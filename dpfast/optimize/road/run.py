@@ -421,7 +421,7 @@ def road(
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
-        reach, lost = best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, last=True)
+        reach, lost = best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
@@ -432,7 +432,7 @@ def road(
             held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
     scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
     longest = held.reach * scale * setting.over
-    bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, last=True)
+    bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
     floor = floor_of(gram) / typical
     beyond = lengths.beyond(radius, power) / unit**2
