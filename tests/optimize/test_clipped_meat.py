@@ -89,6 +89,6 @@ def test_a_column_of_hardly_anything_but_zeros_does_not_cost_the_others():
     for seed in range(4):
         fit = dpfast.fit(X, y, "least-squares", privacy=1.0, noise=dpfast.SeededNoise(seed))
         assert abs(fit.params[1] - beta[1]) < 5.0 * errors[1]
-        assert 0.9 * errors[1] < fit.bse[1] < 2.5 * errors[1]
+        assert 0.9 * errors[1] < fit.bse[1] < 2.3 * errors[1]
         held = abs(fit.params[2] - beta[2]) < 3.0 * fit.bse[2] and fit.bse[2] > 1.5 * errors[2]
         assert held or any("discounted" in text for text in fit.warnings)

@@ -43,9 +43,6 @@ TAIL_OCTAVES, FINER = 6, 8
 DOUBTED = 1.6
 _ROOTS = np.sqrt(np.arange(1.0, TAIL_OCTAVES + 1.0))
 
-#: Beyond the last cell.
-_EMPTY = np.zeros(2 * TAIL_OCTAVES)
-
 #: Points of a cell, and lengths in these octaves over the longest that is seen.
 _EVENLY = (np.arange(FINER) + 0.5) / FINER
 _BEYOND = np.outer(np.exp2(np.arange(TAIL_OCTAVES)), np.exp2(_EVENLY)).ravel()
@@ -91,8 +88,7 @@ class Lengths(NamedTuple):
     def visible(shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0) -> Lengths:
         """Cells that stand out on their own, and finer ones in a run around the largest."""
         tops = unit * tops_of_cells(per_octave)
-        mode, fine = int(shares.argmax()), per_octave > 1
-        seen = shares > ALONE * noise_scale
+        mode, fine, seen = int(shares.argmax()), per_octave > 1, shares > ALONE * noise_scale
         seen[mode] = True
         if fine:  # in a run around the largest; and several together, of less noise each
             gaps = (shares <= BESIDE * noise_scale).nonzero()[0]
@@ -103,9 +99,10 @@ class Lengths(NamedTuple):
             for first in (others & (sums > ALONE * noise_scale * TOGETHER**0.5)).nonzero()[0]:
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
-        after = 1 + seen.nonzero()[0][-1]
-        octaves, size = shares[after:], TAIL_OCTAVES * per_octave
-        octaves = (octaves if octaves.size >= size else np.concatenate([octaves, _EMPTY]))[:size]
+        octaves, size = shares[1 + seen.nonzero()[0][-1] :], TAIL_OCTAVES * per_octave
+        if octaves.size < size:
+            octaves = np.concatenate([octaves, np.zeros(size)])
+        octaves = octaves[:size]
         if fine:
             octaves = octaves.reshape(TAIL_OCTAVES, per_octave) @ _ONES[:per_octave]
         noise = noise_scale * per_octave**0.5
@@ -224,12 +221,13 @@ def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
     return 1.0
 
 
-def _out_of_sight(rows: Lengths, scores: Lengths, p: int, longest: float, bounds: Array) -> Array:
+def _out_of_sight(
+    rows: Lengths, scores: Lengths, vary: float, longest: float, bounds: Array
+) -> Array:
     """Means of ``(length - bound)^+`` of scores that rows can have, of which none is seen."""
     lengths = np.minimum(rows.middles, longest)
     far = lengths > scores.longest
     shares, lengths = rows.shares[far], lengths[far]
-    vary = UNSEEN_VARY * float(scores.shares @ scores.middles**2) / p
     few = np.minimum(shares * scores.longest / lengths, scores.invisible)
     few = np.minimum(few, vary / lengths**2)
     return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)
@@ -258,7 +256,8 @@ def best_bound(
     lengths = np.minimum(lengths, longest)
     over = np.maximum(lengths - candidates[:, None], 0.0)
     cut = over @ shares
-    hidden = _out_of_sight(foreseen, scores, p, longest, candidates) if foreseen else 0.0 * cut
+    vary = UNSEEN_VARY * square / p
+    hidden = _out_of_sight(foreseen, scores, vary, longest, candidates) if foreseen else 0.0 * cut
     errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
     best = int((errors + (leaves * (cut + hidden)) ** 2).argmin())
     lost = cut[best] + hidden[best] if foreseen else over[best] @ unsquared
