@@ -15,8 +15,7 @@ from tests.loops import each
 
 #: Not made since there are probes: the list only gets shorter.
 WITHOUT: dict[str, str] = {
-    "paper2/": ("comparison fresh-problems rates"),
-    "paper3/": ("figure-3 figure-4 figure-5"),
+    "paper2/": ("comparison rates"),
     "": (
         "constants-minimize.md counts.md coverage.md declarations.md descent.md drawn.md "
         "effects.md efficiency.md logistic_radius.md one_shot.md persons.md planned.md "
