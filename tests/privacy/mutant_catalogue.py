@@ -4395,13 +4395,23 @@ SEEN_H = "csrc/records/seen.h"
 SEEN_BITS = ("tests/bought/test_seen_rows.py",)
 WHITENED_TESTS = ("tests/privacy/test_whitened.py",)
 PERSONS_SEEN = ("tests/privacy/test_persons_on_the_road.py",)
-WITHIN_PERSONS = plant(
-    "means-of-all-persons-taken",
-    "rows have the mean of all persons' rows taken from them beside their own person's",
-    "dpfast/data/persons/within.py",
-    ("tests/privacy/test_within_persons.py",),
-    "rows[:, j] = np.where(usable, column - means, np.nan)",
-    "rows[:, j] = np.where(usable, column - means - 1e-9 * column[usable].mean(), np.nan)",
+WITHIN_PERSONS = (
+    plant(
+        "means-of-all-persons-taken",
+        "rows have the mean of all persons' rows taken from them beside their own person's",
+        "dpfast/data/persons/within.py",
+        ("tests/privacy/test_within_persons.py",),
+        "rows[:, j] = np.where(usable, column - means[persons], np.nan)",
+        "rows[:, j] = np.where(usable, column - means[persons] - 1e-9 * column[usable].mean(), np.nan)",
+    ),
+    plant(
+        "persons-without-a-usable-row-raise",
+        "means are made for persons up to the last who has a usable row: for nobody if no row is one",
+        "dpfast/data/persons/within.py",
+        ("tests/privacy/test_within_persons.py",),
+        "count = np.bincount(persons[usable], minlength=len(numbering))",
+        "count = np.bincount(persons[usable])",
+    ),
 )
 SEEN_TESTS = (
     "tests/privacy/test_whitened.py::test_c80_answers_are_about_what_they_say",
@@ -5589,6 +5599,14 @@ ABSORBED_TESTS = ("tests/tables/test_absorbed.py",)
 
 ABSORBED_LEVELS = (
     plant(
+        "rows-over-their-norm-first",
+        "a finite row over a small norm is infinite, held to NaN, and wipes out its level's sums",
+        LEVELS,
+        ABSORBED_TESTS,
+        "units = rows / np.where(largest > 0.0, largest, 1.0)[:, None]",
+        "units = (rows / radius) / np.where(largest > 0.0, largest / radius, 1.0)[:, None]",
+    ),
+    plant(
         "sums-by-level-as-a-histogram",
         "signed sums by level are taken to move by the root of two, as counts do",
         LEVELS,
@@ -6016,7 +6034,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,
     *PERSONS,
-    WITHIN_PERSONS,
+    *WITHIN_PERSONS,
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
     *RELEASE_ALGORITHMS,

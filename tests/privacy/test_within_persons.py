@@ -114,3 +114,15 @@ def test_losses_with_a_link_and_other_analyses_are_refused_first():
     with pytest.raises(InvalidInput, match="effects"):
         dpfast.effects.treatment_effect(rows, group, privacy=1.0, ledger=ledger)
     assert ledger.spent.mu == 0.0
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh"])
+@pytest.mark.parametrize("usable", [0, 1, 3])
+def test_c81_however_many_rows_are_usable_nothing_raises(usable, loss):
+    """Whether nobody has a usable row is a fact of values, which nothing has paid for."""
+    X, y, group = panel(500)
+    X[group >= usable] = np.nan
+    ledger = dpfast.Ledger(1.0)
+    rows = dpfast.records(X, y, group=group, each="person", effects="person")
+    found = dpfast.fit(rows, loss=loss, privacy=1.0, ledger=ledger, noise=dpfast.SeededNoise(0))
+    assert found.n_records == 500 and ledger.remaining.mu == 0.0

@@ -88,14 +88,16 @@ def test_t8_a_row_is_held_whatever_is_in_it_and_sums_are_whole():
 
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(2000, 4)) * np.exp(rng.uniform(-700.0, 700.0, size=(2000, 1)))
-    found = held(rows, 1.3)
-    assert (found == np.rint(found)).all()
-    norms = np.sqrt(((found / UNIT) ** 2).sum(axis=1))
-    assert norms.max() <= 1.0
-    long = np.linalg.norm(np.clip(rows, -1e150, 1e150), axis=1) > 1.3
-    assert norms[long].min() > 0.9999
-    short = np.abs(rows).max(axis=1) < 0.3
-    np.testing.assert_allclose(found[short] / UNIT, rows[short] / 1.3, atol=2.0 / UNIT)
+    rows[0] = np.finfo(float).max  # finite, as are all rows of which sums are made
+    for radius in (1.3, 1e-3, 1e-200, 1e200):  # a row over it may not be finite
+        found = held(rows, radius)
+        assert (found == np.rint(found)).all()
+        norms = np.sqrt(((found / UNIT) ** 2).sum(axis=1))
+        assert norms.max() <= 1.0
+        long = np.abs(rows).max(axis=1) > radius
+        assert norms[long].min() > 0.9999
+        short = np.abs(rows).max(axis=1) < 0.3 * radius
+        np.testing.assert_allclose(found[short] / UNIT, rows[short] / radius, atol=2.0 / UNIT)
 
 
 def test_t8_what_is_left_of_a_record_is_a_function_of_itself():

@@ -106,11 +106,10 @@ class _Mapped(Records):
 def held(rows: Array, radius: float) -> Array:
     """Whole multiples of the radius over ``UNIT``, of norms of at most that: sums are exact."""
     with np.errstate(all="ignore"):
-        units = rows / radius
-        largest = np.abs(units).max(axis=1)
-        units = units / np.maximum(largest, 1.0)[:, None]  # squares stay within float64
-        length = np.sqrt((units * units).sum(axis=1)) * np.maximum(largest, 1.0)
-        shorter = np.maximum(largest, 1.0) / np.maximum(length, 1.0)
+        largest = np.abs(rows).max(axis=1)
+        units = rows / np.where(largest > 0.0, largest, 1.0)[:, None]  # squares stay within float64
+        length = np.sqrt((units * units).sum(axis=1))
+        shorter = np.minimum(length * (largest / radius), 1.0) / np.maximum(length, 1.0)
         return np.asarray(np.trunc(units * (shorter * SHORTER)[:, None] * float(UNIT)))
 
 

@@ -23,13 +23,11 @@ def within_persons(records: Records, group: Any) -> Records:
         )
     rows = np.column_stack([np.asarray(records.X, dtype=np.float64), records.y])
     with np.errstate(all="ignore"):
-        persons = Numbering().of(group)
+        numbering = Numbering()
+        persons = numbering.of(group)
         usable = np.isfinite(rows).all(axis=1)
-        count = np.bincount(persons[usable])
+        count = np.bincount(persons[usable], minlength=len(numbering))
         for j, column in enumerate(rows.T):
-            sums = np.bincount(persons[usable], column[usable], len(count))
-            known = persons < len(count)
-            means = np.where(known, sums[np.where(known, persons, 0)], np.nan)
-            means /= np.where(known, count[np.where(known, persons, 0)], 1)
-            rows[:, j] = np.where(usable, column - means, np.nan)
+            means = np.bincount(persons[usable], column[usable], len(numbering)) / count
+            rows[:, j] = np.where(usable, column - means[persons], np.nan)
     return Records(rows[:, :-1], rows[:, -1].copy(), records.names)
