@@ -29,6 +29,7 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
+    FIRST_PART,
     LEAST,
     MOST_CELLS,
     QUARTER,
@@ -291,7 +292,8 @@ class OnRoad:
             request, few = self._request, self._request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
                 asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
-                if farthest(released._found) > asked.first_radius(few.n, request.dimension):
+                longest = asked.longest_radius(few.n, request.dimension)
+                if farthest(released._found) > FIRST_PART * longest:
                     request.few = None
         self.setting = setting
         if self._weighing:

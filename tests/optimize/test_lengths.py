@@ -112,3 +112,18 @@ def test_how_far_a_loss_bends_is_told_by_what_squares_are_of_not_by_the_longest(
     middles = np.array([1.0, 100.0])
     few = Lengths(np.array([0.99, 0.01]), middles, middles, 0.0)
     assert few.mean_of_squares() == pytest.approx((0.99 + 1e4) / (0.99 + 100.0))
+
+
+def test_scores_of_so_few_rows_that_all_may_be_hidden_are_not_taken_to_be_short():
+    """100 of 100,000 rows may have scores of 64, and none longer than 8 is seen.
+
+    Where noise would hide half of them in an octave the bound is 41 (35 if they were taken to be
+    short ones anyway), and where it would hide a tenth 33.
+    """
+    tops, n, bounds = tops_of_cells(1), 100_000.0, []
+    shares = np.where(tops == 4.0, 0.9, np.where(tops == 8.0, 0.1, 0.0))
+    for hidden in (50.0, 10.0):
+        scores = Lengths.visible(shares, hidden / 5.5 / n, 1)
+        rows = Lengths.visible(shares + np.where(tops == 64.0, 100.0 / n, 0.0), 1e-6, 1)
+        bounds.append(best_bound(scores, 2e-5, 5, foreseen=rows, n=n)[0])
+    assert bounds[0] > 38.0 and bounds[1] < 35.0

@@ -35,6 +35,10 @@ UNSEEN_VARY = 3.0
 #: Noise, as a part of what sampling varies by, that a bound may have for scores that nobody sees.
 NO_REASON = 0.05
 
+#: Over how many octaves the scores of rows are spread which are alike: where so few have such rows
+#: that each of these may hide them, none of their scores is known to be short.
+OCTAVES = 2.0
+
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
@@ -228,7 +232,8 @@ def _out_of_sight(
     lengths = np.minimum(rows.middles, longest)
     far = lengths > scores.longest
     shares, lengths = rows.shares[far], lengths[far]
-    few = np.minimum(shares * scores.longest / lengths, scores.invisible)
+    likely = np.where(shares <= OCTAVES * scores.invisible, 1.0, scores.longest / lengths)
+    few = np.minimum(shares * likely, scores.invisible)
     few = np.minimum(few, vary / lengths**2)
     return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)
 

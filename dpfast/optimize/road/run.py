@@ -42,7 +42,6 @@ from dpfast.optimize.road.steps import (
     Rough,
     Rows,
     expected_curvature,
-    inside,
     middle_of,
     typical_curvature,
     walk,
@@ -209,12 +208,7 @@ class Setting(NamedTuple):
     @property
     def asks(self) -> Asks:
         """Whether in rounds, for what is foreseen of scores, and for the residuals' scale."""
-        return self.bends, self.discounts, self.sees_scale
-
-    @property
-    def sees_scale(self) -> bool:
-        """Whether residuals have a scale: far from the end it is not the one that was declared."""
-        return bool(self.loss.needs_scale)
+        return self.bends, self.discounts, bool(self.loss.needs_scale)
 
 
 class Budgets(NamedTuple):
@@ -233,10 +227,6 @@ class Budgets(NamedTuple):
     def longest_radius(self, n: int, p: int) -> float:
         """At which the noise of a Gram is as large as it may be."""
         return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
-
-    def first_radius(self, n: int, p: int) -> float:
-        """Of the first Gram's weights, at least."""
-        return FIRST_PART * self.longest_radius(n, p)
 
     def beginning(self, asks: Asks) -> float:
         """Of all that :func:`begin` asks."""
@@ -267,19 +257,19 @@ def budgets(
     again: bool = False,
 ) -> Budgets:
     """How ``mu`` is divided if there are so many rounds: public, and remembered."""
-    _, discounts, sees_scale = asks
+    bends, discounts, sees_scale = asks
     times, first = 1.0 + MORE * few(n, p, mu), not begun
     part = [share * times for share in SHARES.values()]
-    in_rounds = ROUND * rounds
+    in_rounds, last = ROUND * rounds, ROUND * bends
     asked = (
-        1 + first + in_rounds,
+        1 + first + in_rounds + last,
         first + in_rounds,
-        2 + discounts + again + first * sees_scale + in_rounds,
+        2 + discounts + first * sees_scale + in_rounds + last,
     )
     left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
-    counted = STEPS - 1
-    shares = [FIRST] + [(1.0 - FIRST) / counted] * counted
-    steps = tuple([mu * math.sqrt(left * share) for share in shares])
+    one, counted = FIRST * left, STEPS - 1  # the first may be paid for before it is known if again
+    shares = [one] + [(left - one - again * part[2]) / counted] * counted
+    steps = tuple([mu * math.sqrt(share) for share in shares])
     matrix, vector, histogram = [mu * share**0.5 for share in part]
     return Budgets(matrix, vector, histogram, steps)
 
@@ -338,7 +328,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
     p, few_rows = rows.dimension, rows.few()
     radius = FIRST_RADIUS * p**0.5
-    long = max(radius, budget.first_radius(few_rows.n, p))
+    long = max(radius, FIRST_PART * budget.longest_radius(few_rows.n, p))
     gram = few_rows.gram(long, budget.matrix)
     mapping, unmapping, values = _inverse_root(gram)
     cap, shift, at = PILOT_CAP, 0.0, None
@@ -349,7 +339,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
     theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
-    if setting.sees_scale:
+    if setting.asks[2]:  # far from the end it is not the one that was declared
         at = At(theta, setting.loss)
         scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
     clear = bool(values[0] > HEARD * floor_of(gram))
@@ -378,19 +368,22 @@ def road(
     told = setting.scale or scale
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
-    rounds: list[Asked] = []
+    came: Asked | None = None
     done, arrived, few_rows, rough = 0, False, rows, loss
     if setting.rough and clear:  # a direction that hardly any records tell is that of too few
         few_rows, rough = rows.few(), setting.rough
     while done < most and not arrived:
         at = At(theta, rough, scale)
-        theta, settled = _round(few_rows, at, one, setting, budget.round, rounds)
+        theta, came = _round((few_rows, few_rows), at, one, setting, budget.round)
         iterates.append(mapping @ theta)
-        done += 1
-        arrived = settled and scale <= told
-        if settled:  # on to a smaller one, whose scores point elsewhere
-            scale, rounds = max(told, 0.5 * scale), []
+        done, arrived = done + 1, came.silent and scale <= told
+        if came.silent:  # on to a smaller one, whose scores point elsewhere
+            scale = max(told, 0.5 * scale)
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
+    if most:  # the first step leads on from a curvature that few rows tell
+        last = budget.round._replace(vector=budget.steps[0])
+        theta, came = _round((few_rows, rows), At(theta, loss, scale), one, setting, last)
+        iterates.append(mapping @ theta)
 
     at = At(theta, loss, scale)
     typical = typical_curvature(at, one)
@@ -457,10 +450,10 @@ def road(
         bound,
         held,
         budget.steps,
+        came,
         inference,
         rough,
-        Bends(FARTHEST, whiten, broad, one, setting.varies) if setting.bends else None,
-        1.0 / (1.0 + beyond),
+        Bends(FARTHEST, whiten, broad, one, setting.varies) if most else None,
         report,
     )
     meat, meat_scale = np.zeros((p, p)), 0.0
@@ -554,29 +547,27 @@ def _pilot(
 
 
 def _round(
-    rows: Rows, at: At, one: Array | None, setting: Setting, budget: Budgets, asked: list[Asked]
-) -> tuple[Array, bool]:
-    """A step of clipped scores with a curvature of its own; and whether there was only noise."""
-    n, p = rows.n, rows.dimension
+    both: tuple[Rows, Rows], at: At, one: Array | None, setting: Setting, budget: Budgets
+) -> tuple[Array, Asked]:
+    """Where a step of clipped scores leads with a curvature of few rows, and the whitened score."""
+    few_rows, rows = both
     (expected, typical), theta = expected_curvature(at, one), at.theta
     broad, times = broadened(at)
-    longest = min(3.0 * (p * times) ** 0.5, budget.longest_radius(n, p)) * (times * typical) ** 0.5
-    gram = _over(rows.gram(longest, budget.matrix, broad), times)
+    radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5
+    gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
     values, vectors = eigh(leaned(gram, expected))
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
-    steep, at = rows.mapped(whiten), at._replace(theta=back @ theta)
-    scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", unit=setting.unit)
-    bound, _ = best_bound(scores, 2.0 / (n * budget.vector), p)
+    shows, at = few_rows.mapped(whiten), at._replace(theta=back @ theta)
+    scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
+    bound, _ = best_bound(scores, 2.0 / (rows.n * budget.vector), theta.size)
     held = setting.short_enough(bound, at.scale)
-    answer = steep.clipped(at, bound, budget.vector, held=held).gradient
-    length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
-    sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
-    along = answer.noise_scale * float(values[-1]) ** 0.5
-    asked.append(Asked(theta, back.T @ answer.value, along))
-    step = sure * (whiten @ answer.value)
-    step *= min(1.0, FARTHEST / max(math.hypot(*step), LEAST))  # as predictors change
-    return theta + inside(step, asked) * step, length <= HEARD * noise
+    answer = rows.mapped(whiten).clipped(at, bound, budget.vector, held=held).gradient
+    came = Asked(at.theta, *answer[:2])
+    square, error = came.heard
+    step = square / (square + error) * (whiten @ answer.value)
+    # as far as predictors may change
+    return theta + min(1.0, FARTHEST / max(math.hypot(*step), LEAST)) * step, came
 
 
 def broadened(at: At) -> tuple[At, float]:

@@ -63,6 +63,12 @@ class Asked(NamedTuple):
         square = float(self.score @ self.score) - error
         return square if square > 0.0 else 0.0, error
 
+    @property
+    def silent(self) -> bool:
+        """Whether it is hardly told from its noise."""
+        square, error = self.heard
+        return square <= (HEARD**2 - 1.0) * error
+
 
 def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
     """A curvature that between two points is what the score changed by, where noise allows."""
@@ -289,20 +295,20 @@ def walk(
     bound: float,
     held: Held,
     mus: tuple[float, ...],
+    came: Asked | None,
     inference: bool,
     rough: Rough,
     bends: Bends | None,
-    first: float,
     report: Callable[[Array, int], None],
 ) -> Walked:
-    """Spend all of ``mus`` on steps of clipped scores."""
+    """Spend all of ``mus`` on steps of clipped scores; the first is made where one ``came``."""
     theta, identity = start.theta, np.eye(start.theta.size)
-    counted, done, near = 0, 0, False
+    counted, done = 0, int(came is not None)
+    since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
     curvature: Array | None = None  # the identity
     asked: list[Asked] = []
     varied: Varied | None = None
-    noises: list[float] = []
-    left = list(mus)
+    left = (math.hypot(*mus[1:]),) if near else mus[since:]
 
     def seen_to_vary(curvature: Array | None) -> tuple[Array | None, Array | None, int]:
         if varied and bends and bends.varies < math.inf:
@@ -317,19 +323,16 @@ def walk(
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
         answer = rows.clipped(At(theta, *start[1:]), bound, mu_step, mu_meat, held)
-        direction, noise = answer.gradient.value, answer.gradient.noise_scale
-        asked.append(Asked(theta, direction, noise))
+        asked.append(Asked(theta, *answer.gradient[:2]))
         if counts:
             if inference:
                 varied = joined(varied, answer.meat)
-            noises.append(noise)
             counted += 1
+        if done > since:
             steeper = bent(curvature, *asked[-2:])
             if steeper is not curvature:  # what was asked far from here is of no use
                 curvature, counted = steeper, counted if near else 1
-            step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
-        else:
-            step = first * direction
+        step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
         if bends:
             part = min(part, bends.part(step))
@@ -342,9 +345,9 @@ def walk(
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
-            earlier = asked[-2].heard if done else None
+            earlier = asked[-2].heard if done > since else None
             near = rough.arrived(asked[-1], earlier, (mu_step, *left), counts, rows.n)
-            left = [math.hypot(*left)] if near else left
+            left = (math.hypot(*left),) if near else left
         done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
@@ -352,4 +355,5 @@ def walk(
         curvature = curvature / max(1.0, typical / first_typical)
     curvature, least, hidden = seen_to_vary(curvature)
     pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
+    noises = [one.noise for one in asked[1 - since :]]
     return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing)
