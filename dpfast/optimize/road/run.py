@@ -380,10 +380,16 @@ def road(
         if came.silent:  # on to a smaller one, whose scores point elsewhere
             scale = max(told, 0.5 * scale)
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
+
+    def report(theta: Array, done: int) -> None:
+        iterates.append(mapping @ theta)
+        if progress is not None:
+            progress(done, STEPS)
+
     if most:  # the first step leads on from a curvature that few rows tell
         last = budget.round._replace(vector=budget.steps[0])
         theta, came = _round((few_rows, rows), At(theta, loss, scale), one, setting, last)
-        iterates.append(mapping @ theta)
+        report(theta, 1)
 
     at = At(theta, loss, scale)
     typical = typical_curvature(at, one)
@@ -438,11 +444,6 @@ def road(
         0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
         scores.mean_square(bound),
     )
-
-    def report(theta: Array, done: int) -> None:
-        iterates.append(mapping @ theta)
-        if progress is not None:
-            progress(done, STEPS)
 
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
         steep,
