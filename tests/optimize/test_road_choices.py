@@ -629,3 +629,20 @@ def test_a_rare_label_of_a_rare_event_is_where_it_is_without_privacy():
             fit = dpfast.fit(X, y, "logistic", privacy=1.0, noise=noise)
             square.append(((fit.params[3] - exact.params[3]) / exact.bse[3]) ** 2)
     assert np.mean(square) < 0.6**2
+
+
+def test_rounds_of_a_quantile_do_not_go_to_and_fro():
+    """1,800 records of which all but a twentieth of a deviation is told.
+
+    Slopes of twelve fits, seeded, are off by .008 at most; and by more than .013 in five where
+    rounds go beyond earlier planes.
+    """
+    off = []
+    for seed in range(12):
+        rng, n = np.random.default_rng([seed, 31]), 1_800
+        X = rng.normal(size=(n, 5))
+        y = X @ [1.0, 1.0, 1.0, 0.5, 0.0] + 0.05 * rng.normal(size=n)
+        noise = dpfast.SeededNoise(seed)
+        fit = dpfast.fit(X, y, dpfast.Quantile(0.5), privacy=1.0, noise=noise)
+        off.append(np.abs(fit.params[1:] - [1.0, 1.0, 1.0, 0.5, 0.0]).max())
+    assert max(off) < 0.012

@@ -4945,6 +4945,14 @@ LEAST_SQUARES = (
         "OCTAVES = 0.0",
     ),
     plant(
+        "rounds-beyond-planes",
+        "a round's step goes where an earlier score points away from",
+        ROAD,
+        ("tests/optimize/test_road_choices.py::test_rounds_of_a_quantile_do_not_go_to_and_fro",),
+        "return theta + inside(step, asked) * step, came",
+        "return theta + 1.0 * step, came",
+    ),
+    plant(
         "planes-of-noise",
         "a step stops at planes that noise points",
         "dpfast/optimize/road/steps.py",

@@ -42,6 +42,7 @@ from dpfast.optimize.road.steps import (
     Rough,
     Rows,
     expected_curvature,
+    inside,
     middle_of,
     typical_curvature,
     walk,
@@ -122,6 +123,9 @@ LARGEST = 1e60
 
 #: What a run asks for; see :attr:`Setting.asks`.
 Asks = tuple[bool, bool, bool]
+
+#: Few rows, and as many as are asked for scores.
+Both = tuple[Rows, Rows]
 
 
 class Found(NamedTuple):
@@ -270,8 +274,7 @@ def budgets(
     one, counted = FIRST * left, STEPS - 1  # the first may be paid for before it is known if again
     shares = [one] + [(left - one - again * part[2]) / counted] * counted
     steps = tuple([mu * math.sqrt(share) for share in shares])
-    matrix, vector, histogram = [mu * share**0.5 for share in part]
-    return Budgets(matrix, vector, histogram, steps)
+    return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
 
 
 @lru_cache(maxsize=256)
@@ -333,9 +336,8 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     mapping, unmapping, values = _inverse_root(gram)
     cap, shift, at = PILOT_CAP, 0.0, None
     if setting.loss.link != "identity":
-        radius = long
         cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
-        at = At(np.zeros(p), setting.loss)
+        radius, at = long, At(np.zeros(p), setting.loss)
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
     theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
@@ -368,17 +370,18 @@ def road(
     told = setting.scale or scale
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
+    rounds: list[Asked] = []
     came: Asked | None = None
     done, arrived, few_rows, rough = 0, False, rows, loss
     if setting.rough and clear:  # a direction that hardly any records tell is that of too few
         few_rows, rough = rows.few(), setting.rough
     while done < most and not arrived:
         at = At(theta, rough, scale)
-        theta, came = _round((few_rows, few_rows), at, one, setting, budget.round)
+        theta, came = _round((few_rows, few_rows), at, one, setting, budget.round, rounds)
         iterates.append(mapping @ theta)
         done, arrived = done + 1, came.silent and scale <= told
         if came.silent:  # on to a smaller one, whose scores point elsewhere
-            scale = max(told, 0.5 * scale)
+            scale, rounds = max(told, 0.5 * scale), []
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 
     def report(theta: Array, done: int) -> None:
@@ -388,7 +391,7 @@ def road(
 
     if most:  # the first step leads on from a curvature that few rows tell
         last = budget.round._replace(vector=budget.steps[0])
-        theta, came = _round((few_rows, rows), At(theta, loss, scale), one, setting, last)
+        theta, came = _round((few_rows, rows), At(theta, loss, scale), one, setting, last, rounds)
         report(theta, 1)
 
     at = At(theta, loss, scale)
@@ -548,7 +551,7 @@ def _pilot(
 
 
 def _round(
-    both: tuple[Rows, Rows], at: At, one: Array | None, setting: Setting, budget: Budgets
+    both: Both, at: At, one: Array | None, setting: Setting, budget: Budgets, asked: list[Asked]
 ) -> tuple[Array, Asked]:
     """Where a step of clipped scores leads with a curvature of few rows, and the whitened score."""
     few_rows, rows = both
@@ -566,9 +569,11 @@ def _round(
     answer = rows.mapped(whiten).clipped(at, bound, budget.vector, held=held).gradient
     came = Asked(at.theta, *answer[:2])
     square, error = came.heard
+    along = answer.noise_scale * float(values[-1]) ** 0.5
+    asked.append(Asked(theta, back.T @ answer.value, along))
     step = square / (square + error) * (whiten @ answer.value)
-    # as far as predictors may change
-    return theta + min(1.0, FARTHEST / max(math.hypot(*step), LEAST)) * step, came
+    step *= min(1.0, FARTHEST / max(math.hypot(*step), LEAST))  # as predictors change
+    return theta + inside(step, asked) * step, came
 
 
 def broadened(at: At) -> tuple[At, float]:
@@ -578,8 +583,6 @@ def broadened(at: At) -> tuple[At, float]:
 
 
 def _over(answer: Answer, times: float) -> Answer:
-    if times == 1.0:
-        return answer
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 

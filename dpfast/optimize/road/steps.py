@@ -66,8 +66,7 @@ class Asked(NamedTuple):
     @property
     def silent(self) -> bool:
         """Whether it is hardly told from its noise."""
-        square, error = self.heard
-        return square <= (HEARD**2 - 1.0) * error
+        return self.heard[0] <= (HEARD**2 - 1.0) * self.heard[1]
 
 
 def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
@@ -334,8 +333,7 @@ def walk(
                 curvature, counted = steeper, counted if near else 1
         step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
-        if bends:
-            part = min(part, bends.part(step))
+        part = min(part, bends.part(step)) if bends else part
         theta = theta + part * step
         if bends:
             here = bends.typical(theta)
