@@ -4941,8 +4941,8 @@ LEAST_SQUARES = (
         "rows so few that all of their scores may be hidden are taken to have short ones",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py",),
-        "OCTAVES = 2.0",
-        "OCTAVES = 0.0",
+        "    likely[shares <= np.ceil",
+        "    likely[shares < 0.0 * np.ceil",
     ),
     plant(
         "rounds-beyond-planes",
@@ -4989,8 +4989,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_outliers_on_one_side_and_a_smaller_scale_that_is_told",
         ),
-        "came.silent and scale <= told",
-        "came.silent",
+        "arrived = settled and scale <= told",
+        "arrived = settled",
     ),
     plant(
         "curvature-of-a-dozen-records",

@@ -35,10 +35,6 @@ UNSEEN_VARY = 3.0
 #: Noise, as a part of what sampling varies by, that a bound may have for scores that nobody sees.
 NO_REASON = 0.05
 
-#: Over how many octaves the scores of rows are spread which are alike: where so few have such rows
-#: that each of these may hide them, none of their scores is known to be short.
-OCTAVES = 2.0
-
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
@@ -232,7 +228,9 @@ def _out_of_sight(
     lengths = np.minimum(rows.middles, longest)
     far = lengths > scores.longest
     shares, lengths = rows.shares[far], lengths[far]
-    likely = np.where(shares <= OCTAVES * scores.invisible, 1.0, scores.longest / lengths)
+    likely = scores.longest / lengths
+    # none is known to be short where the octaves up to theirs may hide them all
+    likely[shares <= np.ceil(np.log2(1.0 / likely)) * scores.invisible] = 1.0
     few = np.minimum(shares * likely, scores.invisible)
     few = np.minimum(few, vary / lengths**2)
     return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)

@@ -57,7 +57,8 @@ Array = NDArray[np.float64]
 SHARES = {"matrix": 0.05, "vector": 0.02, "histogram": 0.02}
 MORE = 1.0
 
-#: Of these, what a round spends on one of each: its curvature, its score and the scores' lengths.
+#: Of these, what a round spends on one of each: its curvature, its score and the scores' lengths;
+#: the score of the last is the first step's, and has its share.
 ROUND = 0.25
 
 #: Rounds at most; the last is one whose score is hardly told from noise.
@@ -341,7 +342,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
     theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
-    if setting.asks[2]:  # far from the end it is not the one that was declared
+    if setting.loss.needs_scale:  # far from the end it is not the one that was declared
         at = At(theta, setting.loss)
         scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
     clear = bool(values[0] > HEARD * floor_of(gram))
@@ -379,8 +380,11 @@ def road(
         at = At(theta, rough, scale)
         theta, came = _round((few_rows, few_rows), at, one, setting, budget.round, rounds)
         iterates.append(mapping @ theta)
-        done, arrived = done + 1, came.silent and scale <= told
-        if came.silent:  # on to a smaller one, whose scores point elsewhere
+        done += 1
+        square, error = came.heard
+        settled = square <= (HEARD**2 - 1.0) * error
+        arrived = settled and scale <= told
+        if settled:  # on to a smaller one, whose scores point elsewhere
             scale, rounds = max(told, 0.5 * scale), []
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 

@@ -63,11 +63,6 @@ class Asked(NamedTuple):
         square = float(self.score @ self.score) - error
         return square if square > 0.0 else 0.0, error
 
-    @property
-    def silent(self) -> bool:
-        """Whether it is hardly told from its noise."""
-        return self.heard[0] <= (HEARD**2 - 1.0) * self.heard[1]
-
 
 def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
     """A curvature that between two points is what the score changed by, where noise allows."""
