@@ -105,6 +105,25 @@ def test_a_label_that_decides_is_said_to_be_hidden():
     assert said >= 5 and np.median(errors) > 0.4
 
 
+def test_of_a_hidden_curvature_no_more_is_known_than_noise_allows():
+    """Two dummies that 60 of 3,000 records tell apart, and opposite coefficients of 6.
+
+    Of 20 fits, seeded, the median standard error is 10; 4 where what noise may have added to a
+    curvature counts as known, and a tenth of the intervals miss.
+    """
+    errors = []
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 3])
+        x, a = rng.normal(size=3000), (rng.random(3000) < 0.5) * 1.0
+        b = np.where(rng.random(3000) < 0.02, rng.random(3000) < 0.5, a)
+        y = 6.0 * (a - b) + x + rng.normal(size=3000)
+        fit = dpfast.fit(
+            np.column_stack([x, a, b]), y, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(seed)
+        )
+        errors.append(fit.bse[2])
+    assert np.median(errors) > 7.0
+
+
 def test_a_curvature_is_no_larger_than_scores_vary():
     """Up to a factor that most directions share, and what noise may hide."""
     C, turn = np.diag([2.0, 1.0, 1.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) + np.eye(3))[0]

@@ -5211,6 +5211,16 @@ LEAST_SQUARES = (
         "alone=True,",
     ),
     plant(
+        "hidden-curvature-taken-for-known",
+        "what noise may have added to a curvature counts as known of it",
+        "dpfast/optimize/road/run.py",
+        (
+            "tests/optimize/test_road_choices.py::test_of_a_hidden_curvature_no_more_is_known_than_noise_allows",
+        ),
+        "known = np.minimum(np.maximum((values - doubt)",
+        "known = np.minimum(np.maximum((values - 0.0)",
+    ),
+    plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
         "dpfast/optimize/road/steps.py",

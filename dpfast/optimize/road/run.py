@@ -490,7 +490,7 @@ def road(
         unmapping = steep_along @ unmapping
         theta, back = steep_along @ theta, steep_along @ back
         held = held.mapped(steep_along)
-    doubt = 2.0 * gram.noise_scale / typical
+    doubt = gram.noise_scale / typical
     known = np.minimum(np.maximum((values - doubt) / np.maximum(values, floor), 0.0), 1.0)
     signal = float(theta @ theta)
     if one is not None:
@@ -506,7 +506,7 @@ def road(
         noise=noise,
         undone=_left_over(known, noises) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
-        n_hidden=max(hidden, int(np.count_nonzero(values < floor))),
+        n_hidden=max(hidden, int(np.count_nonzero(known <= 0.0))),
         bound=bound,
         beyond=float(scores.shares[scores.middles > bound].sum()),
         cut=cut,
