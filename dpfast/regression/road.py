@@ -64,10 +64,6 @@ from dpfast.regression.standardise import (
 
 Array = NDArray[np.float64]
 
-#: Estimated mean length of what is cut off the scores, in standard errors, from which on it is
-#: told: half as many fits of bench.tables warn as from 1.8 on, and hardly more miss in silence.
-BIASED = 3.6
-
 #: Part of the rows' squares that discounts take, from which on it is told.
 LEANS = 0.1
 
@@ -431,7 +427,7 @@ class OnRoad:
         remarks = []
         if strength < SCARCE * p**1.5:
             remarks.append(FEW.format(strength=strength, needed=SCARCE * p**1.5))
-        if bias > BIASED:
+        if bias > math.sqrt(p):  # a coefficient's is moved by more than one
             remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
             remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
         if found.leaning > LEANS:

@@ -5211,6 +5211,26 @@ LEAST_SQUARES = (
         "alone=True,",
     ),
     plant(
+        "cut-told-ten-times-late",
+        "what is cut off is told where it moves a coefficient by ten standard errors",
+        "dpfast/regression/road.py",
+        (
+            "tests/optimize/test_clipped_meat.py::test_what_is_cut_off_is_told_where_it_moves_a_coefficient_by_its_standard_error",
+        ),
+        "if bias > math.sqrt(p):",
+        "if bias > 10.0 * math.sqrt(p):",
+    ),
+    plant(
+        "cut-told-of-any-number",
+        "what is cut off is told by its length, of however many coefficients",
+        "dpfast/regression/road.py",
+        (
+            "tests/optimize/test_clipped_meat.py::test_what_is_cut_off_is_told_where_it_moves_a_coefficient_by_its_standard_error",
+        ),
+        "if bias > math.sqrt(p):",
+        "if bias > 3.6:",
+    ),
+    plant(
         "hidden-curvature-taken-for-known",
         "what noise may have added to a curvature counts as known of it",
         "dpfast/optimize/road/run.py",
