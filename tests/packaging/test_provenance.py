@@ -16,11 +16,11 @@ from tests.loops import each
 #: Not made since there are probes: the list only gets shorter.
 WITHOUT: dict[str, str] = {
     "": (
-        "counts.md coverage.md declarations.md descent.md drawn.md "
+        "counts.md coverage.md descent.md "
         "effects.md efficiency.md logistic_radius.md one_shot.md persons.md planned.md "
         "quantile-coverage.md quantile.md release_defaults.md replicability.json rivals.md "
-        "rivals_logistic.md rivals_published.md scarce.md schedules.md tables.md targets.md "
-        "trees.md tuning.md used.md warned.md"
+        "rivals_logistic.md rivals_published.md scarce.md schedules.md tables.md "
+        "trees.md tuning.md"
     ),
 }
 
