@@ -161,9 +161,9 @@ def main() -> None:
         "# Poisson regression with clipped residuals",
         "",
         f"`python -m bench.counts --runs {runs}`; n records, mu = 1, 95% intervals, intercept "
-        "first, then slopes.  PPML: the exact maximum of the quasi likelihood with HC0 errors.  `cap`: "
-        "largest_mean in largest means of the design; weights are Bounded(sqrt(2)), of the "
-        "covariates' declared unit disc.  Coverage is of the truth.",
+        "first, then slopes.  PPML: the exact maximum of the quasi likelihood with HC0 errors.  "
+        "`cap`: largest_mean in largest means of the design; weights are Bounded(sqrt(2)), of "
+        "the covariates' declared unit disc.  Coverage is of the truth.",
         "",
         markdown(first),
         "",

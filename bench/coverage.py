@@ -117,8 +117,9 @@ def markdown(rows: list[dict]) -> str:
         "",
         f"`python -m bench.coverage --fits {rows[0]['fits']}`; intercept first, then slopes, then "
         "the scale where it is estimated; widths relative to the non-private intervals of the same "
-        "estimator on the same data, and so the mean l2 error of the coefficients; `warned` is the share of fits that "
-        "carried a warning, `lost` the number that ended further from the truth than they started.",
+        "estimator on the same data, and so the mean l2 error of the coefficients; `warned` is the "
+        "share of fits that carried a warning, `lost` the number that ended further from the truth "
+        "than they started.",
         "",
         "| design | n | mu | fits | coverage | non-private coverage | width ratio | "
         "error ratio | warned | lost |",
