@@ -15,7 +15,6 @@ from tests.loops import each
 
 #: Not made since there are probes: the list only gets shorter.
 WITHOUT = {
-    "counts.md",
     "coverage.md",
     "effects.md",
     "one_shot.md",
@@ -27,7 +26,6 @@ WITHOUT = {
     "rivals.md",
     "rivals_logistic.md",
     "scarce.md",
-    "schedules.md",
     "tables.md",
     "trees.md",
     "tuning.md",
