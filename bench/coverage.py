@@ -71,17 +71,25 @@ def run(design: str, n: int, mu: float, seeds: range) -> dict[str, np.ndarray]:
     loss, _, _, _, radius = DESIGNS[design]
     scale = scale_option(design)
     weights = None if radius is None else dpfast.Mallows(radius)
+    same = weights or dpfast.Mallows(len(DESIGNS[design][2]) ** 0.5)  # what the default is
     rows: dict[str, list] = {"private": [], "plain": [], "warned": [], "lost": []}
     for seed in seeds:
         X, y, truth = simulate(np.random.default_rng([seed, n]), design, n)
         if isinstance(scale, dpfast.FreeScale):
             truth = np.append(truth, DESIGNS[design][1])
-        options = {"scale": scale, "weights": weights}
         noise = dpfast.SeededNoise(seed)
         private = flat(dpfast.fit)(
-            X, y, loss, privacy=mu, noise=noise, threads=1, standardize=False, **options
+            X,
+            y,
+            loss,
+            privacy=mu,
+            noise=noise,
+            threads=1,
+            standardize=False,
+            scale=scale,
+            weights=weights,
         )
-        plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
+        plain = flat(dpfast.nonprivate_fit)(X, y, loss, scale=scale, weights=same)
         for key, fit in (("private", private), ("plain", plain)):
             interval = fit.conf_int(LEVEL)
             covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])

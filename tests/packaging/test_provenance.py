@@ -15,7 +15,6 @@ from tests.loops import each
 
 #: Not made since there are probes: the list only gets shorter.
 WITHOUT = {
-    "coverage.md",
     "effects.md",
     "one_shot.md",
     "persons.md",
@@ -27,8 +26,6 @@ WITHOUT = {
     "rivals_logistic.md",
     "scarce.md",
     "tables.md",
-    "trees.md",
-    "tuning.md",
 }
 
 #: A figure of this file, which fits by default.
