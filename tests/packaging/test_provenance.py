@@ -19,7 +19,6 @@ WITHOUT = {
     "persons.md",
     "planned.md",
     "quantile-coverage.md",
-    "release_defaults.md",
     "replicability.json",
     "rivals.md",
     "rivals_logistic.md",
