@@ -5,7 +5,6 @@ python -m bench all --quick        every suite, small sizes
 python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytest-benchmark compare`
 python -m bench limits --store     the kernels against the machine (bench/kernel_limits.py)
 python -m bench outofcore --store  fits larger than memory (bench/outofcore/limits.py)
-python -m bench rivals --store     published figures and packages (bench/rivals/published.py)
 python -m bench.rivals.packages    installed packages, private and not (bench/rivals/packages.py)
 python -m bench passes --store     default fits against reading once, and peers (bench/passes.py)
 python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
@@ -69,10 +68,6 @@ def main(argv: list[str] | None = None) -> int:
         from bench.kernel_limits import main as measure_limits
 
         return measure_limits(argv[1:])
-    if argv[:1] == ["rivals"]:
-        from bench.rivals.published import main as measure_rivals
-
-        return measure_rivals(argv[1:])
     if argv[:1] == ["passes"]:
         from bench.passes import main as measure_passes
 

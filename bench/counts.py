@@ -2,7 +2,7 @@
 
     python -m bench.counts [--runs 200] [--quick]
 
-Prints three tables and stores them as ``bench/results/counts.md``.  Two covariates evenly spread in
+Prints two tables and stores them as ``bench/results/counts.md``.  Two covariates evenly spread in
 the unit disc, one slope 0.5 and one zero; counts are Poisson or negative binomial with variance
 ``m + m^2/2``.  ``largest_mean`` is twice (or 1.2 times) the largest mean of the design; mu = 1; 95%
 intervals.  PPML is the exact maximum of the quasi likelihood, with HC0 errors.  Noise is
@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +20,6 @@ import numpy as np
 
 import dpfast
 from bench.provenance import keep
-from dpfast.kernels import records
-from tests.twins import records as reference
 
 RESULTS = Path(__file__).parent / "results"
 SLOPES = np.array([0.5, 0.0])
@@ -40,7 +35,6 @@ class Design(NamedTuple):
     mean: float
     dispersed: bool
     cap: float = 2.0
-    weights: str = "disc"
 
     @property
     def largest_mean(self) -> float:
@@ -71,7 +65,7 @@ def study(design: Design, runs: int, clip: float | None = None) -> Found:
     """Fits of simulated data sets; ``clip`` in standard deviations sqrt(M), default as shipped."""
     residual = None if clip is None else clip * math.sqrt(design.largest_mean)
     loss = dpfast.Poisson(design.largest_mean, residual)
-    weights = dpfast.Bounded(math.sqrt(2.0)) if design.weights == "disc" else None
+    weights = dpfast.Bounded(math.sqrt(2.0))  # rows are in the unit disc
     truth = np.array([math.log(design.mean), *SLOPES])
     widths, plain, covered, plain_covered, bias, errors, plain_errors = ([] for _ in range(7))
     warned = 0
@@ -119,7 +113,6 @@ def widths(runs: int, few: int) -> list[dict[str, object]]:
         for mean in (0.5, 2.0, 10.0)
     ]
     designs += [Design(n, 2.0, False, cap=1.2) for n in (5_000, 50_000)]
-    designs += [Design(n, 2.0, False, weights="default") for n in (5_000, 50_000)]
     rows = []
     for design in designs:
         number = runs if design.n == 5_000 else few
@@ -128,7 +121,6 @@ def widths(runs: int, few: int) -> list[dict[str, object]]:
             "counts": "negative binomial" if design.dispersed else "Poisson",
             "mean": design.mean,
             "cap": f"{design.cap:g}",
-            "weights": design.weights,
             "n": design.n,
             "fits": number,
             "width over PPML": text(found.ratio),
@@ -157,56 +149,6 @@ def clips(runs: int) -> list[dict[str, object]]:
     return rows
 
 
-def fastest(function: Callable[[], object], rounds: int = 5) -> float:
-    seconds = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds)
-
-
-def linear_model(X: np.ndarray, y: np.ndarray) -> object:
-    from statsmodels.api import GLM, add_constant, families
-
-    return GLM(y, add_constant(X), family=families.Poisson()).fit(cov_type="HC0")
-
-
-def timings() -> list[dict[str, object]]:
-    """Sums on one thread beside their NumPy twin, fits beside the generalised linear model."""
-    rows: list[dict[str, object]] = []
-    options = {
-        "loss": dpfast.Poisson.code, "c": 7.0, "h": 4.0, "scale": 1.0, "weighting": 1,
-        "radius": 2.0, "intercept": True,
-    }  # fmt: skip
-    kernel, rng = records.RecordKernel(**options), np.random.default_rng(0)
-    for n, p in ((100_000, 5), (500_000, 10)):
-        X = rng.normal(size=(n, p)) / math.sqrt(p)
-        y = rng.poisson(np.exp(0.3 + 0.5 * X[:, 0])).astype(float)
-        theta = np.full(p + 1, 0.1)
-        cases: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {}
-        for name, want in (("gradient", 1), ("gradient, Hessian and meat", 7)):
-            cases[f"{name}; NumPy twin"] = (
-                partial(kernel.sums, X, y, theta, want, float(n), 1),
-                partial(reference.record_sums, X, y, theta, want=want, divisor=float(n), **options),
-            )
-        loss = dpfast.Poisson(largest_mean=4.0)
-        noise = dpfast.SeededNoise(0)
-        cases["fit with intervals; statsmodels GLM, HC0"] = (
-            partial(
-                dpfast.fit, dpfast.records(X, y, threads=1), None, loss, privacy=1.0, noise=noise
-            ),
-            partial(linear_model, X, y),
-        )
-        for case, (ours, theirs) in cases.items():
-            mine, other = fastest(ours), fastest(theirs, 2)
-            rows.append({
-                "case; reference": case, "n": n, "covariates": p, "ms": f"{1e3 * mine:.2f}",
-                "reference ms": f"{1e3 * other:.0f}", "times as fast": f"{other / mine:.0f}",
-            })  # fmt: skip
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=200, help="data sets at n = 5,000")
@@ -218,21 +160,17 @@ def main() -> None:
     report = "\n".join([
         "# Poisson regression with clipped residuals",
         "",
-        "`python -m bench.counts`; n records, mu = 1, 95% intervals, intercept first, then slopes. "
-        "PPML: the exact maximum of the quasi likelihood with HC0 errors.  `cap`: largest_mean in "
-        "largest means of the design; `weights`: disc is Bounded(sqrt(2)), the covariates' "
-        "declared unit disc, default is Mallows(sqrt(3)).  Coverage is of the truth.",
+        f"`python -m bench.counts --runs {runs}`; n records, mu = 1, 95% intervals, intercept "
+        "first, then slopes.  PPML: the exact maximum of the quasi likelihood with HC0 errors.  "
+        "`cap`: largest_mean in largest means of the design; weights are Bounded(sqrt(2)), of "
+        "the covariates' declared unit disc.  Coverage is of the truth.",
         "",
         markdown(first),
         "",
-        "Where residuals are clipped (n = 5,000, disc): widths against the bias of clipping, that "
+        "Where residuals are clipped (n = 5,000): widths against the bias of clipping, that "
         "of the exact clipped fit against PPML.",
         "",
         markdown(second),
-        "",
-        "Time, one thread, fastest of five rounds (of two, for the reference).",
-        "",
-        markdown(timings()),
         "",
     ])  # fmt: skip
     print(report)

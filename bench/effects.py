@@ -136,11 +136,11 @@ def measured(cell: tuple[str, int, float], runs: int) -> str:
         quiet.append(not found.warnings)
         widths.append((high - low) / (2.0 * 1.96 * doubly_robust(*study[:3])[1]))
         errors.append((found.estimate - study.effect) / found.bse)
-    unwarned = np.array(hits)[quiet]
+    unwarned, spread = np.array(hits)[quiet], np.std(errors)
     silent = f"{unwarned.mean():.3f} of {len(unwarned)}" if len(unwarned) else "none"
     return (
         f"| {name} | {n:,} | {mu:g} | {runs} | {np.mean(hits):.3f} | {silent} "
-        f"| {np.median(widths):.2f} | {np.std(errors):.2f} |"
+        f"| {np.median(widths):.2f} | {spread:{'.2f' if spread < 1e3 else '.1e'}} |"
     )
 
 

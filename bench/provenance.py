@@ -1,7 +1,7 @@
 """Whether a stored result is what the code says now: a small seeded run of it, its probe.
 
     python -m bench stale                   results whose probe gives other numbers
-    python -m bench stale paper3/ warned    only those whose names have such a part
+    python -m bench stale paper3/ unseen    only those whose names have such a part
     python -m bench stale --redraw 60       draw such figures again, quick ones first, for an hour
 
 The probe of a figure is its quick run, that of a table a command of ``TABLES``.  With a result some
@@ -42,31 +42,21 @@ TABLES = {
     "constants.md": "bench.constants --runs 1 --only FIRST_PART",
     "counts.md": "bench.counts --quick",
     "coverage.md": 'bench.coverage --quick --sizes 500 --designs "linear, default R"',
-    "declarations.md": 'bench.declarations --runs 1 --budgets 1 --only "far off" skewed',
-    "descent.md": "bench.descent --quick",
-    "drawn.md": "bench.drawn --runs 1 --only logistic",
     "effects.md": 'bench.effects --runs 2 --only "a trial"',
-    "efficiency.md": "bench.efficiency --quick",
-    "logistic_radius.md": "bench.rivals.radius --runs 1 --only HealthInsurance",
     "one_shot.md": "bench.one_shot --runs 1 --only logistic",
     "persons.md": 'bench.persons --runs 1 --only "group_size 5"',
     "planned.md": 'bench.planned --fits 1 --only "15 scales"',
     "quantile-coverage.md": "bench.quantile_coverage --quick",
-    "quantile.md": "bench.quantile --quick",
     "release_defaults.md": "bench.releases.defaults --runs 2 --epsilon 1 --only raw",
     "replicability.json": "bench.replicability --runs 1 --only card",
     "rivals.md": "bench.rivals --runs 1 --only card",
     "rivals_logistic.md": "bench.rivals.logistic --runs 1 --only mroz",
-    "rivals_published.md": "bench.rivals.published --runs 2 --only simulated",
     "scarce.md": "bench.rivals.scarce --runs 2 --only card",
     "schedules.md": "bench.schedules --quick",
     "tables.md": 'bench.tables --runs 1 --budgets 1 --only "SLID, wages"',
-    "targets.md": 'bench.tables --target --runs 1 --budgets 10 --only "SLID, wages"',
     "trees.md": "bench.trees --quick",
     "tuning.md": "bench.tuning --quick",
     "unseen.md": "bench.unseen --runs 1 --part 60",
-    "used.md": 'bench.used --runs 1 --only "log-cosh, 2000"',
-    "warned.md": "bench.warned --runs 2 --only normal",
 }
 
 #: Times, instructions, bytes and packages of a machine, at the commit that stored them.
@@ -170,7 +160,7 @@ def probe_of(name: str) -> Probe | None:
     Parameters
     ----------
     name : str
-        Such as "paper1/figure-8" or "warned.md".
+        Such as "paper1/figure-8" or "unseen.md".
 
     Returns
     -------

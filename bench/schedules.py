@@ -112,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
     lines = [
         "# Steps and schedules",
         "",
-        f"`python -m bench.schedules`, {fits} fits a cell, total mu = 1, intervals bought. Root "
+        f"`python -m bench.schedules --fits {fits}`: total mu = 1, intervals bought. Root "
         "mean square distance from the non-private estimate, in units of the one-shot reference. "
         "`worst` is the largest ratio to the best setting of a design.",
         "",

@@ -1,7 +1,6 @@
 """The call that users make, on tables: raw columns, nothing declared, every loss.
 
     python -m bench.tables [--runs 40] [--budgets 1 .29 .237] [--only NAME] [--store]
-    python -m bench.tables --target [--runs 4] [--budgets 10]
 
 A run fits a bootstrap sample of a table.  *Width*: of intervals over those of the same loss without
 privacy, the median over slopes; *worst*: the widest slope's; *held*: how often intervals of the
@@ -9,9 +8,6 @@ bootstrap samples hold the table's own estimate, over slopes, and of the slope h
 distance from the sample's own estimate, root mean square over slopes in its standard errors; *out*:
 slopes left out by name.  A loss's line has medians over tables with n mu of at least 2,000, with
 the worst fifth in brackets.
-With ``--target`` every fit is of the table itself, and *off* says how far a rich budget's estimate
-is from the one without privacy: the root mean square over slopes of the runs' mean, and the
-farthest slope, in standard errors of the latter; and what warnings say.
 How much of what is cut off is bias, how flat counts begin and that octaves stand out on their own
 were chosen with a look at these tables, all else without.  Noise is seeded: a simulation.
 """
@@ -34,15 +30,6 @@ Array = NDArray[np.float64]
 
 #: Most records of a run: bootstrap samples of larger tables are of so many.
 MOST = 40_000
-
-#: Standard errors within which a rich budget's estimate is to be; words for what warnings say.
-CLOSE = 0.3
-REASONS = {
-    "cut": "scores were held to a norm",
-    "discounted": "were discounted",
-    "hidden": "direction",
-    "seen no spread": "not estimable",
-}
 
 #: n mu from which on a table counts in its loss's line.
 LEAST = 2000.0
@@ -185,29 +172,6 @@ def exact(X: Array, y: Array, loss: Any, scale: float | None) -> Any:
     return dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=scale))
 
 
-def target(X: Array, y: Array, loss: Any, mu: float, runs: int) -> tuple[str, bool]:
-    """How far the mean of some fits is from that without privacy, and whether that is too far."""
-    some = np.random.default_rng(0).permutation(len(y))[:MOST]
-    X, y = X[some], y[some]
-    Z, spreads = in_units(X)
-    linked = loss in ("poisson", "logistic")
-    unit = 1.0 if linked else float(y.std())
-    far, told, scale = [], [], None
-    for seed in range(runs):
-        noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=mu, noise=noise)
-        told.append(" ".join(fit.warnings))
-        if not linked and loss != "least-squares":
-            scale = fit._scale / unit
-        own = exact(Z, y / unit, loss, scale)
-        far.append((fit.params[1:] * spreads / unit - own.params[1:]) / own.bse[1:])
-    mean = np.mean(far, axis=0)
-    off, says = float(np.sqrt(np.mean(mean**2))), " ".join(told)
-    why = [word for word, part in REASONS.items() if part in says]
-    text = f"{off:.2f} | {np.abs(mean).max():.2f} | {sum(map(bool, told))} of {runs}"
-    return f"{text} | {', '.join(why)}", off > CLOSE and not all(told)
-
-
 def in_units(X: Array) -> tuple[Array, Array]:
     """Columns of mean 0 and deviation 1, by which exact fits are well conditioned; deviations."""
     spreads = X.std(axis=0)
@@ -274,32 +238,9 @@ def line(name: str, cells: list[Cell]) -> str:
     return f"| {name} | {len(cells)} | " + " | ".join(facts) + " |"
 
 
-def targets(asked: Any) -> None:
-    rows = ["| loss | table | n x p | mu | off | farthest | warned | of |\n" + "|---" * 8 + "|"]
-    silent = 0
-    for mu in asked.budgets:
-        for name, (loss, tables) in FITS.items():
-            for one in available(tables, asked.data, ""):
-                if asked.only and asked.only not in (name, one.name):
-                    continue
-                X, y = read(one, asked.data)
-                found, missed = target(X, y, loss, mu, asked.runs)
-                silent += missed
-                size = f"{min(len(y), MOST)} x {X.shape[1] + 1}"
-                rows.append(f"| {name} | {one.name} | {size} | {mu:g} | {found} |")
-                print(rows[-1], flush=True)
-    rows.append(f"\nFarther than {CLOSE:g} without a warning in every run: {silent}.")
-    print(rows[-1])
-    store("bench.tables --target", asked, RESULTS.with_name("targets.md"), "\n".join(rows))
-
-
 def main() -> None:
     parser = options("bench.tables", __doc__, 40, BUDGETS)
-    parser.add_argument("--target", action="store_true")
     asked = parser.parse_args()
-    if asked.target:
-        targets(asked)
-        return
     head = "| | tables | width | widest slope | held | off | warned | with a slope left out |\n"
     head += "|---|---|---|---|---|---|---|---|"
     lines, rows = [head], []

@@ -109,7 +109,7 @@ def shown(rows: dict[int, np.ndarray], all_pool: np.ndarray) -> str:
     """The table: means with standard errors of the replications, which are paired."""
     lines = [
         "Gradient boosting tuned at mu = 1 on n validation records of adult: "
-        f"{len(next(iter(rows.values())))} replications of `python -m bench.trees`",
+        f"`python -m bench.trees --replications {len(next(iter(rows.values())))}`",
         "",
         "| n | trials | tune, error | random search without privacy | difference "
         "| exponential mechanism over the same | difference |",

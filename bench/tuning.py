@@ -81,8 +81,8 @@ def table(rows: np.ndarray) -> str:
     """Means with standard errors; comparisons are paired, on the same data, starts and noise."""
     losses, used = rows[:, :, 0], rows[:, :, 1].mean(axis=0)
     lines = [
-        f"Tuning 15 length-scales at mu = 1, n = 700: {len(rows)} replications of "
-        "`python -m bench.tuning`",
+        "Tuning 15 length-scales at mu = 1, n = 700: "
+        f"`python -m bench.tuning --replications {len(rows)}`",
         "",
         "| recipe | final loss | geometric mean | evaluations | share | loss / printed |",
         "|---|---|---|---|---|---|",

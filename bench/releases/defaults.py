@@ -186,7 +186,8 @@ class Step(NamedTuple):
             eta = A @ theta
             score = A.T @ self.at.loss._score_at(z, eta, self.at.scale)
             curvature = A.T @ (A * self.at.loss._curvature_at(z, eta, self.at.scale)[:, None])
-            theta = theta + np.linalg.solve(curvature, score)
+            step = np.linalg.lstsq(curvature, score)[0]
+            theta = theta + step / max(1.0, float(np.abs(step).max()) * self.at.loss.bends)
         moved = 0.0
         for _ in range(20):
             at = self.at._replace(theta=theta + moved * self.direction)

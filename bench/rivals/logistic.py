@@ -24,8 +24,15 @@ import dpfast
 from bench.rivals import literature
 from bench.rivals.__main__ import BUDGETS, ENOUGH, intervals, quiet_coverage, shown, verdict
 from bench.rivals.descent import Settings, best_settings, descent
-from bench.rivals.peers import JUDGED, TUNED, pair_of, sgd_settings, standardised, tilted
-from bench.rivals.radius import LEAST, likeliest
+from bench.rivals.peers import (
+    JUDGED,
+    TUNED,
+    likeliest,
+    pair_of,
+    sgd_settings,
+    standardised,
+    tilted,
+)
 from bench.rivals.tables import (
     LOGISTIC_TABLES,
     OTHER_LOGISTIC_TABLES,
@@ -41,6 +48,9 @@ from tests.flat import flat
 Array = NDArray[np.float64]
 
 RESULTS = Path(__file__).parent.parent / "results" / "rivals_logistic.md"
+
+#: n mu below which the columns of some table would not be found.
+LEAST = 500.0
 
 #: A logistic loss has a quarter of the squared loss's curvature: its steps are so much longer.
 LONGER = 4.0

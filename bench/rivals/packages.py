@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.__main__ import ordinary
-from bench.rivals.peers import standardised
-from bench.rivals.radius import likeliest
+from bench.rivals.peers import likeliest, standardised
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, Table, available, options, read, store
 
 Array = NDArray[np.float64]

@@ -28,6 +28,7 @@ __all__ = [
     "TUNED",
     "Answer",
     "Peer",
+    "likeliest",
     "nothing_declared",
     "pair_of",
     "sgd_settings",
@@ -54,6 +55,18 @@ def standardised(X: Array, y: Array) -> tuple[Array, Array]:
     """Columns and response with mean 0 and standard deviation 1."""
     spread = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0), (y - y.mean()) / y.std()
+
+
+def likeliest(Z: Array, y: Array) -> tuple[Array, Array]:
+    """MLE of rows with a constant and its sandwich standard errors, by Newton's steps."""
+    theta = np.zeros(Z.shape[1])
+    for _ in range(40):
+        mean = 1.0 / (1.0 + np.exp(-Z @ theta))
+        inverse = np.linalg.inv((Z * (mean * (1.0 - mean))[:, None]).T @ Z)
+        step = inverse @ (Z.T @ (y - mean))
+        theta = theta + step / max(1.0, float(np.abs(step).max()))
+    scores = Z * (y - mean)[:, None]
+    return theta, np.sqrt(np.diag(inverse @ (scores.T @ scores) @ inverse))
 
 
 def _answer(fit: dpfast.Fit) -> Answer:

@@ -82,7 +82,7 @@ class Quantile(Loss):
     tails, and with few records.  Where that would move the intercept by more than 0.3 standard
     errors, :func:`dpfast.fit` with Newton's method takes two bandwidths, this one for curvatures
     and a third of it for the score, which decides the target; the result's model names both.
-    bench/results/quantile.md and quantile-coverage.md have the coverage of both targets.
+    bench/results/quantile-coverage.md has the coverage of the quantile itself.
 
     The score is not symmetric: beside an intercept (Mallows or Bounded weights of radius R) noise
     is for the diameter of the scores, ``max(R, 2 max(tau, 1 - tau) sqrt(R^2 - 1))``, which is less
