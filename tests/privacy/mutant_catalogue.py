@@ -2968,6 +2968,14 @@ RELEASE_ALGORITHMS = (
 PLANTED = ("tests/privacy/test_planted_links.py",)
 GUARDED_FILES = (
     plant(
+        "a-command-that-insists-on-intervals",
+        "a fit at the command line that is too scarce for intervals is charged and not delivered",
+        "dpfast/cli/paid.py",
+        ("tests/packaging/test_paid_results.py",),
+        "suppress(InferenceUnavailable)",
+        "suppress()",
+    ),
+    plant(
         "draft-through-a-link",
         "a link planted under the name of a draft is followed",
         "dpfast/data/files/private_folder.py",
