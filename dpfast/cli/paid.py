@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from dpfast.cli.output import PaidResult, save_unfinished
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of
 from dpfast.data.columns import column_names, number_columns
-from dpfast.errors import InvalidInput
+from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
@@ -47,7 +48,8 @@ def fit(arguments: argparse.Namespace) -> int:
         found = result.to_dict() | _source(schema, formula=arguments.formula)
         if not arguments.no_inference:
             found["level"] = arguments.level
-            found["conf_int"] = result.conf_int(arguments.level)
+            with suppress(InferenceUnavailable):  # of too few records: what was paid for arrives
+                found["conf_int"] = result.conf_int(arguments.level)
         return dict(found)
 
     def run() -> Any:

@@ -66,7 +66,7 @@ def readable(labels: Any) -> NDArray[Any]:
     labels = columns.one_column(labels, "labels")
     dtype = getattr(labels, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _KINDS:
-        return np.asarray(labels)
+        return columns.foreign_array(labels, "labels")
     typed = dtype is not None or hasattr(labels, "type")
     if not typed and not np.iterable(labels):
         raise InvalidInput(f"labels must be one column; received {described(labels)}.")

@@ -312,9 +312,14 @@ def test_a_told_list_never_raises_by_value(bad):
         for n, points in ((3, None), (3, 2), (4, 3)):
             with pytest.raises(InvalidInput, match="expected one value"):
                 checked_values(told if points is None else [told, told], n, points)
-    for wrong in (np.ones(4) * 1j, np.array(["a"] * 4)):
+    masked = np.ma.array(np.ones(4), mask=[True, False, False, False])
+    for wrong, why in (
+        (np.ones(4) * 1j, "dtype"),
+        (np.array(["a"] * 4), "dtype"),
+        (masked, "mask"),
+    ):
         for told, points in ((wrong, None), ([wrong, wrong], 2)):
-            with pytest.raises(InvalidInput, match="dtype"):
+            with pytest.raises(InvalidInput, match=why):
                 checked_values(told, 4, points)
 
 

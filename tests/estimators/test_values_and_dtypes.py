@@ -79,6 +79,7 @@ def assert_unquoted(call):
         ([[4711.0], [1.0, 2.0]], Y[:2]),
         (X[:, 0] + 4711, Y),
         (X, X + 4711),
+        (X, np.ma.array(Y, mask=X[:, 0] > 1.0)),  # its mask would be lost
     ],
 )
 def test_refusals_quote_no_value(kind, features, target):

@@ -267,3 +267,15 @@ def test_an_interrupt_in_a_run_saves_what_was_released(folder, capsys, command, 
 def test_the_table_has_the_level_that_was_asked_for(folder, capsys):
     assert main([*PAID, "--level", "0.5", "--seed", "1"]) == 0
     assert "[0.25" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", [["--json"], ["--out", "result.json"]])
+def test_a_fit_without_intervals_arrives_without_them(folder, capsys, form):
+    """Of 19 records only the mean is bought: no interval was, and the estimate was paid for."""
+    lines = Path("data.csv").read_text(encoding="utf-8").splitlines()[:20]
+    Path("few.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    asked = ["fit", "few.csv", "--formula", "y ~ größe", "--mu", "2.9", "--ledger", "budget"]
+    assert main([*asked, *form]) == 0 and spent() == 1
+    printed = capsys.readouterr().out
+    found = json.loads(printed if "--json" in form else Path("result.json").read_text())
+    assert np.isfinite(found["params"][0]) and "conf_int" not in found

@@ -1991,6 +1991,14 @@ SELECTION_TESTS = ("tests/bench/test_selection.py",)
 
 BLACK_BOX = (
     plant(
+        "masks-of-losses-are-lost",
+        "a loss under a mask counts as what lies there",
+        VECTORS,
+        ("tests/bayesopt/test_tuner.py",),
+        'foreign_array(values, "the array of per-record values")',
+        "np.asarray(values)",
+    ),
+    plant(
         "clipped-vectors-taken-as-one-sided",
         "the mean of clipped vectors charged B/n: opposite vectors are forgotten",
         "dpfast/privacy/blackbox/sensitivity.py",
@@ -2960,13 +2968,21 @@ RELEASE_ALGORITHMS = (
 PLANTED = ("tests/privacy/test_planted_links.py",)
 GUARDED_FILES = (
     plant(
+        "a-command-that-insists-on-intervals",
+        "a fit at the command line that is too scarce for intervals is charged and not delivered",
+        "dpfast/cli/paid.py",
+        ("tests/packaging/test_paid_results.py",),
+        "suppress(InferenceUnavailable)",
+        "suppress()",
+    ),
+    plant(
         "draft-through-a-link",
         "a link planted under the name of a draft is followed",
         "dpfast/data/files/private_folder.py",
         PLANTED,
         "    with suppress(FileNotFoundError):  # of a process that was killed\n        os.unlink(draft, dir_fd=folder)\n",
         "",
-        "os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS",
+        "os.O_WRONLY | os.O_CREAT | os.O_EXCL",
         "os.O_WRONLY | os.O_CREAT | os.O_TRUNC",
     ),
 )

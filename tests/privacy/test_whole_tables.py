@@ -1,4 +1,4 @@
-"""What a default door does with a whole table of odd values: it pays, and a result arrives.
+"""What a door does with a whole table of odd values: it pays, and a result arrives.
 
 One record may decide whether any is usable, so that raising would be an answer that nobody paid.
 """
@@ -76,6 +76,111 @@ def doors():
                 "treatment": TREATED,
             },
         )
+    yield from others()
+
+
+def others():
+    """Doors beside the default ones: minimisation, certificates, functionals, searches, tables."""
+    pair, logcosh = dpfast.ApproxDP(3.0, 1e-5), dpfast.Objective("log-cosh", scale=1.0, ridge=20.0)
+    box = {"domain": dpfast.models.Box(1.0)}
+    descent = dpfast.optimize.Adaptive(max_steps=9)
+
+    def gradients(theta, X, y):
+        if not (np.abs(X) < 5.0).all():
+            raise ValueError("a record it does not like")
+        return np.tanh(X @ theta - y)[:, None] * X
+
+    own = dpfast.nonconvex.PerRecordObjective(
+        gradients, dimension=3, lipschitz=0.9, smoothness=1.5, vectorized=True
+    )
+    tukey = dpfast.Objective("tukey", scale=1.0)
+    for name, objective, options in (
+        ("descent", tukey, {"method": descent}),
+        ("shortest", tukey, {"method": descent, "select": "shortest gradient"}),
+        ("spider", tukey, {"method": dpfast.optimize.Spider(max_steps=5), "kl": (1.0, 2.0)}),
+        ("proximal point", tukey, {"method": dpfast.optimize.Proximal(rounds=2)}),
+        ("own gradients", own, {"method": descent}),
+    ):
+        yield (
+            name,
+            dpfast.minimize,
+            lambda X, y, given=(objective, options): (
+                {"X": X, "y": y, "objective": given[0], **given[1]}
+            ),
+        )
+    yield (
+        "certificate",
+        dpfast.release.certify,
+        lambda X, y: ({"X": X, "y": y, "loss": logcosh, "privacy": dpfast.PureDP(1.0), **box}),
+    )
+    for way in ("one-shot", "objective-perturbation", "paper"):
+        yield (
+            way,
+            dpfast.release_functional,
+            lambda X, y, way=way: (
+                {"X": X, "y": y, "loss": logcosh, "direction": "x1", "method": way, "privacy": pair}
+                | box
+            ),
+        )
+    yield (
+        "parameter",
+        dpfast.release_parameter,
+        lambda X, y: ({"X": X, "y": y, "loss": logcosh, "privacy": pair, **box}),
+    )
+
+    def losses(X, y):
+        def told(theta):
+            with np.errstate(all="ignore"):
+                return (y - X[:, 0] * theta[0]) ** 2
+
+        return {"losses": told, "bounds": [(-1.0, 1.0)], "n_records": N}
+
+    yield "search", dpfast.tune, lambda X, y: losses(X, y) | {"steps": 2}
+    yield (
+        "choice",
+        dpfast.tune,
+        lambda X, y: (
+            losses(X, y) | {"search": dpfast.bayesopt.SearchSettings(loss_range=(0.0, 4.0))}
+        ),
+    )
+    schema = dpfast.Schema({"y": dpfast.Numeric(-3.0, 3.0), "t": dpfast.Binary(1, 0)})
+    for name, function, columns in (
+        ("counts", dpfast.tables.counts, {"by": "t"}),
+        ("means", dpfast.tables.means, {"columns": "y", "by": "t"}),
+        ("medians", dpfast.tables.quantiles, {"column": "y", "by": "t"}),
+    ):
+        yield (
+            name,
+            function,
+            lambda X, y, columns=columns: (
+                {"table": {"y": y, "t": X[:, 1]}, "schema": schema, **columns}
+            ),
+        )
+    within = dpfast.Schema({"t": dpfast.Binary(1, 0)})
+    yield (
+        "absorbed",
+        dpfast.tables.absorbed,
+        lambda X, y: (
+            {
+                "formula": "y ~ a | t",
+                "table": {"y": y, "a": X[:, 0], "t": X[:, 1]},
+                "schema": within,
+            }
+        ),
+    )
+    yield (
+        "instruments",
+        dpfast.effects.two_stage,
+        lambda X, y: (
+            {"formula": "y ~ a | z", "table": {"y": y, "a": X[:, 0], "z": X[:, 1]}, "privacy": 9.0}
+        ),
+    )
+    yield "hazards", dpfast.effects.cox, lambda X, y: (
+        {
+            "formula": "weeks ~ a", "table": {"weeks": np.abs(y), "a": X[:, 0], "died": X[:, 1]},
+            "event": "died", "cuts": [0.5, 1.0],
+        }
+    )  # fmt: skip
 
 
 DOORS = {name: call for name, *call in doors()}
@@ -85,9 +190,10 @@ DOORS = {name: call for name, *call in doors()}
 @each("table", TABLES)
 def test_whatever_a_whole_table_holds_it_is_paid_for_and_a_result_arrives(door, table):
     function, arguments = DOORS[door]
-    ledger = dpfast.Ledger(1.0)
-    given = {"privacy": 1.0, "ledger": ledger, "noise": dpfast.SeededNoise(0)}
+    given = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)} | arguments(*TABLES[table])
+    ledger = dpfast.Ledger(given["privacy"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a warning about values would be an answer, too
-        found = function(**arguments(*TABLES[table]), **given)
-    assert found is not None and ledger.remaining.mu == 0.0
+        found = function(**given, ledger=ledger)
+    refused = isinstance(found, dpfast.release.NotCertified)  # of which the certificate is paid
+    assert found is not None and (refused or not any(ledger.remaining.values()))

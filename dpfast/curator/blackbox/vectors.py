@@ -14,6 +14,7 @@ from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
+from dpfast.data.columns import foreign_array
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.blackbox.sensitivity import (
     choice_exponent,
@@ -54,14 +55,7 @@ def _checked(values: Any, expected: tuple[int, ...]) -> Array:
         if (len(values),) != expected:
             raise _another_shape(expected, f"of {len(values)} entries")
         return _numbers(values)
-    try:
-        found = np.asarray(values)
-    except Exception:
-        found = None  # refused below without its context, which may quote a value
-    if found is None:
-        raise InvalidInput(
-            f"per-record values must be one array or list of numbers; received {described(values)}."
-        )
+    found = foreign_array(values, "the array of per-record values")
     if found.dtype.kind not in "fiubO":
         raise InvalidInput(
             "per-record values must be real numbers (a floating-point, integer or boolean dtype); "

@@ -9,13 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 @contextmanager
 def any_folder(path: str | Path) -> Iterator[int]:
     """A handle on a folder that others may write to, too."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield folder
     finally:
@@ -26,7 +24,7 @@ def any_folder(path: str | Path) -> Iterator[int]:
 def replacing(folder: int, name: str) -> Iterator[BinaryIO]:
     """A new file, for its owner alone, that takes the name once all of it is written."""
     draft = f"{name}.{os.getpid()}.{threading.get_native_id()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # of a link planted there, too, it is refused
     with suppress(FileNotFoundError):  # of a process that was killed
         os.unlink(draft, dir_fd=folder)
     try:
