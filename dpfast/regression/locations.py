@@ -287,17 +287,18 @@ class Search:
     def _measure(self, columns: Sequence[int], mu: float) -> dict[int, Location]:
         """What a histogram of distances at this price says of these columns."""
         ends = [self._quantiles[column] for column in columns]
-        values = value_of([(one.low, one.high) for one in ends]).tolist()
-        places = [_place(one.low, one.high, *pair) for one, pair in zip(ends, values, strict=True)]
+        keys = [(one.low, one.high) for one in ends]
+        places = [_place(*k, *pair) for k, pair in zip(keys, value_of(keys).tolist(), strict=True)]
         centres, nearest = np.array(places).T
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
-        for column, place, cells in zip(columns, places, answer.value, strict=True):
+        for column, end, place, cells in zip(columns, ends, places, answer.value, strict=True):
+            if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # counts were led astray
+                end.low, end.high, cells = 0, _BINADE, np.zeros_like(cells)
             one = _Distances(*place, cells, answer.noise_scale)
             self._known[column] = one.joined(self._known.get(column))
-        complete = max(self._complete, 1.0)
-        found = _locations([self._known[column] for column in columns], complete)
-        return dict(zip(columns, found, strict=True))
+        known = [self._known[column] for column in columns]
+        return dict(zip(columns, _locations(known, max(self._complete, 1.0)), strict=True))
 
 
 # ---- keys

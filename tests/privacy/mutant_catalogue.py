@@ -5827,6 +5827,14 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "return math.sqrt(0.5 * m) * _UP",
     ),
     plant(
+        "astray-counts-are-believed",
+        "a histogram that does not reach the records is taken for where they lie",
+        LOCATIONS,
+        ("tests/bought/test_search.py::test_counts_that_noise_leads_astray_are_noticed",),
+        "if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:",
+        "if cells[0, -1] + cells[1, -1] > 2.0 * self._complete:",
+    ),
+    plant(
         "complete-weight-too-large",
         "the number of complete records beside counts is not free at its weight",
         BOUGHT,
