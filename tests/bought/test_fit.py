@@ -196,7 +196,7 @@ def test_not_declaring_costs_little():
         .bse[1:3]
         .mean()
     )
-    assert found < 2.5 * told and found < 0.2 * sampling
+    assert found < 1.25 * told and found < 0.25 * sampling
 
 
 @pytest.mark.slow
