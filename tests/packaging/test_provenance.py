@@ -15,7 +15,6 @@ from tests.loops import each
 
 #: Not made since there are probes: the list only gets shorter.
 WITHOUT = {
-    "persons.md",
     "planned.md",
     "quantile-coverage.md",
     "replicability.json",
