@@ -16,7 +16,6 @@ from tests.loops import each
 #: Not made since there are probes: the list only gets shorter.
 WITHOUT = {
     "planned.md",
-    "quantile-coverage.md",
     "replicability.json",
     "rivals.md",
     "rivals_logistic.md",
