@@ -15,11 +15,7 @@ from tests.loops import each
 
 #: Not made since there are probes: the list only gets shorter.
 WITHOUT = {
-    "planned.md",
-    "replicability.json",
     "rivals.md",
-    "rivals_logistic.md",
-    "scarce.md",
     "tables.md",
 }
 
