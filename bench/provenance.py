@@ -192,9 +192,10 @@ def keep(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     if path.name in MEASURED:
         return
+    found = probe_of(path.name)
     stamps = path.parent / STAMPS.name
     known = json.loads(stamps.read_text()) if stamps.exists() else {}
-    known[path.name] = {"command": TABLES[path.name], "probe": probe_of(path.name)}
+    known[path.name] = {"command": TABLES[path.name], "probe": found}
     stamps.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 

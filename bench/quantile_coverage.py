@@ -103,8 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
         [
             "# Quantile regression: coverage of the quantile itself",
             "",
-            f"`python -m bench.quantile_coverage --fits {fits}`: mu = {MU:g}, data sets a row "
-            "(half of them at n = 20,000), intercept and slopes. `bandwidth` is that of the score, "
+            f"`python -m bench.quantile_coverage --fits {fits}`: mu = {MU:g}, so many data sets a "
+            "row (half at n = 20,000), intercept and slopes. `bandwidth` is that of the score, "
             "in scales; with two bandwidths (claim C73) the curvature's is three times as wide. "
             "A coverage of .9 has a Monte Carlo error "
             f"of {(0.09 / fits) ** 0.5:.3f}. Coverage of some coefficient is below .85 at 90% in "
