@@ -424,9 +424,8 @@ class OnRoad:
         whole.flat[:: p + 1] += found.noise**2 + found.undone
         bias, strength = found.cut / _size(found, n), request.n * self._each
         target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
-        remarks = []
-        if strength < SCARCE * p**1.5:
-            remarks.append(FEW.format(strength=strength, needed=SCARCE * p**1.5))
+        needed = SCARCE * p**1.5
+        remarks = [FEW.format(strength=strength, needed=needed)] if strength < needed else []
         if bias > math.sqrt(p):  # a coefficient's is moved by more than one
             remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
             remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))

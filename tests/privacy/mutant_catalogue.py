@@ -5247,14 +5247,30 @@ LEAST_SQUARES = (
         "if bias > 3.6:",
     ),
     plant(
+        "long-rows-in-the-gram-alone",
+        "a start without rounds holds rows to a typical length that its Gram counts in full",
+        "dpfast/optimize/road/run.py",
+        ("tests/optimize/test_road_choices.py::test_a_start_has_the_rows_that_its_gram_has",),
+        "radius, cap = long, PILOT_CAP * (long / radius) ** 0.5",
+        "pass",
+    ),
+    plant(
+        "long-rows-of-typical-responses",
+        "responses of long rows are held to as little as those of most",
+        "dpfast/optimize/road/run.py",
+        ("tests/optimize/test_road_choices.py::test_a_start_has_the_rows_that_its_gram_has",),
+        "radius, cap = long, PILOT_CAP * (long / radius) ** 0.5",
+        "radius, cap = long, PILOT_CAP",
+    ),
+    plant(
         "hidden-curvature-taken-for-known",
         "what noise may have added to a curvature counts as known of it",
         "dpfast/optimize/road/run.py",
         (
             "tests/optimize/test_road_choices.py::test_of_a_hidden_curvature_no_more_is_known_than_noise_allows",
         ),
-        "known = np.minimum(np.maximum((values - doubt)",
-        "known = np.minimum(np.maximum((values - 0.0)",
+        "known = np.maximum(values - gram.noise_scale / typical, 0.0)",
+        "known = np.maximum(values - 0.0, 0.0)",
     ),
     plant(
         "noise-taken-for-curvature",

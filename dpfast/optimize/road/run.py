@@ -339,6 +339,8 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     if setting.loss.link != "identity":
         cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
         radius, at = long, At(np.zeros(p), setting.loss)
+    elif not setting.bends:  # no round goes on from where long rows count in the Gram alone
+        radius, cap = long, PILOT_CAP * (long / radius) ** 0.5  # longer ones have larger responses
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
     theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
@@ -490,8 +492,7 @@ def road(
         unmapping = steep_along @ unmapping
         theta, back = steep_along @ theta, steep_along @ back
         held = held.mapped(steep_along)
-    doubt = gram.noise_scale / typical
-    known = np.minimum(np.maximum((values - doubt) / np.maximum(values, floor), 0.0), 1.0)
+    known = np.maximum(values - gram.noise_scale / typical, 0.0) / np.maximum(values, floor)
     signal = float(theta @ theta)
     if one is not None:
         turned = back @ one
