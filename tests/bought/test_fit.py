@@ -12,6 +12,7 @@ import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
+from dpfast.optimize.road.histogram import NO_REASON
 from dpfast.regression.purchase import units_share
 from tests.flat import flat
 from tests.loops import each
@@ -196,7 +197,8 @@ def test_not_declaring_costs_little():
         .bse[1:3]
         .mean()
     )
-    assert found < 1.25 * told and found < 0.25 * sampling
+    # a bound may have as much noise as this part of sampling
+    assert found < 1.25 * told and found < NO_REASON**0.5 * sampling
 
 
 @pytest.mark.slow
