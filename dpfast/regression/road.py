@@ -163,7 +163,6 @@ class OnRoad:
         refuse_boundless(mu)
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
         self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
-        self._declared = losses
         if scale is not None:  # in whatever units, which are not known yet
             assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
@@ -350,21 +349,11 @@ class OnRoad:
         self, k: int, iterates: list[Array], report: Callable[[int, int], None] | None
     ) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
-        setting = self.setting._replace(loss=self.losses[k], rough=self._rough(k))
+        setting = self.setting._replace(loss=self.losses[k])
         mu = self._each
         return road(
             self.rows_for(self.ledger), setting, mu, self._inference, iterates, report, self._begun
         )
-
-    def _rough(self, k: int) -> Loss | None:
-        """The loss that rounds of a sample ask about; None where only all records will do."""
-        request, loss, declared = self._request, self.losses[k], self._declared[k]
-        n = request.n if request.few is None else request.few.n
-        if loss.peakedness <= 1.0:
-            return loss
-        found = _loss_of(declared, n, request.dimension, self._mu * self._part)
-        # of a curvature that few records have at all too little is seen in few
-        return found if found.peakedness < loss.peakedness or n == request.n else None
 
     def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""

@@ -5042,7 +5042,25 @@ LEAST_SQUARES = (
             "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
         ),
         "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
-        "best_bound(foreseen, per_bound, p, leaves=FORESEEN, fall=WITH_VARIANCE, n=n)",
+        "best_bound(foreseen, per_bound, p, leaves=0.05, fall=WITH_VARIANCE, n=n)",
+    ),
+    plant(
+        "as-dense-as-in-a-broad-window",
+        "the curvature of a quantile is that of a broad window, though fewer are at its middle",
+        ROAD,
+        (
+            "tests/optimize/test_lengths.py::test_errors_of_a_far_quantile_are_those_of_the_density_there",
+        ),
+        "over /= lengths.as_much(*cells[:2], FINE, times)",
+        "lengths.as_much(*cells[:2], FINE, times)",
+    ),
+    plant(
+        "narrow-windows-as-their-noise-has-it",
+        "how dense a narrow window is counts in full however much noise it has",
+        "dpfast/optimize/road/histogram.py",
+        ("tests/optimize/test_lengths.py::test_a_window_is_as_dense_as_a_narrow_one_tells_it",),
+        "1.0 + away**3 / (away**2 + noise)",
+        "1.0 + away",
     ),
     plant(
         "cells-are-their-middles",

@@ -28,6 +28,9 @@ CANCELS = 0.4
 #: mean; and of lengths with a variance, without which there is no standard error, and no curvature.
 LEAST_FALL, WITH_VARIANCE = 0.5, 0.25
 
+#: Of squares of lengths: longer ones are of few records, and noise of each would count as theirs.
+MOST = 0.9
+
 #: What scores that nobody sees may vary by in a direction, over what others do in the mean: about
 #: 1, and more where a start is too steep, so that too few of them are foreseen.
 UNSEEN_VARY = 3.0
@@ -123,6 +126,18 @@ class Lengths(NamedTuple):
         """Mean length of what the squares are of."""
         squares = self.shares * self.middles**2
         return float(squares @ self.middles / max(float(np.add.reduce(squares)), 1e-300))
+
+    def as_much(self, shares: Array, noise_scale: float, per_octave: int, times: float) -> float:
+        """Mean square of lengths in a window so many times narrower, over what these have per
+        window, as far as noise tells it from 1.
+        """
+        squares = (self.shares * self.middles**2).cumsum() / times
+        most = int(squares.searchsorted(MOST * squares[-1]))
+        tops = tops_of_cells(per_octave)
+        few = tops[tops <= self.tops[most]] ** 2 * 2.0 ** (-1.0 / per_octave)
+        away = max(0.0, float(shares[: few.size] @ few)) / float(squares[most]) - 1.0
+        noise = noise_scale**2 * float(few @ few) / float(squares[most]) ** 2
+        return min(max(1.0 + away**3 / (away**2 + noise), 1.0 / times), times)
 
     def beyond(self, radius: float, exponent: float) -> float:
         """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""

@@ -44,7 +44,6 @@ from dpfast.optimize.road.steps import (
     expected_curvature,
     inside,
     middle_of,
-    typical_curvature,
     walk,
     within,
 )
@@ -89,10 +88,6 @@ PILOT_CAP = 3.0
 #: that keeps it.
 GRAM_NOISE = 0.3
 
-#: Rows of high leverage are discounted by what is foreseen of their scores, not by the responses,
-#: which leaves a model's target where it is: of what that takes so much is in the intervals.
-FORESEEN = 0.05
-
 #: Part of the records up to which a sample tells the curvature of all.
 QUARTER = 0.25
 
@@ -122,11 +117,11 @@ MEDIAN = 0.6745
 LARGEST = 1e60
 
 
-#: What a run asks for; see :attr:`Setting.asks`.
-Asks = tuple[bool, bool, bool]
-
 #: Few rows, and as many as are asked for scores.
 Both = tuple[Rows, Rows]
+
+#: What a run asks for; see :attr:`Setting.asks`.
+Asks = tuple[bool, int, bool]
 
 
 class Found(NamedTuple):
@@ -171,7 +166,6 @@ class Setting(NamedTuple):
     intercept: bool
     size: float = 1.0
     persons: bool = False
-    rough: Any = None
     alone: bool = True
 
     @property
@@ -212,8 +206,9 @@ class Setting(NamedTuple):
 
     @property
     def asks(self) -> Asks:
-        """Whether in rounds, for what is foreseen of scores, and for the residuals' scale."""
-        return self.bends, self.discounts, bool(self.loss.needs_scale)
+        """Whether in rounds, for how many lengths besides, and for the residuals' scale."""
+        more = self.discounts + (self.loss.peakedness > EVEN_PEAK)
+        return self.bends, more, bool(self.loss.needs_scale)
 
 
 class Budgets(NamedTuple):
@@ -262,14 +257,14 @@ def budgets(
     again: bool = False,
 ) -> Budgets:
     """How ``mu`` is divided if there are so many rounds: public, and remembered."""
-    bends, discounts, sees_scale = asks
+    bends, besides, sees_scale = asks
     times, first = 1.0 + MORE * few(n, p, mu), not begun
     part = [share * times for share in SHARES.values()]
     in_rounds, last = ROUND * rounds, ROUND * bends
     asked = (
         1 + first + in_rounds + last,
         first + in_rounds,
-        2 + discounts + first * sees_scale + in_rounds + last,
+        2 + besides + first * sees_scale + in_rounds + last,
     )
     left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
     one, counted = FIRST * left, STEPS - 1  # the first may be paid for before it is known if again
@@ -375,11 +370,10 @@ def road(
     iterates.append(mapping @ theta)
     rounds: list[Asked] = []
     came: Asked | None = None
-    done, arrived, few_rows, rough = 0, False, rows, loss
-    if setting.rough and clear:  # a direction that hardly any records tell is that of too few
-        few_rows, rough = rows.few(), setting.rough
+    # a direction that hardly any records tell is that of too few
+    done, arrived, few_rows = 0, False, rows.few() if clear else rows
     while done < most and not arrived:
-        at = At(theta, rough, scale)
+        at = At(theta, loss, scale)
         theta, came = _round((few_rows, few_rows), at, one, setting, budget.round, rounds)
         iterates.append(mapping @ theta)
         done += 1
@@ -401,7 +395,7 @@ def road(
         report(theta, 1)
 
     at = At(theta, loss, scale)
-    typical = typical_curvature(at, one)
+    typical = expected_curvature(at, one)[1]
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
@@ -419,18 +413,23 @@ def road(
         longest = budget.longest_radius(n, p) * unit
     # the largest eigenvalue of noise is twice what it does to a direction
     radius = min(longest, lengths.best_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
-    gram = _over(told_by.gram(radius, budget.matrix, broad), times)
+    over = times
+    if times > 1.0:  # as dense in all as in the window, and in every direction as around it
+        cells = few_rows.lengths(tops_of_cells(FINE)[:-1], budget.histogram, at, "curvature")
+        over /= lengths.as_much(*cells[:2], FINE, times)
+    gram = _over(told_by.gram(radius, budget.matrix, broad), over)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost, power, shortened, likely = FREE, 0.0, 0.0, 0.0, None
+    held, power, shortened, likely = FREE, 0.0, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
-        reach, lost = best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)
-        held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
+        # by what is foreseen and not by responses, which leaves a model's target where it is
+        reach, _ = best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)
+        held, shortened = Held(reach=reach), foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
         # curvature beyond the Gram's is at most as much again: full steps converge below twice; and
@@ -505,8 +504,7 @@ def road(
         meat=meat,
         meat_scale=meat_scale,
         noise=noise,
-        undone=_left_over(known, noises) ** 2 * unknown
-        + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
+        undone=_left_over(known, noises) ** 2 * unknown + (CANCELS * cut) ** 2 / p,
         n_hidden=max(hidden, int(np.count_nonzero(known <= 0.0))),
         bound=bound,
         beyond=float(scores.shares[scores.middles > bound].sum()),

@@ -95,7 +95,12 @@ def inside(step: Array, asked: list[Asked]) -> float:
 
 def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
     """That of normal rows with second moments 1, and the median of its directions'; positive."""
-    p, bend, (away, variance, curved) = at.theta.size, 0.0, _of_normal_rows(at, one)
+    p, bend, mean, away = at.theta.size, 0.0, 0.0, at.theta
+    if one is not None:
+        mean = float(one @ at.theta) / float(one @ one)
+        away = at.theta - mean * one
+    variance = float(away @ away)
+    curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
     level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
     found = np.zeros((p, p))
     found.flat[:: p + 1] = level
@@ -103,23 +108,6 @@ def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
         bend = max(EVEN * level, min(STEEP, along)) - level
         found += bend / variance * (away[:, None] * away)
     return found, within(level + bend / p if p < 3 else level)  # p - 1 of them are the same
-
-
-def typical_curvature(at: At, one: Array | None) -> float:
-    """Of that of normal rows its directions' median alone."""
-    if at.theta.size < 3:
-        return expected_curvature(at, one)[1]
-    return within(float(MASSES @ _of_normal_rows(at, one)[2]))
-
-
-def _of_normal_rows(at: At, one: Array | None) -> tuple[Array, float, Array]:
-    """Slopes without their part in the constant, their square, and curvature where rows lie."""
-    mean, away = 0.0, at.theta
-    if one is not None:
-        mean = float(one @ at.theta) / float(one @ one)
-        away = at.theta - mean * one
-    variance = float(away @ away)
-    return away, variance, at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
 
 
 def middle_of(values: Array) -> float:
@@ -186,7 +174,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, or 1 where residuals alone decide it."""
         if self.at.loss.link == "identity":
             return 1.0
-        return typical_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)
+        return expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)[1]
 
 
 class Rough(NamedTuple):
