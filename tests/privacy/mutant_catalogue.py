@@ -4436,9 +4436,6 @@ SEEN_TESTS = (
 )
 SEEN_OF_ROWS = "dpfast/data/bought/seen.py"
 ROAD = "dpfast/optimize/road/run.py"
-QUANTILE_ERRORS = (
-    "tests/optimize/test_road_choices.py::test_printed_errors_of_quantiles_are_those_of_quantiles"
-)
 ROAD_FITS = "dpfast/regression/road.py"
 RARE = (
     "tests/optimize/test_road_choices.py"
@@ -5015,14 +5012,6 @@ LEAST_SQUARES = (
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
         "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)",
         "times = 1.0",
-    ),
-    plant(
-        "clipped-as-rows-in-the-window",
-        "of every loss clipping takes of scores what it would of rows that are as long as curvatures say",
-        ROAD,
-        (QUANTILE_ERRORS,),
-        "            clipped = scores.beyond(bound, 0.0)",
-        "            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)",
     ),
     plant(
         "shortened-rows-told-as-if-without-a-variance",
