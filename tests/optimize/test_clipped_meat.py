@@ -116,3 +116,16 @@ def test_what_is_cut_off_is_told_where_it_moves_a_coefficient_by_its_standard_er
         low, high = fit.conf_int().T
         exact = ordinary(X, y)[0]
         assert np.mean((low <= exact) & (exact <= high)) > 0.9
+
+
+def test_errors_of_counts_are_not_those_of_long_rows():
+    """Six fits, seeded: in the mean standard errors are 1.16 times those without privacy; 1.29 as
+    if clipping took of scores what it would of rows as long as these, which are shortened."""
+    found, n = [], 20_000
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.random(n) < 0.01, rng.normal(size=(n, 3))]) * 1.0
+        y = rng.poisson(np.exp(X @ [1.0, 0.5, 0.0, 0.1])) * 1.0
+        fit = dpfast.fit(X, y, "poisson", privacy=1.0, noise=dpfast.SeededNoise(seed))
+        found.append(fit.bse / dpfast.nonprivate_fit(X, y, "poisson").bse)
+    assert 1.0 < np.mean(found) < 1.22

@@ -632,7 +632,7 @@ def test_levels_that_the_model_misses_keep_their_place():
     """Counts that level off where 3.4% of the records are: seen, and shortened rows would leave.
 
     Mean errors of four fits are .31 and .03 standard errors; 5.5 and 2.1 where as much of
-    what shortening takes was bias as of right models, 2.3 at mu = 1 where cells were points.
+    what shortening takes was bias as of right models.
     """
     shares, means = [0.085, 0.767, 0.114, 0.034], np.array([0.02, 0.62, 0.74, 0.8])
     for mu in (1.0, 10.0):

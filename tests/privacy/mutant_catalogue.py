@@ -4436,6 +4436,9 @@ SEEN_TESTS = (
 )
 SEEN_OF_ROWS = "dpfast/data/bought/seen.py"
 ROAD = "dpfast/optimize/road/run.py"
+COUNTS_ERRORS = (
+    "tests/optimize/test_clipped_meat.py::test_errors_of_counts_are_not_those_of_long_rows"
+)
 ROAD_FITS = "dpfast/regression/road.py"
 RARE = (
     "tests/optimize/test_road_choices.py"
@@ -5014,6 +5017,14 @@ LEAST_SQUARES = (
         "times = 1.0",
     ),
     plant(
+        "clipped-as-rows-in-the-window",
+        "of every loss clipping takes of scores what it would of rows that are as long as curvatures say",
+        ROAD,
+        (COUNTS_ERRORS,),
+        "            clipped = scores.beyond(bound, 0.0)",
+        "            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)",
+    ),
+    plant(
         "shortened-rows-told-as-if-without-a-variance",
         "intervals allow for rows that are shortened as if their lengths had a mean alone",
         ROAD,
@@ -5056,7 +5067,7 @@ LEAST_SQUARES = (
         "what lies in a cell is taken to be at its middle, so that its longer half is cut for nothing",
         "dpfast/optimize/road/histogram.py",
         (
-            "tests/optimize/test_road_choices.py::test_levels_that_the_model_misses_keep_their_place",
+            "tests/optimize/test_lengths.py::test_a_cell_that_is_missed_by_chance_does_not_widen_the_bound",
         ),
         "width**_EVENLY)",
         "width ** (0.0 * _EVENLY + 0.5))",

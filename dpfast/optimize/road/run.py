@@ -471,8 +471,10 @@ def road(
         vary, vectors = eigh(mean)
         vary = np.maximum(vary, 0.0)
         spread = float(np.add.reduce(vary) / p) ** 0.5
-        # fewer than a histogram of scores shows may tell
-        clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)
+        if setting.bends:
+            clipped = scores.beyond(bound, 0.0)
+        else:  # rows are not shortened, and fewer than a histogram shows may tell
+            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)
         # it takes hardly anything from directions that not only few long rows tell
         if setting.varies == math.inf:  # nor is one known to vary less that few rows might tell
             size = values[0] if values[0] > floor else floor
