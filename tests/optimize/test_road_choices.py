@@ -441,7 +441,8 @@ def test_coefficients_of_a_level_that_one_in_three_hundred_has_are_found(loss, n
     one in a hundred has it, within .3.
 
     With a radius of most rows the first four are off by 2 to 14, and warn of hidden directions;
-    with a sample of which few have it the next two by 1.7 and more; with one round fits of counts are off by .6, or warn.
+    with a sample of which few have it the next two by 1.7 and more; with one round fits of
+    counts are off by .6, or warn.
     """
     counts = loss == "poisson"
     for seed in seeds:
