@@ -97,7 +97,7 @@ def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
     """That of normal rows with second moments 1, and the median of its directions'; positive."""
     p, bend, mean, away = at.theta.size, 0.0, 0.0, at.theta
     if one is not None:
-        mean = (one @ at.theta) / (one @ one)
+        mean = float(one @ at.theta) / float(one @ one)
         away = at.theta - mean * one
     variance = float(away @ away)
     curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
@@ -107,7 +107,7 @@ def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
     if variance > LEAST:
         bend = max(EVEN * level, min(STEEP, along)) - level
         found += bend / variance * (away[:, None] * away)
-    return found, within(level + bend / p if p < 3 else level)  # p - 1 of them are the same
+    return found, within(level + bend / p) if p < 3 else level  # p - 1 of them are the same
 
 
 def middle_of(values: Array) -> float:
