@@ -5329,7 +5329,7 @@ LEAST_SQUARES = (
         "the second histogram of a loss with a link is not taken off what is left",
         ROAD,
         RUN_TESTS,
-        "2 + discounts + first",
+        "2 + besides + first",
         "2 + first",
     ),
     plant(
