@@ -5025,26 +5025,6 @@ LEAST_SQUARES = (
         "            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)",
     ),
     plant(
-        "shortened-rows-told-as-if-without-a-variance",
-        "intervals allow for rows that are shortened as if their lengths had a mean alone",
-        ROAD,
-        (
-            "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
-        ),
-        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
-        "best_bound(foreseen, per_bound, p, n=n)",
-    ),
-    plant(
-        "rows-shortened-as-of-right-models",
-        "rows are shortened as if a twentieth of what that takes were bias",
-        ROAD,
-        (
-            "tests/optimize/test_road_choices.py::test_intervals_do_not_allow_for_rows_without_a_variance",
-        ),
-        "best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)",
-        "best_bound(foreseen, per_bound, p, leaves=0.05, fall=WITH_VARIANCE, n=n)",
-    ),
-    plant(
         "as-dense-as-in-a-broad-window",
         "the curvature of a quantile is that of a broad window, though fewer are at its middle",
         ROAD,

@@ -25,7 +25,6 @@ from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.optimize.road.histogram import (
     CANCELS,
-    WITH_VARIANCE,
     Lengths,
     best_bound,
     clipped_of_few,
@@ -428,7 +427,7 @@ def road(
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
         # by what is foreseen and not by responses, which leaves a model's target where it is
-        reach, _ = best_bound(foreseen, per_bound, p, fall=WITH_VARIANCE, n=n)
+        reach, _ = best_bound(foreseen, per_bound, p, n=n)
         held, shortened = Held(reach=reach), foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
