@@ -267,7 +267,7 @@ class Fit(AfterFit):
             ratios[covariance.unfinished == 0.0] = 0.0  # of what was left out, too
         worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
         if covariance.n_floored:
-            most = f", most of all that of {self.names[worst]!r}" if ratios[worst] > 0.0 else ""
+            most = self.names[worst] if ratios[worst] > 0.0 else ""
             from dpfast.inference.shown.targets import hidden_directions
 
             found.append(hidden_directions(covariance.n_floored, len(self.params), most))

@@ -24,9 +24,6 @@ SCARCE = 20.0
 #: a part of the response's variance, from which on nothing is kept.
 QUIET, LOUD = 0.05, 0.3
 
-#: Variance of a fit's mean response, in those units, from which on its bought centre is nearer.
-LEVEL = 0.01
-
 
 def units_share(n: int, columns: int, mu: float) -> float:
     """Part of mu^2 that units are worth: two percent where records are many, more where few."""

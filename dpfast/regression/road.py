@@ -45,13 +45,7 @@ from dpfast.optimize.road.run import (
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import (
-    FARTHEST,
-    LEVEL,
-    SCARCE,
-    kept_part,
-    units_share,
-)
+from dpfast.regression.purchase import FARTHEST, SCARCE, kept_part, units_share
 from dpfast.regression.standardise import (
     CODED,
     Handed,
@@ -402,8 +396,8 @@ class OnRoad:
         kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
         if kept == 1.0:
             return 1.0, None
-        level = float(mean @ found.theta) if noise <= LEVEL else 0.0
-        return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
+        level = mean @ found.theta - kept * (mean[1:] @ slopes)
+        return kept, np.concatenate([[level], kept * slopes])
 
     def _covariance(self, found: Found, loss: Loss) -> Covariance:
         """Sampling, noise, and what clipping and hidden directions may have left undone."""
@@ -415,7 +409,7 @@ class OnRoad:
         target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
         needed = SCARCE * p**1.5
         remarks = [FEW.format(strength=strength, needed=needed)] if strength < needed else []
-        if bias > math.sqrt(p):  # a coefficient's is moved by more than one
+        if bias > p**0.5:  # a coefficient's is moved by more than one
             remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
             remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
         if found.leaning > LEANS:
@@ -425,13 +419,18 @@ class OnRoad:
             remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
         matrix = W @ whole @ W.T
         matrix = 0.5 * (matrix + matrix.T)
+        if found.n_hidden:
+            from dpfast.inference.shown.targets import hidden_directions
+
+            part = W * W @ found.undone / np.maximum(matrix.diagonal(), LEAST)
+            remarks.append(hidden_directions(found.n_hidden, len(W), _most_of(part, request)))
         if self.kept is not None:  # others are not estimable
             out = ~self.kept.any(axis=1)
             matrix[out], matrix[:, out] = np.nan, np.nan
         return Covariance(
             matrix,
-            found.n_hidden,
-            np.sqrt(W * W @ found.undone),
+            0,
+            np.zeros(len(W)),  # what is undone is in the matrix
             tuple(remarks),
             VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
         )
@@ -481,7 +480,7 @@ def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:
 def _size(found: Found, n: int) -> float:
     """A whitened coefficient's standard error of sampling and noise."""
     p = found.mapping.shape[1]
-    return math.sqrt(found.meat.trace() / (p * max(1, n - p)) + found.noise**2)
+    return float(found.meat.trace() / (p * max(1, n - p)) + found.noise**2) ** 0.5
 
 
 def _described(found: Found, n: int, kept: float, inference: bool) -> str:

@@ -5077,6 +5077,14 @@ LEAST_SQUARES = (
         "radius",
     ),
     plant(
+        "undone-told-twice",
+        "what steps leave undone, which is in the intervals, is told as if it were not",
+        "dpfast/regression/road.py",
+        ("tests/bought/test_fit.py::test_columns_that_go_together_hold_without_a_word",),
+        "np.zeros(len(W)),",
+        "np.sqrt(W * W @ found.undone),",
+    ),
+    plant(
         "few-records-tell-of-a-rare-level",
         "a sample is asked about a level of which it has hardly any record",
         "dpfast/regression/road.py",

@@ -42,6 +42,7 @@ def target_of(model: str, method: str) -> str:
 
 def hidden_directions(count: int, p: int, most: str = "") -> str:
     """What a reader must know of directions whose curvature is not told from its noise."""
+    most = f", most of all of {most}" if most else ""
     return (
         f"{count} of {p} curvature directions are hidden by the privacy noise{most}; intervals "
         "along them are not reliable. Use more records, a larger budget, or fewer or better "
