@@ -151,7 +151,7 @@ def fit(
     standardize = checked_standardize(standardize)
     options = given._asdict() | {"method": method}
     loss = resolve_loss(given.loss, unbounded=True)
-    taken = on_road(loss, standardize, options)
+    taken = on_road(loss, options)
     with rows_unseen(source.each):
         request = Request(
             source,

@@ -2400,8 +2400,8 @@ PERSONS = (
         "a judgement: logistic fits and counts of persons are made in the units of raw columns",
         "dpfast/regression/road.py",
         (BUYING + "::test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons",),
-        "elif (not self._released if standardize is None else standardize) and columns:",
-        "elif not (linked and request.means) and columns:",
+        "columns = request.n_covariates * (not own) + int(not bounded)",
+        "columns = request.n_covariates * (not (linked and request.means)) + int(not bounded)",
     ),
     plant(
         "persons-in-units-are-rows",
@@ -5327,8 +5327,8 @@ LEAST_SQUARES = (
         "the units of a default fit are charged to a ledger of their own",
         ROAD_FITS,
         TOTAL_TESTS,
-        "request, mu * share**0.5, self.ledger, response=not bounded",
-        "request, mu * share**0.5, Ledger(GDP(mu)), response=not bounded",
+        "request, mu * share**0.5, self.ledger, covariates=not own",
+        "request, mu * share**0.5, Ledger(GDP(mu)), covariates=not own",
     ),
     plant(
         "every-level-of-the-road-spends-the-total",
