@@ -154,31 +154,21 @@ def fit(
     taken = on_road(loss, options)
     with rows_unseen(source.each):
         request = Request(
-            source,
-            None,
-            fit_intercept=given.fit_intercept,
-            noise=noise,
-            takes=EVERYTHING,
-            together=taken,
-            bound_to=given.n_covariates,
-            of_predictor=loss.link != "identity",
-        )
+            source, None, fit_intercept=given.fit_intercept, noise=noise, takes=EVERYTHING,
+            together=taken, bound_to=given.n_covariates, of_predictor=loss.link != "identity",
+        )  # fmt: skip
     if request.within and loss.link != "identity":
         raise InvalidInput(
             'effects="person" is for losses of differences, such as least-squares and log-cosh: '
             "means taken from a response with a link leave no such model."
         )
-    inference = flag(inference, "inference")
+    asked: dict[str, Any] = {"standardize": standardize, "inference": flag(inference, "inference")}
     warn_of_weak(privacy, request.n_units)
     if taken:
-        planned = OnRoad(
-            request, total, [loss], scale=given.scale, standardize=standardize, inference=inference
-        )
+        planned = OnRoad(request, total, [loss], scale=given.scale, **asked)
         return planned.fit(privacy, ledger, progress)
     from dpfast.regression.walk import Walks
 
-    walks = Walks(
-        request, total, [given.loss], options, standardize=standardize, inference=inference
-    )
+    walks = Walks(request, total, [given.loss], options, **asked)
     label = request.label("fit", walks.loss.name)
     return walks.run(privacy, ledger, progress, label, lambda fits, _: fits[0])

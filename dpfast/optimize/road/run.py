@@ -463,7 +463,7 @@ def road(
         came,
         inference,
         rough,
-        Bends(FARTHEST, whiten, broad, one, setting.varies) if most else None,
+        Bends(FARTHEST, whiten, back, broad, one, setting.varies) if most else None,
         report,
     )
     meat, meat_scale = np.zeros((p, p)), 0.0

@@ -93,16 +93,15 @@ def inside(step: Array, asked: list[Asked]) -> float:
     return part
 
 
-def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
+def expected_curvature(at: At, one: Array | None, power: float = 1.0) -> tuple[Array, float]:
     """That of normal rows with second moments 1, and the median of its directions'; positive."""
-    p, bend, (away, variance, curved) = at.theta.size, 0.0, _of_normal_rows(at, one)
+    p, (away, variance, curved) = at.theta.size, _of_normal_rows(at, one)
     level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
-    found = np.zeros((p, p))
-    found.flat[:: p + 1] = level
-    if variance > LEAST:
-        bend = max(EVEN * level, min(STEEP, along)) - level
-        found += bend / variance * (away[:, None] * away)
-    return found, within(level + bend / p if p < 3 else level)  # p - 1 of them are the same
+    along = max(EVEN * level, min(STEEP, along)) if variance > LEAST else level
+    found = (along**power - level**power) / max(variance, LEAST) * (away[:, None] * away)
+    found.flat[:: p + 1] += level**power
+    middle = level + (along - level) / p if p < 3 else level  # p - 1 of them are the same
+    return found, within(middle)
 
 
 def typical_curvature(at: At, one: Array | None) -> float:
@@ -174,6 +173,7 @@ class Bends(NamedTuple):
 
     farthest: float
     whiten: Array
+    back: Array
     at: At
     one: Array | None
     varies: float
@@ -187,6 +187,15 @@ class Bends(NamedTuple):
         if self.at.loss.link == "identity":
             return 1.0
         return typical_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)
+
+    def turned(self, curvature: Array, before: Array, theta: Array) -> Array:
+        """A curvature as it is elsewhere: it changes more along the slopes than across them."""
+        was, here = (At(self.whiten @ one, *self.at[1:]) for one in (before, theta))
+        turn = (
+            expected_curvature(here, self.one, 0.5)[0] @ expected_curvature(was, self.one, -0.5)[0]
+        )
+        turn = self.whiten.T @ turn @ self.back.T
+        return turn @ curvature @ turn.T
 
 
 class Rough(NamedTuple):
@@ -329,12 +338,12 @@ def walk(
         step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
         part = min(part, bends.part(step)) if bends else part
-        theta = theta + part * step
+        before, theta = theta, theta + part * step
         if bends:
             here = bends.typical(theta)
             if here != typical:
                 curvature = identity if curvature is None else curvature
-                curvature, typical = curvature * (here / typical), here
+                curvature, typical = bends.turned(curvature, before, theta), here
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
