@@ -125,6 +125,18 @@ def test_what_is_given_decides_what_is_bought_of_persons_alike(given):
     assert found == (re.sub("(, )?scale$", "", TABLE[given]) or "nothing")
 
 
+@pytest.mark.parametrize(("loss", "scale"), [("huber", 2.0), ("least-squares", None)])
+def test_a_response_far_off_is_found_in_the_columns_own_units(loss, scale):
+    """A million spreads away: as wide as near zero, and where it is (seeded, five errors)."""
+    rng = np.random.default_rng(6)
+    Z = rng.normal(size=(5_000, 2))
+    v = Z @ [1.0, -1.0] + 2.0 * rng.normal(size=5_000)
+    near, far = (private(loss, X=Z, y=at + v, scale=scale, standardize=False) for at in (0.0, 1e6))
+    assert (np.abs(far.params - [1e6, 1.0, -1.0]) < 5.0 * far.bse).all()
+    np.testing.assert_allclose(far.bse, near.bse, rtol=0.25)
+    assert far.units is None and not far.warnings
+
+
 @pytest.mark.parametrize("loss", [*LOSSES, dpfast.Poisson(4.0)], ids=str)
 @pytest.mark.one_in(2)
 def test_with_nothing_declared_every_loss_buys_of_persons_what_it_does_of_rows(loss):

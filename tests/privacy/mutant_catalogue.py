@@ -5177,7 +5177,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "curvature, typical = curvature * (here / typical), here",
+        "curvature, typical = bends.turned(curvature, before, theta), here",
         "curvature, typical = curvature, here",
     ),
     plant(
@@ -5329,6 +5329,30 @@ LEAST_SQUARES = (
         TOTAL_TESTS,
         "request, mu * share**0.5, self.ledger, covariates=not own",
         "request, mu * share**0.5, Ledger(GDP(mu)), covariates=not own",
+    ),
+    plant(
+        "columns-in-their-units-leave-the-road",
+        "a judgement: who says that the columns' units are right is given another engine",
+        "dpfast/regression/fit.py",
+        ("tests/bought/test_fit.py::test_what_is_given_decides_what_is_bought",),
+        "taken = on_road(loss, options)",
+        "taken = standardize is not False and on_road(loss, options)",
+    ),
+    plant(
+        "response-at-zero-by-declaration",
+        "a judgement: where columns' units are right the response is taken to lie about zero",
+        ROAD_FITS,
+        ("tests/bought/test_fit.py::test_a_response_far_off_is_found_in_the_columns_own_units",),
+        "columns = request.n_covariates * (not own) + int(not bounded)",
+        "columns = (request.n_covariates + int(not bounded)) * (not own)",
+    ),
+    plant(
+        "curvature-falls-alike-along-and-across",
+        "a judgement: along the slopes a curvature is taken to fall as it does across them",
+        "dpfast/optimize/road/steps.py",
+        ("tests/statistics/test_arrival.py::test_default_fits_of_steep_slopes_cover",),
+        "curvature, typical = bends.turned(curvature, before, theta), here",
+        "curvature, typical = curvature * (here / typical), here",
     ),
     plant(
         "every-level-of-the-road-spends-the-total",
