@@ -17,6 +17,7 @@ from dpfast.optimize.road.histogram import Lengths, tops_of_cells
 from dpfast.optimize.road.run import Setting, _pilot, budgets, road
 from dpfast.optimize.road.steps import (
     Asked,
+    Bends,
     Rough,
     as_scores_vary,
     bent,
@@ -175,16 +176,15 @@ class Straight:
         return JointAnswer(answer, answer, answer, mu)
 
 
-class Curving:
+def curving(times):
     """A curvature that is to be expected: so many times larger at 1 than at 0."""
 
-    varies = math.inf
+    class Curving(Bends):
+        def expected(self, theta):
+            level = 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
+            return np.zeros(2), 0.0, level, level
 
-    def __init__(self, times):
-        self.typical = lambda theta: 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
-
-    def part(self, step):
-        return 1.0
+    return Curving(math.inf, np.eye(2), np.eye(2), None, None, math.inf)
 
 
 @each("p", [1, 2, 3, 4, 9])
@@ -210,7 +210,7 @@ def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(t
         None,
         False,
         rough,
-        Curving(times),
+        curving(times),
         lambda theta, done: None,
     )
     curvature = np.eye(2) if found.curvature is None else found.curvature

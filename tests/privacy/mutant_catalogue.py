@@ -5177,8 +5177,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "curvature, typical = bends.turned(curvature, before, theta), here",
-        "curvature, typical = curvature, here",
+        "curvature, expected = bends.turned(curvature, expected, here), here",
+        "expected = here",
     ),
     plant(
         "narrower-for-a-curvature-that-nobody-saw",
@@ -5187,8 +5187,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "curvature = curvature / max(1.0, typical / first_typical)",
-        "curvature = curvature / 1.0",
+        "level, along = map(min, first[2:], expected[2:])",
+        "level, along = expected[2:]",
     ),
     plant(
         "odds-of-the-start",
@@ -5351,8 +5351,8 @@ LEAST_SQUARES = (
         "a judgement: along the slopes a curvature is taken to fall as it does across them",
         "dpfast/optimize/road/steps.py",
         ("tests/statistics/test_arrival.py::test_default_fits_of_steep_slopes_cover",),
-        "curvature, typical = bends.turned(curvature, before, theta), here",
-        "curvature, typical = curvature * (here / typical), here",
+        "turn = self.whiten.T @ bent_along(*here, 0.5) @ bent_along(*was, -0.5) @ self.back.T",
+        "turn = np.eye(len(self.back)) * (here[2] / was[2]) ** 0.5",
     ),
     plant(
         "every-level-of-the-road-spends-the-total",

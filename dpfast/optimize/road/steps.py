@@ -36,6 +36,9 @@ FLAT, STEEP = 1e-12, 1e60
 
 SQUARES = NODES**2
 
+#: Slopes without their part in the constant, their square, curvature across them and along.
+Normal = tuple[Array, float, float, float]
+
 #: How scores vary, and its noise.
 Varied = tuple[Array, float]
 
@@ -93,15 +96,20 @@ def inside(step: Array, asked: list[Asked]) -> float:
     return part
 
 
-def expected_curvature(at: At, one: Array | None, power: float = 1.0) -> tuple[Array, float]:
+def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
     """That of normal rows with second moments 1, and the median of its directions'; positive."""
-    p, (away, variance, curved) = at.theta.size, _of_normal_rows(at, one)
-    level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
-    along = max(EVEN * level, min(STEEP, along)) if variance > LEAST else level
+    p, normal = at.theta.size, normal_rows(at, one)
+    _, _, level, along = normal  # p - 1 of them are the same
+    return bent_along(*normal), within(level + (along - level) / p if p < 3 else level)
+
+
+def bent_along(
+    away: Array, variance: float, level: float, along: float, power: float = 1.0
+) -> Array:
+    """A power of a curvature that is another one along the slopes than across them."""
     found = (along**power - level**power) / max(variance, LEAST) * (away[:, None] * away)
-    found.flat[:: p + 1] += level**power
-    middle = level + (along - level) / p if p < 3 else level  # p - 1 of them are the same
-    return found, within(middle)
+    found.flat[:: away.size + 1] += level**power
+    return found
 
 
 def typical_curvature(at: At, one: Array | None) -> float:
@@ -109,6 +117,14 @@ def typical_curvature(at: At, one: Array | None) -> float:
     if at.theta.size < 3:
         return expected_curvature(at, one)[1]
     return within(float(MASSES @ _of_normal_rows(at, one)[2]))
+
+
+def normal_rows(at: At, one: Array | None) -> Normal:
+    """Slopes, and the curvature where rows with second moments 1 lie."""
+    away, variance, curved = _of_normal_rows(at, one)
+    level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
+    along = max(EVEN * level, min(STEEP, along)) if variance > LEAST else level
+    return away, variance, level, along
 
 
 def _of_normal_rows(at: At, one: Array | None) -> tuple[Array, float, Array]:
@@ -182,20 +198,16 @@ class Bends(NamedTuple):
         """Of a step, that goes no farther."""
         return min(1.0, self.farthest / max(math.hypot(*(self.whiten @ step)), LEAST))
 
-    def typical(self, theta: Array) -> float:
-        """Curvature that is to be expected, or 1 where residuals alone decide it."""
+    def expected(self, theta: Array) -> Normal | None:
+        """Curvature that is to be expected, unless residuals alone decide it."""
         if self.at.loss.link == "identity":
-            return 1.0
-        return typical_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)
+            return None
+        return normal_rows(At(self.whiten @ theta, *self.at[1:]), self.one)
 
-    def turned(self, curvature: Array, before: Array, theta: Array) -> Array:
-        """A curvature as it is elsewhere: it changes more along the slopes than across them."""
-        was, here = (At(self.whiten @ one, *self.at[1:]) for one in (before, theta))
-        turn = (
-            expected_curvature(here, self.one, 0.5)[0] @ expected_curvature(was, self.one, -0.5)[0]
-        )
-        turn = self.whiten.T @ turn @ self.back.T
-        return turn @ curvature @ turn.T
+    def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
+        """A curvature as it is elsewhere: along the slopes it changes more than across them."""
+        turn = self.whiten.T @ bent_along(*here, 0.5) @ bent_along(*was, -0.5) @ self.back.T
+        return turn @ turn.T if curvature is None else turn @ curvature @ turn.T
 
 
 class Rough(NamedTuple):
@@ -319,7 +331,7 @@ def walk(
             return as_scores_vary(known, *varied, bends.varies)
         return curvature, None, 0
 
-    typical = first_typical = bends.typical(theta) if bends else 1.0
+    expected = first = bends.expected(theta) if bends else None
     while left:
         counts = done > 0
         mu_step, left = left[0], left[1:]
@@ -338,12 +350,9 @@ def walk(
         step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
         part = min(part, bends.part(step)) if bends else part
-        before, theta = theta, theta + part * step
-        if bends:
-            here = bends.typical(theta)
-            if here != typical:
-                curvature = identity if curvature is None else curvature
-                curvature, typical = bends.turned(curvature, before, theta), here
+        theta = theta + part * step
+        if bends and expected and (here := bends.expected(theta)):
+            curvature, expected = bends.turned(curvature, expected, here), here
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
@@ -353,8 +362,9 @@ def walk(
         done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
-    if curvature is not None:
-        curvature = curvature / max(1.0, typical / first_typical)
+    if bends and expected and first:  # nothing that was released says that it is larger
+        level, along = map(min, first[2:], expected[2:])
+        curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     curvature, least, hidden = seen_to_vary(curvature)
     pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
     noises = [one.noise for one in asked[1 - since :]]
