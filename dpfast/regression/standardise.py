@@ -398,7 +398,7 @@ class Purchase:
         coding = released_coding(
             units,
             np.array([_held(location) for location in found[:q]]).reshape(q, 2),
-            tuple(map(str, range(q))) if self._own else self.names,  # which may be the same
+            self.names if len(set(self.names)) == q else tuple(map(str, range(q))),
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )
