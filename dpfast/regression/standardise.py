@@ -343,7 +343,8 @@ class Purchase:
         self._own, self._linked, self.inner = not covariates, linked, inner
         q = request.n_covariates
         self.names = request.column_names
-        if covariates and len(set(self.names)) < q:
+        self._alike = len(set(self.names)) < q
+        if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
         self.ledger = ledger
         self._request = request
@@ -398,7 +399,7 @@ class Purchase:
         coding = released_coding(
             units,
             np.array([_held(location) for location in found[:q]]).reshape(q, 2),
-            self.names if len(set(self.names)) == q else tuple(map(str, range(q))),
+            tuple(map(str, range(q))) if self._alike else self.names,
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )
