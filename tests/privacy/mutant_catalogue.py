@@ -5351,8 +5351,8 @@ LEAST_SQUARES = (
         "a judgement: along the slopes a curvature is taken to fall as it does across them",
         "dpfast/optimize/road/steps.py",
         ("tests/statistics/test_arrival.py::test_default_fits_of_steep_slopes_cover",),
-        "turn = self.whiten.T @ bent_along(*here, 0.5) @ bent_along(*was, -0.5) @ self.back.T",
-        "turn = np.eye(len(self.back)) * (here[2] / was[2]) ** 0.5",
+        "turn = across * np.eye(len(turn)) + self.whiten.T @ turn @ self.back.T",
+        "turn = across * np.eye(len(turn))",
     ),
     plant(
         "every-level-of-the-road-spends-the-total",

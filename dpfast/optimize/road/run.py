@@ -454,18 +454,11 @@ def road(
         scores.mean_square(bound),
     )
 
+    bends = Bends(FARTHEST, whiten, back, broad, one, setting.varies) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
-        steep,
-        At(start, loss, scale),
-        bound,
-        held,
-        budget.steps,
-        came,
-        inference,
-        rough,
-        Bends(FARTHEST, whiten, back, broad, one, setting.varies) if most else None,
+        steep, At(start, loss, scale), bound, held, budget.steps, came, inference, rough, bends,
         report,
-    )
+    )  # fmt: skip
     meat, meat_scale = np.zeros((p, p)), 0.0
     if varied:
         mean, meat_scale = varied

@@ -199,14 +199,17 @@ class Bends(NamedTuple):
         return min(1.0, self.farthest / max(math.hypot(*(self.whiten @ step)), LEAST))
 
     def expected(self, theta: Array) -> Normal | None:
-        """Curvature that is to be expected, unless residuals alone decide it."""
+        """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
         if self.at.loss.link == "identity":
             return None
-        return normal_rows(At(self.whiten @ theta, *self.at[1:]), self.one)
+        away, variance, level, along = normal_rows(At(self.whiten @ theta, *self.at[1:]), self.one)
+        return away, variance, level, min(level, along) if level > FLAT else level
 
     def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
         """A curvature as it is elsewhere: along the slopes it changes more than across them."""
-        turn = self.whiten.T @ bent_along(*here, 0.5) @ bent_along(*was, -0.5) @ self.back.T
+        turn, across = bent_along(*here, 0.5) @ bent_along(*was, -0.5), (here[2] / was[2]) ** 0.5
+        turn.flat[:: len(turn) + 1] -= across  # whatever the map is, that is a number
+        turn = across * np.eye(len(turn)) + self.whiten.T @ turn @ self.back.T
         return turn @ turn.T if curvature is None else turn @ curvature @ turn.T
 
 
