@@ -39,6 +39,9 @@ LARGEST_MU = 1e100
 #: Part of the records below which the number of those that count is said.
 MOST_MISSING = 0.9
 
+#: Of a column whose unit is right.
+AS_IT_IS = Location(0.0, 1.0, -math.inf, math.inf)
+
 #: Names of columns that a remark lists.
 LISTED = 8
 
@@ -327,6 +330,7 @@ class Purchase:
         mu: float,
         ledger: Ledger,
         *,
+        covariates: bool = True,
         response: bool = True,
         linked: bool = False,
         labels: bool = False,
@@ -336,10 +340,11 @@ class Purchase:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
         refuse_boundless(mu)
-        self._linked, self.inner = linked, inner
+        self._own, self._linked, self.inner = not covariates, linked, inner
         q = request.n_covariates
-        self.names = request.records.names or tuple([f"x{j + 1}" for j in range(q)])
-        if len(set(self.names)) < q:
+        self.names = request.column_names
+        self._alike = len(set(self.names)) < q
+        if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
         self.ledger = ledger
         self._request = request
@@ -350,7 +355,7 @@ class Purchase:
         self._labels, self._columns = labels, columns
         self._search = search = Search(
             columns,
-            range(q + int(response)),
+            range(q * self._own, q + int(response)),
             mu * (1.0 - MARGIN_8000),
             q if labels else None,
             every,
@@ -371,12 +376,13 @@ class Purchase:
         """Pay, and say in which units the columns are, and how they are coded."""
         request, q = self._request, len(self.names)
         found, size = self._search.run(spend), None
+        found = [AS_IT_IS] * q * self._own + found
         if self._linked and len(found) > q:  # a response with a link stays as it is
             size = math.hypot(found[q].centre, found[q].spread) if found[q].seen else None
             found = found[:q]
         of_response = len(found) > q
         if not of_response:
-            found.append(Location(0.0, 1.0, -math.inf, math.inf))
+            found.append(AS_IT_IS)
         if not request.fit_intercept:
             found = [_from_zero(location) for location in found]
         *seen, response_seen = [location.seen for location in found]
@@ -393,14 +399,14 @@ class Purchase:
         coding = released_coding(
             units,
             np.array([_held(location) for location in found[:q]]).reshape(q, 2),
-            self.names,
+            tuple(map(str, range(q))) if self._alike else self.names,
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )
         released = Standardized(
             self.names, unseen, units, coding, spent(), request.remarks, of_response
         )
-        released._size, released._found = size, found[:q]
+        released._size, released._found = size, found[q * self._own : q]
         return released
 
     def _counted(self) -> tuple[float, float]:

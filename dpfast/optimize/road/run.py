@@ -40,9 +40,11 @@ from dpfast.optimize.road.steps import (
     Bends,
     Rough,
     Rows,
-    expected_curvature,
+    bent_along,
     inside,
     middle_of,
+    normal_rows,
+    typical_curvature,
     walk,
     within,
 )
@@ -328,7 +330,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     radius = FIRST_RADIUS * p**0.5
     long = max(radius, FIRST_PART * budget.longest_radius(few_rows.n, p))
     gram = few_rows.gram(long, budget.matrix)
-    mapping, unmapping, values = _inverse_root(gram)
+    mapping, unmapping, values, floor = _inverse_root(gram)
     cap, shift, at = PILOT_CAP, 0.0, None
     if setting.loss.link != "identity":
         cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
@@ -341,7 +343,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     if setting.loss.needs_scale:  # far from the end it is not the one that was declared
         at = At(theta, setting.loss)
         scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
-    clear = bool(values[0] > HEARD * floor_of(gram))
+    clear = bool(values[0] > HEARD * floor)
     return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
 
@@ -394,7 +396,7 @@ def road(
         report(theta, 1)
 
     at = At(theta, loss, scale)
-    typical = expected_curvature(at, one)[1]
+    typical = typical_curvature(*normal_rows(at, one))
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
@@ -417,8 +419,8 @@ def road(
         cells = few_rows.lengths(tops_of_cells(FINE)[:-1], budget.histogram, at, "curvature")
         over /= lengths.as_much(*cells[:2], FINE, times)
     gram = _over(told_by.gram(radius, budget.matrix, broad), over)
-    whiten, back, values = _inverse_root(gram)
-    values = values / typical
+    whiten, back, values, floor = _inverse_root(gram)
+    values, floor = values / typical, floor / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
     held, power, shortened, likely = FREE, 0.0, 0.0, None
@@ -440,7 +442,6 @@ def road(
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
-    floor = floor_of(gram) / typical
     beyond = lengths.beyond(radius, power) / unit**2
     rough = Rough(
         math.sqrt(p / told_by.n)
@@ -452,18 +453,11 @@ def road(
         scores.mean_square(bound),
     )
 
+    bends = Bends(FARTHEST, whiten, back, broad, one, setting.varies) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
-        steep,
-        At(start, loss, scale),
-        bound,
-        held,
-        budget.steps,
-        came,
-        inference,
-        rough,
-        Bends(FARTHEST, whiten, broad, one, setting.varies) if most else None,
+        steep, At(start, loss, scale), bound, held, budget.steps, came, inference, rough, bends,
         report,
-    )
+    )  # fmt: skip
     meat, meat_scale = np.zeros((p, p)), 0.0
     if varied:
         mean, meat_scale = varied
@@ -557,11 +551,12 @@ def _round(
 ) -> tuple[Array, Asked]:
     """Where a step of clipped scores leads with a curvature of few rows, and the whitened score."""
     few_rows, rows = both
-    (expected, typical), theta = expected_curvature(at, one), at.theta
+    normal, theta = normal_rows(at, one), at.theta
+    typical = typical_curvature(*normal)
     broad, times = broadened(at)
     radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
-    values, vectors = eigh(leaned(gram, expected))
+    values, vectors = eigh(leaned(gram, bent_along(*normal)))
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     shows, at = few_rows.mapped(whiten), at._replace(theta=back @ theta)
@@ -615,11 +610,11 @@ def floor_of(gram: Answer) -> float:
     return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
 
 
-def _inverse_root(gram: Answer) -> tuple[Array, Array, Array]:
-    """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, and L."""
-    values, vectors = eigh(gram.value)
-    roots = np.sqrt(np.maximum(values, floor_of(gram)))
-    return vectors / roots, (vectors * roots).T, values
+def _inverse_root(gram: Answer) -> tuple[Array, Array, Array, float]:
+    """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, L and the floor."""
+    (values, vectors), floor = eigh(gram.value), floor_of(gram)
+    roots = np.sqrt(np.maximum(values, floor))
+    return vectors / roots, (vectors * roots).T, values, floor
 
 
 def _left_over(curvatures: Array, noises: list[float]) -> Array:
