@@ -199,13 +199,14 @@ class OnRoad:
         request, loss, mu = self._request, self.losses[0], self._mu
         n, linked, bounded = request.n, loss.link != "identity", loss.largest_response is not None
         own, inner = standardize is False, request.coding is not None
-        columns = request.n_covariates * (not own) + int(not bounded)
+        offset = linked and request.beside is not None and request.beside.offset is not None
+        columns = request.n_covariates * (not own) + int(not bounded) + offset
         if inner and standardize:
             raise InvalidInput(CODED)
         had = self._released if standardize is None else inner or isinstance(standardize, Purchase)
         if isinstance(standardize, Standardized):
             self._purchase = Handed(request, standardize, response=not linked)
-            if linked and not bounded and standardize._size is None:
+            if linked and not bounded and not standardize._told.get("size"):
                 raise InvalidInput(SIZELESS)
         elif columns and not had:
             share = units_share(n, columns, mu)
@@ -224,7 +225,7 @@ class OnRoad:
                 self._purchase = Purchase(
                     request, mu * share**0.5, self.ledger, covariates=not own,
                     response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
-                    inner=inner or own,
+                    inner=inner or own, offset=offset,
                 )  # fmt: skip
                 return mu * (1.0 - share) ** 0.5
         return mu
@@ -279,7 +280,7 @@ class OnRoad:
             self._purchase.in_place(self.paid, spend=False)  # the rest is for the fit
             released = self._purchase.released
             assert released is not None
-            setting = setting._replace(scale=self._coded_scale(), size=released._size or 1.0)
+            setting = setting._replace(scale=self._coded_scale(), **released._told)
             self._leave_out(released.unseen)
             request, few = self._request, self._request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach

@@ -96,7 +96,8 @@ class Standardized:
         self.centres, self.spreads, self.response = units
         self.privacy = privacy
         self._coding = coding
-        self._size: float | None = None  # root mean square of a response that stays as it is
+        #: Root mean square of a response that stays as it is; mean and deviation of offsets.
+        self._told: dict[str, Any] = {}
         self._found: Sequence[Location] = ()
         #: Whether the response is in units, whatever these came out as.
         self._of_response = of_response
@@ -336,28 +337,33 @@ class Purchase:
         labels: bool = False,
         whole: float | None = None,
         inner: bool = False,
+        offset: bool = False,
     ) -> None:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
         refuse_boundless(mu)
         self._own, self._linked, self.inner = not covariates, linked, inner
-        q = request.n_covariates
+        q, self._offset = request.n_covariates, offset
         self.names = request.column_names
         self._alike = len(set(self.names)) < q
         if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
         self.ledger = ledger
         self._request = request
-        columns = Columns(request.single, ledger, request.noise)
-        every = columns
-        if request.few is not None:
-            columns = Columns(request.few, ledger, request.noise)
+        single, few = request.single, request.few
+        if offset:
+            from dpfast.data.beside.columns import WithOffsets
+
+            single, few = WithOffsets(single), few and WithOffsets(few)
+        columns = every = Columns(single, ledger, request.noise)
+        if few is not None:
+            columns = Columns(few, ledger, request.noise)
         self._labels, self._columns = labels, columns
         self._search = search = Search(
             columns,
-            range(q * self._own, q + int(response)),
+            range(q * self._own, q + offset + int(response)),
             mu * (1.0 - MARGIN_8000),
-            q if labels else None,
+            q + offset if labels else None,
             every,
         )
         n, count, noise = columns.n, len(search.columns), search.noise
@@ -377,6 +383,7 @@ class Purchase:
         request, q = self._request, len(self.names)
         found, size = self._search.run(spend), None
         found = [AS_IT_IS] * q * self._own + found
+        offset = found.pop(q) if self._offset else AS_IT_IS
         if self._linked and len(found) > q:  # a response with a link stays as it is
             size = math.hypot(found[q].centre, found[q].spread) if found[q].seen else None
             found = found[:q]
@@ -406,7 +413,9 @@ class Purchase:
         released = Standardized(
             self.names, unseen, units, coding, spent(), request.remarks, of_response
         )
-        released._size, released._found = size, found[q * self._own : q]
+        released._found = found[q * self._own : q]
+        released._told = {"size": size} if size else {}
+        released._told["offset"] = offset.centre, offset.spread * offset.seen * self._offset
         return released
 
     def _counted(self) -> tuple[float, float]:

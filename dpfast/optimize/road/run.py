@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
+from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.road.histogram import (
     CANCELS,
     Lengths,
@@ -168,6 +169,7 @@ class Setting(NamedTuple):
     size: float = 1.0
     persons: bool = False
     alone: bool = True
+    offset: tuple[float, float] = (0.0, 0.0)
 
     @property
     def varies(self) -> float:
@@ -396,7 +398,7 @@ def road(
         report(theta, 1)
 
     at = At(theta, loss, scale)
-    typical = typical_curvature(*normal_rows(at, one))
+    typical = typical_curvature(*normal_rows(at, one, *setting.offset))
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
@@ -423,14 +425,13 @@ def road(
     values, floor = values / typical, floor / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, power, shortened, likely = FREE, 0.0, 0.0, None
+    held, power, likely = FREE, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
         # by what is foreseen and not by responses, which leaves a model's target where it is
-        reach, _ = best_bound(foreseen, per_bound, p, n=n)
-        held, shortened = Held(reach=reach), foreseen.shortened(reach)
+        held = Held(reach=best_bound(foreseen, per_bound, p, n=n)[0])
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
         # curvature beyond the Gram's is at most as much again: full steps converge below twice; and
@@ -447,13 +448,13 @@ def road(
         math.sqrt(p / told_by.n)
         + 0.5 * floor / max(float(values[0]), LEAST)
         + beyond
-        + shortened
         + few(n, p, mu),  # of few records long rows are not seen
         0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
         scores.mean_square(bound),
     )
 
-    bends = Bends(FARTHEST, whiten, back, broad, one, setting.varies) if most else None
+    among = one, *setting.offset
+    bends = Bends(FARTHEST, whiten, back, broad, among, setting.varies) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
         steep, At(start, loss, scale), bound, held, budget.steps, came, inference, rough, bends,
         report,
@@ -526,6 +527,7 @@ def _pilot(
         return shrunk * (mapping.T @ moment.value), noise * shrunk
     found = mapping.T @ moment.value
     level, theta = 0.0, np.zeros(len(found))
+    centre, apart = setting.offset[0], setting.offset[1] * NODES
     if setting.intercept:
         one = unmapping[:, 0]
         size = math.sqrt(one @ one)
@@ -537,8 +539,11 @@ def _pilot(
         most = math.inf if loss.largest_response is None else cap - least
         mean = 0.5 * cap + float(unit @ found) / size
         level = loss._predictor(min(max(mean, least), most))
+        if any(setting.offset):  # responses are means of what offsets make of a level
+            means = loss._means(level + apart, loss.largest_mean)[0]
+            level = 2.0 * level - loss._link(float(MASSES @ means)) - centre
         theta, found = level * one, found - (unit @ found) * unit
-    flat = within(float(loss._means(np.array([level]), loss.largest_mean)[1][0]))
+    flat = within(float(MASSES @ loss._means(level + centre + apart, loss.largest_mean)[1]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0
@@ -551,7 +556,7 @@ def _round(
 ) -> tuple[Array, Asked]:
     """Where a step of clipped scores leads with a curvature of few rows, and the whitened score."""
     few_rows, rows = both
-    normal, theta = normal_rows(at, one), at.theta
+    normal, theta = normal_rows(at, one, *setting.offset), at.theta
     typical = typical_curvature(*normal)
     broad, times = broadened(at)
     radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5

@@ -111,15 +111,17 @@ def bent_along(
     return found
 
 
-def normal_rows(at: At, one: Array | None) -> Normal:
-    """Slopes, and the curvature where rows with second moments 1 lie."""
-    mean, away = 0.0, at.theta
+def normal_rows(at: At, one: Array | None, mean: float = 0.0, spread: float = 0.0) -> Normal:
+    """Slopes, and the curvature where rows with second moments 1 lie, beside such offsets."""
+    away = at.theta
     if one is not None:
-        mean = float(one @ at.theta) / float(one @ one)
-        away = at.theta - mean * one
+        level = float(one @ at.theta) / float(one @ one)
+        mean, away = mean + level, at.theta - level * one
     variance = float(away @ away)
-    curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
+    curved = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
     level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
+    if spread:  # offsets go with no slope
+        along = level + variance / (variance + spread * spread) * (along - level)
     along = max(EVEN * level, min(STEEP, along)) if variance > LEAST else level
     return away, variance, level, along
 
@@ -178,7 +180,7 @@ class Bends(NamedTuple):
     whiten: Array
     back: Array
     at: At
-    one: Array | None
+    among: tuple[Array | None, float, float]
     varies: float
 
     def part(self, step: Array) -> float:
@@ -189,7 +191,8 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
         if self.at.loss.link == "identity":
             return None
-        away, variance, level, along = normal_rows(At(self.whiten @ theta, *self.at[1:]), self.one)
+        at = At(self.whiten @ theta, *self.at[1:])
+        away, variance, level, along = normal_rows(at, *self.among)
         return away, variance, level, min(level, along) if level > FLAT else level
 
     def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
