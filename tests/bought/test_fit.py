@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -296,3 +297,27 @@ def test_columns_that_go_together_hold_without_a_word():
         held.append((low <= [0.5, 0.0]) & (high >= [0.5, 0.0]))
         assert not any("had not finished" in text for text in fit.warnings)
     assert np.mean(held) >= 0.8
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "logistic"])
+def test_offsets_mean_the_same_in_other_units(loss):
+    """Exposures in hundred thousands or in units of e-6, seeded: the level moves by as much and the
+    slopes are where they were.  About zero, standard errors of counts were 20 to 30,000 times."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.integers(18, 90, N), rng.random(N) < 0.1]) * 1.0
+    offset = rng.normal(0.0, 0.7, N)
+    mean = 0.01 * X[:, 0] + 0.25 * X[:, 1] + offset - 1.0
+    y = {
+        "poisson": lambda: rng.poisson(np.exp(mean)) * 1.0,
+        "gamma": lambda: rng.gamma(2.0, np.exp(mean) / 2.0),
+        "logistic": lambda: (rng.random(N) < 1.0 / (1.0 + np.exp(-mean))) * 1.0,
+    }[loss]()
+    fits = []
+    for shift in (0.0, math.log(1e5), -6.0):
+        records = dpfast.records(X, y, offset=offset + shift)
+        noise = dpfast.SeededNoise(4)
+        fits.append(dpfast.fit(records, None, loss, privacy=1.0, noise=noise))
+        assert not fits[-1].warnings
+        moved = fits[-1].params - [-shift, 0.0, 0.0]
+        assert (np.abs(moved - fits[0].params) < 2.0 * fits[0].bse).all()
+        np.testing.assert_allclose(fits[-1].bse, fits[0].bse, rtol=0.2)

@@ -5077,6 +5077,22 @@ LEAST_SQUARES = (
         "radius",
     ),
     plant(
+        "offsets-about-zero",
+        "a fit begins, and expects curvatures, as if offsets lay about zero",
+        "dpfast/regression/standardise.py",
+        ("tests/bought/test_fit.py::test_offsets_mean_the_same_in_other_units",),
+        """released._told["offset"] = offset.centre, offset.spread * offset.seen * self._offset""",
+        """released._told["offset"] = 0.0, 0.0""",
+    ),
+    plant(
+        "offsets-of-others",
+        "where offsets lie is looked for among the weights",
+        "dpfast/data/beside/columns.py",
+        ("tests/bought/test_columns.py::test_offsets_are_a_column_like_others",),
+        "y[:, 2]",
+        "y[:, 1]",
+    ),
+    plant(
         "undone-told-twice",
         "what steps leave undone, which is in the intervals, is told as if it were not",
         "dpfast/regression/road.py",
