@@ -2799,12 +2799,12 @@ NON_CONVEX = (
         "most = self.last_share * total",
     ),
     plant(
-        "averaged-where-the-path-moved",
-        "a bug of judgement: points of a path that still moved count in the answer",
+        "noisy-steps-count-as-others",
+        "a bug of judgement: points that noisier gradients led to count in the answer as others",
         "dpfast/optimize/nonconvex/adaptive.py",
         ("tests/nonconvex/test_steps.py",),
-        "        first = far if still else near\n",
-        "        first = far\n",
+        "    paid = (min(noises) / np.array(noises)) ** 2\n",
+        "    paid = np.ones(len(noises))\n",
     ),
     plant(
         "steps-in-one-unit",
