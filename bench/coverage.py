@@ -86,6 +86,7 @@ def run(design: str, n: int, mu: float, seeds: range) -> dict[str, np.ndarray]:
             noise=noise,
             threads=1,
             standardize=False,
+            method="newton",
             scale=scale,
             weights=weights,
         )

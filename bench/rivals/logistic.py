@@ -66,7 +66,7 @@ Peer = Callable[[Array, Array, float, int], Array]
 
 
 def units_told(Z: Array, y: Array, mu: float, seed: int) -> Array:
-    """dpfast's default weights for declared units."""
+    """dpfast in declared units."""
     noise = dpfast.SeededNoise(seed)
     return dpfast.fit(Z, y, "logistic", privacy=mu, standardize=False, noise=noise).params
 

@@ -48,8 +48,8 @@ def records(
     group_size : int, optional
         Public bound m on the rows of one person; further rows are left out.  The noise is that of
         a budget of ``privacy / m`` for one row.  Standard errors are those of clusters; with
-        weights, a ridge, a method or ``standardize=False`` intervals allow for rows that go
-        together as far as rows can (m times the sampling variance of independent ones).
+        weights, a ridge, a method or a free scale intervals allow for rows that go together as far
+        as rows can (m times the sampling variance of independent ones).
     each : {"row", "person"}
         What counts once.  With "person" a person counts with the mean of what their rows
         contribute, however many these are: no ``group_size``, the noise of one row a person, and
@@ -69,8 +69,8 @@ def records(
     largest_weight : float, optional
         Public bound A; larger weights are held to it.  The default fits need none: the norm to
         which weighted scores are held is bought.  Required with ``sample_weight`` wherever weights,
-        a ridge, a method, persons or ``standardize=False`` are asked for: there a record counts
-        with ``a_i / A``, and the noise is ``A / mean(a_i)`` times that of equal weights.
+        a ridge, a method, a free scale or persons are asked for: there a record counts with
+        ``a_i / A``, and the noise is ``A / mean(a_i)`` times that of equal weights.
     offset : array-like of shape (n,) or str, optional
         Private part of the linear predictor whose coefficient is 1, or the name of its column; in
         the units of y (logistic: of log odds).  Predictions are those for an offset of zero.

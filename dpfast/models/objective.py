@@ -84,8 +84,8 @@ class Objective:
     loss : str or Loss
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
         How a record's covariates are bounded.  By default :func:`dpfast.fit` has none, or, with a
-        ridge, a method or ``standardize=False``, ``Mallows(sqrt(p))``, p counting the intercept;
-        other functions have the latter.
+        ridge, a method or a free scale, ``Mallows(sqrt(p))``, p counting the intercept; other
+        functions have the latter.
     n_covariates : int, optional
         Columns of X, without the intercept; by default those of whatever X it is used with.
     fit_intercept : bool

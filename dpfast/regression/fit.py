@@ -42,7 +42,7 @@ def fit(
     Least squares, robust losses, quantiles, the logistic loss and counts take one road: columns are
     put into units that are bought, a schema's as well, rows are whitened by released
     Grams, and scores that are held to a bought norm are averaged; the target is the one without
-    weights.  With weights, a ridge, a method or ``standardize=False`` it minimises ``mean_i sigma *
+    weights.  With weights, a ridge, a method or a free scale it minimises ``mean_i sigma *
     rho((y_i - x_i'theta) / sigma) * w(x_i)`` (or the weighted cross-entropy) by noisy Newton or
     noisy gradient descent (eq. (9) and (4) of Avella-Medina, Bradshaw and Loh 2023), and estimates
     the covariance by a private sandwich (eq. (13)) plus the variance of the privacy noise.
@@ -82,7 +82,8 @@ def fit(
         then in the units of the columns as they came, and :attr:`Fit.coded` in the released ones,
         of which weights and ridge are.  By default bought where nothing says anything about units:
         no ``weights`` (nor ``scale`` or a schema, where the budget is too small to buy any); after
-        a schema the result stays in its units.  False says that the columns' own units are right.
+        a schema the result stays in its units.  False says that the columns' own units are right:
+        only where the response lies is bought (of counts how large they are, of 0 and 1 nothing).
         A scale that is not given is then estimated.  Units that are bought already, such as
         ``fit.units`` of another fit of these records or of one that was interrupted, are passed
         for True and cost nothing more; a ``start`` is in them (``fit.coded.params``).  Where n and
@@ -151,34 +152,24 @@ def fit(
     standardize = checked_standardize(standardize)
     options = given._asdict() | {"method": method}
     loss = resolve_loss(given.loss, unbounded=True)
-    taken = on_road(loss, standardize, options)
+    taken = on_road(loss, options)
     with rows_unseen(source.each):
         request = Request(
-            source,
-            None,
-            fit_intercept=given.fit_intercept,
-            noise=noise,
-            takes=EVERYTHING,
-            together=taken,
-            bound_to=given.n_covariates,
-            of_predictor=loss.link != "identity",
-        )
+            source, None, fit_intercept=given.fit_intercept, noise=noise, takes=EVERYTHING,
+            together=taken, bound_to=given.n_covariates, of_predictor=loss.link != "identity",
+        )  # fmt: skip
     if request.within and loss.link != "identity":
         raise InvalidInput(
             'effects="person" is for losses of differences, such as least-squares and log-cosh: '
             "means taken from a response with a link leave no such model."
         )
-    inference = flag(inference, "inference")
+    asked: dict[str, Any] = {"standardize": standardize, "inference": flag(inference, "inference")}
     warn_of_weak(privacy, request.n_units)
     if taken:
-        planned = OnRoad(
-            request, total, [loss], scale=given.scale, standardize=standardize, inference=inference
-        )
+        planned = OnRoad(request, total, [loss], scale=given.scale, **asked)
         return planned.fit(privacy, ledger, progress)
     from dpfast.regression.walk import Walks
 
-    walks = Walks(
-        request, total, [given.loss], options, standardize=standardize, inference=inference
-    )
+    walks = Walks(request, total, [given.loss], options, **asked)
     label = request.label("fit", walks.loss.name)
     return walks.run(privacy, ledger, progress, label, lambda fits, _: fits[0])

@@ -117,7 +117,7 @@ def nonprivate_fit(
     loss = resolve_loss(loss, unbounded=True)
     told = {"scale": scale, "weights": weights, "ridge": ridge, "method": "auto"}
     known = request.coded_scale(scale)
-    if on_road(loss, None, told):
+    if on_road(loss, told):
         loss, weights = loss._bounded, Mallows(FARTHEST)
         if loss.needs_scale and known is None:
             known = _residual_scale(request, tolerance, max_steps)

@@ -105,16 +105,16 @@ FEW = (
 )
 
 
-def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
+def on_road(loss: Any, options: dict[str, Any]) -> bool:
     """Whether a fit takes the road, by public arguments alone."""
     kind = resolve_loss(loss, unbounded=True)
-    if not kind.has_bound:
-        for name, default in PLAIN.items():
-            _refuse_option(kind, name, options[name], default)
-        return True
-    if standardize is False or isinstance(options["scale"], FreeScale):
-        return False
-    plain = all(_is_plain(options[name], PLAIN[name]) for name in PLAIN if name != "scale")
+    told = [name for name in PLAIN if not _is_plain(options[name], PLAIN[name])]
+    if told and not kind.has_bound:
+        raise InvalidInput(
+            f"{told[0]} is not an option of {kind.name}, which finds its own weights, scale and "
+            f"steps; received {described(options[told[0]])}. Leave it out, or use a robust loss."
+        )
+    plain = not told or (told == ["scale"] and not isinstance(options["scale"], FreeScale))
     return plain and kind.on_road
 
 
@@ -143,7 +143,7 @@ class OnRoad:
         losses: Sequence[str | Loss],
         *,
         scale: float | FreeScale | None,
-        standardize: bool | Standardized | None,
+        standardize: bool | Standardized | Purchase | None,
         inference: bool,
     ) -> None:
         n, p = request.n, request.dimension
@@ -198,30 +198,34 @@ class OnRoad:
         """What is left if the units cost as much as they may."""
         request, loss, mu = self._request, self.losses[0], self._mu
         n, linked, bounded = request.n, loss.link != "identity", loss.largest_response is not None
-        columns = request.n_covariates + int(not bounded)
-        if request.coding is not None and standardize:
+        own, inner = standardize is False, request.coding is not None
+        offset = linked and request.beside is not None and request.beside.offset is not None
+        columns = request.n_covariates * (not own) + int(not bounded) + offset
+        if inner and standardize:
             raise InvalidInput(CODED)
+        had = self._released if standardize is None else inner or isinstance(standardize, Purchase)
         if isinstance(standardize, Standardized):
             self._purchase = Handed(request, standardize, response=not linked)
-            if linked and not bounded and standardize._size is None:
+            if linked and not bounded and not standardize._told.get("size"):
                 raise InvalidInput(SIZELESS)
-        elif (not self._released if standardize is None else standardize) and columns:
-            share, inner = units_share(n, columns, mu), request.coding is not None
-            out_of_reach = request.fit_intercept and request.n_covariates > 0
-            if out_of_reach:  # p coefficients of columns in units to be bought
-                scarce = n * mu < SCARCE * request.dimension**1.5
-                out_of_reach = scarce or units_are_hidden(n, columns, mu * share**0.5)
-            if out_of_reach and standardize is None and (self._scale is not None or inner):
-                return mu  # as if the scale said that units are right, or the ranges do
-            self.only_mean = out_of_reach
+        elif columns and not had:
+            share = units_share(n, columns, mu)
+            slopes = request.fit_intercept and request.n_covariates > 0 and not own
+            scarce = slopes and n * mu < SCARCE * request.dimension**1.5
+            hidden = (slopes or own) and units_are_hidden(n, columns, mu * share**0.5)
+            told = self._scale is not None or inner  # as if it said that units are right
+            if (scarce or hidden) and (own or (standardize is None and told)):
+                return mu
+            self.only_mean = scarce or hidden
             if self.only_mean and not loss.of_mean:
                 raise InvalidBudget(
                     UNLOCATED.format(strength=n * mu, loss=loss.name, q=request.n_covariates)
                 )
             if not self.only_mean:
                 self._purchase = Purchase(
-                    request, mu * share**0.5, self.ledger, response=not bounded, linked=linked,
-                    labels=loss.binary_response, whole=mu, inner=inner,
+                    request, mu * share**0.5, self.ledger, covariates=not own,
+                    response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
+                    inner=inner or own, offset=offset,
                 )  # fmt: skip
                 return mu * (1.0 - share) ** 0.5
         return mu
@@ -276,7 +280,7 @@ class OnRoad:
             self._purchase.in_place(self.paid, spend=False)  # the rest is for the fit
             released = self._purchase.released
             assert released is not None
-            setting = setting._replace(scale=self._coded_scale(), size=released._size or 1.0)
+            setting = setting._replace(scale=self._coded_scale(), **released._told)
             self._leave_out(released.unseen)
             request, few = self._request, self._request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
@@ -457,14 +461,6 @@ def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
 
 def _is_plain(given: Any, default: Any) -> bool:
     return given is default or (isinstance(given, type(default)) and bool(given == default))
-
-
-def _refuse_option(kind: Loss, name: str, given: Any, default: Any) -> None:
-    if not (given is default or given == default):
-        raise InvalidInput(
-            f"{name} is not an option of {kind.name}, which finds its own weights, scale and "
-            f"steps; received {described(given)}. Leave it out, or use a robust loss."
-        )
 
 
 def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:

@@ -39,6 +39,9 @@ LARGEST_MU = 1e100
 #: Part of the records below which the number of those that count is said.
 MOST_MISSING = 0.9
 
+#: Of a column whose unit is right.
+AS_IT_IS = Location(0.0, 1.0, -math.inf, math.inf)
+
 #: Names of columns that a remark lists.
 LISTED = 8
 
@@ -93,7 +96,8 @@ class Standardized:
         self.centres, self.spreads, self.response = units
         self.privacy = privacy
         self._coding = coding
-        self._size: float | None = None  # root mean square of a response that stays as it is
+        #: Root mean square of a response that stays as it is; mean and deviation of offsets.
+        self._told: dict[str, Any] = {}
         self._found: Sequence[Location] = ()
         #: Whether the response is in units, whatever these came out as.
         self._of_response = of_response
@@ -327,32 +331,39 @@ class Purchase:
         mu: float,
         ledger: Ledger,
         *,
+        covariates: bool = True,
         response: bool = True,
         linked: bool = False,
         labels: bool = False,
         whole: float | None = None,
         inner: bool = False,
+        offset: bool = False,
     ) -> None:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
         refuse_boundless(mu)
-        self._linked, self.inner = linked, inner
-        q = request.n_covariates
-        self.names = request.records.names or tuple([f"x{j + 1}" for j in range(q)])
-        if len(set(self.names)) < q:
+        self._own, self._linked, self.inner = not covariates, linked, inner
+        q, self._offset = request.n_covariates, offset
+        self.names = request.column_names
+        self._alike = len(set(self.names)) < q
+        if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
         self.ledger = ledger
         self._request = request
-        columns = Columns(request.single, ledger, request.noise)
-        every = columns
-        if request.few is not None:
-            columns = Columns(request.few, ledger, request.noise)
+        single, few = request.single, request.few
+        if offset:
+            from dpfast.data.beside.columns import WithOffsets
+
+            single, few = WithOffsets(single), few and WithOffsets(few)
+        columns = every = Columns(single, ledger, request.noise)
+        if few is not None:
+            columns = Columns(few, ledger, request.noise)
         self._labels, self._columns = labels, columns
         self._search = search = Search(
             columns,
-            range(q + int(response)),
+            range(q * self._own, q + offset + int(response)),
             mu * (1.0 - MARGIN_8000),
-            q if labels else None,
+            q + offset if labels else None,
             every,
         )
         n, count, noise = columns.n, len(search.columns), search.noise
@@ -371,12 +382,14 @@ class Purchase:
         """Pay, and say in which units the columns are, and how they are coded."""
         request, q = self._request, len(self.names)
         found, size = self._search.run(spend), None
+        found = [AS_IT_IS] * q * self._own + found
+        offset = found.pop(q) if self._offset else AS_IT_IS
         if self._linked and len(found) > q:  # a response with a link stays as it is
             size = math.hypot(found[q].centre, found[q].spread) if found[q].seen else None
             found = found[:q]
         of_response = len(found) > q
         if not of_response:
-            found.append(Location(0.0, 1.0, -math.inf, math.inf))
+            found.append(AS_IT_IS)
         if not request.fit_intercept:
             found = [_from_zero(location) for location in found]
         *seen, response_seen = [location.seen for location in found]
@@ -393,14 +406,16 @@ class Purchase:
         coding = released_coding(
             units,
             np.array([_held(location) for location in found[:q]]).reshape(q, 2),
-            self.names,
+            tuple(map(str, range(q))) if self._alike else self.names,
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )
         released = Standardized(
             self.names, unseen, units, coding, spent(), request.remarks, of_response
         )
-        released._size, released._found = size, found[:q]
+        released._found = found[q * self._own : q]
+        released._told = {"size": size} if size else {}
+        released._told["offset"] = offset.centre, offset.spread * offset.seen * self._offset
         return released
 
     def _counted(self) -> tuple[float, float]:

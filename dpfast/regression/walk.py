@@ -30,7 +30,6 @@ from dpfast.regression.standardise import (
     Handed,
     Purchase,
     Standardized,
-    checked_standardize,
     units_are_hidden,
 )
 
@@ -226,13 +225,13 @@ def bought_units(
         mu = unit.mu * units_share(request.n, columns, unit.mu) ** 0.5
         standardize = complete and request.n_covariates > 0
         standardize = standardize and not (free and units_are_hidden(request.n, columns, mu))
-    if not (asked := checked_standardize(standardize)):
+    if not standardize:
         return None
     if request.coding is not None:
         raise InvalidInput(CODED)
     if scale is None and not complete:
         raise InvalidInput(NO_SCALE)
-    given = asked if isinstance(asked, Standardized) else None
+    given = standardize if isinstance(standardize, Standardized) else None
     return BoughtUnits(request, unit, scale, kind, given)
 
 

@@ -191,7 +191,7 @@ class RawRequest(Asking):
         given = terms_of(loss)
         self._request = request = Request(X, y, fit_intercept=True, noise=noise)
         plain = given.fit_intercept and given.n_covariates is None
-        if not plain or not on_road(given.loss, None, given._asdict() | {"method": "auto"}):
+        if not plain or not on_road(given.loss, given._asdict() | {"method": "auto"}):
             raise InvalidInput(
                 "without a domain units are bought and scores held to a bound, which takes a loss "
                 "that fits so by default, such as 'log-cosh', 'huber', 'logistic' or "

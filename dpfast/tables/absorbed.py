@@ -25,7 +25,6 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.fit import fit
 from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.road import OnRoad
 from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
@@ -192,9 +191,7 @@ class _Plan:
             levels_receipt(n, self.n_levels, q + 1, part)
         rows = planned_rows(n, q + 1, request.noise)
         rows.refuse((self._gram,))
-        OnRoad(  # refuses what an answer would be refused for
-            request, self._fit, [LeastSquares()], scale=None, standardize=False, inference=True
-        )
+        self._planned(request)  # refuses what an answer would be refused for
 
     @property
     def least(self) -> float:
@@ -226,11 +223,16 @@ class _Plan:
             now = self._round(levels, now, k)
         kept = (now.variances <= LOUD) & (now.counts > 0.0)
         rows = levels.mapped(now.means, kept, _map(now))
-        inner = fit(
-            records(rows[:, :p], rows[:, p]), loss="least-squares", privacy=self._fit,
-            standardize=False, ledger=self.ledger, noise=request.noise,
-        )  # fmt: skip
+        left = Request(rows[:, :p], rows[:, p], fit_intercept=True, noise=request.noise)
+        inner = self._planned(left).fit(self._fit, self.ledger, None)
         return self._natural(inner, now, before, kept)
+
+    def _planned(self, request: Request) -> OnRoad:
+        """Least squares in the units that are bought before."""
+        return OnRoad(
+            request, self._fit, [LeastSquares()], scale=None, standardize=self._purchase,
+            inference=True,
+        )  # fmt: skip
 
     def _whitened(self, levels: Levels, now: _Round) -> _Round:
         """With the map, slopes and spread that a Gram of all columns tells."""

@@ -173,7 +173,7 @@ class _Plan:
             )
         self.least = max(self._least, needed / self._mu)
         OnRoad(  # refuses what an answer would be refused for
-            request, GDP(self._mu), [kind], scale=None, standardize=False, inference=True
+            request, GDP(self._mu), [kind], scale=None, standardize=self._purchase, inference=True
         )
         self._fits: list[Fit | None] = []
         self._counted: tuple[Array, float] | None = None

@@ -12,6 +12,7 @@ import dpfast
 from dpfast.curator.bought.columns import WINDOW_SHIFTS, Columns, _chain_of
 from dpfast.curator.door import observed
 from dpfast.data import Records, as_records
+from dpfast.data.beside.columns import WithOffsets
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.privacy.bought.sensitivity import (
     SQUARE_WEIGHT,
@@ -260,3 +261,16 @@ def test_parts_of_a_plan_cost_no_more_than_the_plan(planned, asked):
     for m in asked:
         ledger.charge(dpfast.GDP(query_mu(0.31, planned, m)), "part")
     assert ledger.spent.mu == pytest.approx(0.31)
+
+
+def test_offsets_are_a_column_like_others():
+    """Counts and distances of records with weights and offsets are those of a table that has the
+    offsets as its last covariate: the claims know of columns alone."""
+    rows = np.array([*REST, [np.inf, 1.0, 2.0]])
+    beside = np.column_stack([rows[:, 2], np.full(len(rows), 0.5), rows[:, 1]])
+    joined, plain = Records(rows[:, :1], beside, None), of_records(rows)
+    for ask in (
+        lambda c: c.below([(0, 0), (1, ONE), (2, 0)], 1.0),
+        lambda c: c.distances([0, 1], np.array([0.5, 0.5]), np.ones(2), 1.0),
+    ):
+        np.testing.assert_array_equal(exact(WithOffsets(joined), ask), exact(plain, ask))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -43,12 +44,16 @@ CALLS = {
     "`scale`, `weights`": {"scale": 2e3, "weights": dpfast.Mallows(2.0)},
     "`weights`": {"weights": dpfast.Mallows(2.0)},
     "`standardize=False`": {"standardize": False},
+    "`standardize=False`, `scale`": {"standardize": False, "scale": 2e3},
     "an `Objective`, which has a scale": {"loss": dpfast.Objective("huber", scale=2e3)},
     "a schema's design, `scale`": {"X": DESIGN, "y": None, "scale": 2e3},
     "a schema's design": {"X": DESIGN, "y": None},
     '`"logistic"`, counts and nothing else': {"loss": "logistic", "y": (Y > 3e4) * 1.0},
     '`"logistic"`, counts, `weights`': COUNTS | {"weights": dpfast.Mallows(2.0)},
-    '`"logistic"`, counts, `standardize=False`': COUNTS | {"standardize": False},
+    '`"logistic"`, `standardize=False`': {
+        "loss": "logistic", "y": (Y > 3e4) * 1.0, "standardize": False
+    },
+    "counts, `standardize=False`": COUNTS | {"standardize": False},
     '`"logistic"`, counts, `standardize=True`, `weights`': COUNTS | {
         "standardize": True, "weights": dpfast.Mallows(2.0)
     },
@@ -72,6 +77,15 @@ def test_the_page_and_the_calls_have_the_same_rows():
     assert list(TABLE) == list(CALLS)
 
 
+def bought_by(fit):
+    """Columns, and the response, of which units were bought."""
+    if "histogram of distances" not in [label for label, _ in fit.privacy.entries]:
+        return []
+    if fit.units is None and fit.coded.coding is None:
+        return ["size of the response" if fit._linked else "response"]
+    return ["columns"] + ["response"] * (fit.coded.coding.response_units() != (0.0, 1.0))
+
+
 @each("given", CALLS)
 def test_what_is_given_decides_what_is_bought(given):
     """Of columns (and the response) the receipts tell, of the scale the model or a coefficient."""
@@ -82,9 +96,7 @@ def test_what_is_given_decides_what_is_bought(given):
         assert not ledger.entries
         return
     fit = private(ledger=ledger, **CALLS[given])
-    bought = [label for label, _ in fit.privacy.entries if label == "histogram of distances"]
-    found = ["columns"] if bought else []
-    found += ["response"] if bought and fit.coded.coding.response_units() != (0.0, 1.0) else []
+    found = bought_by(fit)
     told = isinstance(CALLS[given].get("scale"), float) or isinstance(
         CALLS[given].get("loss"), dpfast.Objective
     )
@@ -93,7 +105,7 @@ def test_what_is_given_decides_what_is_bought(given):
     assert (", ".join(found) or "nothing") == TABLE[given]
     assert [entry.spend.mu for entry in ledger.entries] == [1.0]
     assert sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
-    assert (fit.units is None) == (not bought or CALLS[given].get("X") is DESIGN)
+    assert (fit.units is None) == ("columns" not in found or CALLS[given].get("X") is DESIGN)
     assert (fit.coded is fit) == (fit.units is None)
 
 
@@ -110,10 +122,20 @@ def test_what_is_given_decides_what_is_bought_of_persons_alike(given):
             private(**options)
         return
     fit = private(**options)
-    bought = [label for label, _ in fit.privacy.entries if label == "histogram of distances"]
-    found = ["columns"] if bought else []
-    found += ["response"] if bought and fit.coded.coding.response_units() != (0.0, 1.0) else []
-    assert (", ".join(found) or "nothing") == re.sub("(, )?scale$", "", TABLE[given]) or "nothing"
+    found = ", ".join(bought_by(fit)) or "nothing"
+    assert found == (re.sub("(, )?scale$", "", TABLE[given]) or "nothing")
+
+
+@pytest.mark.parametrize(("loss", "scale"), [("huber", 2.0), ("least-squares", None)])
+def test_a_response_far_off_is_found_in_the_columns_own_units(loss, scale):
+    """A million spreads away: as wide as near zero, and where it is (seeded, five errors)."""
+    rng = np.random.default_rng(6)
+    Z = rng.normal(size=(5_000, 2))
+    v = Z @ [1.0, -1.0] + 2.0 * rng.normal(size=5_000)
+    near, far = (private(loss, X=Z, y=at + v, scale=scale, standardize=False) for at in (0.0, 1e6))
+    assert (np.abs(far.params - [1e6, 1.0, -1.0]) < 5.0 * far.bse).all()
+    np.testing.assert_allclose(far.bse, near.bse, rtol=0.25)
+    assert far.units is None and not far.warnings and far.names == ("intercept", "x1", "x2")
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, dpfast.Poisson(4.0)], ids=str)
@@ -275,3 +297,27 @@ def test_columns_that_go_together_hold_without_a_word():
         held.append((low <= [0.5, 0.0]) & (high >= [0.5, 0.0]))
         assert not any("had not finished" in text for text in fit.warnings)
     assert np.mean(held) >= 0.8
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "logistic"])
+def test_offsets_mean_the_same_in_other_units(loss):
+    """Exposures in hundred thousands or in units of e-6, seeded: the level moves by as much and the
+    slopes are where they were.  About zero, standard errors of counts were 20 to 30,000 times."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.integers(18, 90, N), rng.random(N) < 0.1]) * 1.0
+    offset = rng.normal(0.0, 0.7, N)
+    mean = 0.01 * X[:, 0] + 0.25 * X[:, 1] + offset - 1.0
+    y = {
+        "poisson": lambda: rng.poisson(np.exp(mean)) * 1.0,
+        "gamma": lambda: rng.gamma(2.0, np.exp(mean) / 2.0),
+        "logistic": lambda: (rng.random(N) < 1.0 / (1.0 + np.exp(-mean))) * 1.0,
+    }[loss]()
+    fits = []
+    for shift in (0.0, math.log(1e5), -6.0):
+        records = dpfast.records(X, y, offset=offset + shift)
+        noise = dpfast.SeededNoise(4)
+        fits.append(dpfast.fit(records, None, loss, privacy=1.0, noise=noise))
+        assert not fits[-1].warnings
+        moved = fits[-1].params - [-shift, 0.0, 0.0]
+        assert (np.abs(moved - fits[0].params) < 2.0 * fits[0].bse).all()
+        np.testing.assert_allclose(fits[-1].bse, fits[0].bse, rtol=0.2)

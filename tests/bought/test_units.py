@@ -33,7 +33,9 @@ def fitted(records, y=None, scale=2e3, **options):
 def test_a_fit_in_released_units_is_that_of_the_columns_coded_before():
     coded = fitted(in_units(as_records(X, Y), UNITS, CODING), standardize=False)
     Z, v = (X - UNITS.centres) / UNITS.spreads, (Y - 25_000.0) / 6_000.0
-    before = fitted(Z, v, scale=2e3 / 6_000.0, standardize=False)
+    right = Units(np.zeros(3), np.ones(3), (0.0, 1.0))
+    coding = released_coding(right, RANGES, ("x1", "x2", "x3"), by_name=False, fit_intercept=True)
+    before = fitted(in_units(as_records(Z, v), right, coding), scale=2e3 / 6e3, standardize=False)
     assert np.array_equal(coded.params, before.params)
     assert np.array_equal(coded.cov_params(), before.cov_params())
 

@@ -359,7 +359,7 @@ def test_a_release_says_what_its_pair_was_spent_on():
 def test_an_expression_is_told_in_words():
     grouped = dpfast.fit(
         dpfast.records(X, Y, group=np.arange(N) // 3, group_size=3), None,
-        dpfast.Objective("huber", scale=1.0), privacy=1.0, standardize=False,
+        dpfast.Objective("huber", scale=1.0), privacy=1.0, method="newton",
     )  # fmt: skip
     told = grouped.privacy.explain()
     assert "What was spent on it (squares of mu add up):" in told

@@ -139,7 +139,7 @@ def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
 @each(
     ("change", "message"),
     [
-        ({"scale": None, "standardize": False}, "needs scale"),
+        ({"scale": None, "standardize": False, "method": "newton"}, "needs scale"),
         ({"method": "adam"}, "method"),
         ({"threads": 0}, "threads"),
         ({"noise": np.random.default_rng(0)}, "noise"),

@@ -48,9 +48,9 @@ def test_each_level_is_the_fit_of_its_part_of_the_budget():
     part = 2.0 / math.sqrt(3.0)
     alone = dpfast.fit(
         X, y, dpfast.Objective(dpfast.Quantile(0.25), scale=1.0), privacy=part,
-        noise=dpfast.SeededNoise(0), standardize=False,
+        noise=dpfast.SeededNoise(0), method="newton",
     )  # fmt: skip
-    found = fitted(standardize=False)
+    found = fitted(method="newton")
     np.testing.assert_allclose(found.params[0], alone.params, rtol=1e-6)
     np.testing.assert_allclose(found.bse[0], alone.bse, rtol=1e-6)
     assert found.fit_of(0.25) is found.fits[0]
@@ -123,7 +123,7 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
     weight, offset = np.where(heavy, 2.0, 0.5), 0.7 * X[:, 0]
     beside = {"sample_weight": weight, "largest_weight": 2.0, "offset": offset}
     ledger = dpfast.Ledger(4.0)
-    own = {"standardize": False} if scale is not None else {}
+    own = {"method": "newton"} if scale is not None else {}
     found = fitted(scale=scale, privacy=4.0, ledger=ledger, **own, **beside)
     assert len(ledger.entries) == 1 and 1 - 1e-6 < found.privacy.spent_share()[0] <= 1
     labels = [label for label, _ in found.privacy.entries]
@@ -148,7 +148,7 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
 def test_weights_without_their_bound_cost_nothing():
     ledger = dpfast.Ledger(4.0)
     for wrong, told in (
-        ({"sample_weight": np.ones(4000), "standardize": False}, "needs largest_weight"),
+        ({"sample_weight": np.ones(4000), "method": "newton"}, "needs largest_weight"),
         ({"largest_weight": 1.0}, "not given"),
         ({"sample_weight": np.ones(3999), "largest_weight": 1.0}, "sample_weight"),
         ({"offset": "absent"}, "offset"),

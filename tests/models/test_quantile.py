@@ -123,7 +123,7 @@ def test_the_bandwidth_follows_from_public_numbers(tau, n, p, mu, bandwidth):
 
 def model_of(tau, n, **options):
     X, y = draw(n, np.random.default_rng(1))
-    rest = {"privacy": 1.0, "scale": 1.0, "standardize": False, "noise": dpfast.SeededNoise(0)}
+    rest = {"privacy": 1.0, "scale": 1.0, "method": "newton", "noise": dpfast.SeededNoise(0)}
     rest |= options
     return flat(dpfast.fit)(X, y, options.pop("loss", dpfast.Quantile(tau)), **rest).model
 
@@ -140,7 +140,7 @@ def test_the_score_is_narrow_where_a_wide_one_would_move_the_intercept():
     assert "curvature with" not in model_of(0.5, 1000)
     assert "curvature with" not in model_of(0.9, 20_000)
     X, y = draw(1000, np.random.default_rng(1))
-    own = {"scale": 1.0, "standardize": False}
+    own = {"scale": 1.0, "method": "newton"}
     given = flat(dpfast.fit)(X, y, dpfast.Quantile(0.9, 0.1243), privacy=1.0, **own)
     assert given.model.endswith(wide)
 

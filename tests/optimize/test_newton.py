@@ -36,7 +36,7 @@ def draw(n=2000, p=4, loss="log-cosh", seed=0, intercept=0.5, slopes=0.5, scale=
 def fit(X, y, loss, mu=1.0, seed=0, **options):
     if loss != "logistic":
         options.setdefault("scale", 1.0)
-    options.setdefault("standardize", False)
+    options = {"standardize": False, "method": "newton"} | options
     return flat(dpfast.fit)(
         X, y, loss, privacy=mu, noise=dpfast.SeededNoise(seed), threads=1, **options
     )

@@ -17,14 +17,17 @@ from dpfast.optimize.road.histogram import Lengths, tops_of_cells
 from dpfast.optimize.road.run import Setting, _pilot, budgets, road
 from dpfast.optimize.road.steps import (
     Asked,
+    Bends,
     Rough,
     as_scores_vary,
     bent,
-    expected_curvature,
+    bent_along,
     inside,
     joint_noise,
     mean_point,
+    normal_rows,
     still_pointing,
+    typical_curvature,
     walk,
 )
 from tests.loops import each
@@ -175,16 +178,15 @@ class Straight:
         return JointAnswer(answer, answer, answer, mu)
 
 
-class Curving:
+def curving(times):
     """A curvature that is to be expected: so many times larger at 1 than at 0."""
 
-    varies = math.inf
+    class Curving(Bends):
+        def expected(self, theta):
+            level = 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
+            return np.zeros(2), 0.0, level, level
 
-    def __init__(self, times):
-        self.typical = lambda theta: 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
-
-    def part(self, step):
-        return 1.0
+    return Curving(math.inf, np.eye(2), np.eye(2), None, None, math.inf)
 
 
 @each("p", [1, 2, 3, 4, 9])
@@ -193,8 +195,9 @@ def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
     """It is known without eigenvalues."""
     at = At(np.random.default_rng(p).normal(size=p), loss)
     for one in (None, np.eye(p)[0] + 0.1):
-        matrix, typical = expected_curvature(at, one)
-        assert typical == pytest.approx(np.median(np.linalg.eigvalsh(matrix)), rel=1e-12)
+        normal = normal_rows(at, one)
+        values = np.linalg.eigvalsh(bent_along(*normal))
+        assert typical_curvature(*normal) == pytest.approx(np.median(values), rel=1e-12)
 
 
 @pytest.mark.parametrize(("times", "told"), [(0.5, 0.5), (1.0, 1.0), (4.0, 1.0)])
@@ -210,7 +213,7 @@ def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(t
         None,
         False,
         rough,
-        Curving(times),
+        curving(times),
         lambda theta, done: None,
     )
     curvature = np.eye(2) if found.curvature is None else found.curvature

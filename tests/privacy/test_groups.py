@@ -101,7 +101,7 @@ def test_a_fit_charges_the_person_and_says_so():
     X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
     ids = np.arange(4000) // 2
     ledger = dpfast.Ledger(2.0)
-    options = {"scale": 1.0, "noise": dpfast.SeededNoise(0), "standardize": False}
+    options = {"scale": 1.0, "noise": dpfast.SeededNoise(0), "method": "newton"}
     fit = flat(dpfast.fit)(
         X, y, "log-cosh", privacy=2.0, group=ids, group_size=2, ledger=ledger, **options
     )
@@ -255,7 +255,7 @@ def test_c47_nothing_public_follows_the_number_of_rows():
         found = dpfast.fit(
             dpfast.records(X, y, group=group, group_size=2), None,
             dpfast.Objective("log-cosh", scale=1.0), privacy=2.0, noise=dpfast.SeededNoise(0),
-            standardize=False,
+            method="newton",
         )  # fmt: skip
         told = (found.n_records, found.names, found.model, found.method, found.privacy.to_dict())
         public.append((*told, str(found.privacy), len(found.iterates)))

@@ -112,7 +112,7 @@ def beside(
                 "sample_weight needs largest_weight=... here, a public number: weights are held to "
                 "[0, largest_weight], and the noise is that of records which all have the largest. "
                 "Pass a value known from outside these data, such as that of the sampling design; "
-                "a fit without weights=, ridge, method, persons and standardize=False needs none."
+                "a fit without weights=, ridge, method, FreeScale and persons needs none."
             )
         largest_weight = _largest(largest_weight)
     if weight is None and offset is None:

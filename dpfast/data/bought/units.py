@@ -95,9 +95,9 @@ class CodedRecords(Records):
 
     def __init__(self, records: Records, units: Units, coding: Coding) -> None:
         self.n, self.n_covariates = records.n, records.n_covariates
-        self.names, self.block_sizes = tuple(coding.covariate_columns), records.block_sizes
-        self.coding, self.together = coding, records.together
-        self._raw, self._units = records, units
+        self.names = records.names or tuple(coding.covariate_columns)
+        self.block_sizes, self.together = records.block_sizes, records.together
+        self._raw, self._units, self.coding = records, units, coding
         self._copy: tuple[Covariates, Array] | None = None
 
     in_memory = True
@@ -144,9 +144,9 @@ class CodedBlocks(Records):
 
     def __init__(self, records: Records, units: Units, coding: Coding) -> None:
         self.n, self.n_covariates = records.n, records.n_covariates
-        self.names, self.block_sizes = tuple(coding.covariate_columns), records.block_sizes
+        self.names = records.names or tuple(coding.covariate_columns)
+        self.block_sizes, self.read_again = records.block_sizes, records.read_again
         self.excess, self.together = records.excess, records.together
-        self.read_again = records.read_again
         self.can_be_dealt, self.elsewhere = records.can_be_dealt, records.elsewhere
         self._raw, self._units, self.coding = records, units, coding
 

@@ -62,9 +62,8 @@ class Adaptive:
         number is public; None is ``lipschitz``.  Gradients of built-in losses are held by their
         weights, and to nothing else.
     average : float in [0, 1)
-        The answer is the average of the points that the last part of the budget led to, weighted by
-        the inverse square of the noise on the way there: this part where the path was still, half
-        of it where it moved.  0 is the last one.
+        The answer is the average of the points that this last part of the budget led to, weighted
+        by the inverse square of the noise on the way there.  0 is the last one.
     max_steps : int
 
     Other Parameters
@@ -225,7 +224,7 @@ class Adaptive:
         private = self.clip == "private" and not self.norm_queries and pull is None
         given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
         clip = PrivateClip(curator, total, private, given)
-        square, gradients, noises = lipschitz * lipschitz, [], []
+        square, noises = lipschitz * lipschitz, []
         for k in range(self.max_steps):
             # towards the end a norm would cost more than the gradient it is for
             left = min(total - used, curator.remaining)
@@ -266,7 +265,6 @@ class Adaptive:
                 gradient, noise, min(CLIPS * bound, lipschitz), 1.0 - used / total
             )
             path.move(theta)
-            gradients.append(gradient)
             noises.append(noise)
             used += rho
             if progress is not None:
@@ -274,8 +272,7 @@ class Adaptive:
             if last:
                 break
         if noises:
-            points = path.iterates[-len(noises) :]
-            path.theta = _average(points, gradients, noises, self.average)
+            path.theta = _average(path.iterates[-len(noises) :], noises, self.average)
         path.rounds.append({"steps": len(noises), "last_step_size": steps.length, "rho": used})
         if clip.path:
             path.rounds[-1]["clips"] = tuple(clip.path)
@@ -307,24 +304,10 @@ class Adaptive:
         )
 
 
-def _average(
-    points: list[Array], gradients: list[Array], noises: list[float], most: float
-) -> Array:
-    """The points at the end, weighted by what was paid: as far back as the path was still.
-
-    Half of ``most`` of the budget in any case, and the rest where the mean of its gradients may be
-    noise: where half of its square is.
-    """
-    unit = min(noises)
-    paid = (unit / np.array(noises)) ** 2
+def _average(points: list[Array], noises: list[float], part: float) -> Array:
+    """The points that the last part of the budget led to, weighted by what was paid."""
+    paid = (min(noises) / np.array(noises)) ** 2
     spent = np.cumsum(paid) / paid.sum()
-    far, near = (
-        min(int(np.searchsorted(spent, 1.0 - part, side="right")), len(paid) - 1)
-        for part in (most, 0.5 * most)
-    )
+    first = min(int(np.searchsorted(spent, 1.0 - part, side="right")), len(paid) - 1)
     with np.errstate(all="ignore"):  # a path that overflowed
-        mean = paid[far:near] @ np.array(gradients)[far:near]
-        deviation = unit * math.sqrt(float(paid[far:near].sum()))
-        still = public_length(mean) <= math.sqrt(2.0 * mean.size) * deviation
-        first = far if still else near
         return np.asarray(paid[first:] / paid[first:].sum() @ np.array(points[first:]))

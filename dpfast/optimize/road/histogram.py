@@ -145,11 +145,6 @@ class Lengths(NamedTuple):
         over = self.shares @ np.maximum(discounted - radius**2, 0.0)
         return float(over / max(np.add.reduce(self.shares), 1e-300))
 
-    def shortened(self, reach: float) -> float:
-        """Mean ``(a^2 - reach a)^+``: what rows lose of their curvature, at most."""
-        lost = self.shares @ np.maximum(self.middles**2 - reach * self.middles, 0.0)
-        return float(lost / max(np.add.reduce(self.shares), 1e-300))
-
     def over(self, unit: float) -> Lengths:
         """The same in units of this length."""
         return self._replace(tops=self.tops / unit, middles=self.middles / unit)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
+from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.road.histogram import (
     CANCELS,
     Lengths,
@@ -40,9 +41,11 @@ from dpfast.optimize.road.steps import (
     Bends,
     Rough,
     Rows,
-    expected_curvature,
+    bent_along,
     inside,
     middle_of,
+    normal_rows,
+    typical_curvature,
     walk,
     within,
 )
@@ -166,6 +169,7 @@ class Setting(NamedTuple):
     size: float = 1.0
     persons: bool = False
     alone: bool = True
+    offset: tuple[float, float] = (0.0, 0.0)
 
     @property
     def varies(self) -> float:
@@ -328,7 +332,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     radius = FIRST_RADIUS * p**0.5
     long = max(radius, FIRST_PART * budget.longest_radius(few_rows.n, p))
     gram = few_rows.gram(long, budget.matrix)
-    mapping, unmapping, values = _inverse_root(gram)
+    mapping, unmapping, values, floor = _inverse_root(gram)
     cap, shift, at = PILOT_CAP, 0.0, None
     if setting.loss.link != "identity":
         cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
@@ -341,7 +345,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     if setting.loss.needs_scale:  # far from the end it is not the one that was declared
         at = At(theta, setting.loss)
         scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
-    clear = bool(values[0] > HEARD * floor_of(gram))
+    clear = bool(values[0] > HEARD * floor)
     return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
 
@@ -394,7 +398,7 @@ def road(
         report(theta, 1)
 
     at = At(theta, loss, scale)
-    typical = expected_curvature(at, one)[1]
+    typical = typical_curvature(*normal_rows(at, one, *setting.offset))
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
@@ -417,18 +421,17 @@ def road(
         cells = few_rows.lengths(tops_of_cells(FINE)[:-1], budget.histogram, at, "curvature")
         over /= lengths.as_much(*cells[:2], FINE, times)
     gram = _over(told_by.gram(radius, budget.matrix, broad), over)
-    whiten, back, values = _inverse_root(gram)
-    values = values / typical
+    whiten, back, values, floor = _inverse_root(gram)
+    values, floor = values / typical, floor / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, power, shortened, likely = FREE, 0.0, 0.0, None
+    held, power, likely = FREE, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.discounts:
         shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
         # by what is foreseen and not by responses, which leaves a model's target where it is
-        reach, _ = best_bound(foreseen, per_bound, p, n=n)
-        held, shortened = Held(reach=reach), foreseen.shortened(reach)
+        held = Held(reach=best_bound(foreseen, per_bound, p, n=n)[0])
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
         # curvature beyond the Gram's is at most as much again: full steps converge below twice; and
@@ -440,30 +443,22 @@ def road(
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
-    floor = floor_of(gram) / typical
     beyond = lengths.beyond(radius, power) / unit**2
     rough = Rough(
         math.sqrt(p / told_by.n)
         + 0.5 * floor / max(float(values[0]), LEAST)
         + beyond
-        + shortened
         + few(n, p, mu),  # of few records long rows are not seen
         0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
         scores.mean_square(bound),
     )
 
+    among = one, *setting.offset
+    bends = Bends(FARTHEST, whiten, back, broad, among, setting.varies) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
-        steep,
-        At(start, loss, scale),
-        bound,
-        held,
-        budget.steps,
-        came,
-        inference,
-        rough,
-        Bends(FARTHEST, whiten, broad, one, setting.varies) if most else None,
+        steep, At(start, loss, scale), bound, held, budget.steps, came, inference, rough, bends,
         report,
-    )
+    )  # fmt: skip
     meat, meat_scale = np.zeros((p, p)), 0.0
     if varied:
         mean, meat_scale = varied
@@ -532,6 +527,7 @@ def _pilot(
         return shrunk * (mapping.T @ moment.value), noise * shrunk
     found = mapping.T @ moment.value
     level, theta = 0.0, np.zeros(len(found))
+    centre, apart = setting.offset[0], setting.offset[1] * NODES
     if setting.intercept:
         one = unmapping[:, 0]
         size = math.sqrt(one @ one)
@@ -543,8 +539,11 @@ def _pilot(
         most = math.inf if loss.largest_response is None else cap - least
         mean = 0.5 * cap + float(unit @ found) / size
         level = loss._predictor(min(max(mean, least), most))
+        if any(setting.offset):  # responses are means of what offsets make of a level
+            means = loss._means(level + apart, loss.largest_mean)[0]
+            level = 2.0 * level - loss._link(float(MASSES @ means)) - centre
         theta, found = level * one, found - (unit @ found) * unit
-    flat = within(float(loss._means(np.array([level]), loss.largest_mean)[1][0]))
+    flat = within(float(MASSES @ loss._means(level + centre + apart, loss.largest_mean)[1]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0
@@ -557,11 +556,12 @@ def _round(
 ) -> tuple[Array, Asked]:
     """Where a step of clipped scores leads with a curvature of few rows, and the whitened score."""
     few_rows, rows = both
-    (expected, typical), theta = expected_curvature(at, one), at.theta
+    normal, theta = normal_rows(at, one, *setting.offset), at.theta
+    typical = typical_curvature(*normal)
     broad, times = broadened(at)
     radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
-    values, vectors = eigh(leaned(gram, expected))
+    values, vectors = eigh(leaned(gram, bent_along(*normal)))
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     shows, at = few_rows.mapped(whiten), at._replace(theta=back @ theta)
@@ -615,11 +615,11 @@ def floor_of(gram: Answer) -> float:
     return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
 
 
-def _inverse_root(gram: Answer) -> tuple[Array, Array, Array]:
-    """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, and L."""
-    values, vectors = eigh(gram.value)
-    roots = np.sqrt(np.maximum(values, floor_of(gram)))
-    return vectors / roots, (vectors * roots).T, values
+def _inverse_root(gram: Answer) -> tuple[Array, Array, Array, float]:
+    """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, L and the floor."""
+    (values, vectors), floor = eigh(gram.value), floor_of(gram)
+    roots = np.sqrt(np.maximum(values, floor))
+    return vectors / roots, (vectors * roots).T, values, floor
 
 
 def _left_over(curvatures: Array, noises: list[float]) -> Array:

@@ -36,6 +36,9 @@ FLAT, STEEP = 1e-12, 1e60
 
 SQUARES = NODES**2
 
+#: Slopes without their part in the constant, their square, curvature across them and along.
+Normal = tuple[Array, float, float, float]
+
 #: How scores vary, and its noise.
 Varied = tuple[Array, float]
 
@@ -93,21 +96,34 @@ def inside(step: Array, asked: list[Asked]) -> float:
     return part
 
 
-def expected_curvature(at: At, one: Array | None) -> tuple[Array, float]:
-    """That of normal rows with second moments 1, and the median of its directions'; positive."""
-    p, bend, mean, away = at.theta.size, 0.0, 0.0, at.theta
+def typical_curvature(away: Array, variance: float, level: float, along: float) -> float:
+    """The median of what directions curve by."""
+    p = away.size  # p - 1 of them are the same
+    return within(level + (along - level) / p) if p < 3 else level
+
+
+def bent_along(
+    away: Array, variance: float, level: float, along: float, power: float = 1.0
+) -> Array:
+    """A power of a curvature that is another one along the slopes than across them."""
+    found = (along**power - level**power) / max(variance, LEAST) * (away[:, None] * away)
+    found.flat[:: away.size + 1] += level**power
+    return found
+
+
+def normal_rows(at: At, one: Array | None, mean: float = 0.0, spread: float = 0.0) -> Normal:
+    """Slopes, and the curvature where rows with second moments 1 lie, beside such offsets."""
+    away = at.theta
     if one is not None:
-        mean = float(one @ at.theta) / float(one @ one)
-        away = at.theta - mean * one
+        level = float(one @ at.theta) / float(one @ one)
+        mean, away = mean + level, at.theta - level * one
     variance = float(away @ away)
-    curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
+    curved = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
     level, along = within(float(MASSES @ curved)), float(MASSES @ (curved * SQUARES))
-    found = np.zeros((p, p))
-    found.flat[:: p + 1] = level
-    if variance > LEAST:
-        bend = max(EVEN * level, min(STEEP, along)) - level
-        found += bend / variance * (away[:, None] * away)
-    return found, within(level + bend / p) if p < 3 else level  # p - 1 of them are the same
+    if spread:  # offsets go with no slope
+        along = level + variance / (variance + spread * spread) * (along - level)
+    along = max(EVEN * level, min(STEEP, along)) if variance > LEAST else level
+    return away, variance, level, along
 
 
 def middle_of(values: Array) -> float:
@@ -162,19 +178,29 @@ class Bends(NamedTuple):
 
     farthest: float
     whiten: Array
+    back: Array
     at: At
-    one: Array | None
+    among: tuple[Array | None, float, float]
     varies: float
 
     def part(self, step: Array) -> float:
         """Of a step, that goes no farther."""
         return min(1.0, self.farthest / max(math.hypot(*(self.whiten @ step)), LEAST))
 
-    def typical(self, theta: Array) -> float:
-        """Curvature that is to be expected, or 1 where residuals alone decide it."""
+    def expected(self, theta: Array) -> Normal | None:
+        """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
         if self.at.loss.link == "identity":
-            return 1.0
-        return expected_curvature(At(self.whiten @ theta, *self.at[1:]), self.one)[1]
+            return None
+        at = At(self.whiten @ theta, *self.at[1:])
+        away, variance, level, along = normal_rows(at, *self.among)
+        return away, variance, level, min(level, along) if level > FLAT else level
+
+    def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
+        """A curvature as it is elsewhere: along the slopes it changes more than across them."""
+        turn, across = bent_along(*here, 0.5) @ bent_along(*was, -0.5), (here[2] / was[2]) ** 0.5
+        turn.flat[:: len(turn) + 1] -= across  # whatever the map is, that is a number
+        turn = across * np.eye(len(turn)) + self.whiten.T @ turn @ self.back.T
+        return turn @ turn.T if curvature is None else turn @ curvature @ turn.T
 
 
 class Rough(NamedTuple):
@@ -298,7 +324,7 @@ def walk(
             return as_scores_vary(known, *varied, bends.varies)
         return curvature, None, 0
 
-    typical = first_typical = bends.typical(theta) if bends else 1.0
+    expected = first = bends.expected(theta) if bends else None
     while left:
         counts = done > 0
         mu_step, left = left[0], left[1:]
@@ -318,11 +344,8 @@ def walk(
         part = inside(step, asked)
         part = min(part, bends.part(step)) if bends else part
         theta = theta + part * step
-        if bends:
-            here = bends.typical(theta)
-            if here != typical:
-                curvature = identity if curvature is None else curvature
-                curvature, typical = curvature * (here / typical), here
+        if bends and expected and (here := bends.expected(theta)):
+            curvature, expected = bends.turned(curvature, expected, here), here
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
@@ -332,8 +355,9 @@ def walk(
         done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
-    if curvature is not None:
-        curvature = curvature / max(1.0, typical / first_typical)
+    if bends and expected and first:  # nothing that was released says that it is larger
+        level, along = map(min, first[2:], expected[2:])
+        curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     curvature, least, hidden = seen_to_vary(curvature)
     pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
     noises = [one.noise for one in asked[1 - since :]]

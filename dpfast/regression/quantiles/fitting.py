@@ -105,7 +105,7 @@ def fit_quantiles(
     losses = [Quantile(tau, own.bandwidth) for tau in _levels(taus)]
     standardize = checked_standardize(standardize)
     options = given._asdict() | {"method": method}
-    taken = on_road(losses[0], standardize, options)
+    taken = on_road(losses[0], options)
     request = Request(
         X,
         y,

@@ -96,6 +96,9 @@ def fits() -> Iterator[Example]:
     for inference in (True, False):
         coded = {"scale": None, "standardize": False, "inference": inference}
         yield _fit(f"inference={inference}", "least-squares", **coded)
+    for loss in ("huber", "least-squares"):
+        own = {"standardize": False, "privacy": GDP(40.0)}  # the response's location is bought
+        yield _fit("own units", loss, scale=None, **own)
     no_intercept = {"scale": None, "fit_intercept": False, "privacy": GDP(40.0)}
     yield _fit("no intercept, units bought", "least-squares", **no_intercept)
     yield _fit("averaged", "huber", method=GradientDescent(average=0.5, steps=6))
