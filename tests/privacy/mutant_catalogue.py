@@ -5373,8 +5373,8 @@ LEAST_SQUARES = (
         "a judgement: along the slopes a curvature is taken to fall as it does across them",
         "dpfast/optimize/road/steps.py",
         ("tests/statistics/test_arrival.py::test_default_fits_of_steep_slopes_cover",),
-        "turn = across * np.eye(len(turn)) + self.whiten.T @ turn @ self.back.T",
-        "turn = across * np.eye(len(turn))",
+        "turn = (both @ self.whiten).T @ core @ (both @ self.back.T)",
+        "turn = 0.0 * (both @ self.whiten).T @ core @ (both @ self.back.T)",
     ),
     plant(
         "every-level-of-the-road-spends-the-total",

@@ -33,6 +33,7 @@ from dpfast.optimize.road.histogram import (
     tops_of_cells,
 )
 from dpfast.optimize.road.steps import (
+    FARTHEST,
     HEARD,
     LEAST,
     STEEP,
@@ -101,9 +102,6 @@ LIGHT = 0.05
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
 THIN = 0.35
-
-#: Farthest that predictors may be moved by the slopes of a start, or by a round: log odds or logs.
-FARTHEST = 1.5
 
 #: Cells to a factor 2 in the histograms of rows and of scores: larger cells see tails of fewer
 #: records.
@@ -453,8 +451,7 @@ def road(
         scores.mean_square(bound),
     )
 
-    among = one, *setting.offset
-    bends = Bends(FARTHEST, whiten, back, broad, among, setting.varies) if most else None
+    bends = Bends(whiten, back, broad, (one, *setting.offset), setting.varies) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
         steep, At(start, loss, scale), bound, held, budget.steps, came, inference, rough, bends,
         report,

@@ -36,6 +36,9 @@ FLAT, STEEP = 1e-12, 1e60
 
 SQUARES = NODES**2
 
+#: Farthest that predictors may be moved by the slopes of a start, or by a round: log odds or logs.
+FARTHEST = 1.5
+
 #: Slopes without their part in the constant, their square, curvature across them and along.
 Normal = tuple[Array, float, float, float]
 
@@ -102,12 +105,10 @@ def typical_curvature(away: Array, variance: float, level: float, along: float) 
     return within(level + (along - level) / p) if p < 3 else level
 
 
-def bent_along(
-    away: Array, variance: float, level: float, along: float, power: float = 1.0
-) -> Array:
-    """A power of a curvature that is another one along the slopes than across them."""
-    found = (along**power - level**power) / max(variance, LEAST) * (away[:, None] * away)
-    found.flat[:: away.size + 1] += level**power
+def bent_along(away: Array, variance: float, level: float, along: float) -> Array:
+    """A curvature that is another one along the slopes than across them."""
+    found = (along - level) / variance * (away[:, None] * away)
+    found.flat[:: away.size + 1] += level
     return found
 
 
@@ -123,7 +124,7 @@ def normal_rows(at: At, one: Array | None, mean: float = 0.0, spread: float = 0.
     if spread:  # offsets go with no slope
         along = level + variance / (variance + spread * spread) * (along - level)
     along = max(EVEN * level, min(STEEP, along)) if variance > LEAST else level
-    return away, variance, level, along
+    return away, max(variance, LEAST), level, along
 
 
 def middle_of(values: Array) -> float:
@@ -176,7 +177,6 @@ def still_pointing(asked: list[Asked]) -> Array | None:
 class Bends(NamedTuple):
     """A loss whose curvature is another one elsewhere."""
 
-    farthest: float
     whiten: Array
     back: Array
     at: At
@@ -185,7 +185,7 @@ class Bends(NamedTuple):
 
     def part(self, step: Array) -> float:
         """Of a step, that goes no farther."""
-        return min(1.0, self.farthest / max(math.hypot(*(self.whiten @ step)), LEAST))
+        return min(1.0, FARTHEST / max(math.hypot(*(self.whiten @ step)), LEAST))
 
     def expected(self, theta: Array) -> Normal | None:
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
@@ -197,9 +197,13 @@ class Bends(NamedTuple):
 
     def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
         """A curvature as it is elsewhere: along the slopes it changes more than across them."""
-        turn, across = bent_along(*here, 0.5) @ bent_along(*was, -0.5), (here[2] / was[2]) ** 0.5
-        turn.flat[:: len(turn) + 1] -= across  # whatever the map is, that is a number
-        turn = across * np.eye(len(turn)) + self.whiten.T @ turn @ self.back.T
+        (new, size, level, along), (old, before, first, steep) = here, was
+        # square roots of both curvatures, the second one's inverse
+        more, less = (along**0.5 - level**0.5) / size, (steep**-0.5 - first**-0.5) / before
+        core = np.array([[more * first**-0.5, more * (new @ old) * less], [0.0, less * level**0.5]])
+        both = np.array([new, old])
+        turn = (both @ self.whiten).T @ core @ (both @ self.back.T)
+        turn.flat[:: len(turn) + 1] += (level / first) ** 0.5
         return turn @ turn.T if curvature is None else turn @ curvature @ turn.T
 
 
