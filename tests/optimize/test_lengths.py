@@ -148,6 +148,18 @@ def test_no_window_is_denser_than_all_around_it():
     assert broad.as_much(9.0 * shares_of(1.0), 0.0, 1, 4.0) == 4.0
 
 
+def test_windows_of_which_nothing_is_seen_are_as_dense_as_any():
+    """What was paid for arrives: of nothing but noise below zero, and of lengths of any size."""
+    nothing = Lengths.visible(np.full(len(TOPS), -1e-3), 1e-3, 1)
+    far = Lengths.visible(np.eye(len(TOPS))[-1], 0.0, 1)
+    for shares in (np.full(len(TOPS), -1e-3), np.zeros(len(TOPS)), np.full(len(TOPS), 1e300)):
+        for seen in (nothing, far):
+            for noise in (0.0, 1e-300, 1e-3, 1e200):
+                for times in (1.0, 1.5, 1e60):
+                    with np.errstate(all="ignore"):
+                        assert 1.0 / times <= seen.as_much(shares, noise, 1, times) <= times
+
+
 def test_errors_of_a_far_quantile_are_those_of_the_density_there():
     """Seeded: twelve fits of level .9 and t(3) errors are 1.00 times the asymptotic ones, each with
     a noise of 11%; .77 where the density is that of a window three times as broad."""

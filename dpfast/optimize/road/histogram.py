@@ -131,13 +131,13 @@ class Lengths(NamedTuple):
         """Mean square of lengths in a window so many times narrower, over what these have per
         window, as far as noise tells it from 1.
         """
-        squares = (self.shares * self.middles**2).cumsum() / times
-        most = int(squares.searchsorted(MOST * squares[-1]))
-        tops = tops_of_cells(per_octave)
+        squares = np.maximum((self.shares * self.middles**2).cumsum() / times, 1e-300)
+        most = min(int(squares.searchsorted(MOST * squares[-1])), len(squares) - 1)
+        tops, own = tops_of_cells(per_octave), float(squares[most])
         few = tops[tops <= self.tops[most]] ** 2 * 2.0 ** (-1.0 / per_octave)
-        away = max(0.0, float(shares[: few.size] @ few)) / float(squares[most]) - 1.0
-        noise = noise_scale**2 * float(few @ few) / float(squares[most]) ** 2
-        return min(max(1.0 + away**3 / (away**2 + noise), 1.0 / times), times)
+        away = min(max(0.0, float(shares[: few.size] @ few)) / own, times) - 1.0
+        noise = noise_scale * float(few @ few) ** 0.5 / own
+        return max(1.0 + away**3 / max(away**2 + noise * noise, 1e-300), 1.0 / times)
 
     def beyond(self, radius: float, exponent: float) -> float:
         """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
