@@ -321,3 +321,16 @@ def test_offsets_mean_the_same_in_other_units(loss):
         moved = fits[-1].params - [-shift, 0.0, 0.0]
         assert (np.abs(moved - fits[0].params) < 2.0 * fits[0].bse).all()
         np.testing.assert_allclose(fits[-1].bse, fits[0].bse, rtol=0.2)
+
+
+def test_offsets_of_any_size_end_no_fit():
+    """What was paid for arrives: of offsets of 1e300 the square of a level was too large."""
+    rng = np.random.default_rng(0)
+    x, y, offset = (1e300 * rng.normal(size=(3, 1500))).tolist()
+    counts = np.abs(np.round(y))
+    for seed in range(4):
+        for loss in ("poisson", "gamma"):
+            records = dpfast.records(np.array(x)[:, None], counts, offset=np.array(offset) + 8e300)
+            noise = dpfast.SeededNoise(seed)
+            fit = dpfast.fit(records, None, loss, privacy=0.3, noise=noise)
+            assert fit.params.shape == (2,)

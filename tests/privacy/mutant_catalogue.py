@@ -5081,8 +5081,8 @@ LEAST_SQUARES = (
         "a fit begins, and expects curvatures, as if offsets lay about zero",
         "dpfast/regression/standardise.py",
         ("tests/bought/test_fit.py::test_offsets_mean_the_same_in_other_units",),
-        """released._told["offset"] = offset.centre, offset.spread * offset.seen * self._offset""",
-        """released._told["offset"] = 0.0, 0.0""",
+        "offset.centre, offset.spread * offset.seen * self._offset",
+        "0.0, 0.0",
     ),
     plant(
         "offsets-of-others",

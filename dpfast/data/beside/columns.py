@@ -8,6 +8,9 @@ import numpy as np
 
 from dpfast.data.records import Records
 
+#: Levels are found beside offsets, and their squares are numbers.
+LARGEST = 1e30
+
 
 class WithOffsets(Records):
     """Records whose offsets are the last of their covariates."""
@@ -23,4 +26,5 @@ class WithOffsets(Records):
 
 
 def _told(X: Any, y: Any, function: Any, *args: Any) -> Any:
-    return function(np.column_stack([X, y[:, 2]]), y[:, 0], *args)
+    offsets = np.clip(y[:, 2], -LARGEST, LARGEST)
+    return function(np.column_stack([X, offsets]), y[:, 0], *args)
