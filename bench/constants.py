@@ -82,6 +82,7 @@ NOT_JUDGED = {
     "purchase PILOT_NEEDS": "of the papers' optimisers",
     "road LEAST": "instead of nothing below a division bar",
     "road COPIES": "memory",
+    "standardise AS_IT_IS": "of a column that stays as it is",
     "standardise MOST_MISSING": "when a share is said",
     "standardise REACH": "range of new rows",
     "standardise LARGEST_MU": "keeps numbers finite",
