@@ -88,9 +88,9 @@ ENOUGH = 20_000.0
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
 
-SIZELESS = (
-    "how large counts are is not known in these units, which were not bought for a fit of counts. "
-    "Leave standardize out."
+UNTOLD = (
+    "how large counts are, or where offsets lie, is not known in these units, which were not "
+    "bought for such a fit. Leave standardize out."
 )
 
 UNLOCATED = (
@@ -206,8 +206,9 @@ class OnRoad:
         had = self._released if standardize is None else inner or isinstance(standardize, Purchase)
         if isinstance(standardize, Standardized):
             self._purchase = Handed(request, standardize, response=not linked)
-            if linked and not bounded and not standardize._told.get("size"):
-                raise InvalidInput(SIZELESS)
+            has = standardize._told
+            if (linked and not bounded and "size" not in has) or (offset and "offset" not in has):
+                raise InvalidInput(UNTOLD)
         elif columns and not had:
             share = units_share(n, columns, mu)
             slopes = request.fit_intercept and request.n_covariates > 0 and not own
@@ -348,10 +349,8 @@ class OnRoad:
     ) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k])
-        mu = self._each
-        return road(
-            self.rows_for(self.ledger), setting, mu, self._inference, iterates, report, self._begun
-        )
+        rows, mu = self.rows_for(self.ledger), self._each
+        return road(rows, setting, mu, self._inference, iterates, report, self._begun)
 
     def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""

@@ -415,7 +415,8 @@ class Purchase:
         )
         released._found = found[q * self._own : q]
         released._told = {"size": size} if size else {}
-        released._told["offset"] = offset.centre, offset.spread * offset.seen * self._offset
+        if self._offset:
+            released._told["offset"] = offset.centre, offset.spread * offset.seen
         return released
 
     def _counted(self) -> tuple[float, float]:

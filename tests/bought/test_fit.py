@@ -334,3 +334,18 @@ def test_offsets_of_any_size_end_no_fit():
             noise = dpfast.SeededNoise(seed)
             fit = dpfast.fit(records, None, loss, privacy=0.3, noise=noise)
             assert fit.params.shape == (2,)
+
+
+def test_units_that_do_not_tell_where_offsets_lie_are_refused():
+    """They were bought for a fit without: taken about zero, standard errors would be useless."""
+    rng = np.random.default_rng(2)
+    x, offset, ledger = rng.normal(size=(N, 1)), 9.0 + rng.normal(size=N), dpfast.Ledger(1.0)
+    y = (rng.random(N) < 0.3) * 1.0
+    records, noise = dpfast.records(x, y, offset=offset), dpfast.SeededNoise(2)
+    units = dpfast.fit(x, y, "logistic", privacy=1.0, noise=noise).units
+    with pytest.raises(InvalidInput, match="where offsets lie"):
+        dpfast.fit(records, None, "logistic", privacy=1.0, standardize=units, ledger=ledger)
+    assert not ledger.entries
+    own = dpfast.fit(records, None, "logistic", privacy=1.0, noise=noise)
+    again = dpfast.fit(records, None, "logistic", privacy=1.0, standardize=own.units, noise=noise)
+    np.testing.assert_allclose(again.bse, own.bse, rtol=0.2)
