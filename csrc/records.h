@@ -48,7 +48,9 @@ enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_D
        WANT_CHANGE = 1024,
        /* with a view: how many records have what is seen of them in each cell of lengths; the others
         * of what is seen */
-       WANT_LENGTHS = 2048, WANT_SEEN = 4096 };
+       WANT_LENGTHS = 2048, WANT_SEEN = 4096,
+       /* with a view: each group's sum of what is seen of its rows, times what is beside them */
+       WANT_SCORES = 8192 };
 
 /* A user's loss: psi and psi', psi alone, and rho, of `count` residuals (finite or infinite, never
  * NaN).  Any values may come back; they must not raise, and must be safe to call from several threads. */
@@ -129,6 +131,13 @@ typedef struct {
     double *keep; /* with a map: where they are kept, infinite of records that count for nothing */
     const double *edges; /* WANT_LENGTHS: increasing; inside, `most` infinities come after them */
     size_t n_edges;
+    double whole; /* if positive, a record with weight a counts floor(whole a) times */
+    /* WANT_SCORES: whose each row is, `groups` of them from the first on, and their sums. */
+    const ptrdiff_t *whose;
+    ptrdiff_t first_group;
+    size_t groups;
+    double longest, *scores;
+    unsigned char *told;
     const uint32_t *first; /* inside: for each exponent the first cell of such lengths, and how many */
     size_t most;           /* edges one exponent has at most */
 } records_view;
@@ -148,6 +157,10 @@ int records_sums_of_seen(const records_model *model, const records_data *data,
  * Weights do not matter unless they are seen. */
 int records_lengths(const records_data *data, const records_view *view, int threads,
                     long long *counts);
+/* Add to each group's `scores` (p whole numbers) the nearest ones to 2^44 a s/longest, s the row that
+ * is seen times what is beside it, held to a norm of `longest`, and a its weight: exactly, and so in
+ * whatever order, up to 2^42 rows of weights that add up to 1.  `told`: who has a row that counts. */
+int records_scores(const records_data *data, const records_view *view);
 int records_loss(const records_model *model, const records_data *data, const double *theta,
                  double divisor, int threads, double *result);
 int records_loss_difference(const records_model *model, const records_data *data,

@@ -52,6 +52,13 @@ cdef extern from "records.h" nogil:
         double power
         const double *edges
         size_t n_edges
+        double whole
+        const Py_ssize_t *whose
+        Py_ssize_t first_group
+        size_t groups
+        double longest
+        double *scores
+        unsigned char *told
 
     ctypedef struct records_loss_row:
         const char *name
@@ -102,6 +109,7 @@ cdef extern from "records.h" nogil:
                              double *meat)
     int records_lengths(const records_data *data, const records_view *view, int threads,
                         long long *counts)
+    int records_scores(const records_data *data, const records_view *view)
     int records_loss(const records_model *model, const records_data *data, const double *theta,
                      double divisor, int threads, double *result)
     int records_loss_difference(const records_model *model, const records_data *data,

@@ -471,12 +471,21 @@ static size_t cells_of_exponents(const double *edges, size_t n, uint32_t *first)
     return most;
 }
 
+/* What is seen of records has nothing to do with a model. */
+static const records_model plain = {.loss = LOSS_HUBER, .weighting = WEIGHT_CLIP, .c = 1.0,
+                                    .scale = 1.0, .radius = 1.0, .h = 1.0, .largest_weight = 1.0};
+
+int records_scores(const records_data *data, const records_view *view)
+{
+    records_job job;
+    void *memory = run(&job, &plain, data, view, NULL, NULL, WANT_SCORES, 0.0, 1);
+    free(memory);
+    return memory ? 0 : -1;
+}
+
 int records_lengths(const records_data *data, const records_view *view, int threads,
                     long long *counts)
 {
-    static const records_model plain = {.loss = LOSS_HUBER, .weighting = WEIGHT_CLIP, .c = 1.0,
-                                        .scale = 1.0, .radius = 1.0, .h = 1.0,
-                                        .largest_weight = 1.0};
     records_job job;
     records_view own = *view;
     uint32_t first[EXPONENTS];

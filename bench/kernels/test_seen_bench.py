@@ -15,9 +15,9 @@ from bench.harness import compare, interleaved, is_quick
 from dpfast.curator.many import mapped
 from dpfast.curator.whitened import _known, compiled
 from dpfast.data.bought.maps import At, View
-from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.bought.units import Units
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
+from tests.twins.seen import lengths, seen
 
 GRID = [(10_000, 10)] if is_quick() else [(10_000, 10), (1_000_000, 20), (200_000, 50)]
 EDGES = np.exp2(np.arange(-6.0, 21.0))

@@ -24,9 +24,10 @@ import dpfast
 from bench.provenance import keep
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
 from dpfast.curator.release import one_step
-from dpfast.data.bought.seen import projections, seen
+from dpfast.data.bought.seen import projections
 from dpfast.release import routes
 from tests.flat import flat
+from tests.twins.seen import seen
 
 DELTA = 1e-6
 METHODS = ("one-shot", "fit", "objective-perturbation", "paper")

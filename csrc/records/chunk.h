@@ -182,6 +182,10 @@ static void run_block(block *b, size_t first, double *sums)
             count_lengths(b, sums + task->counts_at);
             return;
         }
+        if (task->want & WANT_SCORES) {
+            add_scores(b, first);
+            return;
+        }
         if (task->view->squares) {
             kept_multipliers(b);
             if (wants_matrix(task) && !task->plan.columnar)

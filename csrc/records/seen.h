@@ -204,8 +204,7 @@ static void map_rows(const double *z, ptrdiff_t apart, size_t rows, size_t q, co
     }
 }
 
-/* Rows in units and their predictors, in one go: of rows that lie where they are, and whose norms are
- * known. */
+/* Rows in units and their predictors, in one go: of rows whose norms are known. */
 static void see_known_rows(block *b, const double *own, ptrdiff_t step)
 {
     const records_task *task = b->task;
@@ -260,7 +259,7 @@ static void see_rows(block *b, const char *x)
     size_t q = view->q;
     ptrdiff_t step;
     const double *own = own_rows(b, x, &step);
-    if (view->squares && own != b->own) {
+    if (view->squares) {
         see_known_rows(b, own, step);
         return;
     }
@@ -356,7 +355,7 @@ static void see_responses(block *b, size_t first)
     for (size_t i = 0; i < b->rows; i++) {
         double a = element(beside(data->weight, data->weight_step, first + i));
         double o = element(beside(data->offset, data->offset_step, first + i));
-        int weightless = !(a > 0.0) && !(task->want & WANT_LENGTHS);
+        int weightless = !(a > 0.0) && !(task->want & (WANT_LENGTHS | WANT_SCORES));
         a = a > 0.0 ? a : 0.0;
         a = a < most ? a : most;
         b->a[i] = weighs(task) ? a * view->weigh : a;
@@ -614,6 +613,69 @@ static void count_lengths(block *b, double *counts)
             cell += length > edges[cell];
         cell = length == length ? cell : none;
         double *table = counts + i % COUNT_TABLES * (none + 1);
-        table[cell] += 1.0;
+        table[cell] += view->whole > 0.0 ? floor(view->whole * b->a[i]) : 1.0;
+    }
+}
+
+/* Entries of a row that is seen lie this far apart, from here on. */
+static INLINE const double *seen_entries(const block *b, size_t i, ptrdiff_t *apart)
+{
+    size_t p = b->task->p;
+    *apart = b->task->plan.columnar ? L : 1;
+    return b->task->plan.columnar ? b->columns + (i / L) * p * L + i % L
+                                  : b->gathered + (ptrdiff_t)i * b->step;
+}
+
+/* What a row is multiplied by, and divided by before, so that it is as long as its score over the
+ * longest, and no longer than 1; whether the row is of finite numbers. */
+static INLINE int held_score(const double *row, ptrdiff_t apart, size_t p, double square,
+                             double value, double longest, double *times, double *over)
+{
+    double size = sqrt(square), length;
+    *over = 1.0;
+    if (!(square > LEAST_KEPT && square < MOST_KEPT)) { /* squares may have under- or overflown */
+        double largest = 0.0;
+        for (size_t j = 0; j < p; j++) {
+            double entry = fabs(row[(ptrdiff_t)j * apart]);
+            if (!(entry <= DBL_MAX))
+                return 0;
+            largest = entry > largest ? entry : largest;
+        }
+        *times = 0.0;
+        if (largest == 0.0)
+            return 1;
+        *over = largest;
+        square = 0.0;
+        for (size_t j = 0; j < p; j++) {
+            double entry = row[(ptrdiff_t)j * apart] / largest;
+            square += entry * entry;
+        }
+        size = sqrt(square);
+    }
+    length = value == 0.0 ? 0.0 : size * (*over * (fabs(value) / longest));
+    *times = copysign(length < 1.0 ? length : 1.0, value) / size;
+    return 1;
+}
+
+/* Add the scores of the block's rows to those of their groups. */
+static void add_scores(block *b, size_t first)
+{
+    const records_view *view = b->task->view;
+    const size_t p = b->task->p, first_entry = !view->matrix && p > view->q; /* the constant is last */
+    for (size_t i = 0; i < b->rows; i++) {
+        ptrdiff_t group = view->whose[first + i] - view->first_group, apart;
+        double value = b->y_copy[i], times, over;
+        if (group < 0 || (size_t)group >= view->groups || !(fabs(value) <= DBL_MAX))
+            continue;
+        const double *row = seen_entries(b, i, &apart);
+        if (!held_score(row, apart, p, b->norm2[i], value, view->longest, &times, &over))
+            continue;
+        double *score = view->scores + (size_t)group * p;
+        times *= b->a[i] * 0x1p44;
+        for (size_t j = 0; j < p; j++) {
+            size_t to = j + first_entry < p ? j + first_entry : 0;
+            score[to] += rint(row[(ptrdiff_t)j * apart] / over * times);
+        }
+        view->told[group] = 1;
     }
 }

@@ -113,7 +113,7 @@ cdef class RecordView:
             view.back, view.far_theta = matrix(turn, p, p, "back"), vector(far, p, "theta")
             self.arrays += [turn, far]
 
-        self.what, self.n_kept, view.keep, view.squares = what, -1, NULL, NULL
+        self.what, self.n_kept, view.keep, view.squares, view.whole = what, -1, NULL, NULL, 0.0
         if keep is not None or squares is not None:
             kept = keep if squares is None else squares
             self.n_kept = len(kept)
@@ -141,7 +141,7 @@ cdef class RecordView:
             raise ValueError("lengths are kept of all of these records, which have no weights")
         return self.view.p
 
-    def counts(self, X, y, edges, int threads=0):
+    def counts(self, X, y, edges, int threads=0, double whole=0.0):
         """Number of records in each cell of lengths, shape (k + 1,).
 
         Lengths are those of the row times the number beside it; of curvatures and responses of the
@@ -153,6 +153,8 @@ cdef class RecordView:
             As for :meth:`RecordKernel.sums`.
         edges : ndarray of float64, shape (k,)
             Increasing; cell i ends with edge i, which is in it.
+        whole : float
+            If positive, a record with weight a counts ``floor(whole a)`` times.
         """
         cdef records_data data
         cdef records_view view = self.view
@@ -161,6 +163,9 @@ cdef class RecordView:
         check_threads(threads)
         view.n_edges = len(edges)
         view.edges = vector(edges, len(edges), "edges")
+        view.whole = whole
+        if whole > 0.0 and data.weight == NULL:
+            raise ValueError("only records with weights count in parts")
         found = np.empty(len(edges) + 1, dtype=np.int64)
         cdef long long *counts = <long long *> cnp.PyArray_DATA(found)
         cdef int failed
@@ -169,3 +174,40 @@ cdef class RecordView:
         if failed:
             raise MemoryError("no memory for the partial sums")
         return found
+
+    def add_scores(self, X, y, cnp.ndarray whose, Py_ssize_t first, double longest, scores, told):
+        """Add what is seen of rows, times what is beside them, to the scores of whose they are.
+
+        Parameters
+        ----------
+        X, y
+            Rows with weights, as for :meth:`RecordKernel.sums`.
+        whose : ndarray of intp, shape (n,)
+            Whose each row is; those of others than ``first`` and the next ones are passed over.
+        longest : float
+            Norm to which a row's score s is held.
+        scores : ndarray of float64, shape (m, p)
+            Has the nearest whole numbers to ``2^44 a s / longest`` added, a the row's weight: exactly.
+        told : ndarray of bool, shape (m,)
+            Becomes true of those who have a row that is seen.
+        """
+        cdef records_data data
+        cdef records_view view = self.view
+        describe(X, y, &data)
+        self.check(&data)
+        cdef Py_ssize_t n = data.n, groups = len(scores)
+        if (data.weight == NULL or view.squares != NULL or whose.ndim != 1 or len(whose) != n
+                or whose.dtype != np.intp or not cnp.PyArray_IS_C_CONTIGUOUS(whose)):
+            raise ValueError("rows need weights, and each one whose it is, contiguous intp")
+        if told.dtype != np.bool_ or told.shape != (groups,) or not told.flags.c_contiguous:
+            raise ValueError("told must be contiguous booleans, one of each row of scores")
+        check_divisor(longest)
+        view.whose, view.first_group = <const Py_ssize_t *> cnp.PyArray_DATA(whose), first
+        view.groups, view.longest = groups, longest
+        view.scores = <double *> matrix(scores, groups, view.p, "scores")
+        view.told = <unsigned char *> cnp.PyArray_DATA(told)
+        cdef int failed
+        with nogil:
+            failed = records_scores(&data, &view)
+        if failed:
+            raise MemoryError("no memory for the partial sums")

@@ -44,8 +44,8 @@ class Whitened:
 
     Notes
     -----
-    No row is stored: the kernels make what is seen of a record where they need it.  Rows of
-    persons are mapped by NumPy, some at a time; the mean score of a person is a record (claim C81).
+    No row is stored: the kernels make what is seen of a record where they need it.  The mean score
+    of a person is a record (claim C81).
 
     Privacy
     -------
@@ -71,13 +71,13 @@ class Whitened:
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
         own, row = curator._layout, self.dimension // records.parts
-        seen = not self._means and matrix is not None  # through a map
+        seen = matrix is not None  # through a map
         #: Of what is seen, through a map or of persons.
         self._layout = Layout(
             own.n, row, own.largest_block, own.additions, own.excess, own.means, seen
         )
         self._many: Any = None
-        if matrix is not None and seen and self.n * self.dimension >= TURNED:
+        if matrix is not None and not self._means and self.n * self.dimension >= TURNED:
             from dpfast.curator.many import many_of
 
             self._many = many_of(matrix, self._raw, self._layout)
@@ -146,30 +146,25 @@ class Whitened:
         if what == "weight":
             receipt = receipt._replace(query="histogram of weights")
         curator.ledger.charge(cost, receipt.query)
-        view, records = self._view(what, at, held=held, turned=along is None), curator._records
-        persons: Any = records
-        of_rows = self._means and what != "score"
-        if self._means and not of_rows:
-            from dpfast.data.persons.scores import PersonScores
-
-            records = PersonScores(persons, view, float(edges[-1]))
-            view = View(np.eye(self.dimension), False)
-        if of_rows:
-            from dpfast.data.bought.seen import count_lengths, whole_of
-
-            whole = whole_of(self.n)
-            counts = records.total(count_lengths, edges, view, whole) / whole
-        elif along is not None:
+        view, records = self._view(what, at, held=held, turned=along is None), self._raw
+        if along is not None:
             from dpfast.data.bought.seen import count_along
 
-            counts = records.total(count_along, edges, view, along)
-        else:
-            records, units = records.uncoded
+            counts = curator._records.total(count_along, edges, view, along)
+        elif self._many:
             given = edges, curator._threads
-            if self._many:
-                counts = self._many.asked(lambda of: records.total(of.counts, *given), view, units)
-            else:
-                counts = records.total(compiled(view, units).counts, *given)
+            counts = self._many.asked(
+                lambda of: records.total(of.counts, *given), view, self._units
+            )
+        else:
+            seen, whole = compiled(view, self._units), 0.0
+            if self._means and what == "score":
+                records, seen = self._persons(seen, float(edges[-1])), _as_they_are(self.dimension)
+            elif self._means:  # each row is in its own cell, with its part of a person
+                from dpfast.data.persons.scores import whole_of
+
+                whole = whole_of(self.n)
+            counts = records.total(seen.counts, edges, curator._threads, whole) / (whole or 1.0)
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
@@ -244,21 +239,24 @@ class Whitened:
     def _sums(
         self, view: View, kernel: RecordKernel, want: int, radius: float | None, layout: Any = None
     ) -> Any:
-        """Exact means of what is seen, by the kernels; of persons by NumPy, row by row or held."""
+        """Exact means of what is seen, by the kernels; of persons their rows, or scores."""
         asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads
-        if not self._means:
-            many, units = self._many, self._units
-            if many:
-                return many.asked(lambda of: self._raw.total(*asked, of), view, units, layout)
-            return self._raw.total(*asked, compiled(view, units))
+        many, units = self._many, self._units
+        if many:
+            return many.asked(lambda of: self._raw.total(*asked, of), view, units, layout)
+        seen = compiled(view, units)
+        if self._means and radius is not None:
+            from dpfast.data.persons.scores import LOOSE
+
+            return self._persons(seen, LOOSE * radius).total(*asked)
+        return self._raw.total(*asked, seen)
+
+    def _persons(self, seen: RecordView, longest: float) -> Any:
+        """The mean scores of persons, as records."""
+        from dpfast.data.persons.scores import PersonScores
+
         persons: Any = self._raw
-        if radius is None:
-            from dpfast.data.bought.seen import SeenRows
-
-            return persons.mapped(lambda rows: SeenRows(rows, view)).total(*asked)
-        from dpfast.data.persons.scores import LOOSE, PersonScores
-
-        return PersonScores(persons, view, LOOSE * radius).total(*asked)
+        return PersonScores(persons, seen, self.dimension, longest)
 
 
 @lru_cache(maxsize=64)
@@ -324,6 +322,12 @@ def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receip
     scale = gaussian_scale(sensitivity, mu, cells)
     check_grid_range(float(excess), scale, cells)
     return Receipt("histogram of lengths", "C60", mu, sensitivity, scale), GDP(mu)
+
+
+@lru_cache(maxsize=64)
+def _as_they_are(p: int) -> RecordView:
+    """Rows that nothing is done to."""
+    return RecordView((p + 1, p))
 
 
 def compiled(view: View, units: Units | None = None, **kept: Array | None) -> RecordView:

@@ -39,7 +39,18 @@ class RecordView:
         y: NDArray[np.float64],
         edges: NDArray[np.float64],
         threads: int = 0,
+        whole: float = 0.0,
     ) -> NDArray[np.int64]: ...
+    def add_scores(
+        self,
+        X: NDArray[np.float64 | np.float32],
+        y: NDArray[np.float64],
+        whose: NDArray[np.intp],
+        first: int,
+        longest: float,
+        scores: NDArray[np.float64],
+        told: NDArray[np.bool_],
+    ) -> None: ...
 
 class RecordKernel:
     def __init__(

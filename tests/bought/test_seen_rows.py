@@ -1,19 +1,9 @@
-"""Rows of persons and scores along a direction are seen whole, however many there are."""
+"""Scores along a direction are seen whole, however many there are, and wherever they stand."""
 
 import numpy as np
 
 from dpfast.data.bought.maps import CHUNK, At, View
-from dpfast.data.bought.seen import (
-    BLOCK,
-    SeenRows,
-    count_along,
-    count_lengths,
-    lengths,
-    predictors,
-    seen,
-    whole_of,
-)
-from dpfast.data.records import as_records
+from dpfast.data.bought.seen import BLOCK, count_along, predictors, projections
 from dpfast.models import LeastSquares
 
 N = 2 * BLOCK + 5
@@ -23,22 +13,7 @@ VIEW = View(np.array([[0.5, 0.0], [1.0, 2.0]]), True)
 EDGES = np.array([0.5, 1.0, 2.0])
 
 
-def test_blocks_of_rows_in_memory_are_all_rows_in_their_order():
-    blocks = list(SeenRows(as_records(X, Y), VIEW).blocks())
-    assert [len(rows) for rows, _ in blocks] == [BLOCK, BLOCK, 5]
-    rows, beside = (np.concatenate(part) for part in zip(*blocks, strict=True))
-    expected, responses = seen(X, Y, VIEW)
-    np.testing.assert_array_equal(rows, expected)
-    np.testing.assert_array_equal(rows, np.column_stack([0.5 + X[:, 0], 2.0 * X[:, 0]]))
-    np.testing.assert_array_equal(beside, responses)
-
-
 def test_every_row_is_in_one_cell():
-    sizes = np.hypot(0.5 + X[:, 0], 2.0 * X[:, 0])
-    whole = whole_of(N)
-    beside = np.column_stack([Y, np.ones(N), np.zeros(N)])
-    counts = count_lengths(X, beside, EDGES, VIEW, whole) / whole
-    np.testing.assert_array_equal(counts, np.bincount(np.searchsorted(EDGES, sizes), minlength=4))
     at = At(np.zeros(2), LeastSquares())
     along = np.array([1.0, 0.0])
     scores = np.abs(Y * (0.5 + X[:, 0]))
@@ -48,8 +23,15 @@ def test_every_row_is_in_one_cell():
     )
 
 
+def test_a_row_that_is_not_finite_has_no_score():
+    at, rows = At(np.zeros(2), LeastSquares()), X[:9].copy()
+    rows[[2, 5], 0] = np.nan, np.inf
+    found = projections(rows, Y[:9], View(np.zeros((2, 2)), True, "score", at), np.ones(2))
+    assert np.flatnonzero(np.isnan(found)).tolist() == [2, 5]
+
+
 def test_c80_a_row_has_the_same_bits_wherever_it_stands():
-    """Its predictor among any number of rows, and its length in the last of them as in others."""
+    """Its predictor among any number of rows, and its score in the last of them as in others."""
     rng = np.random.default_rng(1)
     for q in (7, 10, 19, 37):
         theta, row, matrix = rng.normal(size=q + 1), rng.normal(size=q), rng.normal(size=(q + 1, 1))
@@ -61,5 +43,6 @@ def test_c80_a_row_has_the_same_bits_wherever_it_stands():
         assert len(found) == 1
         rows = np.asfortranarray(rng.normal(size=(CHUNK + 5, q)))
         rows[[0, -1]] = row
-        size = lengths(rows, np.zeros(len(rows)), View(matrix, True))
+        view = View(matrix, True, "score", At(np.ones(1), LeastSquares()))
+        size = projections(rows, np.zeros(len(rows)), view, np.ones(1))
         assert size[0] == size[-1]

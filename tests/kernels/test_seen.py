@@ -11,11 +11,11 @@ import pytest
 import dpfast
 from dpfast.curator.whitened import _known, compiled
 from dpfast.data.bought.maps import FREE, At, Discount, Held, View
-from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.bought.units import Units
 from dpfast.kernels import records as kernels
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, SEEN, SQUARES, RecordKernel, RecordView
 from dpfast.models import Gamma, LeastSquares, Probit
+from tests.twins.seen import count_lengths, lengths, scores, seen
 
 LOSSES = {
     "least-squares": (LeastSquares(), 1.0),
@@ -116,6 +116,95 @@ def test_sums_and_counts_are_those_of_the_twin(isa, n, q, beside, losses):
         for view in views(name, W, theta):
             assert_alike(X, y, view)
     assert_alike(X, y, View(W, True))  # without a loss: less the offset
+
+
+@pytest.mark.values
+@pytest.mark.parametrize(("n", "q"), SIZES)
+def test_scores_of_groups_are_those_of_the_twin(isa, n, q):
+    """Of all groups, and of some of them; and lengths of rows that count in parts."""
+    rng = np.random.default_rng([n, q])
+    W, theta = rng.normal(size=(q + 1, q + 1)) / (q + 1) ** 0.5, 0.3 * rng.normal(size=q + 1)
+    X, y = table(n, q, rng, beside=True)
+    groups, whole = n // 3 + 1, 2.0**40
+    whose = rng.integers(-1, groups, n)
+    for name in ("least-squares", "quantile", "logistic"):
+        for view in (one for one in views(name, W, theta) if one.what == "score"):
+            wanted, who = scores(X, y, whose, groups, 0.4, view)
+            found, told = np.zeros((groups, q + 1)), np.zeros(groups, dtype=bool)
+            for first in range(0, groups, 5):  # whole numbers, off by what 1 + 1e-10 rounds to
+                some = slice(first, first + 5)
+                compiled(view).add_scores(X, y, whose, first, 0.4, found[some], told[some])
+            assert np.array_equal(told, who)
+            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * 2.0**44)
+            assert np.array_equal(found, np.rint(found))
+        for view in views(name, W, theta):
+            counts = compiled(view).counts(X, y, EDGES, 1, whole)
+            expected = count_lengths(X, y, EDGES, view, whole)
+            assert counts.sum() == expected.sum()
+            assert abs(counts - expected).sum() <= 2.0 * whole
+
+
+@pytest.mark.parametrize("q", [1, 4, 30])
+def test_rows_of_any_size_have_scores(isa, q):
+    """Maps that under- and overflow: of the norm that they are held to, or none at all."""
+    rng = np.random.default_rng(q)
+    X, y = rng.normal(size=(64, q)), np.column_stack([np.full(64, 1e3), np.ones(64), np.zeros(64)])
+    whose, at = np.arange(64), At(np.zeros(q + 1), LeastSquares())
+    for size in (1e-200, 1e-120, 1.0, 1e120, 1e200, 1e307):
+        view = View(size * np.eye(q + 1), True, "score", at)
+        rows = X.copy()
+        rows[3, 0] = 1e5  # infinite, if maps are large enough
+        found, told = np.zeros((64, q + 1)), np.zeros(64, dtype=bool)
+        compiled(view).add_scores(rows, y, whose, 0, 1e-3 * size, found, told)
+        assert told.all() if size < 1e300 else not told[3] and told.sum() == 63
+        np.testing.assert_allclose(np.linalg.norm(found[told], axis=1), 2.0**44, rtol=1e-9)
+
+
+@pytest.mark.parametrize("q", [4, 30])
+def test_scores_have_the_same_bits_wherever_rows_stand(isa, q):
+    """Under a map and without one, in any order, of entries that lie anywhere."""
+    rng = np.random.default_rng(q)
+    X, y = table(1000, q, rng, beside=True, dtype=np.float32)
+    theta, whose = rng.normal(size=q + 1), rng.integers(0, 40, 1000)
+    order = rng.permutation(1000)
+    for W in (rng.normal(size=(q + 1, q + 1)), np.eye(q + 1)):
+        matrix = _known(q + 1)[1] if np.array_equal(W, np.eye(q + 1)) else W
+        found = set()
+        for rows, kept in (
+            (X, slice(None)),
+            (np.asfortranarray(X, dtype=np.float64), order),
+            (np.repeat(X.astype(np.float64), 2, axis=1)[:, ::2], order[::-1]),
+        ):
+            sums, told = np.zeros((40, q + 1)), np.zeros(40, dtype=bool)
+            view = compiled(View(matrix, True, "score", At(theta, *LOSSES["logistic"])))
+            view.add_scores(rows[kept], y[kept], whose[kept], 0, 2.0, sums, told)
+            found.add(sums.tobytes())
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": np.ones(9)}, "weights"),
+        ({"whose": np.zeros(9, dtype=np.int32)}, "intp"),
+        ({"whose": np.zeros(8, dtype=np.intp)}, "whose"),
+        ({"whose": np.zeros(18, dtype=np.intp)[::2]}, "contiguous"),
+        ({"longest": 0.0}, "positive"),
+        ({"scores": np.zeros((3, 2))}, "shape"),
+        ({"scores": np.zeros((3, 6))[:, ::2]}, "contiguous"),
+        ({"told": np.zeros(3)}, "booleans"),
+        ({"told": np.zeros(4, dtype=bool)}, "booleans"),
+    ],
+)
+def test_scores_of_anything_else_are_refused(change, message):
+    given = {
+        "X": np.ones((9, 2)), "y": np.ones((9, 3)), "whose": np.zeros(9, dtype=np.intp),
+        "first": 0, "longest": 1.0, "scores": np.zeros((3, 3)), "told": np.zeros(3, dtype=bool),
+    }  # fmt: skip
+    view = RecordView((3, 3), "score", -2)
+    view.add_scores(**given)
+    with pytest.raises(ValueError, match=message):
+        view.add_scores(**{**given, **change})
 
 
 @pytest.mark.parametrize("layout", ["columns", "float32", "strided", "unaligned"])

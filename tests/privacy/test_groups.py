@@ -13,7 +13,6 @@ import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.data.bought.maps import View
-from dpfast.data.bought.seen import seen
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput
@@ -23,6 +22,7 @@ from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
 from dpfast.models import LogCosh, Mallows, Objective
 from tests.flat import flat
 from tests.loops import each
+from tests.twins.seen import seen
 
 
 def test_rows_fill_the_slots_of_their_person():

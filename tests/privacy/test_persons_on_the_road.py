@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.whitened import Discount, Held, _prepared
+from dpfast.curator.whitened import Discount, Held, _prepared, compiled
 from dpfast.data.bought.maps import View
-from dpfast.data.bought.seen import whole_of
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged, of_slots
-from dpfast.data.persons.scores import LOOSE, PersonScores
+from dpfast.data.persons.scores import LOOSE, PersonScores, whole_of
 from dpfast.data.records import Records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import MEAT
@@ -243,7 +242,7 @@ def loops(whose, f):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.one_in(2)
 def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how, monkeypatch):
-    monkeypatch.setattr("dpfast.data.bought.seen.BLOCK", 7)
+    monkeypatch.setattr("dpfast.data.persons.means.ROWS_AT_A_TIME", 7)
 
     records, a, y, _, _ = table(how)
     whose = np.random.default_rng(4).permutation(50) % 17
@@ -324,7 +323,7 @@ def test_c81_scores_of_persons_are_exact_in_any_order(monkeypatch):
         monkeypatch.setattr("dpfast.data.persons.means.ROWS_AT_A_TIME", pieces)
         for order in (np.arange(len(y)), rng.permutation(len(y)), np.argsort(whose, kind="stable")):
             records = averaged(Records(X[order], y[order], None), whose[order])
-            kept = PersonScores(records, view, 700.0)
+            kept = PersonScores(records, compiled(view), 3, 700.0)
             scores = np.concatenate([rows for rows, _ in kept.blocks()])
             names = list(dict.fromkeys(whose[order].tolist()))  # in order of first appearance
             found.add(scores[np.argsort(names)].tobytes())

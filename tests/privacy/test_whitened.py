@@ -17,7 +17,6 @@ from dpfast.curator.door import observed
 from dpfast.curator.release.one_step import mean_along
 from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
 from dpfast.data.bought.maps import View
-from dpfast.data.bought.seen import lengths, seen
 from dpfast.data.records import Records, as_records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
@@ -25,6 +24,7 @@ from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram, joint_mu, mean_score
 from tests.loops import each
+from tests.twins.seen import lengths, seen
 
 HOSTILE = [-np.inf, -1e308, -3.0, -5e-324, 0.0, 0.5, 2.0, 1e160, 1e308, np.nan]
 RESPONSES = [-np.inf, -1e300, -1.0, 0.0, 0.5, 1.0, 7.0, 1e300, np.inf, np.nan]

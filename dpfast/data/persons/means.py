@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class PersonMeans(Records):
         shares = np.maximum(counts, 1) if most is None else np.full(len(counts), most)
         # rounded down, so that the weights of a person's rows add up to at most 1 (claim C72)
         self._weights = np.nextafter(1.0 / shares, 0.0)
+        self._kept: list[tuple[Covariates, Array, Numbers]] | None = None
 
     @property
     def rows(self) -> Records:
@@ -54,12 +56,23 @@ class PersonMeans(Records):
         """Of as many blocks as there are at most, because their number is private."""
         return additions(MOST_ROWS // ROWS_AT_A_TIME)
 
+    @cached_property
+    def uncoded(self) -> tuple[PersonMeans, Any]:
+        """Of rows as they came, and the units they are in."""
+        rows, units = self._rows.uncoded
+        return (self if rows is self._rows else self.mapped(lambda _: rows)), units
+
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """The rows, some at a time."""
         return ((X, y) for X, y, _ in self.pieces())
 
     def pieces(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
         """The rows, some at a time: covariates, (response, weight, offset), and whose they are."""
+        if self._rows.in_memory:
+            self._kept = self._kept or list(self._pieces())
+        return self._pieces() if self._kept is None else iter(self._kept)
+
+    def _pieces(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
         for X, y, persons in _pieces(self._rows, self._whose):
             beside = np.zeros((len(y), 3))
             beside[:, 0] = y if y.ndim == 1 else y[:, 0]

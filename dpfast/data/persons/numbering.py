@@ -23,13 +23,21 @@ class Numbering:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
+        self._of_arrays = 0
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return self._of_arrays or len(self._numbers)
 
     def of(self, group: Any) -> NDArray[np.intp]:
-        """The person of each row, from a column of labels; who is new gets the next number."""
-        return self.of_labels(*_found(group))
+        """The person of each row, from the one column of labels there is."""
+        if not _is_plain(group):
+            return self.of_labels(*labels(group, "group"))
+        # each label is a key, and who comes first has the first number
+        _, first, rows = np.unique(np.asarray(group), return_index=True, return_inverse=True)
+        numbers = np.empty(len(first), dtype=np.intp)
+        numbers[first.argsort()] = np.arange(len(first))
+        self._of_arrays = len(first)
+        return numbers[rows]
 
     def of_labels(
         self, found: list[Any], positions: NDArray[Any], grow: bool = True
@@ -72,14 +80,11 @@ def taken_from(X: Any, group: Any) -> tuple[Any, Any]:
     return without(X, (group,)), column(X, group)
 
 
-def _found(group: Any) -> tuple[list[Any], NDArray[Any]]:
-    """Labels that occur and where; of plain arrays each but once."""
+def _is_plain(group: Any) -> bool:
+    """Whether it is an array of which equal entries are equal labels."""
     plain = type(group) in (np.ndarray, np.memmap) or library(group) == "pandas"
     dtype = getattr(group, "dtype", None)
-    if plain and isinstance(dtype, np.dtype) and dtype.kind in PLAIN and group.ndim == 1:
-        different, positions = np.unique(np.asarray(group), return_inverse=True)
-        return different.tolist(), positions
-    return labels(group, "group")
+    return bool(plain and isinstance(dtype, np.dtype) and dtype.kind in PLAIN and group.ndim == 1)
 
 
 def _person(label: Any) -> Any:

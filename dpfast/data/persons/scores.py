@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.bought.maps import View
-from dpfast.data.bought.seen import norms, seen
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 
@@ -22,44 +21,33 @@ SCORE_BYTES = 1 << 28
 LOOSE = 1024.0
 
 #: Power of 2 of the whole numbers of which a row's longest score has as many, so that sums of up to
-#: 2^42 rows are exact in whatever order rows come.
+#: 2^42 rows are exact in whatever order rows come; as in the kernels.
 WHOLE = 44
 
 
 class PersonScores(Records):
-    """n records, each the mean score of a person's rows beside a response of 1."""
+    """n records, each the mean score of a person's rows beside a response of 1.
+
+    ``view`` is what the kernels see of a row: its score, of p entries.
+    """
 
     can_be_dealt = False
 
-    def __init__(self, persons: PersonMeans, view: View, longest: float) -> None:
-        self.n, self.n_covariates, self.names = persons.n, view.columns, None
-        self.block_sizes = blocks_of_persons(self.n, view.columns)
+    def __init__(self, persons: PersonMeans, view: Any, p: int, longest: float) -> None:
+        self.n, self.n_covariates, self.names = persons.n, p, None
+        self.block_sizes = blocks_of_persons(self.n, p)
         self._persons, self._view, self._longest = persons, view, longest
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Some persons at a time, each from one pass over all rows."""
         first = 0
         for size in self.block_sizes:
-            yield self._of(first, size)
+            sums, told = np.zeros((size, self.n_covariates)), np.zeros(size, dtype=np.bool_)
+            for X, beside, whose in self._persons.pieces():
+                self._view.add_scores(X, beside, whose, first, self._longest, sums, told)
+            sums *= self._longest * 2.0**-WHOLE
+            yield sums, np.where(told, 1.0, math.nan)
             first += size
-
-    def _of(self, first: int, size: int) -> tuple[Covariates, Array]:
-        sums, told = np.zeros((size, self.n_covariates)), np.zeros(size, dtype=np.bool_)
-        for X, beside, persons in self._persons.pieces():
-            rows, joined = seen(X, beside, self._view)
-            scores = held(rows, joined[:, 0], self._longest)
-            mine = (persons >= first) & (persons < first + size) & np.isfinite(scores).all(axis=1)
-            who = persons[mine] - first
-            whole = np.rint(np.ldexp(scores[mine] * joined[mine, 1, None], WHOLE))
-            if not len(who):
-                continue
-            if np.any(who[1:] < who[:-1]):
-                order = np.argsort(who, kind="stable")
-                who, whole = who[order], whole[order]
-            starts = np.flatnonzero(np.diff(who, prepend=-1))
-            sums[who[starts]] += np.add.reduceat(whole, starts, axis=0)
-            told[who[starts]] = True
-        return np.ldexp(sums, -WHOLE) * self._longest, np.where(told, 1.0, math.nan)
 
 
 def blocks_of_persons(n: int, p: int) -> tuple[int, ...]:
@@ -68,11 +56,6 @@ def blocks_of_persons(n: int, p: int) -> tuple[int, ...]:
     return tuple([min(some, n - first) for first in range(0, n, some)])
 
 
-def held(rows: Array, beside: Array, longest: float) -> Array:
-    """Rows times what is beside them, in units of the longest and no longer than one."""
-    with np.errstate(all="ignore"):
-        largest = np.abs(rows).max(axis=1)
-        rows = rows / np.where(largest > 0.0, largest, 1.0)[:, None]
-        size = norms(rows, False)
-        lengths = np.minimum(size * largest * np.abs(beside) / longest, 1.0)
-        return rows * (np.sign(beside) * lengths / np.where(size > 0.0, size, 1.0))[:, None]
+def whole_of(n: int) -> float:
+    """What a person's rows share when their lengths are counted: n of it are added exactly."""
+    return math.ldexp(1.0, 52 - n.bit_length())
