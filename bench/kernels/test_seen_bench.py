@@ -17,7 +17,7 @@ from dpfast.curator.whitened import _known, compiled
 from dpfast.data.bought.maps import At, View
 from dpfast.data.bought.units import Units
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
-from tests.twins.seen import lengths, seen
+from tests.twins.seen import lengths, scores, seen
 
 GRID = [(10_000, 10)] if is_quick() else [(10_000, 10), (1_000_000, 20), (200_000, 50)]
 EDGES = np.exp2(np.arange(-6.0, 21.0))
@@ -86,4 +86,39 @@ def test_seen(benchmark, n, q, case):
         clock=time.process_time,
         fraction=times["hessian"] / times["function"],
         accuracy=worst(),
+    )
+
+
+@pytest.mark.parametrize(("n", "q"), GRID)
+def test_scores_of_persons(benchmark, n, q):
+    """Two rows of each person, added up."""
+    rng = np.random.default_rng([n, q])
+    X, y = rng.normal(size=(n, q)), (rng.random(n) < 0.5).astype(np.float64)
+    beside, whose = np.column_stack([y, np.full(n, 0.5), np.zeros(n)]), np.arange(n) // 2
+    W = np.eye(q + 1) + 0.05 * rng.normal(size=(q + 1, q + 1))
+    view = View(W, True, "score", At(0.1 * rng.normal(size=q + 1), dpfast.Logistic()))
+    ours, people = compiled(view, Units(np.zeros(q), np.ones(q), (0.0, 1.0))), n // 2
+    plain = RecordKernel(dpfast.Logistic.code, 1.0, 1.0, 1, 3.0, True)
+
+    def function():
+        found, told = np.zeros((people, q + 1)), np.zeros(people, dtype=bool)
+        ours.add_scores(X, beside, whose, 0, 1e3, found, told)
+        return found
+
+    def twin():
+        return scores(X, beside, whose, people, 1e3, view)[0]
+
+    zero = np.zeros(q + 1)
+    hessian = lambda: plain.sums(X, y, zero, HESSIAN, float(n), 1)  # noqa: E731
+    times = interleaved({"function": function, "hessian": hessian}, clock=time.process_time)
+    compare(
+        benchmark,
+        function,
+        case="seen, scores of persons",
+        n=n,
+        p=q,
+        reference=twin,
+        clock=time.process_time,
+        fraction=times["hessian"] / times["function"],
+        accuracy=float(np.abs(function() - twin()).max() / 2.0**44),
     )

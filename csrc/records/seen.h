@@ -617,65 +617,76 @@ static void count_lengths(block *b, double *counts)
     }
 }
 
-/* Entries of a row that is seen lie this far apart, from here on. */
-static INLINE const double *seen_entries(const block *b, size_t i, ptrdiff_t *apart)
+/* What a row is multiplied by to be its score, over the longest and no longer than 1: zero for none.
+ * Rows whose squares may have under- or overflown are brought to an entry of 1 at most. */
+static INLINE double times_of_score(double *row, ptrdiff_t apart, size_t p, double square,
+                                    double value, double longest)
 {
-    size_t p = b->task->p;
-    *apart = b->task->plan.columnar ? L : 1;
-    return b->task->plan.columnar ? b->columns + (i / L) * p * L + i % L
-                                  : b->gathered + (ptrdiff_t)i * b->step;
-}
-
-/* What a row is multiplied by, and divided by before, so that it is as long as its score over the
- * longest, and no longer than 1; whether the row is of finite numbers. */
-static INLINE int held_score(const double *row, ptrdiff_t apart, size_t p, double square,
-                             double value, double longest, double *times, double *over)
-{
-    double size = sqrt(square), length;
-    *over = 1.0;
-    if (!(square > LEAST_KEPT && square < MOST_KEPT)) { /* squares may have under- or overflown */
-        double largest = 0.0;
+    double largest = 1.0, size = sqrt(square);
+    if (!(square > LEAST_KEPT && square < MOST_KEPT)) {
+        largest = square = 0.0;
         for (size_t j = 0; j < p; j++) {
             double entry = fabs(row[(ptrdiff_t)j * apart]);
             if (!(entry <= DBL_MAX))
-                return 0;
+                return NAN;
             largest = entry > largest ? entry : largest;
         }
-        *times = 0.0;
         if (largest == 0.0)
-            return 1;
-        *over = largest;
-        square = 0.0;
+            return 0.0;
         for (size_t j = 0; j < p; j++) {
-            double entry = row[(ptrdiff_t)j * apart] / largest;
+            double entry = row[(ptrdiff_t)j * apart] /= largest;
             square += entry * entry;
         }
         size = sqrt(square);
     }
-    length = value == 0.0 ? 0.0 : size * (*over * (fabs(value) / longest));
-    *times = copysign(length < 1.0 ? length : 1.0, value) / size;
-    return 1;
+    double length = value == 0.0 ? 0.0 : size * (largest * (fabs(value) / longest));
+    return copysign(length < 1.0 ? length : 1.0, value) / size;
+}
+
+/* The nearest whole numbers, below 2^51. */
+static INLINE vd nearest_whole(vd v)
+{
+    const vd shift = vset(0x1.8p52);
+    return (v + shift) - shift;
 }
 
 /* Add the scores of the block's rows to those of their groups. */
 static void add_scores(block *b, size_t first)
 {
     const records_view *view = b->task->view;
-    const size_t p = b->task->p, first_entry = !view->matrix && p > view->q; /* the constant is last */
-    for (size_t i = 0; i < b->rows; i++) {
-        ptrdiff_t group = view->whose[first + i] - view->first_group, apart;
-        double value = b->y_copy[i], times, over;
-        if (group < 0 || (size_t)group >= view->groups || !(fabs(value) <= DBL_MAX))
-            continue;
-        const double *row = seen_entries(b, i, &apart);
-        if (!held_score(row, apart, p, b->norm2[i], value, view->longest, &times, &over))
-            continue;
-        double *score = view->scores + (size_t)group * p;
-        times *= b->a[i] * 0x1p44;
-        for (size_t j = 0; j < p; j++) {
-            size_t to = j + first_entry < p ? j + first_entry : 0;
-            score[to] += rint(row[(ptrdiff_t)j * apart] / over * times);
+    const size_t p = b->task->p, columnar = b->task->plan.columnar, width = b->task->width;
+    const size_t lead = !view->matrix && p > view->q; /* the constant is last here, and first there */
+    const ptrdiff_t apart = columnar ? L : 1;
+    for (size_t at = 0; at < b->rows; at += L) {
+        const size_t some = b->rows - at < L ? b->rows - at : L;
+        double *score[LANES], *row[LANES], times[LANES] = {0};
+        for (size_t k = 0; k < some; k++) {
+            const size_t i = at + k;
+            const ptrdiff_t group = view->whose[first + i] - view->first_group;
+            row[k] = columnar ? b->columns + at * p + k : b->gathered + i * width;
+            score[k] = NULL;
+            if (group < 0 || (size_t)group >= view->groups || !(fabs(b->y_copy[i]) <= DBL_MAX))
+                continue;
+            times[k] = times_of_score(row[k], apart, p, b->norm2[i], b->y_copy[i], view->longest);
+            if (times[k] != times[k])
+                continue;
+            times[k] *= b->a[i] * 0x1p44;
+            score[k] = view->scores + (size_t)group * p;
+            view->told[group] = 1;
         }
-        view->told[group] = 1;
+        for (size_t j = 0; columnar && j < p; j++) {
+            double *column = b->columns + at * p + j * L;
+            vstore(column, nearest_whole(vload(column) * vload(times)));
+        }
+        for (size_t k = 0; k < some; k++) {
+            if (!score[k])
+                continue;
+            for (size_t j = 0; !columnar && j < width; j += L)
+                vstore(row[k] + j, nearest_whole(vload(row[k] + j) * vset(times[k])));
+            for (size_t j = 0; j + lead < p; j++)
+                score[k][j + lead] += row[k][(ptrdiff_t)j * apart];
+            if (lead)
+                score[k][0] += row[k][(ptrdiff_t)(p - 1) * apart];
+        }
     }
 }

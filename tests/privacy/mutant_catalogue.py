@@ -4835,8 +4835,8 @@ LEAST_SQUARES = (
         "a person's score is a sum of rounded numbers, whose last bits follow others' rows",
         SEEN_H,
         (PERSONS_SEEN[0] + "::test_c81_scores_of_persons_are_exact_in_any_order",),
-        "score[to] += rint(row[(ptrdiff_t)j * apart] / over * times);",
-        "score[to] += row[(ptrdiff_t)j * apart] / over * times;",
+        "    return (v + shift) - shift;",
+        "    return v;",
     ),
     plant(
         "rows-of-any-length",
@@ -4851,15 +4851,15 @@ LEAST_SQUARES = (
         "a row counts in the score of its person as if it were the only one",
         SEEN_H,
         ("tests/kernels/test_seen.py::test_scores_of_groups_are_those_of_the_twin",),
-        "times *= b->a[i] * 0x1p44;",
-        "times *= 0x1p44;",
+        "times[k] *= b->a[i] * 0x1p44;",
+        "times[k] *= 0x1p44;",
     ),
     plant(
         "rows-longer-than-numbers-are",
         "a row that a map made infinite is in the score of its person",
         SEEN_H,
         ("tests/kernels/test_seen.py::test_rows_of_any_size_have_scores",),
-        "            if (!(entry <= DBL_MAX))\n                return 0;\n",
+        "            if (!(entry <= DBL_MAX))\n                return NAN;\n",
         "",
     ),
     plant(
@@ -4867,9 +4867,9 @@ LEAST_SQUARES = (
         "rows of persons who come before those whose scores are made are theirs",
         SEEN_H,
         ("tests/kernels/test_seen.py::test_scores_of_groups_are_those_of_the_twin",),
-        "ptrdiff_t group = view->whose[first + i] - view->first_group, apart;",
-        "ptrdiff_t group = view->whose[first + i] - view->first_group, apart;\n"
-        "        group = group < 0 ? 0 : group;",
+        "            const ptrdiff_t group = view->whose[first + i] - view->first_group;\n",
+        "            ptrdiff_t group = view->whose[first + i] - view->first_group;\n"
+        "            group = group < 0 && view->first_group > 0 ? 0 : group;\n",
     ),
     plant(
         "persons-by-the-order-of-their-labels",
