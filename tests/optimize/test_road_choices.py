@@ -26,6 +26,7 @@ from dpfast.optimize.road.steps import (
     joint_noise,
     mean_point,
     normal_rows,
+    precise,
     still_pointing,
     typical_curvature,
     walk,
@@ -385,7 +386,7 @@ def test_answers_of_unequal_noise_count_by_their_precision():
     mus = np.array([1.0, 2.0, 0.5])
     rng, C = np.random.default_rng(3), np.diag([1.0, 2.0])
     asked = [Asked(*rng.normal(size=(2, 2)), 1.0 / mu) for mu in mus]
-    found = mean_point(asked, C)
+    found = mean_point(asked, precise(asked, C, []), C)
     each = np.array([one.theta + one.score / [1.0, 2.0] for one in asked])
     np.testing.assert_allclose(found, np.average(each, axis=0, weights=mus**2))
     assert joint_noise([1.0 / mu for mu in mus]) == pytest.approx(1.0 / math.hypot(*mus))
@@ -561,7 +562,9 @@ def test_where_steps_ask_drops_out_of_their_noise():
         for at, error, mu in zip(points, errors, mus, strict=True)
     ]
     mean = np.average(errors, axis=0, weights=mus**2)
-    np.testing.assert_allclose(mean_point(asked, C), zero + np.linalg.solve(C, mean))
+    np.testing.assert_allclose(
+        mean_point(asked, precise(asked, C, []), C), zero + np.linalg.solve(C, mean)
+    )
 
 
 @pytest.mark.parametrize("n", [50_000])
@@ -599,7 +602,7 @@ def _ends(rng, curved):
     theta, best = np.zeros(5), np.array([0.0, 0.2, 0.4, 0.6, 0.8])
     for _ in range(5):
         asked.append(Asked(theta, curved * (best - theta) + 0.01 * rng.normal(size=5), 0.01))
-        theta = mean_point(asked, np.eye(5))
+        theta = mean_point(asked, precise(asked, None, []), None)
     return asked
 
 

@@ -136,12 +136,22 @@ def within(curvature: float) -> float:
     return curvature if FLAT < curvature < STEEP else min(max(FLAT, curvature), STEEP)
 
 
-def mean_point(asked: list[Asked], curvature: Array | None) -> Array:
+def precise(asked: list[Asked], curvature: Array | None, curved: list[Normal]) -> Array:
+    """Weights of scores by their noise, and by what is curved otherwise between there and here."""
+    squares, here = [one.noise**2 for one in asked], asked[-1].theta
+    for k, (_, _, level, along) in enumerate(curved[:-1]):
+        away = here - asked[k].theta
+        change = max(abs(level / curved[-1][2] - 1.0), abs(along / curved[-1][3] - 1.0))
+        size = math.hypot(*(away if curvature is None else curvature @ away))
+        squares[k] += (0.5 * change * size) ** 2
+    weights = 1.0 / np.array(squares)
+    return np.asarray(weights / np.add.reduce(weights))
+
+
+def mean_point(asked: list[Asked], weights: Array, curvature: Array | None) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     where, scores = asked[-1][:2]
     if len(asked) > 1:
-        weights = np.array([one.noise**-2 for one in asked])
-        weights /= np.add.reduce(weights)
         where, scores = weights @ [one[0] for one in asked], weights @ [one[1] for one in asked]
     return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
 
@@ -317,8 +327,11 @@ def walk(
     theta, identity = start.theta, np.eye(start.theta.size)
     counted, done = 0, int(came is not None)
     since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
-    curvature: Array | None = None  # the identity
+    expected = first = bends.expected(theta) if bends else None
+    curvature: Array | None = identity if expected else None  # which is the identity
+    last, weights = curvature, np.ones(1)  # a score changes by what is curved in the mean
     asked: list[Asked] = []
+    curved: list[Normal] = []
     varied: Varied | None = None
     left = (math.hypot(*mus[1:]),) if near else mus[since:]
 
@@ -328,7 +341,6 @@ def walk(
             return as_scores_vary(known, *varied, bends.varies)
         return curvature, None, 0
 
-    expected = first = bends.expected(theta) if bends else None
     while left:
         counts = done > 0
         mu_step, left = left[0], left[1:]
@@ -336,18 +348,27 @@ def walk(
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
         answer = rows.clipped(At(theta, *start[1:]), bound, mu_step, mu_meat, held)
         asked.append(Asked(theta, *answer.gradient[:2]))
+        if expected:
+            curved.append(expected)
         if counts:
             if inference:
                 varied = joined(varied, answer.meat)
             counted += 1
         if done > since:
-            steeper = bent(curvature, *asked[-2:])
-            if steeper is not curvature:  # what was asked far from here is of no use
+            between = curvature
+            if last is not None and curvature is not None:
+                between = 0.5 * (last + curvature)
+            steeper = bent(between, *asked[-2:])
+            if steeper is not between:  # what was asked far from here is of no use
                 curvature, counted = steeper, counted if near else 1
-        step = mean_point(asked[-counted:], seen_to_vary(curvature)[0]) - theta
+                if bends and expected and (half := bends.expected(0.5 * (asked[-2].theta + theta))):
+                    curvature = bends.turned(steeper, half, expected)
+        some = asked[-counted:]
+        weights = precise(some, curvature, curved[-counted:])
+        step = mean_point(some, weights, seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
         part = min(part, bends.part(step)) if bends else part
-        theta = theta + part * step
+        theta, last = theta + part * step, curvature
         if bends and expected and (here := bends.expected(theta)):
             curvature, expected = bends.turned(curvature, expected, here), here
         if part < 1.0:  # the curvature is another one there
@@ -358,7 +379,9 @@ def walk(
             left = (math.hypot(*left),) if near else left
         done += 1
         report(theta, done if left else STEPS)
-    spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
+    spread = asked[-1].noise
+    if counted:
+        spread = math.hypot(*(weights * [one.noise for one in asked[-counted:]]))
     if bends and expected and first:  # nothing that was released says that it is larger
         level, along = map(min, first[2:], expected[2:])
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
