@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.coding import Coding
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Records, Wrapped
 from dpfast.data.streams import memmap_records
 
 Array = NDArray[np.float64]
@@ -64,28 +63,17 @@ class Packed:
 class Joined(Records):
     """Arrays with weights or offsets."""
 
-    __slots__ = ("coding",)
-
     def __init__(self, records: Records, y: Array) -> None:
         super().__init__(records.X, y, records.names)
         self.coding = records.coding
 
 
-class JoinedBlocks(Records):
+class JoinedBlocks(Wrapped):
     """Records whose blocks get their weights and offsets in every query."""
 
-    __slots__ = ("_columns", "_join", "_raw", "coding", "read_again")
-
     def __init__(self, records: Records, join: Join, columns: Callable[[int], Columns]) -> None:
-        self.n, self.n_covariates = records.n, records.n_covariates
-        self.names, self.block_sizes = records.names, records.block_sizes
-        self.coding: Coding | None = records.coding
-        self.read_again = records.read_again
-        self._raw, self._join, self._columns = records, join, columns
-
-    @property
-    def reads(self) -> int | None:  # type: ignore[override]
-        return self._raw.reads
+        super().__init__(records)
+        self._join, self._columns = join, columns
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """The blocks in order, with responses as the kernels read them."""
