@@ -21,11 +21,11 @@ from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
 from dpfast.inference.composition import plain_spend
-from dpfast.inference.hypotheses import half_width
+from dpfast.inference.degrees import coverage
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    half_width(arguments.level)
+    coverage(arguments.level)
     privacy = budget_of(arguments)
     weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
     objective = dpfast.Objective(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -291,19 +292,15 @@ def refuse_pooled(
         location_receipts(n, 1.0, mu, square, blank.depth(want))
 
 
+@dataclass(repr=False, eq=False)
 class PseudoOutcomes:
     """Queries about all records at once: their propensities and their pseudo-outcomes."""
 
-    def __init__(
-        self,
-        propensities: Curator,
-        told: Array,
-        counted: Array,
-        alone: Callable[[Array, Ledger], Curator],
-        ledger: Ledger,
-    ) -> None:
-        self._propensities, self._told, self._counted = propensities, told, counted
-        self._alone, self._ledger = alone, ledger
+    _propensities: Curator
+    _told: Array
+    _counted: Array
+    _alone: Callable[[Array, Ledger], Curator]
+    _ledger: Ledger
 
     def overlap(self, edges: Array, mu: float) -> Answer:
         """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
