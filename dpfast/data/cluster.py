@@ -420,7 +420,7 @@ def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding
     empty = table._meta.astype(dict.fromkeys(unlisted, object))
     terms = terms_of_table(formula, empty, schema)
     names = terms.coding.design(empty).names
-    declared = {**terms.coding.columns, **({} if terms.left is None else terms.left.columns)}
+    declared = terms.columns
     plain = [name for name, kind in declared.items() if kind.kind in ("numeric", "released")]
     for name in plain:
         _check_dtype(table.dtypes[name], f"column {name!r}")
