@@ -114,7 +114,7 @@ def beside(
                 "Pass a value known from outside these data, such as that of the sampling design; "
                 "a fit without weights=, ridge, method, FreeScale and persons needs none."
             )
-        largest_weight = _largest(largest_weight)
+        largest_weight = number_in(largest_weight, "largest_weight", "[1e-100, 1e100]")
     if weight is None and offset is None:
         return None
     return Beside(weight, largest_weight, offset, of_predictor)
@@ -129,10 +129,6 @@ def own_largest(X: Any, weight: Any) -> float | None:
     found = numbers(weight, WEIGHT)
     found = found[np.isfinite(found) & (found > 0.0)]
     return float(np.clip(found.max(initial=0.0), 1e-100, 1e100))
-
-
-def _largest(value: Any) -> float:
-    return number_in(value, "largest_weight", "[1e-100, 1e100]")
 
 
 def _read(values: Any, what: str, records: Records, X: Any) -> Array:
