@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.degrees import coverage, t_intervals, t_pvalues, variances
-from dpfast.inference.named import Named, named
+from dpfast.inference.named import named
 from dpfast.inference.shown.methods import Shown
 
 if TYPE_CHECKING:
@@ -98,13 +98,6 @@ class AfterFit(Shown):
     >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
     (50, 2)
     """
-
-    _fit_intercept: bool
-    _free_scale: bool
-    cov_params: Callable[[], Named]
-    _degrees: Callable[[Array], Array]
-    _rows: Callable[[Any], Array]
-    _mean_slopes: Callable[[Array], tuple[Array, Array]]
 
     def t_test(
         self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0

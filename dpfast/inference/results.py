@@ -112,6 +112,7 @@ class Fit(AfterFit):
 
     @property
     def params(self) -> Named:
+        """Estimated coefficients."""
         return named(vars(self)["params"], self.names)
 
     @params.setter

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in
-from dpfast.data.beside.joined import Join, JoinedBlocks, Packed, joined
+from dpfast.data.beside.joined import Join, JoinedBlocks, joined, packed
 from dpfast.data.columns import column, column_names, frame, library, numbers, refuse_other_rows
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
@@ -151,7 +152,9 @@ def _on_cluster(records: Records, columns: dict[str, Any], how: Join) -> Records
             f"{' and '.join(columns)} cannot stand beside records on a cluster that are in "
             "released units already. Pass the data as they are, with standardize=True."
         )
-    found: Records = records.joined(columns, Packed(how, WEIGHT in columns, OFFSET in columns))
+    found: Records = records.joined(
+        columns, partial(packed, how, WEIGHT in columns, OFFSET in columns)
+    )
     return found
 
 

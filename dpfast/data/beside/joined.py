@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -47,17 +47,10 @@ class Join(NamedTuple):
             return found
 
 
-@dataclass(frozen=True)
-class Packed:
+def packed(join: Join, weighted: bool, offset: bool, columns: Array) -> Array:
     """A join of columns side by side: responses, then weights and offsets, where there are any."""
-
-    join: Join
-    weight: bool
-    offset: bool
-
-    def __call__(self, columns: Array) -> Array:
-        weight = columns[:, 1] if self.weight else None
-        return self.join.of(columns[:, 0], weight, columns[:, -1] if self.offset else None)
+    weight = columns[:, 1] if weighted else None
+    return join.of(columns[:, 0], weight, columns[:, -1] if offset else None)
 
 
 class Joined(Records):
@@ -81,18 +74,6 @@ class JoinedBlocks(Wrapped):
             yield X, self._join.of(y, *self._columns(k))
 
 
-@dataclass(frozen=True)
-class _Slices:
-    """Columns in memory, block by block."""
-
-    ends: NDArray[np.int64]
-    columns: Columns
-
-    def __call__(self, k: int) -> Columns:
-        first, last = self.ends[k], self.ends[k + 1]
-        return [None if column is None else column[first:last] for column in self.columns]
-
-
 def joined(records: Records, join: Join, weight: Array | None, offset: Array | None) -> Records:
     """Records with weights and offsets of shape (n,) in memory."""
     if records.in_memory:
@@ -100,4 +81,10 @@ def joined(records: Records, join: Join, weight: Array | None, offset: Array | N
     if hasattr(records, "X"):  # of which the whole is one block
         records = memmap_records(records.X, records.y, records.names)
     ends = np.concatenate([[0], np.cumsum(records.block_sizes)])
-    return JoinedBlocks(records, join, _Slices(ends, (weight, offset)))
+    return JoinedBlocks(records, join, partial(_of_block, ends, (weight, offset)))
+
+
+def _of_block(ends: NDArray[np.int64], columns: Columns, k: int) -> Columns:
+    """One block's part of columns in memory."""
+    some = slice(ends[k], ends[k + 1])
+    return [None if column is None else column[some] for column in columns]

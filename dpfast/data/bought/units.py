@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -152,7 +153,7 @@ class CodedBlocks(Wrapped):
         return (self._units.coded(X, y) for X, y in self._raw.blocks())
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._raw.total(_Coded(function, self._units), *arguments)
+        return self._raw.total(partial(_of_coded, function, self._units), *arguments)
 
     def dealt(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> Any:
         """Random parts of records that are elsewhere."""
@@ -171,15 +172,11 @@ class _DealtInUnits:
         return CodedBlocks(self._parts.part(low, high, n), self._units, self._coding)
 
 
-@dataclass(frozen=True)
-class _Coded:
-    """A function of the coded records; picklable if the function is."""
-
-    function: Callable[..., Any]
-    units: Units
-
-    def __call__(self, X: Covariates, y: Array, *arguments: Any) -> Any:
-        return self.function(*self.units.coded(X, y), *arguments)
+def _of_coded(
+    function: Callable[..., Any], units: Units, X: Covariates, y: Array, *arguments: Any
+) -> Any:
+    """What a function makes of coded records."""
+    return function(*units.coded(X, y), *arguments)
 
 
 def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:
