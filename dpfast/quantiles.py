@@ -75,70 +75,51 @@ def private_quantiles(
     >>> bool(low <= high)
     True
     """
-    total = GDP.within(privacy)
-    search = _Bisection(x, probabilities, low, high, total, steps, noise)
-    label = f"private_quantiles(n={search.n}, k={len(search.wanted)})"
+    total, wanted = GDP.within(privacy), _checked(probabilities)
+    ends, steps = _checked_range(low, high), whole_number(steps, "steps", 1, 60)
+    source, own, values = checked_noise(noise), Ledger(total), numbers(x, "x")
+    n = len(values)
+    if n == 0:
+        raise InvalidInput("x is empty; at least one record is needed.")
+    mu = total.mu / math.sqrt(len(wanted) * steps) * (1.0 - MARGIN_8000)
+    shares = Shares(values, own, source)
+    shares.receipt(mu)  # refuses what is impossible, free of charge
+    label = f"private_quantiles(n={n}, k={len(wanted)})"
 
     def spent() -> Guarantee:
-        entries = [(entry.label, entry.spend.mu) for entry in search.ledger.entries]
-        return Guarantee.of(total, search.source, search.n, entries)
+        return Guarantee.of(total, source, n, [(one.label, one.spend.mu) for one in own.entries])
 
     with KeepingPaid(privacy=spent):
-        charge_shared(ledger, privacy, total, label, room_for(search.n))
-        return search.run()
+        charge_shared(ledger, privacy, total, label, room_for(n))
+        found = [_bisected(shares, ends, steps, p, mu) for p in wanted]
+    result = np.empty(len(found))
+    result[np.argsort(wanted, kind="stable")] = np.sort(found)  # free post-processing
+    return result
 
 
-class _Bisection:
-    """A search for quantiles whose public arguments were checked; :meth:`run` spends ``total``."""
+def _bisected(
+    shares: Shares, ends: tuple[float, float], steps: int, probability: float, mu: float
+) -> float:
+    low, high = ends
+    for _ in range(steps):
+        middle = low + 0.5 * (high - low)
+        if shares.excess(middle, probability, mu).value[0] < 0.0:
+            low = middle
+        else:
+            high = middle
+    return low + 0.5 * (high - low)
 
-    def __init__(
-        self,
-        x: Any,
-        probabilities: Sequence[float],
-        low: float,
-        high: float,
-        total: GDP,
-        steps: int,
-        noise: NoiseSource | None,
-    ) -> None:
-        self.wanted = np.atleast_1d(real_array(probabilities, "probabilities")).tolist()
-        if not all(_is_probability(p) for p in self.wanted):
-            raise InvalidInput(
-                "every probability must lie strictly between 0 and 1; received "
-                f"{described(probabilities)}."
-            )
-        if not self.wanted:
-            raise InvalidInput("probabilities is empty: ask for at least one quantile.")
-        self._low, self._high = _checked_range(low, high)
-        steps = whole_number(steps, "steps", 1, 60)
-        source = checked_noise(noise)
-        values = numbers(x, "x")
-        self.n = len(values)
-        if self.n == 0:
-            raise InvalidInput("x is empty; at least one record is needed.")
-        self._steps = int(steps)
-        self._mu = total.mu / math.sqrt(len(self.wanted) * self._steps) * (1.0 - MARGIN_8000)
-        self.ledger, self.source = Ledger(total), source
-        self._shares = Shares(values, self.ledger, source)
-        self._shares.receipt(self._mu)  # refuses what is impossible, free of charge
 
-    def run(self) -> NDArray[np.float64]:
-        """The quantiles, in the order they were asked for."""
-        found = [self._bisect(p) for p in self.wanted]
-        order = np.argsort(self.wanted, kind="stable")
-        result = np.empty(len(found))
-        result[order] = np.sort(found)  # free post-processing
-        return result
-
-    def _bisect(self, probability: float) -> float:
-        low, high = self._low, self._high
-        for _ in range(self._steps):
-            middle = low + 0.5 * (high - low)
-            if self._shares.excess(middle, probability, self._mu).value[0] < 0.0:
-                low = middle
-            else:
-                high = middle
-        return low + 0.5 * (high - low)
+def _checked(probabilities: Any) -> list[float]:
+    wanted: list[float] = np.atleast_1d(real_array(probabilities, "probabilities")).tolist()
+    if not all(isinstance(p, float) and 0.0 < p < 1.0 for p in wanted):
+        raise InvalidInput(
+            "every probability must lie strictly between 0 and 1; received "
+            f"{described(probabilities)}."
+        )
+    if not wanted:
+        raise InvalidInput("probabilities is empty: ask for at least one quantile.")
+    return wanted
 
 
 def _checked_range(low: Any, high: Any) -> tuple[float, float]:
@@ -149,7 +130,3 @@ def _checked_range(low: Any, high: Any) -> tuple[float, float]:
             f"received {described(low)}, {described(high)}."
         )
     return ends
-
-
-def _is_probability(p: Any) -> bool:
-    return isinstance(p, float) and 0.0 < p < 1.0

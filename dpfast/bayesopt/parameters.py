@@ -35,7 +35,7 @@ class Parameter:
 
     def _neighbours(self, columns: Array) -> list[Array]:
         """Columns of the values around a place: none for one that needs no rounding."""
-        raise NotImplementedError
+        return []
 
     def _middle(self) -> Array:
         """Columns of the default start."""
@@ -43,7 +43,7 @@ class Parameter:
 
     def _spacing(self) -> float:
         """Largest distance between neighbouring values, as a part of the side of a column."""
-        raise NotImplementedError
+        return 0.0
 
     def _project(self, columns: Array) -> Array:
         """The nearest columns a search may move through."""
@@ -110,12 +110,6 @@ class Real(Number):
         with np.errstate(over="ignore"):
             found = float(np.exp(place)) if self.log else place
         return min(max(found, self.low), self.high)
-
-    def _neighbours(self, columns: Array) -> list[Array]:
-        return []
-
-    def _spacing(self) -> float:
-        return 0.0
 
 
 class Integer(Number):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import Array
+from dpfast.front.plain import plain_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import shown
@@ -156,12 +157,7 @@ class Tuning(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-able values."""
-        found = self._asdict()
-        for name, value in found.items():
-            if isinstance(value, np.ndarray):
-                found[name] = value.tolist()
-        found["privacy"] = self.privacy.to_dict()
-        return found
+        return plain_of(self._asdict())
 
 
 def _rows(found: Any) -> list[tuple[str, tuple[str, ...]]]:

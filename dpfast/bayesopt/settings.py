@@ -198,7 +198,9 @@ def resolve_settings(
         steps,
         batch,
         threshold,
-        resolve_update(search.update, Smoothed(DEFAULT_STEP * _narrowest(box))),
+        resolve_update(
+            search.update, Smoothed(DEFAULT_STEP * float(np.diff(box.search_bounds).min()))
+        ),
         resolve_schedule(search.schedule, schedule),
         average,
         loss_range,
@@ -209,11 +211,6 @@ def resolve_settings(
 def default_batch(dimension: int) -> int:
     """Points per step: a third of what a gradient needs without earlier points, or all if few."""
     return max(min(dimension + 1, 4), -(-(dimension + 2) // 3))
-
-
-def _narrowest(box: Box) -> float:
-    low, high = box.search_bounds.T
-    return float(np.min(high - low))
 
 
 def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from dpfast.bayesopt.parameters import Parameter
 from dpfast.bayesopt.space import as_parameter
 from dpfast.data.cells import number_cells
 from dpfast.data.classes import comparable, equal, label_kind, readable
+from dpfast.data.columns import library
 from dpfast.data.records import as_records
 from dpfast.errors import InvalidInput, described
 
@@ -179,19 +180,15 @@ def _features(training: Any, given: Any) -> tuple[Any, Any]:
         if getattr(getattr(training, "dtype", None), "kind", "O") not in "biuf":
             return given, None  # text for a vectorizer, categories for an encoder
         given = as_records(given, np.zeros(len(given))).X
-    if _library(given) in ("pandas", "polars"):
+    if library(given) in ("pandas", "polars"):
         return given, _table_numbers(given)
     plain = isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind == "f"
     return given, given if plain else None
 
 
-def _library(given: Any) -> str:
-    return type(given).__module__.partition(".")[0]
-
-
 def _table_numbers(table: Any) -> Array:
     """The columns of numbers of a frame; those of Python objects are left alone."""
-    if _library(table) == "pandas":
+    if library(table) == "pandas":
         found = table.select_dtypes("number").to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         names = [name for name, kind in table.schema.items() if kind.is_numeric()]
@@ -201,7 +198,7 @@ def _table_numbers(table: Any) -> Array:
 
 
 def _taken(features: Any, rows: Any) -> Any:
-    return features.iloc[rows] if _library(features) == "pandas" else features[rows]
+    return features.iloc[rows] if library(features) == "pandas" else features[rows]
 
 
 def _answered(method: Callable[[Any], Any], features: Any) -> Any:

@@ -13,10 +13,10 @@ import dpfast
 from dpfast.cli.paid import fit, run
 from dpfast.cli.parser import BUDGET
 from dpfast.cli.progress import ProgressBar
-from dpfast.cli.values import budget_of, budget_values, loss_of
+from dpfast.cli.values import budget_of, loss_of
 from dpfast.errors import InvalidInput
 from dpfast.front.plain import plain
-from dpfast.privacy.budget import Budget
+from dpfast.inference.composition import plain_spend
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -93,8 +93,9 @@ def ledger(arguments: argparse.Namespace) -> int:
         raise InvalidInput(f"there is no ledger {arguments.file!r}.")
     book = dpfast.Ledger.open(arguments.file)
     if arguments.json:
-        entries = [{"label": e.label, "spend": _values(e.spend)} for e in book.entries]
-        totals = {name: _values(getattr(book, name)) for name in ("total", "spent", "remaining")}
+        entries = [{"label": e.label, "spend": plain_spend(e.spend)} for e in book.entries]
+        parts = {"total": book.total, "spent": book.spent, "remaining": book.remaining}
+        totals = {name: plain_spend(part) for name, part in parts.items()}
         print(json.dumps(plain({**totals, "entries": entries}), indent=1))
         return 0
     print(f"total      {book.total!r}\nspent      {book.spent!r}\nremaining  {book.remaining!r}")
@@ -110,10 +111,6 @@ def verify(arguments: argparse.Namespace) -> int:
     else:
         print(found)
     return 0 if found.passed else 1
-
-
-def _values(budget: Budget | None) -> dict[str, object] | None:
-    return None if budget is None else budget_values(budget)
 
 
 def audit(arguments: argparse.Namespace) -> int:

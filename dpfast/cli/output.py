@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from types import TracebackType
 
 from dpfast.errors import InvalidInput
 
@@ -51,12 +50,7 @@ class PaidResult:
             ) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._filled and self._scratch is not None:  # interrupted between writing and renaming
             tell(f"interrupted. The result was paid for and is in {self._scratch}.")
             return

@@ -8,27 +8,30 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dpfast
 from dpfast.cli.output import PaidResult, save_unfinished
 from dpfast.cli.progress import ProgressBar
-from dpfast.cli.values import budget_of, budget_values, loss_of
+from dpfast.cli.values import budget_of, loss_of
 from dpfast.data.columns import column_names, number_columns
+from dpfast.data.files import read_labels, read_numbers, read_table
+from dpfast.data.formula import columns_read
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
-from dpfast.inference.hypotheses import half_width
+from dpfast.inference.composition import plain_spend
+from dpfast.inference.degrees import coverage
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    half_width(arguments.level)
+    coverage(arguments.level)
     privacy = budget_of(arguments)
     weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
     objective = dpfast.Objective(
         loss_of(arguments), weights, scale=arguments.scale, ridge=arguments.ridge
     )
-    schema = None if arguments.schema is None else _schema(arguments)
+    schema = _schema(arguments)
     options = {
         "method": arguments.method,
         "progress": ProgressBar("private fit"),
@@ -40,12 +43,17 @@ def fit(arguments: argparse.Namespace) -> int:
         options["method"] = _stepwise(arguments.method, arguments.steps)
     if (arguments.formula is None) == (arguments.response is None):
         raise InvalidInput("give either --formula or --response (with --covariates).")
-    raw = None if schema is not None else _raw(arguments)
-    table = _table(arguments, schema) if raw is None else raw.table
-    beside = _beside(arguments, {} if raw is None else raw.table)
+    table: Any
+    if schema is None:
+        table, covariates = _undeclared(arguments)
+        beside = _beside(arguments, table)
+    else:
+        table = read_table(arguments.data, schema, *_how(arguments))
+        beside = _beside(arguments, {})
 
     def report(result: Any) -> dict[str, Any]:
-        found = result.to_dict() | _source(schema, formula=arguments.formula)
+        told = None if schema is None else schema.to_toml()
+        found = result.to_dict() | {"source": {"formula": arguments.formula, "schema": told}}
         if not arguments.no_inference:
             found["level"] = arguments.level
             with suppress(InferenceUnavailable):  # of too few records: what was paid for arrives
@@ -58,16 +66,14 @@ def fit(arguments: argparse.Namespace) -> int:
             return dpfast.fit_formula(
                 arguments.formula, records, objective, schema=schema, privacy=privacy, **options
             )
-        if raw is not None:
-            with rows_unseen(arguments.each):
-                X, y = raw.columns()
-            if arguments.scale is None:
-                options["standardize"] = True
-            records = dpfast.records(X, y, names=raw.covariates, **beside)
-            return dpfast.fit(records, None, objective, privacy=privacy, **options)
         with rows_unseen(arguments.each):
-            design = _design(arguments, schema, table)
-        records = dpfast.records(design, **beside)
+            if schema is None:
+                found = number_columns(table, [*covariates, arguments.response])
+                records = dpfast.records(found[:, :-1], found[:, -1], names=covariates, **beside)
+            else:
+                records = dpfast.records(_design(arguments, schema, table), **beside)
+        if schema is None and arguments.scale is None:
+            options["standardize"] = True
         return dpfast.fit(records, None, objective, privacy=privacy, **options)
 
     return _deliver(arguments, run, report, lambda result: str(result.summary(arguments.level)))
@@ -81,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give --data, or --quote to see what the request costs.")
     study = dpfast.Study(
         arguments.data,
-        schema=None if arguments.schema is None else _schema(arguments),
+        schema=_schema(arguments),
         ledger=_ledger(arguments),
         n=arguments.n,
         like=arguments.like,
@@ -99,50 +105,29 @@ def run(arguments: argparse.Namespace) -> int:
 # ---- what they share -----------------------------------------------------------------------------
 
 
-def _schema(arguments: argparse.Namespace) -> dpfast.Schema:
-    return dpfast.Schema.from_toml(Path(arguments.schema))
+def _schema(arguments: argparse.Namespace) -> dpfast.Schema | None:
+    return None if arguments.schema is None else dpfast.Schema.from_toml(Path(arguments.schema))
 
 
-class _Raw(NamedTuple):
-    """Columns of a file about which nothing is declared."""
-
-    response: str
-    covariates: list[str]
-    table: dict[str, Any]
-
-    def columns(self) -> tuple[Any, Any]:
-        """Covariates and response; what has a type other than a number's is refused."""
-        found = number_columns(self.table, [*self.covariates, self.response])
-        return found[:, :-1], found[:, -1]
-
-
-def _raw(arguments: argparse.Namespace) -> _Raw:
-    """Read what the options name, as numbers."""
+def _undeclared(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Columns that the options name, as numbers, and which of them are covariates by name."""
     if arguments.formula is not None:
-        from dpfast.data.files import read_labels
-        from dpfast.data.formula import columns_read
-
         names, levels = columns_read(arguments.formula)
         table = _numbers(arguments, [name for name in names if name not in levels])
-        how = typed_delimiter(arguments.delimiter), _bar(arguments)
         for name, listed in levels.items():
-            table[name] = read_labels(arguments.data, name, *how, listed)
-        return _Raw("", [], table)
+            table[name] = read_labels(arguments.data, name, *_how(arguments), listed)
+        return table, []
     if arguments.covariates is None:
         raise InvalidInput(
             "without a schema the columns are named one by one: give --covariates age,education "
             "and so on."
         )
-    response, covariates = arguments.response, _listed(arguments.covariates)
-    return _Raw(response, covariates, _numbers(arguments, [response, *covariates]))
+    covariates = _listed(arguments.covariates)
+    return _numbers(arguments, [arguments.response, *covariates]), covariates
 
 
 def _numbers(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
-    from dpfast.data.files import read_numbers
-
-    return read_numbers(
-        arguments.data, names, typed_delimiter(arguments.delimiter), _bar(arguments)
-    )
+    return read_numbers(arguments.data, names, *_how(arguments))
 
 
 def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
@@ -155,27 +140,15 @@ def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, A
     if arguments.largest_weight is not None:
         given["largest_weight"] = arguments.largest_weight
     if arguments.group is not None:
-        given["group"] = _labels(arguments, arguments.group)
+        given["group"] = read_labels(arguments.data, arguments.group, *_how(arguments))
     given |= {"group_size": arguments.group_size, "each": arguments.each}
     return given
 
 
-def _labels(arguments: argparse.Namespace, name: str) -> Any:
-    from dpfast.data.files import read_labels
-
-    delimiter = typed_delimiter(arguments.delimiter)
-    return read_labels(arguments.data, name, delimiter, _bar(arguments))
-
-
-def _bar(arguments: argparse.Namespace) -> ProgressBar | None:
-    """How far reading is, in bytes; not where the number of rows is private."""
-    return None if arguments.each == "person" else ProgressBar("reading")
-
-
-def _table(arguments: argparse.Namespace, schema: Any) -> Any:
-    from dpfast.data.files import read_table
-
-    return read_table(arguments.data, schema, typed_delimiter(arguments.delimiter), _bar(arguments))
+def _how(arguments: argparse.Namespace) -> tuple[str | None, ProgressBar | None]:
+    """Delimiter, and how far reading is, in bytes; not where the number of rows is private."""
+    bar = None if arguments.each == "person" else ProgressBar("reading")
+    return typed_delimiter(arguments.delimiter), bar
 
 
 def _design(arguments: argparse.Namespace, schema: Any, table: Any) -> Any:
@@ -203,10 +176,7 @@ def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
 
 
 #: Optimisers whose number of steps is a setting.
-STEPWISE = {
-    "newton": "Newton",
-    "gradient-descent": "GradientDescent",
-}
+STEPWISE = {"newton": "Newton", "gradient-descent": "GradientDescent"}
 
 
 def _stepwise(method: str, steps: int) -> Any:
@@ -235,10 +205,6 @@ def _listed(text: str) -> list[str]:
         raise InvalidInput("a list of names must be one line, with commas between them.") from None
 
 
-def _source(schema: dpfast.Schema | None, **more: Any) -> dict[str, Any]:
-    return {"source": more | {"schema": None if schema is None else schema.to_toml()}}
-
-
 def _text(report: dict[str, Any]) -> str:
     return json.dumps(plain(report), indent=1, allow_nan=False)
 
@@ -250,7 +216,7 @@ def _unfinished(found: Any) -> dict[str, Any]:
     return told | {
         "unfinished": True,
         "privacy": found.privacy.to_dict(),
-        "never_charged": None if left is None else budget_values(left),
+        "never_charged": None if left is None else plain_spend(left),
     }
 
 

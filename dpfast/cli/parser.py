@@ -201,8 +201,6 @@ def _facts(words: list[str]) -> dict[str, Any]:
             found["required"] = True
         elif word.startswith("="):
             found["default"] = kind(word[1:])
-        elif "|" in word:
-            found["choices"] = word.split("|")
         elif word.isupper():
             found["metavar"] = word
         else:

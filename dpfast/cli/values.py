@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
@@ -49,9 +48,3 @@ def loss_of(arguments: argparse.Namespace) -> str | Loss:
             option = name.replace("_", "-")
             raise InvalidInput(f"--{option} is a setting of --loss {owner.name}.")
     return str(arguments.loss) if kind is None else kind(**given)
-
-
-def budget_values(budget: Budget) -> dict[str, Any]:
-    """A budget's type and numbers."""
-    numbers = dict(zip(budget.fields, budget.values(), strict=True))
-    return {"type": type(budget).__name__} | numbers

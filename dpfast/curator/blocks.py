@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -66,13 +66,11 @@ class Sample(Block):
         """The same records every time."""
         return self._found().blocks()
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """As of any part; of records on a cluster it stays there."""
         if self.elsewhere:
-            return self._found().total(function, *arguments, own=own)
-        return super().total(function, *arguments, own=own)
+            return self._found().total(function, *arguments)
+        return super().total(function, *arguments)
 
 
 def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt, StepBudget
+from dpfast.curator.answers import Answer, Receipt, StepBudget, gaussian_receipt
 from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.door import hand_out_together, source_of_noise
 from dpfast.curator.whitened import At, Whitened
@@ -19,7 +20,7 @@ from dpfast.models import Huber, LeastSquares, Loss, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.dealing import deal, secret_choices
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, joint_grids
+from dpfast.privacy.mechanisms import joint_grids
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
 
@@ -215,9 +216,7 @@ class Arms(Records):
         self.n, self.n_covariates, self.names = n, 2 * (1 + arms[0][0].shape[1]), None
         self.block_sizes, self._arms = (n,), arms
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Vectors of the arms one after the other, and blocks of matrices, else zero."""
         theta, *asked = arguments
         halves = zip(self._arms, np.split(theta, 2), strict=True)
@@ -293,19 +292,15 @@ def refuse_pooled(
         location_receipts(n, 1.0, mu, square, blank.depth(want))
 
 
+@dataclass(repr=False, eq=False)
 class PseudoOutcomes:
     """Queries about all records at once: their propensities and their pseudo-outcomes."""
 
-    def __init__(
-        self,
-        propensities: Curator,
-        told: Array,
-        counted: Array,
-        alone: Callable[[Array, Ledger], Curator],
-        ledger: Ledger,
-    ) -> None:
-        self._propensities, self._told, self._counted = propensities, told, counted
-        self._alone, self._ledger = alone, ledger
+    _propensities: Curator
+    _told: Array
+    _counted: Array
+    _alone: Callable[[Array, Ledger], Curator]
+    _ledger: Ledger
 
     def overlap(self, edges: Array, mu: float) -> Answer:
         """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
@@ -354,15 +349,11 @@ class PseudoOutcomes:
 
 def location_receipts(n: int, clip: float, mu: float, square: bool, depth: int) -> list[Receipt]:
     """How a location would be released; touches nothing, costs nothing."""
-    bounds = [(clip, mean_score(2.0 * clip, n, depth=depth), mu, "location", "C78")]
+    sensitivity = mean_score(2.0 * clip, n, depth=depth)
+    found = [gaussian_receipt("location", "C78", mu, sensitivity, clip, 1)]
     if square:
         known = mean_square(clip, n, depth=depth)
-        bounds.append((clip * clip, known, SQUARE_MU * mu, "variance", "C79"))
-    found = []
-    for bound, sensitivity, part, query, claim in bounds:
-        scale = gaussian_scale(sensitivity, part, 1)
-        check_grid_range(bound, scale, 1)
-        found.append(Receipt(query, claim, part, sensitivity, scale))
+        found.append(gaussian_receipt("variance", "C79", SQUARE_MU * mu, known, clip * clip, 1))
     return found
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import centred_share as share_sensitivity
 
@@ -18,10 +17,7 @@ Array = NDArray[np.float64]
 
 def share_receipt(n: int, mu: float) -> Receipt:
     """What a share of n records would be released with; public numbers only."""
-    sensitivity = share_sensitivity(n)
-    scale = gaussian_scale(sensitivity, mu, 1)
-    check_grid_range(1.0, scale, 1)
-    return Receipt("share below", "C46", mu, sensitivity, scale)
+    return gaussian_receipt("share below", "C46", mu, share_sensitivity(n), 1.0, 1)
 
 
 class Shares:

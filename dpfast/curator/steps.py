@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.records import HESSIAN, RecordKernel
 from dpfast.models import Objective
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import (
     extreme_eigenvalue as eigenvalue_sensitivity,
     loss_difference as loss_difference_sensitivity,
@@ -71,9 +70,8 @@ def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
     refuse_free_scale(objective, "a difference of losses")
     depth = curator.depth(LOSS_DIFFERENCE)
     sensitivity = loss_difference_sensitivity(objective.score_bound, distance, n, depth=depth)
-    scale = gaussian_scale(sensitivity, mu, 1)
-    check_grid_range(objective.score_bound * distance, scale, 1)
-    return Receipt("loss difference", "C21", mu, sensitivity, scale)
+    bound = objective.score_bound * distance
+    return gaussian_receipt("loss difference", "C21", mu, sensitivity, bound, 1)
 
 
 def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bool) -> Answer:
@@ -113,9 +111,7 @@ def _eigenvalue_receipt(curator: Counted, name: str, mu: float) -> Receipt:
     refuse_free_scale(objective, "an extreme eigenvalue")
     depth = curator.depth(HESSIAN)
     sensitivity = eigenvalue_sensitivity(objective.curvature_bound, n, p, depth=depth)
-    scale = gaussian_scale(sensitivity, mu, 1)
-    check_grid_range(2.0 * objective.curvature_bound, scale, 1)
-    return Receipt(name, "C20", mu, sensitivity, scale)
+    return gaussian_receipt(name, "C20", mu, sensitivity, 2.0 * objective.curvature_bound, 1)
 
 
 def _peak_hessian(curator: Curator) -> Array:

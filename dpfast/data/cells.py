@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -73,13 +73,14 @@ def objects(array: NDArray[Any]) -> list[Any]:
     try:
         found: list[Any] = array.astype(object).tolist()
     except Exception:  # NumPy's fixed-width text may hold any 32 bits as a character
-        return [_object(array, i) for i in range(len(array))]
+        return [told(lambda i=i: array[i : i + 1].astype(object)[0]) for i in range(len(array))]
     return found
 
 
-def _object(array: NDArray[Any], i: int) -> Any:
+def told(ask: Callable[..., Any]) -> Any:
+    """What a cell says when it is asked; None where it raises."""
     try:
-        return array[i : i + 1].astype(object)[0]
+        return ask()
     except Exception:
         return None
 

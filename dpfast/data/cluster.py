@@ -30,8 +30,6 @@ PIECE_BYTES = 1 << 25
 class ClusterRecords(Records):
     """Records in a ``dask.array``, one block for each chunk of rows."""
 
-    __slots__ = ("_join", "_keeps", "_kept", "_n_beside", "_parts", "coding", "of_terms", "reads")
-
     elsewhere = True
 
     def __init__(
@@ -76,13 +74,11 @@ class ClusterRecords(Records):
             "leave its workers. Use dpfast.fit, or bring the data into memory (X.compute())."
         )
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Sum over the blocks, computed and added on the workers; see :meth:`Records.total`."""
-        return self._root(self._sums((function, arguments, _version()), own))
+        return self._root(self._sums((function, arguments, _version())))
 
-    def _sums(self, query: Any, own: Sequence[Any] | None = None, numbered: bool = False) -> Any:
+    def _sums(self, query: Any, numbered: bool = False) -> Any:
         """A task for each chunk that asks it a query, an object array with one entry each."""
         from dask import array, delayed, persist
 
@@ -93,23 +89,17 @@ class ClusterRecords(Records):
                 self._kept = list(_computed(lambda: persist(*chunks)))
                 self._keeps = True
             query, leaf = delayed(query, pure=False, traverse=False), delayed(_of_kept, pure=False)
-            first = [[k] if numbered else [] for k in range(len(self._kept))]
-            first = first if own is None else [[one] for one in own]
-            return [leaf(kept, query, *one) for kept, one in zip(self._kept, first, strict=True)]
+            pairs = enumerate(self._kept)
+            return [leaf(kept, query, *[k] if numbered else []) for k, kept in pairs]
         self.reads = (self.reads or 0) + 1
         # one task that every leaf depends on, so that it is sent to a worker once
         query = delayed(query, pure=False, traverse=False)
-        parts = self._parts
-        if own is not None:
-            mine = array.from_array(np.concatenate(own), chunks=(self.block_sizes,))
-            parts = (_as_column(mine), *parts)
         # as one layer of an array, which Dask fuses with the layers that make the chunks: a chunk
         # is made and summed in one task, and does not travel
         sums = array.map_blocks(
             _contribution,
-            *parts,
+            *self._parts,
             query=query,
-            has_own=own is not None,
             numbered=numbered,
             join=self._join,
             n_beside=self._n_beside,
@@ -196,8 +186,6 @@ class DealtCluster:
 class BlockOnCluster(Block):
     """A part of records on a cluster."""
 
-    __slots__ = ("_ask", "_n_tasks", "_records")
-
     def __init__(
         self, table: ClusterRecords, n: int, ask: Callable[..., list[Any]], n_tasks: int
     ) -> None:
@@ -213,11 +201,7 @@ class BlockOnCluster(Block):
         """Refused: the records stay on the workers."""
         return self._records.blocks()
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        if own is not None:
-            raise InvalidInput("a sample has no arguments of single blocks.")
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._records._root(self._ask(function, arguments))
 
 
@@ -269,7 +253,6 @@ def _of_slots(
 def _contribution(
     *parts: Any,
     query: tuple[Callable[..., Any], tuple[Any, ...], str],
-    has_own: bool,
     numbered: bool,
     join: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
     n_beside: int = 0,
@@ -281,15 +264,14 @@ def _contribution(
     first, last = block_info[0]["array-location"][0]
     if any(len(part) != last - first for part in parts):
         raise RuntimeError("a chunk has another number of records than announced.")
-    own = [parts[0][:, 0]] if has_own else []
-    columns = [_converted(part) for part in parts[has_own:]]
+    columns = [_converted(part) for part in parts]
     columns, beside = columns[: len(columns) - n_beside], columns[len(columns) - n_beside :]
     X = columns[0] if len(columns) > 1 else columns[0][:, :-1]
     y = columns[-1][:, -1]
     if join is not None:
         y = np.require(join(np.column_stack([y, *beside])), None, "A")
     number = [block_info[0]["chunk-location"][0]] if numbered else []
-    return _packed(function(X, y, *own, *number, *_aligned(arguments)))
+    return _packed(function(X, y, *number, *_aligned(arguments)))
 
 
 def _aligned(arguments: tuple[Any, ...]) -> list[Any]:
@@ -438,7 +420,7 @@ def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding
     empty = table._meta.astype(dict.fromkeys(unlisted, object))
     terms = terms_of_table(formula, empty, schema)
     names = terms.coding.design(empty).names
-    declared = {**terms.coding.columns, **({} if terms.left is None else terms.left.columns)}
+    declared = terms.columns
     plain = [name for name, kind in declared.items() if kind.kind in ("numeric", "released")]
     for name in plain:
         _check_dtype(table.dtypes[name], f"column {name!r}")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.cells import is_sequence, number_cells, objects, text
+from dpfast.data.cells import is_sequence, number_cells, objects, text, told
 from dpfast.errors import InvalidInput, described, dtype_name
 
 #: Arrow's types of numbers, decimals aside; a column of nulls has the type "null".
@@ -340,15 +340,8 @@ def _categories(values: Any) -> list[Any]:
         if found is None:
             return objects(np.asarray(values, dtype=object))
     except Exception:
-        return [_category(values, i) for i in range(len(values))]
+        return [told(lambda i=i: values[i]) for i in range(len(values))]
     return [None if i < 0 else found[0][i] for i in found[1].tolist()]
-
-
-def _category(values: Any, i: int) -> Any:
-    try:
-        return values[i]
-    except Exception:
-        return None
 
 
 def _arrow_labels(values: Any) -> Labels:

@@ -57,9 +57,9 @@ class Terms(NamedTuple):
     left: Coding | None = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """All that are read."""
-        return tuple({**self.coding.columns, **({} if self.left is None else self.left.columns)})
+    def columns(self) -> dict[str, Column]:
+        """All that are read, and how they are declared."""
+        return {**self.coding.columns, **({} if self.left is None else self.left.columns)}
 
     def records(self, table: Any) -> tuple[Array, Array]:
         """Covariates and responses of a table, record by record."""

@@ -89,9 +89,7 @@ class Records:
         """The records as consecutive blocks ``(X, y)``; arrays in memory are one block."""
         return iter([(self.X, self.y)])
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Sum over the blocks of ``function(X, y, *arguments)``, by :attr:`additions` of parts.
 
         Parameters
@@ -101,21 +99,16 @@ class Records:
             arguments: the blocks may be on other machines.
         *arguments
             Public or released, the same for all blocks.
-        own : sequence, optional
-            One further argument for each block, passed first: ``function(X, y, own, *arguments)``.
 
         Returns
         -------
         number, array or tuple
         """
-        if own is None and type(self) is Records:  # in memory: one block
+        if type(self) is Records:  # in memory: one block
             return function(self.X, self.y, *arguments)
         from dpfast.data.reduction import tree_sum
 
-        if own is None:
-            return tree_sum(function(X, y, *arguments) for X, y in self.blocks())
-        pairs = zip(self.blocks(), own, strict=True)
-        return tree_sum(function(X, y, mine, *arguments) for (X, y), mine in pairs)
+        return tree_sum(function(X, y, *arguments) for X, y in self.blocks())
 
     def near(self) -> Records:
         """The same records, which are read once and kept then, if they are few enough: public."""
@@ -161,6 +154,21 @@ class Records:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, n_covariates={self.n_covariates})"
+
+
+class Wrapped(Records):
+    """Other records, seen otherwise; what is public of them stays as it is."""
+
+    def __init__(self, records: Records) -> None:
+        self.n, self.n_covariates = records.n, records.n_covariates
+        self.names, self.block_sizes = records.names, records.block_sizes
+        self.excess, self.together, self.coding = records.excess, records.together, records.coding
+        self.can_be_dealt, self.read_again = records.can_be_dealt, records.read_again
+        self.elsewhere, self._raw = records.elsewhere, records
+
+    @property
+    def reads(self) -> int | None:  # type: ignore[override]
+        return self._raw.reads
 
 
 def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_number
+from dpfast.data.cells import told
 from dpfast.data.classes import Spellings, check_type
 from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column_names, labels, numbers
@@ -114,14 +115,6 @@ class Numeric(Column):
         return self.scaled(numbers(values, name))[:, None], [name], bounds[None, :]
 
 
-def _is_level(value: Any, levels: Sequence[Any]) -> bool:
-    """Whether a label, of whatever type, is one of the levels."""
-    try:
-        return bool(value in levels)
-    except Exception:
-        return False
-
-
 @understood
 @dataclass(frozen=True)
 class Categorical(Column):
@@ -177,7 +170,7 @@ class Categorical(Column):
             object.__setattr__(self, "reference", self.levels[0])
         for name in ("reference", "other"):
             value = getattr(self, name)
-            if value is not None and not _is_level(value, self.levels):
+            if value is not None and not told(lambda value=value: bool(value in self.levels)):
                 raise InvalidInput(
                     f"{name} must be one of the levels {described(levels)}; received "
                     f"{described(value)}."

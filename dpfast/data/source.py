@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import InvalidInput, described, understood
@@ -92,12 +93,18 @@ def records(
     >>> dpfast.fit(people, loss="log-cosh", privacy=3.0).names
     ('intercept', 'dose')
     """
+    if isinstance(X, Source):
+        raise InvalidInput(
+            "these are records already, with what belongs to them. Give dpfast.records "
+            "everything at once."
+        )
     return Source(
         X, y, names=names, group=group, group_size=group_size, each=each, effects=effects,
         sample_weight=sample_weight, largest_weight=largest_weight, offset=offset, threads=threads,
     )  # fmt: skip
 
 
+@dataclass(repr=False, eq=False)
 class Source:
     """Records as a caller has them, of which nothing was read; made by :func:`records`.
 
@@ -106,35 +113,21 @@ class Source:
     Holds private data, and shows none of it; it cannot be pickled.
     """
 
-    def __init__(
-        self,
-        covariates: Any,
-        response: Any,
-        *,
-        names: Any = None,
-        group: Any = None,
-        group_size: Any = None,
-        each: Any = "row",
-        effects: Any = None,
-        sample_weight: Any = None,
-        largest_weight: Any = None,
-        offset: Any = None,
-        threads: Any = None,
-    ) -> None:
-        if isinstance(covariates, Source):
-            raise InvalidInput(
-                "these are records already, with what belongs to them. Give dpfast.records "
-                "everything at once."
-            )
-        self.covariates, self.response, self.names = covariates, response, names
-        self.group, self.group_size, self.each = group, group_size, each
-        self.effects = effects
-        self.sample_weight, self.largest_weight = sample_weight, largest_weight
-        self.offset, self.threads = offset, threads
+    covariates: Any
+    response: Any
+    names: Any = None
+    group: Any = None
+    group_size: Any = None
+    each: Any = "row"
+    effects: Any = None
+    sample_weight: Any = None
+    largest_weight: Any = None
+    offset: Any = None
+    threads: Any = None
 
     def but(self, **changed: Any) -> Source:
         """The same records with other covariates, response or columns beside them."""
-        return Source(**vars(self) | changed)
+        return replace(self, **changed)
 
     def refuse_beyond(self, takes: tuple[str, ...]) -> None:
         """Refuse what a function has no use for, before it is left out in silence."""

@@ -12,7 +12,7 @@ from dpfast.arguments import whole_number
 from dpfast.curator.door import source_of_noise
 from dpfast.errors import InvalidInput
 from dpfast.privacy.dealing import deal
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 Indices = NDArray[np.intp]
 
@@ -49,13 +49,8 @@ class DealtFolds:
     """
 
     def __init__(self, n_splits: int = 5, *, noise: NoiseSource | None = None) -> None:
-        if noise is not None and not isinstance(noise, NoiseSource):
-            raise InvalidInput(
-                "noise must be a dpfast noise source such as dpfast.SeededNoise(0), or None; "
-                f"received {type(noise).__name__}."
-            )
+        self.noise = checked_noise(noise)
         self.n_splits = whole_number(n_splits, "n_splits", least=2)
-        self.noise = EntropyNoise() if noise is None else noise
 
     def parts(self, n: int) -> Indices:
         """A new dealing, shape (n,): the fold that each of n records is left out in.

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from dpfast.errors import BudgetExceeded, InvalidInput, described
+from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator, Score
 from dpfast.estimators.folds import DealtFolds
 from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import _checked_ledger
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
@@ -123,11 +124,8 @@ def cross_validate(
             "others."
         )
     k, ledger = dealt.n_splits, model.ledger
-    if ledger is not None and not isinstance(ledger, Ledger):
-        raise InvalidInput(
-            "ledger must be a dpfast.Ledger, such as dpfast.Ledger.open(path), or None; received "
-            f"{described(ledger)}."
-        )
+    if ledger is not None:
+        _checked_ledger(ledger)
     features, response = model._read(X, y, reset=True)
     n = len(response)
     model.ledger = Ledger(_EMPTY_PURSE)

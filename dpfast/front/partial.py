@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Token
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,18 +71,11 @@ class Unfinished(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values and arrays."""
-        units = self.units
+        bought = () if self.units is None else ("names", "centres", "spreads", "response")
         return {
             "answers": [answer._asdict() for answer in self.answers],
             "privacy": self.privacy.to_dict(),
-            "units": None
-            if units is None
-            else {
-                "names": list(units.names),
-                "centres": units.centres,
-                "spreads": units.spreads,
-                "response": units.response,
-            },
+            "units": {name: getattr(self.units, name) for name in bought} or None,
         }
 
 
@@ -119,14 +111,9 @@ class KeepingPaid:
         self._token: Token[Tape | None] = TAPE.set(self._tape)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         TAPE.reset(self._token)
-        if kind is None or error is None:
+        if error is None:
             return
         self._error = error
         with suppress(Exception):  # a caller's exception may be of any make

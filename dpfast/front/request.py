@@ -53,6 +53,7 @@ AT_A_TIME = 3
 Array = NDArray[np.float64]
 Told = TypeVar("Told")
 Names = tuple[str, ...] | None
+Asked = Budget | float | tuple[float, float]
 
 
 class Request:
@@ -506,7 +507,7 @@ def room_for(n: int, columns: int = 0, copies: int = 0) -> int:
 MOST_EPSILON = 20.0
 
 
-def warn_of_weak(privacy: Budget | float | tuple[float, float], n: int) -> None:
+def warn_of_weak(privacy: Asked, n: int) -> None:
     """Say, before anything is charged, that a budget spoken in epsilon promises next to nothing."""
     asked = as_budget(privacy)
     if not isinstance(asked, ApproxDP):
@@ -530,11 +531,7 @@ def warn_of_weak(privacy: Budget | float | tuple[float, float], n: int) -> None:
 
 
 def charge_shared(
-    ledger: Ledger | None,
-    privacy: Budget | float | tuple[float, float],
-    total: Budget,
-    label: str,
-    room: int = 0,
+    ledger: Ledger | None, privacy: Asked, total: Budget, label: str, room: int = 0
 ) -> None:
     """Charge the ledger several analyses share, in its own currency if the request was in it."""
     np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
@@ -542,9 +539,7 @@ def charge_shared(
         _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)
 
 
-def refuse_unpayable(
-    ledger: Ledger | None, privacy: Budget | float | tuple[float, float], total: Budget, label: str
-) -> None:
+def refuse_unpayable(ledger: Ledger | None, privacy: Asked, total: Budget, label: str) -> None:
     """Refuse what the ledger cannot pay, before work that has to come before the charge."""
     if ledger is not None:
         _checked_ledger(ledger).check(_spend(ledger, privacy, total), label)
@@ -553,7 +548,7 @@ def refuse_unpayable(
 def charge_after(
     first: Callable[[], Told],
     ledger: Ledger | None,
-    privacy: Budget | float | tuple[float, float],
+    privacy: Asked,
     total: Budget,
     label: str,
     room: int = 0,
@@ -565,7 +560,7 @@ def charge_after(
     return told
 
 
-def _spend(ledger: Ledger, privacy: Budget | float | tuple[float, float], total: Budget) -> Budget:
+def _spend(ledger: Ledger, privacy: Asked, total: Budget) -> Budget:
     privacy = as_budget(privacy)
     in_mu = ledger.keeps_apart and isinstance(total, GDP)
     return privacy if type(privacy) is type(ledger.total) and not in_mu else total

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
-from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues, variances
-from dpfast.inference.named import Named, named
+from dpfast.inference.degrees import coverage, t_intervals, t_pvalues, variances
+from dpfast.inference.named import named
 from dpfast.inference.shown.methods import Shown
 
 if TYPE_CHECKING:
@@ -98,13 +98,6 @@ class AfterFit(Shown):
     >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
     (50, 2)
     """
-
-    _fit_intercept: bool
-    _free_scale: bool
-    cov_params: Callable[[], Named]
-    _degrees: Callable[[Array], Array]
-    _rows: Callable[[Any], Array]
-    _mean_slopes: Callable[[Array], tuple[Array, Array]]
 
     def t_test(
         self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
@@ -215,9 +208,8 @@ class AfterFit(Shown):
         level = coverage(level, alpha)
         rows, _ = self._combinations(contrast)
         test = t_test(self, rows, 0.0)
-        half = t_half_widths(level, self._degrees(rows)) * test.bse
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
-            ends = np.exp(np.column_stack([test.estimate - half, test.estimate + half]))
+            ends = np.exp(t_intervals(level, test.estimate, test.bse, self._degrees(rows)))
             found = Ratios(np.exp(test.estimate), ends, test.pvalues)
         if contrast is not None:
             return found
@@ -270,9 +262,8 @@ class AfterFit(Shown):
             flat = gradients.reshape(-1, len(self.params))
             bse = np.sqrt(variances(flat, self.cov_params())).reshape(estimate.shape)
             degrees = self._degrees(flat).reshape(estimate.shape)
-            half = t_half_widths(level, degrees) * bse
             pvalues = t_pvalues(estimate / bse, degrees)
-        ends = np.stack([estimate - half, estimate + half], axis=-1)
+        ends = t_intervals(level, estimate, bse, degrees)
         return MarginalEffects(self.names[first:width], estimate, bse, pvalues, ends)
 
     def _combinations(self, contrast: Any) -> tuple[Array, Array]:

@@ -99,6 +99,19 @@ def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.floa
     return np.where(normal, ndtri(tail), stdtrit(np.where(normal, NORMAL, degrees), tail))
 
 
+def t_intervals(
+    level: float, estimate: Matrix, error: Matrix, degrees: Matrix, positive_last: bool = False
+) -> Matrix:
+    """Two-sided intervals, of shape (..., 2); of a last one that is positive by its logarithm."""
+    with np.errstate(all="ignore"):  # of released numbers, in whatever units
+        half = t_half_widths(level, degrees) * error
+        ends = np.stack([estimate - half, estimate + half], axis=-1)
+        if positive_last:
+            factor = np.exp(half[-1] / estimate[-1])
+            ends[-1] = estimate[-1] / factor, estimate[-1] * factor
+    return ends
+
+
 def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     """Two-sided p values."""
     from scipy.special import ndtr, stdtr

@@ -277,12 +277,15 @@ class Guarantee(NamedTuple):
         """
         if self.total is None:
             return str(self)
+        from dpfast.inference.composition import told
         from dpfast.privacy.tradeoff import explain
 
         text = explain(self.total, delta)
         if not self.genuine:
             text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
-        return "\n".join([text, *self._composition_lines(), *self._vouched_lines()])
+        composition = self.composition
+        made_of = [] if composition is None else told(self.total, composition)
+        return "\n".join([text, *made_of, *self._vouched_lines()])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values (for JSON); None where there is no number."""
@@ -366,13 +369,6 @@ class Guarantee(NamedTuple):
         labels = tuple([printable(label) for label, _ in charges])
         title = f"Privacy: {self.headline}"
         return html(Table(title, (), (self.unit, "share"), labels, tuple(cells), "", tuple(heads)))
-
-    def _composition_lines(self) -> list[str]:
-        if self.total is None or self.composition is None:
-            return []
-        from dpfast.inference.composition import told
-
-        return told(self.total, self.composition)
 
     def _vouched_lines(self) -> list[str]:
         return [f"  The caller vouches that {condition}." for condition in self.vouched]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput
-from dpfast.inference.degrees import NORMAL, coverage, estimable, t_pvalues, variances
+from dpfast.inference.degrees import NORMAL, estimable, t_pvalues, variances
 
 
 class Contrast(NamedTuple):
@@ -97,18 +96,6 @@ def wald_test(fit: Any, restriction: ArrayLike, value: ArrayLike) -> WaldTest:
     known = float(fit._degrees(rows).min())
     pvalue = chdtrc(df, statistic) if known > NORMAL else fdtrc(df, known, statistic / df)
     return WaldTest(statistic, df, float(pvalue))
-
-
-def half_width(level: float) -> float:
-    """Half the width of a two-sided interval, in standard errors (normal approximation)."""
-    return _normal_half_width(coverage(level))
-
-
-@lru_cache(maxsize=64)
-def _normal_half_width(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2.0))
 
 
 def confidence_ellipse(

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.inference.after_fit import AfterFit
-from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pvalues, variances
+from dpfast.inference.degrees import Covariance, coverage, t_intervals, t_pvalues, variances
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
@@ -112,6 +112,7 @@ class Fit(AfterFit):
 
     @property
     def params(self) -> Named:
+        """Estimated coefficients."""
         return named(vars(self)["params"], self.names)
 
     @params.setter
@@ -247,13 +248,8 @@ class Fit(AfterFit):
         it is the normal.  The interval of a free scale is symmetric on the logarithm, so it is
         always positive.
         """
-        widths = t_half_widths(coverage(level, alpha), self.degrees_of_freedom)
-        with np.errstate(all="ignore"):
-            half = widths * self.bse
-            interval = np.column_stack([self.params - half, self.params + half])
-            if self._free_scale:
-                factor = np.exp(half[-1] / self.params[-1])
-                interval[-1] = self.params[-1] / factor, self.params[-1] * factor
+        level, known = coverage(level, alpha), self.degrees_of_freedom
+        interval = t_intervals(level, self.params, self.bse, known, self._free_scale)
         return named(interval, self.names, ("low", "high"))
 
     @property
@@ -347,9 +343,8 @@ class Fit(AfterFit):
         q = rows.shape[1]
         padded = np.pad(rows, ((0, 0), (0, len(self.params) - q)))
         errors = np.sqrt(variances(padded, self.cov_params()))
-        half = t_half_widths(level, self._degrees(padded)) * errors
-        t = rows @ self._coefficients()
-        return self._response(np.column_stack([t - half, t + half]))
+        line = rows @ self._coefficients()
+        return self._response(t_intervals(level, line, errors, self._degrees(padded)))
 
     @property
     def scale(self) -> float:

@@ -102,7 +102,8 @@ class Budget:
 
     def as_approx(self, delta: float) -> ApproxDP:
         """The (epsilon, delta) guarantee this one implies at ``delta``, epsilon rounded up."""
-        raise NotImplementedError
+        spend: Any = self  # in GDP or zCDP; of the others see there
+        return amount(ApproxDP, spend.epsilon(delta), positive(delta, "delta", below_one=True))
 
     def explain(self, delta: float = 1e-6) -> str:
         """This guarantee in plain words: what an attacker can do at best (claim C45)."""
@@ -191,9 +192,6 @@ class GDP(Budget):
         """``mu^2/2``-zCDP (claim C4)."""
         return ZCDP(ratio_to_float(*half_square(self.mu), up=True))
 
-    def as_approx(self, delta: float) -> ApproxDP:
-        return amount(ApproxDP, self.epsilon(delta), positive(delta, "delta", below_one=True))
-
     @staticmethod
     def within(budget: Budget | float | tuple[float, float]) -> GDP:
         """The largest GDP a mechanism may spend so that ``budget`` is honoured, rounded down.
@@ -254,9 +252,6 @@ class ZCDP(Budget):
 
     def as_zcdp(self) -> ZCDP:
         return self
-
-    def as_approx(self, delta: float) -> ApproxDP:
-        return amount(ApproxDP, self.epsilon(delta), positive(delta, "delta", below_one=True))
 
     @staticmethod
     def within(budget: Budget) -> ZCDP:

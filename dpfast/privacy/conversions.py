@@ -85,6 +85,8 @@ def _delta_up(mu: float, epsilon: float) -> float:
 
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
+    from scipy.special import erfcx
+
     mu = positive(mu, "mu")
     delta = positive(delta, "delta", below_one=True)
     if mu > MAX_MU:
@@ -103,7 +105,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     def step(epsilon: float) -> tuple[float, float]:
         value = _delta_up(mu, epsilon)
         x, y = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
-        slope = 0.5 * math.exp(-0.5 * x * x) * _erfcx(y * _HALF_ROOT)  # -d delta / d epsilon
+        slope = 0.5 * math.exp(-0.5 * x * x) * float(erfcx(y * _HALF_ROOT))  # -d delta / d epsilon
         return target - math.log(value), slope / value
 
     root = _root(step, 0.0, high)
@@ -134,12 +136,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
     root = _root(step, low, high)
     return _certify(root, -1.0, lambda mu: _delta_up(mu, epsilon) <= delta)
-
-
-def _erfcx(u: float) -> float:
-    from scipy.special import erfcx
-
-    return float(erfcx(u))
 
 
 def nonnegative(value: object, name: str) -> float:

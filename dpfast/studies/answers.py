@@ -86,10 +86,8 @@ def _effect(request: Request, table: Any, schema: Schema, options: Options) -> A
 
 def summary_of(request: Request, result: Any) -> Summary:
     """An answer as a table, at the level that was asked for."""
-    if request.analysis == "quantiles":  # whose level was chosen before
-        found: Summary = result.summary()
-    else:
-        found = result.summary(request.asked["level"])
+    chosen_before = request.analysis == "quantiles"
+    found: Summary = result.summary(*[] if chosen_before else [request.asked["level"]])
     return found
 
 

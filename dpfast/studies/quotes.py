@@ -10,7 +10,7 @@ import numpy as np
 from dpfast.data.columns import column, number_columns
 from dpfast.data.formula import coding_from_formula
 from dpfast.data.schema import Schema
-from dpfast.inference.composition import amounts
+from dpfast.inference.composition import amounts, plain_spend
 from dpfast.inference.shown.digits import short_number
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
@@ -66,9 +66,7 @@ class Quote(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values (for JSON)."""
-        spend = dict(zip(self.spend.fields, self.spend.values(), strict=True))
-        told = {"type": type(self.spend).__name__} | spend
-        return self._asdict() | {"spend": told}
+        return self._asdict() | {"spend": plain_spend(self.spend)}
 
     def __str__(self) -> str:
         epsilon = self.spend.as_approx(DELTA).epsilon

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 from dpfast.arguments import number_in, one_of, positive
@@ -164,18 +165,6 @@ def loss_of(loss: Any) -> Loss:
     return kind(**{key: value for key, value in loss.items() if key != "name"})
 
 
-def _level(value: Any, name: str) -> float:
-    return number_in(value, name, "[0.5, 1)")
-
-
-def _least(value: Any, name: str) -> float:
-    return positive(value, name, or_zero=True)
-
-
-def _share(value: Any, name: str) -> float:
-    return number_in(value, name, "(0, 1]")
-
-
 def _cuts(value: Any, name: str) -> list[float]:
     return [float(one) for one in checked_cuts(value)[1:]]
 
@@ -190,11 +179,9 @@ Field = tuple[Callable[[Any, str], Any], Any]
 #: Of a field that has no default.
 NEEDED: Any = object()
 FORMULA: Field = (_formula, NEEDED)
-LEVEL: Field = (_level, 0.95)
+LEVEL: Field = (partial(number_in, interval="[0.5, 1)"), 0.95)
 BY: Field = (_names, NEEDED)
-LEAST: Field = (_least, 0.0)
-
-
+LEAST: Field = (partial(positive, or_zero=True), 0.0)
 OPTIONAL_BY: Field = _or_none(_names)
 
 #: Of each analysis its fields.
@@ -205,7 +192,7 @@ ANALYSES: dict[str, dict[str, Field]] = {
         "response": (_text, NEEDED),
         "covariates": (_names, NEEDED),
         "method": (lambda value, name: one_of(value, tuple(METHODS), name), "aipw"),
-        "propensity": _or_none(lambda value, name: number_in(value, name, "(0, 1)")),
+        "propensity": _or_none(partial(number_in, interval="(0, 1)")),
         "average": (lambda value, name: one_of(value, ESTIMANDS, name), "all"),
         "weights": _or_none(_text),
         "largest_weight": _or_none(positive),
@@ -233,7 +220,10 @@ ANALYSES: dict[str, dict[str, Field]] = {
 }
 
 #: What any of them may say besides: what it costs, and a name that makes it another request.
-PRICES: dict[str, Callable[[Any, str], Any]] = {"share": _share, "mu": positive}
+PRICES: dict[str, Callable[[Any, str], Any]] = {
+    "share": partial(number_in, interval="(0, 1]"),
+    "mu": positive,
+}
 
 
 def read_request(

@@ -2443,8 +2443,8 @@ SHARES_AND_GROUPS = (
         "several quantiles are charged as if one were asked for",
         "dpfast/quantiles.py",
         SHARE_TESTS,
-        "math.sqrt(len(self.wanted) * self._steps)",
-        "math.sqrt(self._steps)",
+        "math.sqrt(len(wanted) * steps)",
+        "math.sqrt(steps)",
     ),
     plant(
         "rows-of-a-person-unpaid",
@@ -3608,8 +3608,8 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
         "the sum over a sample is divided by its size instead of its expected size",
         "bench/rivals/literature/subsample.py",
         (RIVALS + "test_every_step_has_a_sample_of_its_own",),
-        "_sampled_gradient, curator._kernel, theta, rate * n, curator._threads,",
-        "_sampled_gradient, curator._kernel, theta, max(1.0, float(inside.sum())), curator._threads,",
+        "asked = curator._kernel, theta, rate * n, curator._threads",
+        "asked = curator._kernel, theta, max(1.0, float(inside.sum())), curator._threads",
     ),
 )
 

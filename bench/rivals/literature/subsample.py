@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bench.rivals.literature.amplification import noise_multiplier
 from bench.rivals.literature.sensitivity import sampled_mean
 from dpfast.curator.answers import Answer, Receipt
+from dpfast.data.reduction import tree_sum
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, RecordKernel
 from dpfast.privacy.budget import ApproxDP
@@ -107,10 +108,9 @@ class SampledGradients(PaidAnswers):
         inside = np.zeros(n, dtype=bool)
         inside[sample] = True
         ends = np.cumsum(curator._records.block_sizes)[:-1]
-        total: Array = curator._records.total(
-            _sampled_gradient, curator._kernel, theta, rate * n, curator._threads,
-            own=np.split(inside, ends),
-        )  # fmt: skip
+        asked = curator._kernel, theta, rate * n, curator._threads
+        pairs = zip(curator._records.blocks(), np.split(inside, ends), strict=True)
+        total: Array = tree_sum(_sampled_gradient(X, y, own, *asked) for (X, y), own in pairs)
         return total
 
 

@@ -77,19 +77,12 @@ class Covariance:
     #: Which formulas the compiled kernel uses.
     family: ClassVar[int] = -1
 
+    #: Constant added to the inner product; zero for stationary covariances.
+    offset = 0.0
+
     def __init__(self, length_scales: ArrayLike = 1.0, output_scale: float = 1.0) -> None:
         self._length_scales = _hyperparameter(length_scales, "length_scales")
-        self._output_scale = float(_hyperparameter(output_scale, "output_scale", True))
-
-    @property
-    def output_scale(self) -> float:
-        """Prior standard deviation s."""
-        return self._output_scale
-
-    @property
-    def offset(self) -> float:
-        """Constant added to the inner product; zero for stationary covariances."""
-        return 0.0
+        self.output_scale = float(_hyperparameter(output_scale, "output_scale", True))
 
     def length_scales(self, dimension: int) -> Array:
         """Length-scales as an array of shape (dimension,)."""
@@ -122,7 +115,7 @@ class Covariance:
 
     def __repr__(self) -> str:
         scales = self._length_scales.tolist()
-        return f"{type(self).__name__}(length_scales={scales}, output_scale={self._output_scale})"
+        return f"{type(self).__name__}(length_scales={scales}, output_scale={self.output_scale})"
 
 
 def checked_covariance(covariance: Any, dimension: int) -> Covariance:
@@ -164,19 +157,19 @@ class Stationary(Covariance):
         with np.errstate(over="ignore"):
             for a, b, scale in zip(first.T, second.T, scales, strict=True):
                 squared += ((a[:, None] - b[None, :]) / scale).clip(-1e150, 1e150) ** 2
-        return self._output_scale**2 * self._phi(squared)
+        return self.output_scale**2 * self._phi(squared)
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
         at = one_point(theta)
         scales = self.length_scales(len(at))
         with np.errstate(over="ignore"):
             steps = ((as_points(points, "points", len(at)) - at) / scales).clip(-1e150, 1e150)
-        slopes = -2.0 * self._output_scale**2 * self._phi_prime(np.sum(steps * steps, axis=1))
+        slopes = -2.0 * self.output_scale**2 * self._phi_prime(np.sum(steps * steps, axis=1))
         return np.ascontiguousarray((slopes[:, None] * steps / scales).T)
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
         scales = self.length_scales(len(one_point(theta)))
-        return np.diag(self.slope_variance * (self._output_scale / scales) ** 2)
+        return np.diag(self.slope_variance * (self.output_scale / scales) ** 2)
 
 
 class RBF(Stationary):
@@ -282,11 +275,7 @@ class Polynomial2(Covariance):
         self, length_scales: ArrayLike = 1.0, output_scale: float = 1.0, offset: float = 1.0
     ) -> None:
         super().__init__(length_scales, output_scale)
-        self._offset = float(_hyperparameter(offset, "offset", True))
-
-    @property
-    def offset(self) -> float:
-        return self._offset
+        self.offset = float(_hyperparameter(offset, "offset", True))
 
     def _scaled(self, points: Array) -> Array:
         # Beyond 1e30 length-scales a square of a covariance would leave the range of doubles.
@@ -296,22 +285,22 @@ class Polynomial2(Covariance):
     def values(self, points: ArrayLike, others: ArrayLike) -> Array:
         first = as_points(points)
         second = as_points(others, "others", first.shape[1])
-        inner = self._scaled(first) @ self._scaled(second).T + self._offset
-        return self._output_scale**2 * inner * inner
+        inner = self._scaled(first) @ self._scaled(second).T + self.offset
+        return self.output_scale**2 * inner * inner
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
         at = one_point(theta)
         u, v = self._scaled(at), self._scaled(as_points(points, "points", len(at)))
-        slopes = 2.0 * self._output_scale**2 * (v @ u + self._offset)
+        slopes = 2.0 * self.output_scale**2 * (v @ u + self.offset)
         scales = self.length_scales(len(at))
         return np.ascontiguousarray((slopes[:, None] * v / scales).T)
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
         at = one_point(theta)
         u, scales = self._scaled(at), self.length_scales(len(at))
-        mixed = 2.0 * self._output_scale**2 * (np.eye(len(u)) * (u @ u + self._offset))
-        mixed += 2.0 * self._output_scale**2 * np.outer(u, u)
+        mixed = 2.0 * self.output_scale**2 * (np.eye(len(u)) * (u @ u + self.offset))
+        mixed += 2.0 * self.output_scale**2 * np.outer(u, u)
         return np.asarray(mixed / np.outer(scales, scales))
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}, offset={self._offset})"
+        return f"{super().__repr__()[:-1]}, offset={self.offset})"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
@@ -72,9 +72,7 @@ class Columns:
         if self._records.excess != 1:
             raise InvalidInput("of a sample there are no clipped moments.")
         sensitivity = clipped_moments(m, self.n)
-        scale = gaussian_scale(sensitivity, mu, 2 * m)
-        check_grid_range(2.0, scale, 2 * m)
-        return Receipt("clipped moments", "D3", mu, sensitivity, scale)
+        return gaussian_receipt("clipped moments", "D3", mu, sensitivity, 2.0, 2 * m)
 
     def below(self, asked: Sequence[Asked], mu: float, later: Sequence[Asked] = ()) -> Answer:
         """Release in how many complete records a key is below a threshold: ``mu`` (claim D2)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,6 @@ from dpfast.models import Domain
 class ProjectedRecords(Records):
     """The same records, projected onto a domain block by block when they are first read."""
 
-    __slots__ = ("_domain", "_kept", "_source")
-
     can_be_dealt = False
 
     def __init__(self, source: Records, domain: Domain) -> None:
@@ -28,12 +26,10 @@ class ProjectedRecords(Records):
         self._domain = domain
         self._kept: Array | None = None
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         if hasattr(self._source, "X"):
-            return super().total(function, *arguments, own=own)
-        return self._source.total(partial(_projected, self._domain, function), *arguments, own=own)
+            return super().total(function, *arguments)
+        return self._source.total(partial(_projected, self._domain, function), *arguments)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         if len(self.block_sizes) > 1:

@@ -20,7 +20,7 @@ class WithOffsets(Records):
         self.block_sizes, self.excess = records.block_sizes, records.excess
         self._records = records
 
-    def total(self, function: Any, *args: Any, own: Any = None) -> Any:
+    def total(self, function: Any, *args: Any) -> Any:
         """As of :meth:`Records.total`."""
         return self._records.total(_told, function, *args)
 

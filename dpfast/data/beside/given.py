@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in
-from dpfast.data.beside.joined import Join, JoinedBlocks, Packed, joined
+from dpfast.data.beside.joined import Join, JoinedBlocks, joined, packed
 from dpfast.data.columns import column, column_names, frame, library, numbers, refuse_other_rows
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
@@ -114,7 +115,7 @@ def beside(
                 "Pass a value known from outside these data, such as that of the sampling design; "
                 "a fit without weights=, ridge, method, FreeScale and persons needs none."
             )
-        largest_weight = _largest(largest_weight)
+        largest_weight = number_in(largest_weight, "largest_weight", "[1e-100, 1e100]")
     if weight is None and offset is None:
         return None
     return Beside(weight, largest_weight, offset, of_predictor)
@@ -129,10 +130,6 @@ def own_largest(X: Any, weight: Any) -> float | None:
     found = numbers(weight, WEIGHT)
     found = found[np.isfinite(found) & (found > 0.0)]
     return float(np.clip(found.max(initial=0.0), 1e-100, 1e100))
-
-
-def _largest(value: Any) -> float:
-    return number_in(value, "largest_weight", "[1e-100, 1e100]")
 
 
 def _read(values: Any, what: str, records: Records, X: Any) -> Array:
@@ -155,7 +152,9 @@ def _on_cluster(records: Records, columns: dict[str, Any], how: Join) -> Records
             f"{' and '.join(columns)} cannot stand beside records on a cluster that are in "
             "released units already. Pass the data as they are, with standardize=True."
         )
-    found: Records = records.joined(columns, Packed(how, WEIGHT in columns, OFFSET in columns))
+    found: Records = records.joined(
+        columns, partial(packed, how, WEIGHT in columns, OFFSET in columns)
+    )
     return found
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.coding import Coding
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Records, Wrapped
 from dpfast.data.streams import memmap_records
 
 Array = NDArray[np.float64]
@@ -48,61 +47,31 @@ class Join(NamedTuple):
             return found
 
 
-@dataclass(frozen=True)
-class Packed:
+def packed(join: Join, weighted: bool, offset: bool, columns: Array) -> Array:
     """A join of columns side by side: responses, then weights and offsets, where there are any."""
-
-    join: Join
-    weight: bool
-    offset: bool
-
-    def __call__(self, columns: Array) -> Array:
-        weight = columns[:, 1] if self.weight else None
-        return self.join.of(columns[:, 0], weight, columns[:, -1] if self.offset else None)
+    weight = columns[:, 1] if weighted else None
+    return join.of(columns[:, 0], weight, columns[:, -1] if offset else None)
 
 
 class Joined(Records):
     """Arrays with weights or offsets."""
-
-    __slots__ = ("coding",)
 
     def __init__(self, records: Records, y: Array) -> None:
         super().__init__(records.X, y, records.names)
         self.coding = records.coding
 
 
-class JoinedBlocks(Records):
+class JoinedBlocks(Wrapped):
     """Records whose blocks get their weights and offsets in every query."""
 
-    __slots__ = ("_columns", "_join", "_raw", "coding", "read_again")
-
     def __init__(self, records: Records, join: Join, columns: Callable[[int], Columns]) -> None:
-        self.n, self.n_covariates = records.n, records.n_covariates
-        self.names, self.block_sizes = records.names, records.block_sizes
-        self.coding: Coding | None = records.coding
-        self.read_again = records.read_again
-        self._raw, self._join, self._columns = records, join, columns
-
-    @property
-    def reads(self) -> int | None:  # type: ignore[override]
-        return self._raw.reads
+        super().__init__(records)
+        self._join, self._columns = join, columns
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """The blocks in order, with responses as the kernels read them."""
         for k, (X, y) in enumerate(self._raw.blocks()):
             yield X, self._join.of(y, *self._columns(k))
-
-
-@dataclass(frozen=True)
-class _Slices:
-    """Columns in memory, block by block."""
-
-    ends: NDArray[np.int64]
-    columns: Columns
-
-    def __call__(self, k: int) -> Columns:
-        first, last = self.ends[k], self.ends[k + 1]
-        return [None if column is None else column[first:last] for column in self.columns]
 
 
 def joined(records: Records, join: Join, weight: Array | None, offset: Array | None) -> Records:
@@ -112,4 +81,10 @@ def joined(records: Records, join: Join, weight: Array | None, offset: Array | N
     if hasattr(records, "X"):  # of which the whole is one block
         records = memmap_records(records.X, records.y, records.names)
     ends = np.concatenate([[0], np.cumsum(records.block_sizes)])
-    return JoinedBlocks(records, join, _Slices(ends, (weight, offset)))
+    return JoinedBlocks(records, join, partial(_of_block, ends, (weight, offset)))
+
+
+def _of_block(ends: NDArray[np.int64], columns: Columns, k: int) -> Columns:
+    """One block's part of columns in memory."""
+    some = slice(ends[k], ends[k + 1])
+    return [None if column is None else column[some] for column in columns]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.data.bought.maps import CHUNK
 from dpfast.data.coding import Coding, Column, Encoded, Main
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Records, Wrapped
 
 Array = NDArray[np.float64]
 
@@ -91,8 +92,6 @@ def released_coding(
 class CodedRecords(Records):
     """Arrays in units: a coded copy, made for the first who asks for it."""
 
-    __slots__ = ("_copy", "_raw", "_units", "coding", "together")
-
     def __init__(self, records: Records, units: Units, coding: Coding) -> None:
         self.n, self.n_covariates = records.n, records.n_covariates
         self.names = records.names or tuple(coding.covariate_columns)
@@ -124,8 +123,6 @@ class CodedRecords(Records):
 class InPieces(Records):
     """Rows of persons in arrays, some at a time, so that no copy of all of them is made."""
 
-    __slots__ = ()
-
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """As many rows at a time as persons have theirs summed."""
         from dpfast.data.persons.means import ROWS_AT_A_TIME
@@ -135,24 +132,13 @@ class InPieces(Records):
             yield self.X[some], self.y[some]
 
 
-class CodedBlocks(Records):
+class CodedBlocks(Wrapped):
     """Records that are coded again for every query, block by block, wherever they are kept."""
 
-    __slots__ = (
-        "_raw", "_units", "can_be_dealt", "coding", "elsewhere", "excess", "read_again", "together"
-    )  # fmt: skip
-
     def __init__(self, records: Records, units: Units, coding: Coding) -> None:
-        self.n, self.n_covariates = records.n, records.n_covariates
+        super().__init__(records)
         self.names = records.names or tuple(coding.covariate_columns)
-        self.block_sizes, self.read_again = records.block_sizes, records.read_again
-        self.excess, self.together = records.excess, records.together
-        self.can_be_dealt, self.elsewhere = records.can_be_dealt, records.elsewhere
-        self._raw, self._units, self.coding = records, units, coding
-
-    @property
-    def reads(self) -> int | None:  # type: ignore[override]
-        return self._raw.reads
+        self._units, self.coding = units, coding
 
     @property
     def additions(self) -> int:
@@ -166,10 +152,8 @@ class CodedBlocks(Records):
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         return (self._units.coded(X, y) for X, y in self._raw.blocks())
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        return self._raw.total(_Coded(function, self._units), *arguments, own=own)
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._raw.total(partial(_of_coded, function, self._units), *arguments)
 
     def dealt(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> Any:
         """Random parts of records that are elsewhere."""
@@ -188,15 +172,11 @@ class _DealtInUnits:
         return CodedBlocks(self._parts.part(low, high, n), self._units, self._coding)
 
 
-@dataclass(frozen=True)
-class _Coded:
-    """A function of the coded records; picklable if the function is."""
-
-    function: Callable[..., Any]
-    units: Units
-
-    def __call__(self, X: Covariates, y: Array, *arguments: Any) -> Any:
-        return self.function(*self.units.coded(X, y), *arguments)
+def _of_coded(
+    function: Callable[..., Any], units: Units, X: Covariates, y: Array, *arguments: Any
+) -> Any:
+    """What a function makes of coded records."""
+    return function(*units.coded(X, y), *arguments)
 
 
 def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.parts import KEPT_BYTES, Block, Dealt, Slots, SlotsOf, gather, rows_in, slots_kept
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Records, Wrapped
 
 Array = NDArray[np.float64]
 
@@ -25,35 +25,22 @@ def can_be_near(table: Records, beside: int = 0) -> bool:
     return 8 * table.n * (table.n_covariates + 1 + beside) <= NEAR_BYTES
 
 
-class Near(Records):
+class Near(Wrapped):
     """Records that are decoded once: their blocks are kept as they are read first."""
 
-    __slots__ = ("_far", "_kept", "can_be_dealt", "coding", "excess", "read_again", "together")
-
     def __init__(self, records: Records) -> None:
-        self.n, self.n_covariates = records.n, records.n_covariates
-        self.names, self.block_sizes = records.names, records.block_sizes
-        self.can_be_dealt, self.coding = records.can_be_dealt, records.coding
-        self.excess, self.together = records.excess, records.together
-        self.read_again = records.read_again
-        self._far = records
+        super().__init__(records)
         self._kept: list[tuple[Covariates, Array]] = []
-
-    @property
-    def reads(self) -> int | None:  # type: ignore[override]
-        return self._far.reads
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """The same blocks every time."""
         if not self._kept:
-            self._kept = list(self._far.blocks())
+            self._kept = list(self._raw.blocks())
         return iter(self._kept)
 
 
 class Sifted(Block):
     """A part that is too large to be kept: its records are picked out on every pass."""
-
-    __slots__ = ("_high", "_low", "_slots")
 
     def __init__(self, table: Records, slots: SlotsOf, low: int, high: int, n: int) -> None:
         self._table, self._slots, self._low, self._high = table, slots, low, high

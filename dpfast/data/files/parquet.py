@@ -70,36 +70,45 @@ def open_parquet(
     ('intercept', 'education')
     """
 
-    def check(found: Any, file: str) -> None:
-        _check_columns(found, file, covariates, response, schema)
+    def encoding(found: Any, file: str) -> Encoding:
+        if covariates is None and schema is None:
+            raise InvalidInput(
+                "covariates=[...] is needed without a schema: name the columns of X, in order."
+            )
+        listed = _listed(covariates)
+        # names in a list are called by their place: a list of cells may be passed for it
+        wanted = [(f"covariates[{i}]", name) for i, name in enumerate(listed)]
+        for place, name in [*wanted, (f"response={described(response, text=True)}", response)]:
+            _check_column(found, file, place, name, schema is None)
+        if schema is None:
+            return Encoding((*listed, response), tuple(listed))
+        design = schema.encode(found.empty_table(), covariates, response)  # refuses wrong types
+        return Encoding(tuple(design.coding.columns), design.names, Terms(design.coding))
 
-    encode = lambda one: _encoding(one, covariates, response, schema)  # noqa: E731
-    return _opened(path, check, encode)[0]
+    return _opened(path, encoding)[0]
 
 
 def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Coding, StreamedRecords]:
     """What a formula means for Parquet data, and the records that its terms make of them."""
 
-    def encoding(found: Any, file: str = "") -> Encoding:
+    def encoding(found: Any, file: str) -> Encoding:
         empty = found.empty_table()
         terms = terms_of_table(formula, empty, schema)
         terms.records(empty)  # refuses wrong types
-        return Encoding(terms.columns, (), schema, terms.coding.design(empty).names, terms)
+        return Encoding(tuple(terms.columns), terms.coding.design(empty).names, terms)
 
-    records, found = _opened(path, encoding, encoding)
+    records, found = _opened(path, encoding)
     assert found.terms is not None
     records.of_terms = schema is None
     return found.terms.coding, records
 
 
-def _opened(
-    path: Any, check: Callable[[Any, str], Any], encode: Callable[[Any], Encoding]
-) -> tuple[StreamedRecords, Encoding]:
+def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[StreamedRecords, Encoding]:
+    """Records as the first file says, and what every file has to have."""
     parquet = _pyarrow_parquet()
-    files = _files(path)
-    groups: list[Group] = []
+    groups, encodings = list[Group](), list[Encoding]()
     opened: dict[str, Footer] = {}
-    for file in files:
+    for file in _files(path):
         stamp = _stamp(file)
         try:
             metadata = parquet.read_metadata(file)
@@ -109,14 +118,14 @@ def _opened(
         if found is None:
             raise InvalidInput(f"{file!r} cannot be read: it is damaged or is no Parquet file.")
         opened[file] = Footer(stamp, metadata)
-        check(found, file)
+        encodings.append(encode(found, file))
         for k in range(metadata.num_row_groups):
             rows = metadata.row_group(k).num_rows
             if rows:
                 groups.append(Group(file, k, rows, kept_encoded(found)))
     if not groups:
         raise InvalidInput(f"{str(path)!r} has no rows; at least one record is needed.")
-    encoding = encode(opened[files[0]].metadata.schema.to_arrow_schema())
+    encoding = encodings[0]
     decoder = Decoder(groups, opened, encoding)
     sizes = [group.rows for group in groups]
     terms = encoding.terms
@@ -144,9 +153,7 @@ class Group(NamedTuple):
 class Encoding(NamedTuple):
     """How columns become numbers."""
 
-    covariates: tuple[str, ...]
-    response: tuple[str, ...]  # of no name where terms have it
-    schema: Schema | None
+    columns: tuple[str, ...]  # that are read, the response last where there are no terms
     names: tuple[str, ...]
     terms: Terms | None = None
 
@@ -154,10 +161,10 @@ class Encoding(NamedTuple):
         if self.terms is not None:
             return self.terms.records(table)
         # covariate by covariate, as the columns are stored: the kernels read any strides
-        columns: NDArray[np.float64] = np.empty((len(self.covariates) + 1, table.num_rows))
-        for row, name in zip(columns, (*self.covariates, *self.response), strict=True):
+        found: NDArray[np.float64] = np.empty((len(self.columns), table.num_rows))
+        for row, name in zip(found, self.columns, strict=True):
             row[:] = numbers(table[name], name)
-        return columns[:-1].T, columns[-1]
+        return found[:-1].T, found[-1]
 
 
 class Decoder:
@@ -167,7 +174,7 @@ class Decoder:
         self._groups = groups
         self._footers = footers
         self._encoding = encoding
-        self._columns = list(dict.fromkeys([*encoding.covariates, *encoding.response]))
+        self._columns = list(dict.fromkeys(encoding.columns))
 
     def block(self, k: int) -> Block:
         return self._encoding.block(self._table(k, self._columns))
@@ -241,26 +248,6 @@ def _stamp(file: str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _check_columns(
-    arrow_schema: Any,
-    file: str,
-    covariates: Sequence[str] | None,
-    response: str,
-    schema: Schema | None,
-) -> None:
-    """Every wanted column is there, once, with a type that can be read."""
-    if covariates is None and schema is None:
-        raise InvalidInput(
-            "covariates=[...] is needed without a schema: name the columns of X, in order."
-        )
-    # names in a list are called by their place: a list of cells may be passed for it
-    wanted = [(f"covariates[{i}]", name) for i, name in enumerate(_listed(covariates))]
-    for place, name in [*wanted, (f"response={described(response, text=True)}", response)]:
-        _check_column(arrow_schema, file, place, name, schema is None)
-    if schema is not None:
-        schema.encode(arrow_schema.empty_table(), covariates, response)  # refuses wrong types
-
-
 def _check_column(arrow_schema: Any, file: str, place: str, name: Any, number: bool) -> None:
     if not isinstance(name, str) or arrow_schema.names.count(name) != 1:
         raise InvalidInput(
@@ -281,16 +268,3 @@ def _listed(covariates: Any) -> list[Any]:
             f"{described(covariates, text=True)}."
         )
     return [] if covariates is None else list(covariates)
-
-
-def _encoding(
-    arrow_schema: Any, covariates: Sequence[str] | None, response: str, schema: Schema | None
-) -> Encoding:
-    if schema is None:
-        assert covariates is not None
-        return Encoding(tuple(covariates), (response,), None, tuple(covariates))
-    if covariates is None:
-        present = arrow_schema.names
-        covariates = [name for name in schema.columns if name in present and name != response]
-    design = schema.encode(arrow_schema.empty_table(), covariates, response)
-    return Encoding(tuple(covariates), (response,), schema, design.names, Terms(design.coding))

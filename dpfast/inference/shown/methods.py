@@ -65,16 +65,6 @@ class Shown:
         hint = f"; write {CALLED[name]}." if name in CALLED else ""
         raise AttributeError(f"'Fit' object has no attribute {name!r}" + hint)
 
-    @property
-    def params(self) -> Named:
-        """Estimated coefficients."""
-        raise NotImplementedError
-
-    @property
-    def zvalues(self) -> Named:
-        """``params / bse``."""
-        raise NotImplementedError
-
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Coefficient table with a privacy block: text, HTML, LaTeX and Markdown."""
         from dpfast.inference.summary import summary_of

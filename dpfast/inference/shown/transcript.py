@@ -23,7 +23,7 @@ from dpfast.inference.composition import (
     cost,
     totalled,
 )
-from dpfast.inference.degrees import t_half_widths, t_pvalues
+from dpfast.inference.degrees import t_intervals, t_pvalues
 from dpfast.inference.guarantees import Guarantee, is_stated
 from dpfast.inference.shown.targets import target_of
 from dpfast.inference.summary import coded_of, headings, row_of
@@ -142,11 +142,7 @@ def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
     known = np.array([float(value) for value in told["degrees_of_freedom"]])
     with np.errstate(all="ignore"):
         z = params / bse
-        half = t_half_widths(told["level"], known) * bse
-        ends = np.column_stack([params - half, params + half])
-        if told["free_scale"]:
-            factor = np.exp(half[-1] / params[-1])
-            ends[-1] = params[-1] / factor, params[-1] * factor
+        ends = t_intervals(told["level"], params, bse, known, told["free_scale"])
     columns = (params, bse, z, t_pvalues(z, known), *ends.T)
     rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
     return headings(told["level"], known=known), rows, ends
