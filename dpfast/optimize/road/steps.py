@@ -138,20 +138,20 @@ def within(curvature: float) -> float:
 
 def precise(asked: list[Asked], curvature: Array | None, curved: list[Normal]) -> Array:
     """Weights of scores by their noise, and by what is curved otherwise between there and here."""
-    squares, here = [one.noise**2 for one in asked], asked[-1].theta
+    squares, here = np.array([one.noise**2 for one in asked]), asked[-1].theta
     for k, (_, _, level, along) in enumerate(curved[:-1]):
         away = here - asked[k].theta
         change = max(abs(level / curved[-1][2] - 1.0), abs(along / curved[-1][3] - 1.0))
         size = math.hypot(*(away if curvature is None else curvature @ away))
         squares[k] += (0.5 * change * size) ** 2
-    weights = 1.0 / np.array(squares)
-    return np.asarray(weights / np.add.reduce(weights))
+    weights: Array = 1.0 / squares
+    return weights / np.add.reduce(weights)
 
 
-def mean_point(asked: list[Asked], weights: Array, curvature: Array | None) -> Array:
+def mean_point(asked: list[Asked], weights: Array | None, curvature: Array | None) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     where, scores = asked[-1][:2]
-    if len(asked) > 1:
+    if weights is not None:
         where, scores = weights @ [one[0] for one in asked], weights @ [one[1] for one in asked]
     return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
 
@@ -329,7 +329,7 @@ def walk(
     since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
     expected = first = bends.expected(theta) if bends else None
     curvature: Array | None = identity if expected else None  # which is the identity
-    last, weights = curvature, np.ones(1)  # a score changes by what is curved in the mean
+    last, weights = curvature, None  # a score changes by what is curved in the mean
     asked: list[Asked] = []
     curved: list[Normal] = []
     varied: Varied | None = None
@@ -364,7 +364,7 @@ def walk(
                 if bends and expected and (half := bends.expected(0.5 * (asked[-2].theta + theta))):
                     curvature = bends.turned(steeper, half, expected)
         some = asked[-counted:]
-        weights = precise(some, curvature, curved[-counted:])
+        weights = precise(some, curvature, curved[-counted:]) if counted > 1 else None
         step = mean_point(some, weights, seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
         part = min(part, bends.part(step)) if bends else part
@@ -380,8 +380,8 @@ def walk(
         done += 1
         report(theta, done if left else STEPS)
     spread = asked[-1].noise
-    if counted:
-        spread = math.hypot(*(weights * [one.noise for one in asked[-counted:]]))
+    if counted > 1 and weights is not None:
+        spread = math.hypot(*(weights * [one.noise for one in some]))
     if bends and expected and first:  # nothing that was released says that it is larger
         level, along = map(min, first[2:], expected[2:])
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
