@@ -24,9 +24,9 @@ def test_every_row_is_in_one_cell():
 
 
 def test_a_row_that_is_not_finite_has_no_score():
-    at, rows = At(np.zeros(2), LeastSquares()), X[:9].copy()
+    at, rows = At(np.ones(2), LeastSquares()), X[:9].copy()
     rows[[2, 5], 0] = np.nan, np.inf
-    found = projections(rows, Y[:9], View(np.zeros((2, 2)), True, "score", at), np.ones(2))
+    found = projections(rows, Y[:9], View(np.eye(2), True, "score", at), np.ones(2))
     assert np.flatnonzero(np.isnan(found)).tolist() == [2, 5]
 
 
