@@ -346,7 +346,7 @@ def test_standard_errors_are_those_of_the_weights_that_are_due(share, fits, leas
 
 @pytest.mark.parametrize(("share", "fits", "least", "most"), [(0.1, 80, 0, 22), (0.05, 10, 10, 10)])
 def test_propensities_that_err_are_not_poor_overlap(share, fits, least, most):
-    """Of propensities about .1, .7% are below .05: 4 fits of 48 say so, 19 with no regard to errors.
+    """Of propensities about .1, .7% are below .05: 4 fits of 48 say so, else 19.
 
     More than 22 of 80 have a probability below 1e-6; without a regard fewer have one of .03.
     """
