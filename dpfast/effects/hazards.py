@@ -84,6 +84,8 @@ def cox(
     The hazard at covariates of zero is a constant within each of some declared intervals, which
     with a dozen of them is Cox's regression (Friedman 1982).  These constants and the ratios are
     found together, so that what is not known of the former is in the intervals of the latter.
+    Times in units within which many of those at risk have their event pull ratios towards 0, as
+    with ties in the manner of Breslow.
 
     Parameters
     ----------

@@ -35,8 +35,10 @@ GRAM, MOMENT, RESIDUAL = 0.4, 0.2, 0.4
 #: Of what the location has, the share of its first step.
 FIRST = 0.1
 
-#: Public penalty of the propensity's coefficients.
-RIDGE = 0.003
+#: Public penalty of the propensity's coefficients, over the records: a normal prior of variance 10.
+#: There is a fit with it; a larger one, whose pull is seen beside sampling errors, makes weights
+#: too even, and what the arms' regressions then add to the variance goes with the mean itself.
+RIDGE = 0.1
 
 #: Bounds on outcomes, and on their residuals, in standard deviations of the outcome.  A bound on
 #: residuals leaves the regression where it is: outcomes that are expected wrongly make an effect
@@ -63,6 +65,7 @@ class Fold(NamedTuple):
     rows: Array
     of_propensity: Array
     of_arms: Array
+    sampled: Array
 
 
 class Budgets(NamedTuple):
@@ -106,7 +109,7 @@ def budgets(mu: float, aim: Aim, measured: bool, known: bool, counted: bool) -> 
 def fold_recipe(n: int, n_covariates: int, mu: float) -> Recipe:
     """How the propensity of a fold of n records is fitted."""
     return recipe_of(
-        n, n_covariates, mu, True, "logistic", None, None, RIDGE, "auto", inference=False
+        n, n_covariates, mu, True, "logistic", None, None, RIDGE / n, "auto", inference=False
     )
 
 
@@ -133,7 +136,7 @@ def level(effect: float, unsure: float, aim: Aim) -> Fold:
     shares = np.array([share, 1.0 - share])
     variances = ((unsure * shares) ** 2)[:, None, None]
     nothing = np.zeros((1, 1))
-    return Fold(Nuisance(nothing[0], arms), nothing + 1.0, nothing, variances)
+    return Fold(Nuisance(nothing[0], arms), nothing + 1.0, nothing, variances, 0.0 * variances)
 
 
 def fold_nuisance(
@@ -166,8 +169,8 @@ def fold_nuisance(
     if recipe is not None:
         known = _of_propensity(propensity, score, whole, n)
     noise = rest.noise_scale**2 + gram.noise_scale**2 * (step**2).sum(axis=1)[:, None, None]
-    of_arms = noise * (inverses @ inverses) + RESIDUAL_VARIANCE * inverses / n + UNTOLD * hidden
-    return Fold(Nuisance(propensity, pilot + step), whole, known, of_arms)
+    of_arms = noise * (inverses @ inverses) + UNTOLD * hidden
+    return Fold(Nuisance(propensity, pilot + step), whole, known, of_arms, inverses / n)
 
 
 def _inverses(gram: Array, noise: float) -> list[tuple[Array, Array]]:
@@ -234,7 +237,7 @@ def _of_propensity(propensity: Array, score: float, whole: Array, n: int) -> Arr
     """Covariance of the coefficients by sampling and by noise, at their own curvature."""
     k, index = len(propensity), Index.of(propensity, whole)
     e = _chance(index.odds)
-    curvature = index.square(e * (1.0 - e))[:k, :k] + RIDGE * np.eye(k)
+    curvature = index.square(e * (1.0 - e))[:k, :k] + RIDGE / n * np.eye(k)
     inverse = np.linalg.inv(curvature)
     found = np.zeros_like(whole)
     found[:k, :k] = score * score * inverse @ inverse + inverse / n
@@ -264,14 +267,27 @@ class Weighed:
                 weights = held / (1.0 - held), np.ones_like(held)
             else:
                 weights = 1.0 / (1.0 - held), 1.0 / held
-            unsure = np.einsum("ij,aji->a", fold.rows, fold.of_arms)
-            self._parts.append((index, error, e, weights, np.maximum(unsure, 0.0)))
+            unsure, more = (
+                np.maximum(np.einsum("ij,aji->a", fold.rows, some), 0.0)
+                for some in (fold.of_arms, fold.sampled)
+            )
+            self._parts.append((index, error, e, weights, unsure, 1.0 + more))
         pairs = [
-            ((chance @ MASSES) * index.masses, weight[:, 0], more)
-            for index, _, e, weights, unsure in self._parts
-            for chance, weight, more in zip((1.0 - e, e), weights, unsure, strict=True)
+            ((chance @ MASSES) * index.masses, weight[:, 0], *errors)
+            for index, _, e, weights, *known in self._parts
+            for chance, weight, *errors in zip((1.0 - e, e), weights, *known, strict=True)
         ]
-        self._chances, self._weights, self._unsure = map(np.array, zip(*pairs, strict=True))
+        self._chances, self._weights, self._unsure, self._more = map(
+            np.array, zip(*pairs, strict=True)
+        )
+
+    def outside_error(self, overlap: float) -> float:
+        """Standard deviation of the share outside of the bounds, by errors of coefficients."""
+        square = 0.0
+        for index, _, e, *_ in self._parts:
+            outside = index.masses @ ((e > 1.0 - overlap) | (e < overlap) & (not self._treated))
+            square += float(MASSES @ (outside - MASSES @ outside) ** 2)
+        return math.sqrt(square) / len(self._folds)
 
     def residuals(self, lengths: Lengths) -> float:
         """Standard deviation of the residuals, by the median of the deviations."""
@@ -292,31 +308,37 @@ class Weighed:
 
     def _sizes(self, spread: float) -> Array:
         """Standard deviations of the deviations of each fold and arm, along the log odds."""
-        sizes = np.sqrt(spread**2 + self._unsure)[:, None] * self._weights
+        sizes = np.sqrt(spread**2 * self._more + self._unsure)[:, None] * self._weights
         return np.asarray(np.maximum(sizes, 1e-300))
 
     def product(self, clip: float, spread: float) -> float:
-        """Variance of what errors of both nuisances together, and clipping, leave in the mean."""
+        """Variance of what the arms' regressions leave in the mean, and go with what it is of.
+
+        Weights that are held, and deviations that are, leave ``off' (m' - m)`` of a regression m'
+        on one fold, which goes with that fold's own deviations.
+        """
         total = 0.0
-        for fold, (index, error, e, weights, unsure) in zip(self._folds, self._parts, strict=True):
+        for fold, (index, error, e, weights, unsure, more) in zip(
+            self._folds, self._parts, strict=True
+        ):
             down, up = weights
-            sizes = np.sqrt(spread**2 + unsure)
+            sizes = np.sqrt(spread**2 * more + unsure)
             within = [
                 1.0 - 2.0 * ndtr(-clip / np.maximum(size * weight, 1e-300))
                 for size, weight in zip(sizes, weights, strict=True)
             ]
-            if self._treated:
-                off = [e * within[1] - (1.0 - e) * down * within[0]]
-            else:
-                off = [1.0 - (1.0 - e) * down * within[0], 1.0 - e * up * within[1]]
-            for one, of_arm in zip(off, fold.of_arms, strict=False):
-                mean = one @ MASSES
-                total += float(index.mean(mean) @ of_arm @ index.mean(mean))
+            counted = e * within[1] if self._treated else np.ones_like(e)
+            off = [counted - (1.0 - e) * down * within[0], counted - e * up * within[1]]
+            whole = index.mean(counted @ MASSES)
+            for one, noise, inverse in zip(off, fold.of_arms, fold.sampled, strict=True):
+                mean, sampled = one @ MASSES, spread**2 * inverse
+                of_arm, left = noise + sampled, index.mean(mean)
+                total += float(left @ of_arm @ left + 2.0 * left @ sampled @ (whole - left))
                 if error > 0.0:
                     varies = np.sqrt(np.maximum((one - mean[:, None]) ** 2 @ MASSES, 0.0))
                     moved = index.square(varies / error)
                     total += float(np.trace(moved @ fold.of_propensity @ moved @ of_arm))
-        return total / len(self._folds) ** 2
+        return max(total, 0.0) / len(self._folds) ** 2
 
 
 def mean_square(held: float, most: float, p: int) -> float:

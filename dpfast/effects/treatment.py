@@ -401,7 +401,9 @@ class _Analysis:
         left = weighed.product(clip, spread) + (CANCELS * over) ** 2
         located = _located(found, centre, clip, left, budget, counts, trial.n)
         seen = None if self._clip is not None else CANCELS * cut / counts
-        remarks = _remarks(located, seen, shares, answer.noise_scale, self._overlap, aim)
+        poor = POOR + SEEN * math.sqrt(2.0) * answer.noise_scale
+        poor += weighed.outside_error(self._overlap)
+        remarks = _remarks(located, seen, shares, poor, self._overlap, aim)
         if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:
             remarks.append(NUISANCES_UNKNOWN)
         if unsure > MOST_UNSURE * counts:
@@ -505,7 +507,7 @@ def _located(
 
 
 def _remarks(
-    found: _Located, cut: float | None, shares: Array, noise: float, overlap: float, aim: Aim
+    found: _Located, cut: float | None, shares: Array, poor: float, overlap: float, aim: Aim
 ) -> list[str]:
     """What makes an interval unreliable, from released numbers."""
     told = []
@@ -520,7 +522,7 @@ def _remarks(
             "of magnitude."
         )
     outside = min(float(shares[0] * (not aim.treated) + shares[2]), 1.0)
-    if aim.known is None and outside > POOR + SEEN * noise * math.sqrt(2.0):
+    if aim.known is None and outside > poor:
         told.append(
             f"propensities of about {outside:.0%} of the records are outside of [{overlap:g}, "
             f"{1.0 - overlap:g}]: overlap is poor, and the effect on those records is not "

@@ -5447,9 +5447,34 @@ LEAST_SQUARES = (
 
 EFFECTS = "dpfast/curator/effects.py"
 EFFECT_RUN = "dpfast/effects/treatment.py"
+EFFECT_NUISANCES = "dpfast/effects/nuisances.py"
 EFFECT_TESTS = ("tests/privacy/test_effects.py",)
 
 TREATMENT_EFFECTS = (
+    plant(
+        "propensities-that-are-pulled",
+        "propensities are shrunk beyond their errors: weights are too even, intervals too narrow",
+        EFFECT_NUISANCES,
+        ("tests/effects/test_treatment.py",),
+        '"logistic", None, None, RIDGE / n, "auto"',
+        '"logistic", None, None, 0.003, "auto"',
+    ),
+    plant(
+        "held-weights-that-are-forgotten",
+        "errors of regressions where weights are held are taken to go with nothing",
+        EFFECT_NUISANCES,
+        ("tests/effects/test_treatment.py",),
+        " + 2.0 * left @ sampled @ (whole - left))",
+        ")",
+    ),
+    plant(
+        "overlap-of-erring-propensities",
+        "propensities that err are taken for those of records that are hardly ever treated",
+        EFFECT_RUN,
+        ("tests/effects/test_treatment.py",),
+        "        poor += weighed.outside_error(self._overlap)\n",
+        "",
+    ),
     plant(
         "nuisances-of-the-own-fold",
         "a record is given the nuisances that it helped to fit",
