@@ -20,9 +20,8 @@ MOST, ENOUGH = 0.25, 0.05
 #: Budget below which p coefficients are told from noise badly: ``n mu`` in ``p^1.5``.
 SCARCE = 20.0
 
-#: Noise of the predictions, as a part of what they explain, up to which nothing is shrunk; and, as
-#: a part of the response's variance, from which on nothing is kept.
-QUIET, LOUD = 0.05, 0.3
+#: Noise of the predictions, as a part of what they explain, up to which nothing is shrunk.
+QUIET = 0.05
 
 
 def units_share(n: int, columns: int, mu: float) -> float:
@@ -36,8 +35,6 @@ def units_share(n: int, columns: int, mu: float) -> float:
 
 def kept_part(explained: float, noise: float) -> float:
     """Part of the slopes that predictions keep: Stein's, with twice the noise."""
-    if not noise <= LOUD:
-        return 0.0
-    if noise <= QUIET * explained and explained <= 1.0 + LOUD:
+    if noise <= QUIET * explained:
         return 1.0
-    return max(0.0, 1.0 - 2.0 * noise / max(explained, LEAST)) / math.sqrt(max(explained, 1.0))
+    return max(0.0, 1.0 - 2.0 * noise / max(explained, LEAST))

@@ -6151,6 +6151,14 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "request.n_covariates, total.mu",
     ),
     plant(
+        "clear-slopes-shrunk",
+        "predictions keep less of clear slopes where a spread was found too narrow",
+        "dpfast/regression/purchase.py",
+        ("tests/bought/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",),
+        "    if noise <= QUIET * explained:\n",
+        "    if noise <= QUIET * explained <= 1.3 * QUIET:\n",
+    ),
+    plant(
         "mean-never-charged-to-the-shared-ledger",
         "the mean that stands for a fit is not charged to the ledger of several analyses",
         "dpfast/regression/scarce.py",
