@@ -6151,6 +6151,14 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "request.n_covariates, total.mu",
     ),
     plant(
+        "one-question-of-a-search-errs",
+        "the ends of a quantile's interval allow for an error in one question of a search",
+        "dpfast/tables/quantiles.py",
+        ("tests/tables/test_tables.py::test_the_interval_of_a_quantile_covers_where_most_values_are_alike",),
+        "normal_half_width(1.0 - (1.0 - level) / steps)",
+        "0.8 * normal_half_width(level)",
+    ),
+    plant(
         "clear-slopes-shrunk",
         "predictions keep less of clear slopes where a spread was found too narrow",
         "dpfast/regression/purchase.py",
