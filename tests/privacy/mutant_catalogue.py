@@ -6151,6 +6151,16 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "request.n_covariates, total.mu",
     ),
     plant(
+        "scores-of-labels-held-unseen",
+        "a step's scores of labels are held by a histogram that sees little, as if both sides were cut",
+        "dpfast/release/routes.py",
+        ("tests/release/test_held_step.py::test_scores_of_labels_are_seen_before_they_are_held",),
+        "HISTOGRAM, CELL = (0.03, 0.12), 0.006",
+        "HISTOGRAM, CELL = (0.03, 0.03), 0.006",
+        "leaves = 1.0 if setting.loss.binary_response else CANCELS",
+        "leaves = CANCELS",
+    ),
+    plant(
         "one-question-of-a-search-errs",
         "the ends of a quantile's interval allow for an error in one question of a search",
         "dpfast/tables/quantiles.py",
