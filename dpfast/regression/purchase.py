@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from dpfast.optimize.road.run import LEAST, few
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 

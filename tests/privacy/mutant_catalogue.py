@@ -6164,7 +6164,9 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "one-question-of-a-search-errs",
         "the ends of a quantile's interval allow for an error in one question of a search",
         "dpfast/tables/quantiles.py",
-        ("tests/tables/test_tables.py::test_the_interval_of_a_quantile_covers_where_most_values_are_alike",),
+        (
+            "tests/tables/test_tables.py::test_the_interval_of_a_quantile_covers_where_most_values_are_alike",
+        ),
         "normal_half_width(1.0 - (1.0 - level) / steps)",
         "0.8 * normal_half_width(level)",
     ),
@@ -6172,7 +6174,9 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "clear-slopes-shrunk",
         "predictions keep less of clear slopes where a spread was found too narrow",
         "dpfast/regression/purchase.py",
-        ("tests/bought/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",),
+        (
+            "tests/bought/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",
+        ),
         "    if noise <= QUIET * explained:\n",
         "    if noise <= QUIET * explained <= 1.3 * QUIET:\n",
     ),
