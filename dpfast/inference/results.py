@@ -307,8 +307,7 @@ class Fit(AfterFit):
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
         >>> loss = dpfast.Objective("log-cosh", scale=1.0)
-        >>> noise = dpfast.SeededNoise(0)
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], loss, privacy=50.0, noise=noise)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], loss, privacy=50.0)
         >>> bool(np.allclose(fit.predict([[0.0], [1.0]]), [fit.params[0], fit.params.sum()]))
         True
         """

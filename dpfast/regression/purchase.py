@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from dpfast.optimize.road.run import LEAST, few
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 
@@ -20,9 +18,8 @@ MOST, ENOUGH = 0.25, 0.05
 #: Budget below which p coefficients are told from noise badly: ``n mu`` in ``p^1.5``.
 SCARCE = 20.0
 
-#: Noise of the predictions, as a part of what they explain, up to which nothing is shrunk; and, as
-#: a part of the response's variance, from which on nothing is kept.
-QUIET, LOUD = 0.05, 0.3
+#: Noise of the predictions, as a part of what they explain, up to which nothing is shrunk.
+QUIET = 0.05
 
 
 def units_share(n: int, columns: int, mu: float) -> float:
@@ -36,8 +33,6 @@ def units_share(n: int, columns: int, mu: float) -> float:
 
 def kept_part(explained: float, noise: float) -> float:
     """Part of the slopes that predictions keep: Stein's, with twice the noise."""
-    if not noise <= LOUD:
-        return 0.0
-    if noise <= QUIET * explained and explained <= 1.0 + LOUD:
+    if noise <= QUIET * explained:
         return 1.0
-    return max(0.0, 1.0 - 2.0 * noise / max(explained, LEAST)) / math.sqrt(max(explained, 1.0))
+    return max(0.0, 1.0 - 2.0 * noise / max(explained, LEAST))

@@ -50,8 +50,9 @@ ONE_SHOT, FIT = 0.3, 0.5
 SHARE, AT, MORE = 0.65, 0.03, 0.08
 SHARES = (0.15, 0.8)
 
-#: Share of the pilot's ``mu^2`` for the histogram by which scores are held without a domain.
-HISTOGRAM = 0.03
+#: Least and most of the pilot's ``mu^2`` for the histogram by which scores are held without a
+#: domain, and the noise of its cells, as a part of n, for which it has more than the least.
+HISTOGRAM, CELL = (0.03, 0.12), 0.006
 
 #: Part of what a step would have that it has without a domain.
 RAW = 0.7
@@ -237,7 +238,9 @@ def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: A
     """Of columns as they came: the pilot is a default fit, and what a step averages is held."""
     first, rest = _parts(chosen, total)
     count, mu = len(rows), GDP.within(first).mu
-    seeing = mu * HISTOGRAM**0.5 if rest is not None else 0.0
+    needed = min(1.0, 2.0**0.5 / (CELL * max(1.0, request.n * mu))) ** 2
+    share = min(max(needed, HISTOGRAM[0]), HISTOGRAM[1])
+    seeing = mu * share**0.5 if rest is not None else 0.0
     planned = request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))
     seen = Ledger(GDP(seeing) if rest is not None else GDP(mu))
     stepping = Ledger(rest if rest is not None else PureDP(first.epsilon))
@@ -276,15 +279,17 @@ def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: A
             setting = planned.setting
             at = At(found.unmapping @ found.theta, setting.loss, found.scale)
             edges = setting.unit * tops_of_cells(COARSE)[:-1]
+            # of labels all that is cut is on one side: scores of those that are told wrong
+            leaves = 1.0 if setting.loss.binary_response else CANCELS
             moved, bounds, cuts = [], [], []
             for unit in along / sizes[:, None]:
                 cells = steep.lengths(edges, per_cell, at, "score", found.held, unit)
                 shown = Lengths.visible(cells.value, cells.noise_scale, COARSE, setting.unit)
                 noise = 2.0 * math.sqrt(2.0) / (request.n * each)
-                bound, cut = best_bound(shown, noise, 1, fall=WITH_VARIANCE)
+                bound, cut = best_bound(shown, noise, 1, leaves=leaves, fall=WITH_VARIANCE)
                 moved.append(mean_along(steep, unit, bound, each, stepping, at, found.held))
                 bounds.append(bound)
-                cuts.append(CANCELS * cut)
+                cuts.append(leaves * cut)
             scales = np.array(bounds) * 2.0 / (request.n * each)
             # what long rows may have of curvature beyond what was seen is in one of the directions
             more = found.steeper / along.shape[1]

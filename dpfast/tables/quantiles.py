@@ -28,9 +28,6 @@ STEPS = 14
 #: Share of the squared budget that buys the counts, from which the ends of intervals are chosen.
 COUNTS = 0.1
 
-#: Error of a search in ranks, in standard deviations of the noise of one of its questions.
-SEARCHED = 0.8
-
 
 def quantiles(
     table: Any,
@@ -98,7 +95,8 @@ def quantiles(
     for p in (np.full(shape, 0.5), np.ones(shape)):  # all shares there can be; free of charge
         asked.cells.below_receipt(p, mu_step)
     asked.cells.counts_receipt(mu_counts)
-    deviations = normal_half_width(level)
+    # where values are alike every question of a search is as near, and the first to err decides
+    deviations, searched = normal_half_width(level), normal_half_width(1.0 - (1.0 - level) / steps)
 
     def made() -> QuantileTable:
         counted = asked.cells.counts(mu_counts)
@@ -108,8 +106,8 @@ def quantiles(
         middle = np.repeat(wanted[:, None], grouping.n_cells, axis=1)
         shares = np.concatenate([middle, middle, middle])
         for _ in range(2):  # the noise depends a little on the ends
-            rank = SEARCHED * asked.cells.below_receipt(shares, mu_step).noise_scale
-            away = deviations * np.sqrt(middle * (1.0 - middle) * n + rank * rank) / n
+            rank = searched * asked.cells.below_receipt(shares, mu_step).noise_scale
+            away = np.sqrt(deviations**2 * middle * (1.0 - middle) * n + rank * rank) / n
             low, high = np.maximum(middle - away, 0.0), np.minimum(middle + away, 1.0)
             shares = np.concatenate([middle, low, high])
         ends = _searched(asked, shares, mu_step, steps)

@@ -14,6 +14,7 @@ def page(repository):
     return (repository / "docs" / "privacy.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("repeated")
 @pytest.mark.slow
 def test_every_block_of_code_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

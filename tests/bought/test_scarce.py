@@ -94,10 +94,19 @@ def test_the_mean_passes_record_and_replay(row):
     replay(call, rows, other, budget=1.0).raise_on_leak()
 
 
+def test_slopes_that_are_clear_are_kept_whatever_spreads_were_found():
+    """A spread of one record in twenty is found too narrow; by chance none of these is."""
+    x = (np.arange(5000) % 20 == 0) * 1.0
+    y = 10.0 * x + 0.3 * np.random.default_rng(0).normal(size=5000)
+    fits = [private(x[:, None], y, seed=seed) for seed in range(10)]  # a cap of 1.3: six of ten
+    for fit in fits:
+        assert fit.predict([[1.0]]) == pytest.approx(fit.params.sum(), rel=1e-9)
+
+
 def test_slopes_are_shrunk_where_noise_is_a_large_part_of_them():
     assert kept_part(0.5, 0.01) == 1.0 and kept_part(0.5, 0.4) == 0.0
     assert kept_part(0.1, 0.05) == 0.0 and 0.0 < kept_part(0.2, 0.05) < 0.6
-    assert kept_part(100.0, 0.01) == pytest.approx(0.1, rel=0.01)  # nothing explains so much
+    assert kept_part(0.1, np.nan) == kept_part(np.nan, 0.1) == 0.0
     X, y = records(600, 4, slope=0.0)
     fits = [private(X, y, seed=seed) for seed in range(8)]
     told = [fit for fit in fits if "predictions keep" in fit.method]

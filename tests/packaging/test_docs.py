@@ -44,6 +44,7 @@ CELLS = [name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()]
 SLOW = {"papers.md", "howto.md", "study.md", *CELLS}
 
 
+@pytest.mark.usefixtures("repeated")
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
     for name in sorted({name for name in PAGES if code(name)} - ELSEWHERE)

@@ -199,6 +199,7 @@ MODULES = sorted(
 )
 
 
+@pytest.mark.usefixtures("repeated")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_run(name, tmp_path, monkeypatch):
     for part in name.split("."):
@@ -214,6 +215,14 @@ def test_the_examples_run(name, tmp_path, monkeypatch):
         for test in doctest.DocTestFinder().find(module, name, globs=seen):
             runner.run(test, out=said.append)
     assert runner.tries and not runner.failures, "".join(said)
+
+
+@pytest.mark.usefixtures("repeated")
+def test_examples_draw_the_same_in_every_run():
+    drawn = dpfast.privacy.EntropyNoise().normals(3, 10)
+    np.testing.assert_array_equal(drawn, [-180, 7, -485])
+    fit = dpfast.fit(np.arange(200.0)[:, None], np.arange(200.0), privacy=50.0)
+    assert fit.privacy.guarantee != dpfast.SeededNoise(0).guarantee
 
 
 @each("name", [name for name, (home, key, _) in MEMBERS.items()

@@ -37,13 +37,14 @@ def test_every_script_is_swept_and_listed():
     assert sorted(listed) == SCRIPTS
 
 
+@pytest.mark.usefixtures("repeated")
 @pytest.mark.filterwarnings("ignore::dpfast.errors.SimulationWarning")
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.slow] if name == "tune_boosting.py" else [])
     for name in SCRIPTS
 ])  # fmt: skip
 def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
-    """Noise is genuine, and what is looked for does not depend on it."""
+    """Noise is drawn as from entropy, and what is looked for hardly depends on it."""
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(FOLDER / name), run_name="__main__")
     said = capsys.readouterr().out

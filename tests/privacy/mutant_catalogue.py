@@ -6211,6 +6211,36 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "request.n_covariates, total.mu",
     ),
     plant(
+        "scores-of-labels-held-unseen",
+        "a step's scores of labels are held by a histogram that sees little, as if both sides were cut",
+        "dpfast/release/routes.py",
+        ("tests/release/test_held_step.py::test_scores_of_labels_are_seen_before_they_are_held",),
+        "HISTOGRAM, CELL = (0.03, 0.12), 0.006",
+        "HISTOGRAM, CELL = (0.03, 0.03), 0.006",
+        "leaves = 1.0 if setting.loss.binary_response else CANCELS",
+        "leaves = CANCELS",
+    ),
+    plant(
+        "one-question-of-a-search-errs",
+        "the ends of a quantile's interval allow for an error in one question of a search",
+        "dpfast/tables/quantiles.py",
+        (
+            "tests/tables/test_tables.py::test_the_interval_of_a_quantile_covers_where_most_values_are_alike",
+        ),
+        "normal_half_width(1.0 - (1.0 - level) / steps)",
+        "0.8 * normal_half_width(level)",
+    ),
+    plant(
+        "clear-slopes-shrunk",
+        "predictions keep less of clear slopes where a spread was found too narrow",
+        "dpfast/regression/purchase.py",
+        (
+            "tests/bought/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",
+        ),
+        "    if noise <= QUIET * explained:\n",
+        "    if noise <= QUIET * explained <= 1.3 * QUIET:\n",
+    ),
+    plant(
         "mean-never-charged-to-the-shared-ledger",
         "the mean that stands for a fit is not charged to the ledger of several analyses",
         "dpfast/regression/scarce.py",

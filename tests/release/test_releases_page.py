@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 import dpfast
 
 
+@pytest.mark.usefixtures("repeated")
 def test_every_block_of_code_runs(repository, capsys):
     page = (repository / "docs" / "releases.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, flags=re.M | re.S)
