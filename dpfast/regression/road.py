@@ -395,8 +395,8 @@ class OnRoad:
         mean = rows[0] / max(rows[0, 0], LEAST)
         slopes = found.theta[1:]
         inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
-        noise = max(1.0, float(found.meat.trace()) / p) / request.n_units + found.noise**2
-        kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
+        noise = (p - 1) * _size(found, request.n_units) ** 2
+        kept = kept_part(float(slopes @ inner @ slopes), noise)
         if kept == 1.0:
             return 1.0, None
         level = mean @ found.theta - kept * (mean[1:] @ slopes)

@@ -103,6 +103,16 @@ def test_slopes_that_are_clear_are_kept_whatever_spreads_were_found():
         assert fit.predict([[1.0]]) == pytest.approx(fit.params.sum(), rel=1e-9)
 
 
+def test_clear_slopes_of_responses_with_long_tails_are_kept():
+    """Cauchy errors, whose spread slopes of 1 are small beside; a large budget, and one of 1."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 3))
+    y = X.sum(axis=1) + rng.standard_cauchy(3000)
+    for mu in (1.0, 50.0):
+        fit = dpfast.fit(X, y, "log-cosh", privacy=mu, noise=dpfast.SeededNoise(0))
+        assert "keep" not in fit.method
+
+
 def test_slopes_are_shrunk_where_noise_is_a_large_part_of_them():
     assert kept_part(0.5, 0.01) == 1.0 and kept_part(0.5, 0.4) == 0.0
     assert kept_part(0.1, 0.05) == 0.0 and 0.0 < kept_part(0.2, 0.05) < 0.6
