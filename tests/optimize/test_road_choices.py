@@ -223,6 +223,44 @@ def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(t
     np.testing.assert_allclose(np.diag(curvature), told)
 
 
+@pytest.mark.parametrize("flatter", [1.0, 1.5, 2.0])
+def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
+    """Normal rows, slopes of 8 and a start at 6.3 with another curvature than there: without noise.
+
+    The curvature at the end to 1.5% along the slopes and across; 4 to 6% if it is taken for that
+    where the score was asked last.
+    """
+    loss, fine = dpfast.Logistic(), np.linspace(-9.0, 9.0, 20_001)
+    masses = np.exp(-0.5 * fine**2) / np.exp(-0.5 * fine**2).sum()
+
+    def curvature(slope):
+        curved = masses * loss._expected_curvature(slope * fine)
+        return np.array([curved @ fine**2, curved.sum()])
+
+    whiten = np.diag(([flatter, 1.0] * curvature(6.3)) ** -0.5)
+
+    class Steep:
+        n, dimension = 10**6, 2
+
+        def clipped(self, at, radius, mu, mu_meat=0.0, held=None):
+            slope = (whiten @ at.theta)[0]
+            score = (masses * (expit(8.0 * fine) - expit(slope * fine))) @ fine
+            answer = Answer(whiten @ [score, 0.0], 1e-4, None)
+            return JointAnswer(answer, answer, answer, mu)
+
+    at = At(np.linalg.solve(whiten, [6.3, 0.0]), loss)
+    bends = Bends(whiten, np.linalg.inv(whiten), at, (None, 0.0, 0.0), math.inf)
+    found = walk(
+        Steep(), at, 1.0, None, (0.1,) * 5, None, False, Rough(10.0, 10.0, 2.0), bends,
+        lambda theta, done: None,
+    )  # fmt: skip
+    end = (whiten @ found.theta)[0]
+    assert end == pytest.approx(8.0, abs=2e-3)
+    np.testing.assert_allclose(
+        np.diag(found.curvature), np.diag(whiten) ** 2 * curvature(end), rtol=0.015
+    )
+
+
 @pytest.mark.slow
 def test_counts_of_a_column_with_a_long_right_tail_begin_near_enough():
     """Rare counts, n mu = 6,000: distance from the exact fit, in its standard errors.

@@ -5399,9 +5399,11 @@ LEAST_SQUARES = (
         "scores-change-by-what-is-curved-at-their-end",
         "a judgement: what a score changed by is taken for the curvature where it was asked last",
         "dpfast/optimize/road/steps.py",
-        ("tests/statistics/test_arrival.py::test_errors_of_steep_slopes_are_as_large_as_is_said",),
-        "between = 0.5 * (last + curvature)",
-        "between = curvature",
+        (
+            "tests/optimize/test_road_choices.py::test_what_a_score_changes_by_is_the_curvature_halfway",
+        ),
+        "half = self.expected(0.5 * (before.theta + here.theta))",
+        "half: Normal | None = now",
     ),
     plant(
         "far-points-count-as-near-ones",

@@ -101,10 +101,10 @@ def test_default_fits_of_steep_slopes_cover():
 def test_errors_of_steep_slopes_are_as_large_as_is_said():
     """Log odds with a deviation of 8: squares of errors over stated ones, along the slopes.
 
-    .9 in the mean, and 2 where few nodes tell the curvature, where a score is taken to change by
-    what is curved at its end, or where points that are far away count as much as those that are
-    near: then 68 to 83% of the intervals held, and no fit warned.  The mean of the squares of 120
-    standard normal numbers is above 1.7 with probability 1e-6, and of such ones one in ten below.
+    1 in the mean, and 2 where few nodes tell the curvature or points that are far away count as
+    much as those that are near: then 80% of the intervals held, and no fit warned.  The mean of the
+    squares of 120 standard normal numbers is above 1.7 with probability 1e-6, and of such ones one
+    in ten below.
     """
     slopes, squares = np.full(4, 4.0), []
     for seed in range(120):

@@ -216,6 +216,16 @@ class Bends(NamedTuple):
         turn.flat[:: len(turn) + 1] += (level / first) ** 0.5
         return turn @ turn.T if curvature is None else turn @ curvature @ turn.T
 
+    def bent(
+        self, curvature: Array | None, now: Normal, before: Asked, here: Asked
+    ) -> Array | None:
+        """The same as :func:`bent` does: a score changes by what is curved halfway."""
+        half = self.expected(0.5 * (before.theta + here.theta))
+        assert half is not None
+        there = self.turned(curvature, now, half)
+        found = bent(there, before, here)
+        return curvature if found is there or found is None else self.turned(found, half, now)
+
 
 class Rough(NamedTuple):
     """How far steps in whitened coordinates, where curvatures should be 1, may be from arriving."""
@@ -328,8 +338,7 @@ def walk(
     counted, done = 0, int(came is not None)
     since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
     expected = first = bends.expected(theta) if bends else None
-    curvature: Array | None = identity if expected else None  # which is the identity
-    last, weights = curvature, None  # a score changes by what is curved in the mean
+    curvature: Array | None = None  # the identity
     asked: list[Asked] = []
     curved: list[Normal] = []
     varied: Varied | None = None
@@ -355,20 +364,17 @@ def walk(
                 varied = joined(varied, answer.meat)
             counted += 1
         if done > since:
-            between = curvature
-            if last is not None and curvature is not None:
-                between = 0.5 * (last + curvature)
-            steeper = bent(between, *asked[-2:])
-            if steeper is not between:  # what was asked far from here is of no use
+            steeper = bent(curvature, *asked[-2:])
+            if bends and expected and steeper is not curvature:
+                steeper = bends.bent(curvature, expected, *asked[-2:])
+            if steeper is not curvature:  # what was asked far from here is of no use
                 curvature, counted = steeper, counted if near else 1
-                if bends and expected and (half := bends.expected(0.5 * (asked[-2].theta + theta))):
-                    curvature = bends.turned(steeper, half, expected)
         some = asked[-counted:]
         weights = precise(some, curvature, curved[-counted:]) if counted > 1 else None
         step = mean_point(some, weights, seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
         part = min(part, bends.part(step)) if bends else part
-        theta, last = theta + part * step, curvature
+        theta = theta + part * step
         if bends and expected and (here := bends.expected(theta)):
             curvature, expected = bends.turned(curvature, expected, here), here
         if part < 1.0:  # the curvature is another one there
