@@ -6239,18 +6239,16 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/bought/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",
         ),
-        plant(
-            "predictions-of-a-response-of-one",
-            "a judgement: the spread that slopes are told from is that of a response, not of its scores",
-            ROAD_FITS,
-            (
-                "tests/bought/test_scarce.py::test_clear_slopes_of_responses_with_long_tails_are_kept",
-            ),
-            "noise = (p - 1) * _size(found, request.n_units) ** 2",
-            "noise = (p - 1) * max(_size(found, request.n_units) ** 2, 1.0 / request.n_units)",
-        ),
         "    if noise <= QUIET * explained:\n",
         "    if noise <= QUIET * explained <= 1.3 * QUIET:\n",
+    ),
+    plant(
+        "predictions-of-a-response-of-one",
+        "a judgement: the spread that slopes are told from is that of a response, not of its scores",
+        "dpfast/regression/road.py",
+        ("tests/bought/test_scarce.py::test_clear_slopes_of_responses_with_long_tails_are_kept",),
+        "noise = (p - 1) * _size(found, request.n_units) ** 2",
+        "noise = (p - 1) * max(_size(found, request.n_units) ** 2, 1.0 / request.n_units)",
     ),
     plant(
         "mean-never-charged-to-the-shared-ledger",
