@@ -24,9 +24,9 @@ def test_every_row_is_in_one_cell():
 
 
 def test_a_row_that_is_not_finite_has_no_score():
-    at, rows = At(np.ones(2), LeastSquares()), X[:9].copy()
+    at, rows = At(np.ones(1), LeastSquares()), X[:9].copy()
     rows[[2, 5], 0] = np.nan, np.inf
-    found = projections(rows, Y[:9], View(np.eye(2), True, "score", at), np.ones(2))
+    found = projections(rows, Y[:9], View(np.ones((2, 1)), True, "score", at), np.ones(1))
     assert np.flatnonzero(np.isnan(found)).tolist() == [2, 5]
 
 
@@ -34,15 +34,16 @@ def test_c80_a_row_has_the_same_bits_wherever_it_stands():
     """Its predictor among any number of rows, and its score in the last of them as in others."""
     rng = np.random.default_rng(1)
     for q in (7, 10, 19, 37):
-        theta, row, matrix = rng.normal(size=q + 1), rng.normal(size=q), rng.normal(size=(q + 1, 1))
+        theta, row, matrix = rng.normal(size=q + 1), rng.normal(size=q), rng.normal(size=(q + 1, 5))
         found = set()
         for n in (1, 2, 3, 4, 5, 8, 17, 100, CHUNK):
             rows = rng.normal(size=(n, q))
             rows[[0, n // 2, -1]] = row
             found |= {predictors(rows, theta, True)[slot].tobytes() for slot in (0, n // 2, -1)}
         assert len(found) == 1
-        rows = np.asfortranarray(rng.normal(size=(CHUNK + 5, q)))
-        rows[[0, -1]] = row
-        view = View(matrix, True, "score", At(np.ones(1), LeastSquares()))
-        size = projections(rows, np.zeros(len(rows)), view, np.ones(1))
-        assert size[0] == size[-1]
+        view = View(matrix, True, "score", At(np.ones(5), LeastSquares()))
+        for more in (1, 2, 5):
+            rows = np.asfortranarray(rng.normal(size=(CHUNK + more, q)))
+            rows[[0, -1]] = row
+            size = projections(rows, np.zeros(len(rows)), view, np.ones(5))
+            assert size[0] == size[-1]
