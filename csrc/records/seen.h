@@ -617,8 +617,9 @@ static void count_lengths(block *b, double *counts)
     }
 }
 
-/* What a row is multiplied by to be its score, over the longest and no longer than 1: zero for none.
- * Rows whose squares may have under- or overflown are brought to an entry of 1 at most. */
+/* What a row is multiplied by to be its score, over the longest and no longer than 1; NaN for one
+ * that is not finite.  Rows whose squares may have under- or overflown are brought to entries of at
+ * most 1 before. */
 static INLINE double times_of_score(double *row, ptrdiff_t apart, size_t p, double square,
                                     double value, double longest)
 {
@@ -627,8 +628,6 @@ static INLINE double times_of_score(double *row, ptrdiff_t apart, size_t p, doub
         largest = square = 0.0;
         for (size_t j = 0; j < p; j++) {
             double entry = fabs(row[(ptrdiff_t)j * apart]);
-            if (!(entry <= DBL_MAX))
-                return NAN;
             largest = entry > largest ? entry : largest;
         }
         if (largest == 0.0)

@@ -4855,14 +4855,6 @@ LEAST_SQUARES = (
         "times[k] *= 0x1p44;",
     ),
     plant(
-        "rows-longer-than-numbers-are",
-        "a row that a map made infinite is in the score of its person",
-        SEEN_H,
-        ("tests/kernels/test_seen.py::test_rows_of_any_size_have_scores",),
-        "            if (!(entry <= DBL_MAX))\n                return NAN;\n",
-        "",
-    ),
-    plant(
         "scores-of-others-rows",
         "rows of persons who come before those whose scores are made are theirs",
         SEEN_H,
