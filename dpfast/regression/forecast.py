@@ -470,10 +470,8 @@ class _Standing(Records):
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         return iter([self._rows])
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        return _times(self._part, function(*self._rows, *(own or ()), *arguments))
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return _times(self._part, function(*self._rows, *arguments))
 
 
 def _times(part: float, sums: Any) -> Any:
