@@ -46,6 +46,7 @@ from dpfast.optimize.road.steps import (
     inside,
     middle_of,
     normal_rows,
+    not_farther,
     typical_curvature,
     walk,
     within,
@@ -396,7 +397,8 @@ def road(
         report(theta, 1)
 
     at = At(theta, loss, scale)
-    typical = typical_curvature(*normal_rows(at, one, *setting.offset))
+    normal = normal_rows(at, one, *setting.offset)
+    typical = typical_curvature(*normal)
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
@@ -419,7 +421,7 @@ def road(
         cells = few_rows.lengths(tops_of_cells(FINE)[:-1], budget.histogram, at, "curvature")
         over /= lengths.as_much(*cells[:2], FINE, times)
     gram = _over(told_by.gram(radius, budget.matrix, broad), over)
-    whiten, back, values, floor = _inverse_root(gram)
+    whiten, back, values, floor = _inverse_root(gram, bent_along(*normal))
     values, floor = values / typical, floor / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
@@ -559,7 +561,7 @@ def _round(
     radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
     values, vectors = eigh(leaned(gram, bent_along(*normal)))
-    values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
+    values = np.maximum(values, floored(vectors, floor_of(gram), bent_along(*normal)))
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     shows, at = few_rows.mapped(whiten), at._replace(theta=back @ theta)
     scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
@@ -571,7 +573,7 @@ def _round(
     along = answer.noise_scale * float(values[-1]) ** 0.5
     asked.append(Asked(theta, back.T @ answer.value, along))
     step = square / (square + error) * (whiten @ answer.value)
-    step *= min(1.0, FARTHEST / max(math.hypot(*step), LEAST))  # as predictors change
+    step *= not_farther(step, normal[1])
     return theta + inside(step, asked) * step, came
 
 
@@ -607,15 +609,23 @@ def seen_lengths(
     return Lengths.visible(found.value, found.noise_scale, per_octave, unit)
 
 
+def floored(vectors: Array, floor: float, expected: Array) -> Array:
+    """Least eigenvalues of these vectors: what is not told from noise is as expected."""
+    return np.minimum(floor, np.einsum("ij,ij->j", vectors, expected @ vectors))
+
+
 def floor_of(gram: Answer) -> float:
     """Below it an eigenvalue is not told from noise."""
     return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
 
 
-def _inverse_root(gram: Answer) -> tuple[Array, Array, Array, float]:
+def _inverse_root(
+    gram: Answer, expected: Array | None = None
+) -> tuple[Array, Array, Array, float]:
     """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, L and the floor."""
     (values, vectors), floor = eigh(gram.value), floor_of(gram)
-    roots = np.sqrt(np.maximum(values, floor))
+    least = floor if expected is None else floored(vectors, floor, expected)
+    roots = np.sqrt(np.maximum(values, least))
     return vectors / roots, (vectors * roots).T, values, floor
 
 

@@ -127,6 +127,11 @@ def normal_rows(at: At, one: Array | None, mean: float = 0.0, spread: float = 0.
     return away, max(variance, LEAST), level, along
 
 
+def not_farther(step: Array, variance: float) -> float:
+    """Part of a step that moves predictors no farther than a loss that bends allows."""
+    return min(1.0, max(FARTHEST, 0.5 * math.sqrt(variance)) / max(math.hypot(*step), LEAST))
+
+
 def middle_of(values: Array) -> float:
     """The median of numbers that increase."""
     return 0.5 * float(values[(values.size - 1) // 2] + values[values.size // 2])
@@ -193,9 +198,9 @@ class Bends(NamedTuple):
     among: tuple[Array | None, float, float]
     varies: float
 
-    def part(self, step: Array) -> float:
+    def part(self, step: Array, variance: float) -> float:
         """Of a step, that goes no farther."""
-        return min(1.0, FARTHEST / max(math.hypot(*(self.whiten @ step)), LEAST))
+        return not_farther(self.whiten @ step, variance)
 
     def expected(self, theta: Array) -> Normal | None:
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
@@ -373,7 +378,7 @@ def walk(
         weights = precise(some, curvature, curved[-counted:]) if counted > 1 else None
         step = mean_point(some, weights, seen_to_vary(curvature)[0]) - theta
         part = inside(step, asked)
-        part = min(part, bends.part(step)) if bends else part
+        part = min(part, bends.part(step, expected[1] if expected else 0.0)) if bends else part
         theta = theta + part * step
         if bends and expected and (here := bends.expected(theta)):
             curvature, expected = bends.turned(curvature, expected, here), here
@@ -392,6 +397,6 @@ def walk(
         level, along = map(min, first[2:], expected[2:])
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     curvature, least, hidden = seen_to_vary(curvature)
-    pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
+    pointing = still_pointing(asked[-max(counted, 1) :] if not bends else [] if near else asked[-3:])
     noises = [one.noise for one in asked[1 - since :]]
     return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing)
