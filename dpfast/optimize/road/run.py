@@ -611,7 +611,7 @@ def seen_lengths(
 
 def floored(vectors: Array, floor: float, expected: Array) -> Array:
     """Least eigenvalues of these vectors: what is not told from noise is as expected."""
-    return np.minimum(floor, np.einsum("ij,ij->j", vectors, expected @ vectors))
+    return np.minimum(floor, np.add.reduce(vectors * (expected @ vectors)))
 
 
 def floor_of(gram: Answer) -> float:
@@ -619,9 +619,7 @@ def floor_of(gram: Answer) -> float:
     return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
 
 
-def _inverse_root(
-    gram: Answer, expected: Array | None = None
-) -> tuple[Array, Array, Array, float]:
+def _inverse_root(gram: Answer, expected: Array | None = None) -> tuple[Array, Array, Array, float]:
     """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, L and the floor."""
     (values, vectors), floor = eigh(gram.value), floor_of(gram)
     least = floor if expected is None else floored(vectors, floor, expected)

@@ -128,7 +128,7 @@ def normal_rows(at: At, one: Array | None, mean: float = 0.0, spread: float = 0.
 
 
 def not_farther(step: Array, variance: float) -> float:
-    """Part of a step that moves predictors no farther than a loss that bends allows."""
+    """Part of a step that moves predictors no farther than that, or half as far as slopes have."""
     return min(1.0, max(FARTHEST, 0.5 * math.sqrt(variance)) / max(math.hypot(*step), LEAST))
 
 
@@ -201,6 +201,13 @@ class Bends(NamedTuple):
     def part(self, step: Array, variance: float) -> float:
         """Of a step, that goes no farther."""
         return not_farther(self.whiten @ step, variance)
+
+    def halfway(self, step: Array, theta: Array, curvature: Array | None, now: Normal) -> Array:
+        """A step by what is curved halfway, where a score that falls off is met in the mean."""
+        half = self.expected(theta + 0.5 * self.part(step, now[1]) * step)
+        assert half is not None
+        change = step if curvature is None else curvature @ step
+        return np.asarray(np.linalg.solve(self.turned(curvature, now, half), change))
 
     def expected(self, theta: Array) -> Normal | None:
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
@@ -377,8 +384,11 @@ def walk(
         some = asked[-counted:]
         weights = precise(some, curvature, curved[-counted:]) if counted > 1 else None
         step = mean_point(some, weights, seen_to_vary(curvature)[0]) - theta
+        if bends and expected:
+            step = bends.halfway(step, theta, curvature, expected)
         part = inside(step, asked)
-        part = min(part, bends.part(step, expected[1] if expected else 0.0)) if bends else part
+        if bends:
+            part = min(part, bends.part(step, expected[1] if expected else 0.0))
         theta = theta + part * step
         if bends and expected and (here := bends.expected(theta)):
             curvature, expected = bends.turned(curvature, expected, here), here
@@ -397,6 +407,6 @@ def walk(
         level, along = map(min, first[2:], expected[2:])
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     curvature, least, hidden = seen_to_vary(curvature)
-    pointing = still_pointing(asked[-max(counted, 1) :] if not bends else [] if near else asked[-3:])
+    pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
     noises = [one.noise for one in asked[1 - since :]]
     return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing)
