@@ -183,7 +183,7 @@ def curving(times):
     """A curvature that is to be expected: so many times larger at 1 than at 0."""
 
     class Curving(Bends):
-        part = staticmethod(lambda step: 1.0)
+        part = staticmethod(lambda step, variance: 1.0)
 
         def expected(self, theta):
             level = 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
@@ -220,14 +220,14 @@ def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(t
         lambda theta, done: None,
     )
     curvature = np.eye(2) if found.curvature is None else found.curvature
-    np.testing.assert_allclose(np.diag(curvature), told)
+    np.testing.assert_allclose(np.diag(curvature), told, rtol=0.01)
 
 
 @pytest.mark.parametrize("flatter", [1.0, 1.5, 2.0])
 def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
-    """Normal rows, slopes of 8 and a start at 6.3 with another curvature than there: without noise.
+    """Normal rows, slopes of 8 and a start at 7 with another curvature than there: without noise.
 
-    The curvature at the end to 1.5% along the slopes and across; 4 to 6% if it is taken for that
+    The curvature at the end to 1% along the slopes and across; 6 to 20% if it is taken for that
     where the score was asked last.
     """
     loss, fine = dpfast.Logistic(), np.linspace(-9.0, 9.0, 20_001)
@@ -237,7 +237,7 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
         curved = masses * loss._expected_curvature(slope * fine)
         return np.array([curved @ fine**2, curved.sum()])
 
-    whiten = np.diag(([flatter, 1.0] * curvature(6.3)) ** -0.5)
+    whiten = np.diag(([flatter, 1.0] * curvature(7.0)) ** -0.5)
 
     class Steep:
         n, dimension = 10**6, 2
@@ -248,7 +248,7 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
             answer = Answer(whiten @ [score, 0.0], 1e-4, None)
             return JointAnswer(answer, answer, answer, mu)
 
-    at = At(np.linalg.solve(whiten, [6.3, 0.0]), loss)
+    at = At(np.linalg.solve(whiten, [7.0, 0.0]), loss)
     bends = Bends(whiten, np.linalg.inv(whiten), at, (None, 0.0, 0.0), math.inf)
     found = walk(
         Steep(), at, 1.0, None, (0.1,) * 5, None, False, Rough(10.0, 10.0, 2.0), bends,
@@ -257,7 +257,7 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
     end = (whiten @ found.theta)[0]
     assert end == pytest.approx(8.0, abs=2e-3)
     np.testing.assert_allclose(
-        np.diag(found.curvature), np.diag(whiten) ** 2 * curvature(end), rtol=0.015
+        np.diag(found.curvature), np.diag(whiten) ** 2 * curvature(end), rtol=0.01
     )
 
 
@@ -543,11 +543,11 @@ def test_intervals_do_not_allow_for_rows_without_a_variance():
 def test_the_odds_of_a_rare_label_that_all_but_decides_are_found():
     """300 of 10,000 records have it, 24 of them the rarer response, which no histogram shows.
 
-    Median distance of nine fits, seeded, .14; if scores are cut off where none is seen .9, and if
+    Median distance of 15 fits, seeded, .27; if scores are cut off where none is seen .9, and if
     those of rounds are, whatever the rows are, 9: odds without end.
     """
     far, held = [], 0
-    for seed in range(9):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         X = np.column_stack([rng.random(10_000) < 0.03, rng.normal(size=(10_000, 2))]) * 1.0
         y = rng.random(10_000) < 1.0 / (1.0 + np.exp(0.6 - X @ [3.0, 0.3, 0.0]))
@@ -556,8 +556,8 @@ def test_the_odds_of_a_rare_label_that_all_but_decides_are_found():
         low, high = fit.conf_int()[1]
         far.append(abs(fit.params[1] - 3.0))
         held += low <= 3.0 <= high
-    assert np.median(far) < 0.3
-    assert held >= 6
+    assert np.median(far) < 0.4
+    assert held >= 10
 
 
 @pytest.mark.parametrize("kind", ["persons", "weights"])

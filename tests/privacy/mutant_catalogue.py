@@ -5398,6 +5398,33 @@ LEAST_SQUARES = (
         "half: Normal | None = now",
     ),
     plant(
+        "steps-as-short-from-steep-slopes",
+        "a judgement: however steep slopes are, a step moves log odds no farther than from flat ones",
+        "dpfast/optimize/road/steps.py",
+        ("tests/statistics/test_arrival.py::test_fits_arrive_at_very_steep_slopes",),
+        "max(FARTHEST, 0.5 * math.sqrt(variance))",
+        "FARTHEST",
+    ),
+    plant(
+        "what-noise-hides-is-as-large-as-noise",
+        "a judgement: a curvature below its noise is taken to be noise, however little is expected",
+        ROAD,
+        ("tests/statistics/test_arrival.py::test_fits_arrive_at_very_steep_slopes",),
+        "_inverse_root(gram, bent_along(*normal))",
+        "_inverse_root(gram)",
+    ),
+    plant(
+        "steps-by-what-is-curved-where-they-begin",
+        "a judgement: a step is as long as the curvature where it begins would have it",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/statistics/test_arrival.py::"
+            "test_a_step_is_as_long_as_what_is_curved_halfway_makes_it",
+        ),
+        "theta + 0.5 * self.part(step, now[1]) * step",
+        "theta",
+    ),
+    plant(
         "far-points-count-as-near-ones",
         "a judgement: scores count by their noise alone, however else it is curved where they were asked",
         "dpfast/optimize/road/steps.py",

@@ -561,7 +561,7 @@ def _round(
     radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
     values, vectors = eigh(leaned(gram, bent_along(*normal)))
-    values = np.maximum(values, floored(vectors, floor_of(gram), bent_along(*normal)))
+    values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     shows, at = few_rows.mapped(whiten), at._replace(theta=back @ theta)
     scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
@@ -609,20 +609,20 @@ def seen_lengths(
     return Lengths.visible(found.value, found.noise_scale, per_octave, unit)
 
 
-def floored(vectors: Array, floor: float, expected: Array) -> Array:
-    """Least eigenvalues of these vectors: what is not told from noise is as expected."""
-    return np.minimum(floor, np.add.reduce(vectors * (expected @ vectors)))
-
-
 def floor_of(gram: Answer) -> float:
     """Below it an eigenvalue is not told from noise."""
     return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
 
 
 def _inverse_root(gram: Answer, expected: Array | None = None) -> tuple[Array, Array, Array, float]:
-    """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, L and the floor."""
+    """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, L and the floor.
+
+    What is not told from noise is as expected, if that is less.
+    """
     (values, vectors), floor = eigh(gram.value), floor_of(gram)
-    least = floor if expected is None else floored(vectors, floor, expected)
+    least: float | Array = floor
+    if expected is not None:
+        least = np.minimum(floor, np.add.reduce(vectors * (expected @ vectors)))
     roots = np.sqrt(np.maximum(values, least))
     return vectors / roots, (vectors * roots).T, values, floor
 
