@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.whitened import At, Held
-from dpfast.kernels.linalg import eigh
+from dpfast.kernels.linalg import eigh, newton_direction
 from dpfast.models.losses import MASSES, NODES
 
 Array = NDArray[np.float64]
@@ -138,22 +138,22 @@ def within(curvature: float) -> float:
 
 def precise(asked: list[Asked], curvature: Array | None, curved: list[Normal]) -> Array:
     """Weights of scores by their noise, and by what is curved otherwise between there and here."""
-    squares, here = np.array([one.noise**2 for one in asked]), asked[-1].theta
+    squares, here = [one.noise**2 for one in asked], asked[-1].theta
     for k, (_, _, level, along) in enumerate(curved[:-1]):
         away = here - asked[k].theta
         change = max(abs(level / curved[-1][2] - 1.0), abs(along / curved[-1][3] - 1.0))
-        size = math.hypot(*(away if curvature is None else curvature @ away))
+        size = math.hypot(*(away if curvature is None else curvature @ away).tolist())
         squares[k] += (0.5 * change * size) ** 2
-    weights: Array = 1.0 / squares
-    return weights / np.add.reduce(weights)
+    whole = sum([1.0 / square for square in squares])
+    return np.array([1.0 / square / whole for square in squares])
 
 
 def mean_point(asked: list[Asked], weights: Array | None, curvature: Array | None) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     where, scores = asked[-1][:2]
     if weights is not None:
-        where, scores = weights @ [one[0] for one in asked], weights @ [one[1] for one in asked]
-    return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
+        where, scores = weights @ np.array([*zip(*asked)][:2])
+    return where + (scores if curvature is None else newton_direction(curvature, scores, LEAST)[0])
 
 
 def joined(mean: Varied | None, answer: Answer) -> Varied:
@@ -195,7 +195,7 @@ class Bends(NamedTuple):
 
     def part(self, step: Array) -> float:
         """Of a step, that goes no farther."""
-        return min(1.0, FARTHEST / max(math.hypot(*(self.whiten @ step)), LEAST))
+        return min(1.0, FARTHEST / max(math.hypot(*(self.whiten @ step).tolist()), LEAST))
 
     def expected(self, theta: Array) -> Normal | None:
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
@@ -295,16 +295,14 @@ def as_scores_vary(
 ) -> tuple[Array, Array, int]:
     """A curvature no larger than scores vary by, in units of what they do along most directions."""
     values, vectors = eigh(curvature)
-    roots = np.sqrt(values)
-    back = (vectors / roots) @ vectors.T
-    values, turned = eigh(back @ meat @ back)
-    values, turned = np.maximum(values, 0.0), ((vectors * roots) @ vectors.T) @ turned
+    back = vectors / np.sqrt(values)
+    values, turned = eigh(back.T @ meat @ back)
+    values, turned = np.maximum(values, 0.0), curvature @ (back @ turned)
     unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
-    least = unit * np.where(told < 1.0, told, 0.0)
-    few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))
-    return (turned * told) @ turned.T, (turned * least) @ turned.T, few
+    least, few = unit * told * (told < 1.0), (values < doubt) & (HEARD * told < 1.0)
+    return (turned * told) @ turned.T, (turned * least) @ turned.T, sum(few.tolist())
 
 
 class Walked(NamedTuple):
