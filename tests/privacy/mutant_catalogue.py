@@ -5052,7 +5052,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_lengths.py::test_a_cell_that_is_missed_by_chance_does_not_widen_the_bound",
         ),
-        "width**_EVENLY)",
+        "width ** _EVENLY[::-1])",
         "width ** (0.0 * _EVENLY + 0.5))",
     ),
     plant(
@@ -5060,7 +5060,7 @@ LEAST_SQUARES = (
         "what is told of a cut is what the bound was chosen by",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        " if foreseen else over[best] @ unsquared",
+        " if foreseen else np.maximum(lengths - candidates[best], 0.0) @ unsquared",
         "",
     ),
     plant(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +69,13 @@ def tops_of_cells(per_octave: int) -> Array:
 
 #: Neighbouring cells that may stand out together: what lies far from the others is in several.
 TOGETHER = 4
+
+
+def _mean_over(bounds: Array, lengths: Array, shares: Array) -> Array:
+    """Means of ``(length - bound)^+`` of lengths that increase: linear between them."""
+    knots = np.concatenate([[0.0], lengths])
+    above = shares[::-1].cumsum() * (lengths - knots[:-1])[::-1]
+    return np.interp(bounds, knots, np.concatenate([[0.0], above.cumsum()])[::-1])
 
 
 def _sums(of: NDArray[Any]) -> Array:
@@ -152,7 +161,7 @@ class Lengths(NamedTuple):
     def best_radius(self, p: int, typical: float, noise: float) -> float:
         """The radius R with the least sum of what is left out and of noise, relatively."""
         candidates = self.tops[-1] * _TRIED[:64]
-        squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
+        squares = _mean_over(candidates**2, self.tops**2, self.shares)
         left = squares / (p * typical * float(np.add.reduce(self.shares)))
         return float(candidates[(left + noise * candidates**2).argmin()])
 
@@ -164,7 +173,7 @@ class Lengths(NamedTuple):
     def tail(self, bounds: Array, fall: float = LEAST_FALL) -> Array:
         """Means of ``(length - bound)^+``."""
         lengths, (shares,) = self.continued(fall)
-        return np.maximum(lengths - bounds[:, None], 0.0) @ shares
+        return _mean_over(bounds, lengths, shares)
 
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
@@ -176,7 +185,7 @@ class Lengths(NamedTuple):
         """Lengths, and shares for each of these falls, evenly in the cells: beyond what is seen
         they fall as within it, and at least by so much, where noise leaves no more.
         """
-        top, told = self.tops[-1], self.shares.tolist()
+        top, told = self.longest, self.shares.tolist()
         a, b, c = self.tops.searchsorted(top * _LAST).tolist()
         first, second, last = sum(told[a:b]), sum(told[b:c]), sum(told[c:])
         before = min(1.0, second / first) if first > 0.0 else 1.0
@@ -188,12 +197,13 @@ class Lengths(NamedTuple):
         within = max(then, 1e-3) ** _EVENLY
         within *= last / np.add.reduce(within)
         width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
-        shares, least = [], self.least / (last or math.inf)
+        shares, least = [], (self.least / (last or math.inf)).tolist()
         for fall in falls:
-            parts = np.maximum(np.minimum(steps, fall).cumprod(), least)
-            shares.append(np.concatenate([seen, (parts[:, None] * within).ravel()]))
-        lengths = (self.tops[:, None] * width**_EVENLY).ravel()
-        return np.concatenate([lengths, top * _BEYOND]), shares
+            parts = accumulate([min(step, fall) for step in steps], operator.mul)
+            tail = np.multiply.outer([*map(max, parts, least)], within)
+            shares.append(np.concatenate([seen, tail.ravel()]))
+        lengths = np.multiply.outer(self.tops, width ** _EVENLY[::-1])  # they increase
+        return np.concatenate([lengths.ravel(), top * _BEYOND]), shares
 
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""
@@ -243,7 +253,7 @@ def _out_of_sight(
     likely[shares <= np.ceil(np.log2(1.0 / likely)) * scores.invisible] = 1.0
     few = np.minimum(shares * likely, scores.invisible)
     few = np.minimum(few, vary / lengths**2)
-    return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)
+    return _mean_over(bounds, lengths, few)
 
 
 def best_bound(
@@ -267,11 +277,10 @@ def best_bound(
     candidates = min(tried, longest) * _TRIED
     lengths, (shares, unsquared) = scores.continued(WITH_VARIANCE, fall)
     lengths = np.minimum(lengths, longest)
-    over = np.maximum(lengths - candidates[:, None], 0.0)
-    cut = over @ shares
-    vary = UNSEEN_VARY * square / p
-    hidden = _out_of_sight(foreseen, scores, vary, longest, candidates) if foreseen else 0.0 * cut
+    cut = _mean_over(candidates, lengths, shares)
+    if foreseen:
+        cut += _out_of_sight(foreseen, scores, UNSEEN_VARY * square / p, longest, candidates)
     errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
-    best = int((errors + (leaves * (cut + hidden)) ** 2).argmin())
-    lost = cut[best] + hidden[best] if foreseen else over[best] @ unsquared
+    best = int((errors + (leaves * cut) ** 2).argmin())
+    lost = cut[best] if foreseen else np.maximum(lengths - candidates[best], 0.0) @ unsquared
     return float(min(max(candidates[best], slight), longest)), float(lost)

@@ -152,7 +152,8 @@ def mean_point(asked: list[Asked], weights: Array | None, curvature: Array | Non
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     where, scores = asked[-1][:2]
     if weights is not None:
-        where, scores = weights @ np.array([*zip(*asked)][:2])
+        *both, _ = zip(*asked, strict=True)
+        where, scores = weights @ np.array(both)
     return where + (scores if curvature is None else newton_direction(curvature, scores, LEAST)[0])
 
 
