@@ -5060,7 +5060,7 @@ LEAST_SQUARES = (
         "what is told of a cut is what the bound was chosen by",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        " if foreseen else np.maximum(lengths - candidates[best], 0.0) @ unsquared",
+        " if foreseen else np.maximum(lengths - candidates[best], 0.0).dot(unsquared)",
         "",
     ),
     plant(
@@ -5171,8 +5171,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",
         ),
-        "was, between = float(step @ turned), float(step @ change)",
-        "was, between = float(step @ turned), max(float(step @ change), size**2)",
+        "was, between = float(step.dot(turned)), float(step.dot(change))",
+        "was, between = float(step.dot(turned)), max(float(step.dot(change)), size**2)",
     ),
     plant(
         "steps-that-stop-short-in-silence",
@@ -5192,8 +5192,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_scores_that_still_point_somewhere_are_told_from_noise",
         ),
-        "    found = float(mean @ mean) / float(",
-        "    found = 3.0 * float(mean @ mean) / float(",
+        "    found = float(mean.dot(mean)) / float(",
+        "    found = 3.0 * float(mean.dot(mean)) / float(",
     ),
     plant(
         "curvature-of-the-start-for-good",
@@ -5238,8 +5238,8 @@ LEAST_SQUARES = (
         "nobody is told that noise hides what a label decides",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_label_that_decides_is_said_to_be_hidden",),
-        "few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))",
-        "few = 0",
+        "sum(few.tolist())",
+        "0",
     ),
     plant(
         "means-of-persons-taken-for-rows",
@@ -5376,8 +5376,8 @@ LEAST_SQUARES = (
         "a judgement: along the slopes a curvature is taken to fall as it does across them",
         "dpfast/optimize/road/steps.py",
         ("tests/statistics/test_arrival.py::test_default_fits_of_steep_slopes_cover",),
-        "turn = (both @ self.whiten).T @ core @ (both @ self.back.T)",
-        "turn = 0.0 * (both @ self.whiten).T @ core @ (both @ self.back.T)",
+        "turn = both.dot(self.whiten).T.dot(core).dot(both.dot(self.back.T))",
+        "turn = 0.0 * both.dot(self.whiten).T.dot(core).dot(both.dot(self.back.T))",
     ),
     plant(
         "nodes-too-few-for-steep-slopes",

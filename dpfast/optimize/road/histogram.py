@@ -116,7 +116,7 @@ class Lengths(NamedTuple):
             octaves = np.concatenate([octaves, np.zeros(size)])
         octaves = octaves[:size]
         if fine:
-            octaves = octaves.reshape(TAIL_OCTAVES, per_octave) @ _ONES[:per_octave]
+            octaves = octaves.reshape(TAIL_OCTAVES, per_octave).dot(_ONES[:per_octave])
         noise = noise_scale * per_octave**0.5
         most, least = max(octaves[0], 0.0) + ABOVE * noise, octaves - DOUBTED * noise * _ROOTS
         tops, shares = tops[seen], np.maximum(shares[seen], 0.0)
@@ -129,12 +129,12 @@ class Lengths(NamedTuple):
 
     def mean_square(self, bound: float) -> float:
         """Of lengths that are held to a bound."""
-        return float(self.shares @ np.minimum(self.middles, bound) ** 2)
+        return float(self.shares.dot(np.minimum(self.middles, bound) ** 2))
 
     def mean_of_squares(self) -> float:
         """Mean length of what the squares are of."""
         squares = self.shares * self.middles**2
-        return float(squares @ self.middles / max(float(np.add.reduce(squares)), 1e-300))
+        return float(squares.dot(self.middles) / max(float(np.add.reduce(squares)), 1e-300))
 
     def as_much(self, shares: Array, noise_scale: float, per_octave: int, times: float) -> float:
         """Mean square of lengths in a window so many times narrower, over what these have per
@@ -144,14 +144,14 @@ class Lengths(NamedTuple):
         most = min(int(squares.searchsorted(MOST * squares[-1])), len(squares) - 1)
         tops, own = tops_of_cells(per_octave), float(squares[most])
         few = tops[tops <= self.tops[most]] ** 2 * 2.0 ** (-1.0 / per_octave)
-        away = min(max(0.0, float(shares[: few.size] @ few)) / own, times) - 1.0
-        noise = noise_scale * float(few @ few) ** 0.5 / own
+        away = min(max(0.0, float(shares[: few.size].dot(few))) / own, times) - 1.0
+        noise = noise_scale * float(few.dot(few)) ** 0.5 / own
         return max(1.0 + away**3 / max(away**2 + noise * noise, 1e-300), 1.0 / times)
 
     def beyond(self, radius: float, exponent: float) -> float:
         """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
         discounted = radius ** (2.0 * exponent) * self.middles ** (2.0 - 2.0 * exponent)
-        over = self.shares @ np.maximum(discounted - radius**2, 0.0)
+        over = self.shares.dot(np.maximum(discounted - radius**2, 0.0))
         return float(over / max(np.add.reduce(self.shares), 1e-300))
 
     def over(self, unit: float) -> Lengths:
@@ -179,7 +179,7 @@ class Lengths(NamedTuple):
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
         lengths, (shares,) = self.continued(LEAST_FALL)
         beyond = lengths > self.tops[-1]
-        return float(lengths[beyond] ** 2 @ shares[beyond])
+        return float((lengths[beyond] ** 2).dot(shares[beyond]))
 
     def continued(self, *falls: float) -> tuple[Array, list[Array]]:
         """Lengths, and shares for each of these falls, evenly in the cells: beyond what is seen
@@ -208,7 +208,7 @@ class Lengths(NamedTuple):
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""
         squares = self.shares * self.middles**2
-        kept = squares @ np.minimum(1.0, radius / self.middles) ** (2.0 * power)
+        kept = squares.dot(np.minimum(1.0, radius / self.middles) ** (2.0 * power))
         return 1.0 - float(kept) / max(float(np.add.reduce(squares)), 1e-300)
 
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
@@ -216,7 +216,7 @@ class Lengths(NamedTuple):
         discounts = np.minimum(1.0, (radius / self.middles) ** 2) ** power
         sizes = np.maximum(spread * discounts * self.middles, 1e-300)
         at = np.minimum(bound / sizes, 40.0)
-        return float(self.shares @ (sizes**2 * np.maximum(_beyond(at), 0.0)))
+        return float(self.shares.dot(sizes**2 * np.maximum(_beyond(at), 0.0)))
 
 
 #: Of a standard normal number at 0.
@@ -269,8 +269,8 @@ def best_bound(
     """The norm to which scores are held, nearest to where n would lead without; what it cuts."""
     # what nobody saw of scores may have a third moment half as large as that of others, of which
     # 4/27 over the squared bound is cut off at most: a shorter one saves less noise than it loses
-    unseen = 2.0 / 27.0 * CANCELS * (scores.shares @ scores.middles**3)
-    square = float(scores.shares @ scores.middles**2)
+    unseen = 2.0 / 27.0 * CANCELS * scores.shares.dot(scores.middles**3)
+    square = float(scores.shares.dot(scores.middles**2))
     slight = math.sqrt(NO_REASON / n * square / p) / noise_per_bound
     slight = min(slight, (2.0 / p) ** (1 / 6) * (unseen / noise_per_bound) ** (1 / 3))
     tried = max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1], slight)
@@ -282,5 +282,5 @@ def best_bound(
         cut += _out_of_sight(foreseen, scores, UNSEEN_VARY * square / p, longest, candidates)
     errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
     best = int((errors + (leaves * cut) ** 2).argmin())
-    lost = cut[best] if foreseen else np.maximum(lengths - candidates[best], 0.0) @ unsquared
+    lost = cut[best] if foreseen else np.maximum(lengths - candidates[best], 0.0).dot(unsquared)
     return float(min(max(candidates[best], slight), longest)), float(lost)
