@@ -154,11 +154,11 @@ def test_a_curvature_is_no_larger_than_scores_vary():
     for over in (0.2, 1.0, 5.0):  # counts are more dispersed, or less
         found, least, few = as_scores_vary(C, over * C, 0.0, min(over, 1.0))
         np.testing.assert_allclose(found, C, atol=1e-12)
-        assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9  # no more than there is
+        assert few == 0 and np.linalg.eigvalsh(least @ least.T - over * C)[-1] < 1e-9
         rare = C - 0.9 * np.diag([2.0, 0.0, 0.0])
         found, least, few = as_scores_vary(C, over * rare, 0.0, min(over, 1.0))
         np.testing.assert_allclose(found, rare, atol=1e-12)
-        np.testing.assert_allclose(least, over * np.diag([0.2, 0.0, 0.0]), atol=1e-12)
+        np.testing.assert_allclose(least @ least.T, over * np.diag([0.2, 0.0, 0.0]), atol=1e-12)
         assert few == 0
     more = as_scores_vary(np.eye(3), turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T, 0.1, 1.0)
     doubt = 0.1 * math.sqrt(2.0 / 3.0) * 3.0

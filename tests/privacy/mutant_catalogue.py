@@ -5130,8 +5130,8 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
         ),
-        "octaves - DOUBTED * noise * _ROOTS",
-        "octaves - 1e9 * noise",
+        "sum(c) - DOUBTED * noise * root",
+        "sum(c) - 1e9 * noise",
     ),
     plant(
         "noise-is-told-of-as-a-tail",
@@ -5141,8 +5141,8 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
         ),
-        "octaves - DOUBTED * noise * _ROOTS",
-        "octaves - 0.5 * DOUBTED * noise * _ROOTS",
+        "sum(c) - DOUBTED * noise * root",
+        "sum(c) - 0.5 * DOUBTED * noise * root",
     ),
     plant(
         "scores-are-held-for-nothing",

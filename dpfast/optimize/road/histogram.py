@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ TAIL_OCTAVES, FINER = 6, 8
 #: Standard deviations, growing with the square root of its number, by which such an octave has more
 #: than noise: of noise alone then less is left from one to the next than they are longer.
 DOUBTED = 1.6
-_ROOTS = np.sqrt(np.arange(1.0, TAIL_OCTAVES + 1.0))
+_ROOTS = [math.sqrt(octaves) for octaves in range(1, TAIL_OCTAVES + 1)]
 
 #: Points of a cell, and lengths in these octaves over the longest that is seen.
 _EVENLY = (np.arange(FINER) + 0.5) / FINER
@@ -94,12 +95,11 @@ class Lengths(NamedTuple):
     middles: Array
     invisible: float
     most_next: float = math.inf
-    least: Array = np.zeros(TAIL_OCTAVES)
+    least: Sequence[float] = (0.0,) * TAIL_OCTAVES
 
     @staticmethod
     def visible(shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0) -> Lengths:
         """Cells that stand out on their own, and finer ones in a run around the largest."""
-        tops = unit * tops_of_cells(per_octave)
         mode, fine, seen = int(shares.argmax()), per_octave > 1, shares > ALONE * noise_scale
         seen[mode] = True
         if fine:  # in a run around the largest; and several together, of less noise each
@@ -111,15 +111,11 @@ class Lengths(NamedTuple):
             for first in (others & (sums > ALONE * noise_scale * TOGETHER**0.5)).nonzero()[0]:
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
-        octaves, size = shares[1 + seen.nonzero()[0][-1] :], TAIL_OCTAVES * per_octave
-        if octaves.size < size:
-            octaves = np.concatenate([octaves, np.zeros(size)])
-        octaves = octaves[:size]
-        if fine:
-            octaves = octaves.reshape(TAIL_OCTAVES, per_octave).dot(_ONES[:per_octave])
-        noise = noise_scale * per_octave**0.5
-        most, least = max(octaves[0], 0.0) + ABOVE * noise, octaves - DOUBTED * noise * _ROOTS
-        tops, shares = tops[seen], np.maximum(shares[seen], 0.0)
+        noise, beyond = noise_scale * per_octave**0.5, shares[1 + seen.nonzero()[0][-1] :].tolist()
+        cells = [beyond[k * per_octave : (k + 1) * per_octave] for k in range(TAIL_OCTAVES)]
+        most = max(sum(cells[0]), 0.0) + ABOVE * noise
+        least = [sum(c) - DOUBTED * noise * root for c, root in zip(cells, _ROOTS, strict=True)]
+        tops, shares = unit * tops_of_cells(per_octave)[seen], np.maximum(shares[seen], 0.0)
         middles = tops * 2.0 ** (-0.5 / per_octave)
         return Lengths(shares, tops, middles, ALONE * noise_scale, most, least)
 
@@ -197,7 +193,7 @@ class Lengths(NamedTuple):
         within = max(then, 1e-3) ** _EVENLY
         within *= last / np.add.reduce(within)
         width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
-        shares, least = [], (self.least / (last or math.inf)).tolist()
+        shares, least = [], [one / (last or math.inf) for one in self.least]
         for fall in falls:
             parts = accumulate([min(step, fall) for step in steps], operator.mul)
             tail = np.multiply.outer([*map(max, parts, least)], within)

@@ -475,7 +475,7 @@ def road(
         vary = np.maximum(vary, water_level(vary, clipped))
         meat = np.asarray((vectors * vary).dot(vectors.T))
         if least is not None and least.any():
-            meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
+            meat = meat + floor_eigenvalues(least.dot(least.T) - meat, 0.0)[0]
     mapping = np.asfortranarray(mapping)  # as solve has it: how numbers lie is a rounding
     if steep_along is not None:
         mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)
@@ -560,7 +560,8 @@ def _round(
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
     values, vectors = eigh(leaned(gram, bent_along(*normal)))
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
-    whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
+    roots = np.sqrt(values)
+    whiten, back = vectors / roots, (vectors * roots).T
     shows, at = few_rows.mapped(whiten), at._replace(theta=back.dot(theta))
     scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
     bound, _ = best_bound(scores, 2.0 / (rows.n * budget.vector), theta.size)
@@ -578,10 +579,12 @@ def _round(
 def broadened(at: At) -> tuple[At, float]:
     """The same at a scale so many times larger that a sharp curvature is that of enough records."""
     times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)
-    return at._replace(scale=times * at.scale), times
+    return at if times == 1.0 else at._replace(scale=times * at.scale), times
 
 
 def _over(answer: Answer, times: float) -> Answer:
+    if times == 1.0:
+        return answer
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 

@@ -297,7 +297,9 @@ class Rows(Protocol):
 def as_scores_vary(
     curvature: Array, meat: Array, noise: float, factor: float
 ) -> tuple[Array, Array, int]:
-    """A curvature no larger than scores vary by, in units of what they do along most directions."""
+    """A curvature no larger than scores vary by, in units of what they do along most directions;
+    a root of what they vary by where it is smaller; and in how many that is hidden.
+    """
     values, vectors = eigh(curvature)
     back = vectors / np.sqrt(values)
     values, turned = eigh(back.T.dot(meat).dot(back))
@@ -305,8 +307,9 @@ def as_scores_vary(
     unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
     told = np.minimum(unit, values + doubt) / unit
-    least, few = unit * told * (told < 1.0), (values < doubt) & (HEARD * told < 1.0)
-    return (turned * told).dot(turned.T), (turned * least).dot(turned.T), sum(few.tolist())
+    least = turned * np.sqrt(unit * told * (told < 1.0))
+    few = (values < doubt) & (HEARD * told < 1.0)
+    return (turned * told).dot(turned.T), least, sum(few.tolist())
 
 
 class Walked(NamedTuple):
