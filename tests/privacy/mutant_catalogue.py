@@ -5238,8 +5238,8 @@ LEAST_SQUARES = (
         "nobody is told that noise hides what a label decides",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_label_that_decides_is_said_to_be_hidden",),
-        "sum(few.tolist())",
-        "0",
+        "few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))",
+        "few = 0",
     ),
     plant(
         "means-of-persons-taken-for-rows",

@@ -475,7 +475,7 @@ def road(
         vary = np.maximum(vary, water_level(vary, clipped))
         meat = np.asarray((vectors * vary).dot(vectors.T))
         if least is not None and least.any():
-            meat = meat + floor_eigenvalues(least.dot(least.T) - meat, 0.0)[0]
+            meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
     mapping = np.asfortranarray(mapping)  # as solve has it: how numbers lie is a rounding
     if steep_along is not None:
         mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)

@@ -15,7 +15,7 @@ from scipy.special import chdtrc
 
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.whitened import At, Held
-from dpfast.kernels.linalg import eigh, newton_direction
+from dpfast.kernels.linalg import eigh
 from dpfast.models.losses import MASSES, NODES
 
 Array = NDArray[np.float64]
@@ -44,6 +44,10 @@ FARTHEST = 1.5
 
 #: Slopes without their part in the constant, their square, curvature across them and along.
 Normal = tuple[Array, float, float, float]
+
+#: Columns along which a curvature is 1; parts of it that scores tell; what they vary by where that
+#: is less; and along how many that is hidden.
+Seen = tuple[Array, Array, Array, int]
 
 #: How scores vary, and its noise.
 Varied = tuple[Array, float]
@@ -151,13 +155,17 @@ def precise(asked: list[Asked], curvature: Array | None, curved: list[Normal]) -
     return np.array([1.0 / square / whole for square in squares])
 
 
-def mean_point(asked: list[Asked], weights: Array | None, curvature: Array | None) -> Array:
+def mean_point(
+    asked: list[Asked], weights: Array | None, curvature: Array | None, seen: Seen | None = None
+) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     where, scores = asked[-1][:2]
     if weights is not None:
         *both, _ = zip(*asked, strict=True)
         where, scores = weights.dot(np.array(both))
-    return where + (scores if curvature is None else newton_direction(curvature, scores, LEAST)[0])
+    if seen:
+        return where + seen[0].dot(seen[0].T.dot(scores) / seen[1])
+    return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
 
 
 def joined(mean: Varied | None, answer: Answer) -> Varied:
@@ -214,8 +222,8 @@ class Bends(NamedTuple):
         (new, size, level, along), (old, before, first, steep) = here, was
         # square roots of both curvatures, the second one's inverse
         more, less = (along**0.5 - level**0.5) / size, (steep**-0.5 - first**-0.5) / before
-        core = np.array([[more * first**-0.5, more * new.dot(old) * less], [0.0, less * level**0.5]])
-        both = np.array([new, old])
+        both, twice = np.array([new, old]), more * new.dot(old) * less
+        core = np.array([[more * first**-0.5, twice], [0.0, less * level**0.5]])
         turn = both.dot(self.whiten).T.dot(core).dot(both.dot(self.back.T))
         turn.flat[:: len(turn) + 1] += (level / first) ** 0.5
         return turn.dot(turn.T) if curvature is None else turn.dot(curvature).dot(turn.T)
@@ -294,22 +302,23 @@ class Rows(Protocol):
     ) -> JointAnswer: ...
 
 
-def as_scores_vary(
-    curvature: Array, meat: Array, noise: float, factor: float
-) -> tuple[Array, Array, int]:
-    """A curvature no larger than scores vary by, in units of what they do along most directions;
-    a root of what they vary by where it is smaller; and in how many that is hidden.
-    """
+def as_scores_vary(curvature: Array, meat: Array, noise: float, factor: float) -> Seen:
+    """Of a curvature no more than scores vary by, in units of what they do along most columns."""
     values, vectors = eigh(curvature)
-    back = vectors / np.sqrt(values)
-    values, turned = eigh(back.T.dot(meat).dot(back))
-    values, turned = np.maximum(values, 0.0), curvature.dot(back.dot(turned))
+    white = vectors / np.sqrt(values)
+    values, turned = eigh(white.T.dot(meat).dot(white))
+    values = np.maximum(values, 0.0)
     unit = max(factor, middle_of(values), LEAST)
-    doubt = noise * math.sqrt(2.0 / len(back)) * float(np.vdot(back, back))
+    doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
     told = np.minimum(unit, values + doubt) / unit
-    least = turned * np.sqrt(unit * told * (told < 1.0))
-    few = (values < doubt) & (HEARD * told < 1.0)
-    return (turned * told).dot(turned.T), least, sum(few.tolist())
+    few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))
+    return white.dot(turned), told, unit * np.where(told < 1.0, told, 0.0), few
+
+
+def curved_along(curvature: Array, columns: Array, parts: Array) -> Array:
+    """Parts of a curvature that is 1 along these columns."""
+    back = curvature.dot(columns)
+    return np.asarray((back * parts).dot(back.T))
 
 
 class Walked(NamedTuple):
@@ -349,11 +358,11 @@ def walk(
     varied: Varied | None = None
     left = (math.hypot(*mus[1:]),) if near else mus[since:]
 
-    def seen_to_vary(curvature: Array | None) -> tuple[Array | None, Array | None, int]:
+    def seen(curvature: Array | None) -> Seen | None:
         if varied and bends and bends.varies < math.inf:
             known = identity if curvature is None else curvature
             return as_scores_vary(known, *varied, bends.varies)
-        return curvature, None, 0
+        return None
 
     while left:
         counts = done > 0
@@ -376,7 +385,7 @@ def walk(
                 curvature, counted = steeper, counted if near else 1
         some = asked[-counted:]
         weights = precise(some, curvature, curved[-counted:]) if counted > 1 else None
-        step = mean_point(some, weights, seen_to_vary(curvature)[0]) - theta
+        step = mean_point(some, weights, curvature, seen(curvature)) - theta
         part = inside(step, asked)
         part = min(part, bends.part(step)) if bends else part
         theta = theta + part * step
@@ -396,7 +405,12 @@ def walk(
     if bends and expected and first:  # nothing that was released says that it is larger
         level, along = map(min, first[2:], expected[2:])
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
-    curvature, least, hidden = seen_to_vary(curvature)
+    least, hidden = None, 0
+    if vary := seen(curvature):
+        columns, told, less, hidden = vary
+        known = identity if curvature is None else curvature
+        curvature = curved_along(known, columns, told)
+        least = curved_along(known, columns, less)
     pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
     noises = [one.noise for one in asked[1 - since :]]
     return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing)
