@@ -74,9 +74,10 @@ TOGETHER = 4
 
 def _mean_over(bounds: Array, lengths: Array, shares: Array) -> Array:
     """Means of ``(length - bound)^+`` of lengths that increase: linear between them."""
-    knots = np.concatenate([[0.0], lengths])
-    above = shares[::-1].cumsum() * (lengths - knots[:-1])[::-1]
-    return np.interp(bounds, knots, np.concatenate([[0.0], above.cumsum()])[::-1])
+    knots, means = np.zeros((2, len(lengths) + 1))
+    knots[1:] = lengths
+    means[-2::-1] = (shares[::-1].cumsum() * (lengths - knots[:-1])[::-1]).cumsum()
+    return np.interp(bounds, knots, means)
 
 
 def _sums(of: NDArray[Any]) -> Array:

@@ -45,9 +45,9 @@ FARTHEST = 1.5
 #: Slopes without their part in the constant, their square, curvature across them and along.
 Normal = tuple[Array, float, float, float]
 
-#: Columns along which a curvature is 1; parts of it that scores tell; what they vary by where that
-#: is less; and along how many that is hidden.
-Seen = tuple[Array, Array, Array, int]
+#: Columns along which a curvature is 1; parts of it that scores tell; what they vary by there, the
+#: noise of that, and the unit in which it is taken.
+Seen = tuple[Array, Array, Array, float, float]
 
 #: How scores vary, and its noise.
 Varied = tuple[Array, float]
@@ -311,14 +311,16 @@ def as_scores_vary(curvature: Array, meat: Array, noise: float, factor: float) -
     unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
     told = np.minimum(unit, values + doubt) / unit
+    return white.dot(turned), told, values, doubt, unit
+
+
+def narrowed(
+    curvature: Array, columns: Array, told: Array, values: Array, doubt: float, unit: float
+) -> tuple[Array, Array, int]:
+    """The parts that scores tell; what they vary by where it is less; along how many none is."""
+    back, least = curvature.dot(columns), unit * np.where(told < 1.0, told, 0.0)
     few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))
-    return white.dot(turned), told, unit * np.where(told < 1.0, told, 0.0), few
-
-
-def curved_along(curvature: Array, columns: Array, parts: Array) -> Array:
-    """Parts of a curvature that is 1 along these columns."""
-    back = curvature.dot(columns)
-    return np.asarray((back * parts).dot(back.T))
+    return (back * told).dot(back.T), (back * least).dot(back.T), few
 
 
 class Walked(NamedTuple):
@@ -407,10 +409,8 @@ def walk(
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     least, hidden = None, 0
     if vary := seen(curvature):
-        columns, told, less, hidden = vary
         known = identity if curvature is None else curvature
-        curvature = curved_along(known, columns, told)
-        least = curved_along(known, columns, less)
+        curvature, least, hidden = narrowed(known, *vary)
     pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
     noises = [one.noise for one in asked[1 - since :]]
     return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing)
