@@ -5052,8 +5052,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_lengths.py::test_a_cell_that_is_missed_by_chance_does_not_widen_the_bound",
         ),
-        "width ** _EVENLY[::-1])",
-        "width ** (0.0 * _EVENLY + 0.5))",
+        "width ** _EVENLY[::-1]  #",
+        "width ** (0.0 * _EVENLY + 0.5)  #",
     ),
     plant(
         "told-cut-of-lengths-with-a-variance",

@@ -197,9 +197,9 @@ class Lengths(NamedTuple):
         shares, least = [], [one / (last or math.inf) for one in self.least]
         for fall in falls:
             parts = accumulate([min(step, fall) for step in steps], operator.mul)
-            tail = np.multiply.outer([*map(max, parts, least)], within)
+            tail = np.array([*map(max, parts, least)])[:, None] * within
             shares.append(np.concatenate([seen, tail.ravel()]))
-        lengths = np.multiply.outer(self.tops, width ** _EVENLY[::-1])  # they increase
+        lengths = self.tops[:, None] * width ** _EVENLY[::-1]  # they increase
         return np.concatenate([lengths.ravel(), top * _BEYOND]), shares
 
     def taken(self, radius: float, power: float) -> float:
