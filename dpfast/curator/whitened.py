@@ -84,7 +84,7 @@ class Whitened:
 
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
-        matrix = matrix if self._matrix is None else self._matrix @ matrix
+        matrix = matrix if self._matrix is None else self._matrix.dot(matrix)
         return Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)
 
     def weighed(self, weigh: float) -> Whitened:

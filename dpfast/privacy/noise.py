@@ -146,7 +146,7 @@ class SeededNoise(NoiseSource):
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
         drawn = self._draw(size)
         drawn *= 2.0**bits
-        return np.floor(drawn, out=drawn).astype(np.int64)
+        return np.floor(drawn, drawn).astype(np.int64)
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
         success = -math.expm1(-numerator / denominator)

@@ -50,7 +50,7 @@ _FIRST = 1.06
 #: Keys of 0 and of 1, and the next ones that a count can be asked for.
 _OF_LABELS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
 #: Above a centre, and below it.
-_SIDES = np.array([[1.0], [-1.0]])
+_SIDES = np.array([[1.0], [-1.0]]) / _FIRST
 _LARGEST = 1e300
 _SMALLEST = 1e-290
 
@@ -115,7 +115,7 @@ def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     tops, octaves = ends.max(axis=1), np.arange(cells.shape[2])
     steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
     steps = np.where(octaves < ends[:, :, None], steps, 0.0)
-    first, second = steps * (_SIDES / _FIRST), steps * steps
+    first, second = steps * _SIDES, steps * steps
     means, squares = (np.add.reduce(part * cells, (1, 2)) / complete for part in (first, second))
     second -= 2.0 * means[:, None, None] * first
     errors = noise * np.sqrt(np.add.reduce(second * second, (1, 2))) / complete

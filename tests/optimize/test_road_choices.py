@@ -25,6 +25,7 @@ from dpfast.optimize.road.steps import (
     inside,
     joint_noise,
     mean_point,
+    narrowed,
     normal_rows,
     precise,
     still_pointing,
@@ -152,20 +153,21 @@ def test_a_curvature_is_no_larger_than_scores_vary():
     """Up to a factor that most directions share, and what noise may hide."""
     C, turn = np.diag([2.0, 1.0, 1.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) + np.eye(3))[0]
     for over in (0.2, 1.0, 5.0):  # counts are more dispersed, or less
-        found, least, few = as_scores_vary(C, over * C, 0.0, min(over, 1.0))
+        found, least, few = narrowed(C, *as_scores_vary(C, over * C, 0.0, min(over, 1.0)))
         np.testing.assert_allclose(found, C, atol=1e-12)
-        assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9  # no more than there is
+        assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9
         rare = C - 0.9 * np.diag([2.0, 0.0, 0.0])
-        found, least, few = as_scores_vary(C, over * rare, 0.0, min(over, 1.0))
+        found, least, few = narrowed(C, *as_scores_vary(C, over * rare, 0.0, min(over, 1.0)))
         np.testing.assert_allclose(found, rare, atol=1e-12)
         np.testing.assert_allclose(least, over * np.diag([0.2, 0.0, 0.0]), atol=1e-12)
         assert few == 0
-    more = as_scores_vary(np.eye(3), turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T, 0.1, 1.0)
+    meat = turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T
+    more = narrowed(np.eye(3), *as_scores_vary(np.eye(3), meat, 0.1, 1.0))
     doubt = 0.1 * math.sqrt(2.0 / 3.0) * 3.0
     found = turn @ np.diag([doubt, 1.0, 1.0]) @ turn.T
     np.testing.assert_allclose(more[0], found, atol=1e-12)
     assert more[2] == 1
-    again = as_scores_vary(more[0], turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T, 0.0, 1.0)
+    again = narrowed(more[0], *as_scores_vary(more[0], meat, 0.0, 1.0))
     assert (np.linalg.eigvalsh(more[0] - again[0]) > -1e-9).all()
 
 

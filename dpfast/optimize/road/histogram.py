@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +47,7 @@ TAIL_OCTAVES, FINER = 6, 8
 #: Standard deviations, growing with the square root of its number, by which such an octave has more
 #: than noise: of noise alone then less is left from one to the next than they are longer.
 DOUBTED = 1.6
-_ROOTS = np.sqrt(np.arange(1.0, TAIL_OCTAVES + 1.0))
+_ROOTS = [math.sqrt(octaves) for octaves in range(1, TAIL_OCTAVES + 1)]
 
 #: Points of a cell, and lengths in these octaves over the longest that is seen.
 _EVENLY = (np.arange(FINER) + 0.5) / FINER
@@ -69,6 +72,14 @@ def tops_of_cells(per_octave: int) -> Array:
 TOGETHER = 4
 
 
+def _mean_over(bounds: Array, lengths: Array, shares: Array) -> Array:
+    """Means of ``(length - bound)^+`` of lengths that increase: linear between them."""
+    knots, means = np.zeros((2, len(lengths) + 1))
+    knots[1:] = lengths
+    means[-2::-1] = (shares[::-1].cumsum() * (lengths - knots[:-1])[::-1]).cumsum()
+    return np.interp(bounds, knots, means)
+
+
 def _sums(of: NDArray[Any]) -> Array:
     """Of so many neighbours each."""
     return np.correlate(of, _ONES, "valid")
@@ -85,12 +96,11 @@ class Lengths(NamedTuple):
     middles: Array
     invisible: float
     most_next: float = math.inf
-    least: Array = np.zeros(TAIL_OCTAVES)
+    least: Sequence[float] = (0.0,) * TAIL_OCTAVES
 
     @staticmethod
     def visible(shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0) -> Lengths:
         """Cells that stand out on their own, and finer ones in a run around the largest."""
-        tops = unit * tops_of_cells(per_octave)
         mode, fine, seen = int(shares.argmax()), per_octave > 1, shares > ALONE * noise_scale
         seen[mode] = True
         if fine:  # in a run around the largest; and several together, of less noise each
@@ -102,15 +112,11 @@ class Lengths(NamedTuple):
             for first in (others & (sums > ALONE * noise_scale * TOGETHER**0.5)).nonzero()[0]:
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
-        octaves, size = shares[1 + seen.nonzero()[0][-1] :], TAIL_OCTAVES * per_octave
-        if octaves.size < size:
-            octaves = np.concatenate([octaves, np.zeros(size)])
-        octaves = octaves[:size]
-        if fine:
-            octaves = octaves.reshape(TAIL_OCTAVES, per_octave) @ _ONES[:per_octave]
-        noise = noise_scale * per_octave**0.5
-        most, least = max(octaves[0], 0.0) + ABOVE * noise, octaves - DOUBTED * noise * _ROOTS
-        tops, shares = tops[seen], np.maximum(shares[seen], 0.0)
+        noise, beyond = noise_scale * per_octave**0.5, shares[1 + seen.nonzero()[0][-1] :].tolist()
+        cells = [beyond[k * per_octave : (k + 1) * per_octave] for k in range(TAIL_OCTAVES)]
+        most = max(sum(cells[0]), 0.0) + ABOVE * noise
+        least = [sum(c) - DOUBTED * noise * root for c, root in zip(cells, _ROOTS, strict=True)]
+        tops, shares = unit * tops_of_cells(per_octave)[seen], np.maximum(shares[seen], 0.0)
         middles = tops * 2.0 ** (-0.5 / per_octave)
         return Lengths(shares, tops, middles, ALONE * noise_scale, most, least)
 
@@ -120,12 +126,12 @@ class Lengths(NamedTuple):
 
     def mean_square(self, bound: float) -> float:
         """Of lengths that are held to a bound."""
-        return float(self.shares @ np.minimum(self.middles, bound) ** 2)
+        return float(self.shares.dot(np.minimum(self.middles, bound) ** 2))
 
     def mean_of_squares(self) -> float:
         """Mean length of what the squares are of."""
         squares = self.shares * self.middles**2
-        return float(squares @ self.middles / max(float(np.add.reduce(squares)), 1e-300))
+        return float(squares.dot(self.middles) / max(float(np.add.reduce(squares)), 1e-300))
 
     def as_much(self, shares: Array, noise_scale: float, per_octave: int, times: float) -> float:
         """Mean square of lengths in a window so many times narrower, over what these have per
@@ -135,14 +141,14 @@ class Lengths(NamedTuple):
         most = min(int(squares.searchsorted(MOST * squares[-1])), len(squares) - 1)
         tops, own = tops_of_cells(per_octave), float(squares[most])
         few = tops[tops <= self.tops[most]] ** 2 * 2.0 ** (-1.0 / per_octave)
-        away = min(max(0.0, float(shares[: few.size] @ few)) / own, times) - 1.0
-        noise = noise_scale * float(few @ few) ** 0.5 / own
+        away = min(max(0.0, float(shares[: few.size].dot(few))) / own, times) - 1.0
+        noise = noise_scale * float(few.dot(few)) ** 0.5 / own
         return max(1.0 + away**3 / max(away**2 + noise * noise, 1e-300), 1.0 / times)
 
     def beyond(self, radius: float, exponent: float) -> float:
         """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
         discounted = radius ** (2.0 * exponent) * self.middles ** (2.0 - 2.0 * exponent)
-        over = self.shares @ np.maximum(discounted - radius**2, 0.0)
+        over = self.shares.dot(np.maximum(discounted - radius**2, 0.0))
         return float(over / max(np.add.reduce(self.shares), 1e-300))
 
     def over(self, unit: float) -> Lengths:
@@ -152,7 +158,7 @@ class Lengths(NamedTuple):
     def best_radius(self, p: int, typical: float, noise: float) -> float:
         """The radius R with the least sum of what is left out and of noise, relatively."""
         candidates = self.tops[-1] * _TRIED[:64]
-        squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
+        squares = _mean_over(candidates**2, self.tops**2, self.shares)
         left = squares / (p * typical * float(np.add.reduce(self.shares)))
         return float(candidates[(left + noise * candidates**2).argmin()])
 
@@ -164,19 +170,19 @@ class Lengths(NamedTuple):
     def tail(self, bounds: Array, fall: float = LEAST_FALL) -> Array:
         """Means of ``(length - bound)^+``."""
         lengths, (shares,) = self.continued(fall)
-        return np.maximum(lengths - bounds[:, None], 0.0) @ shares
+        return _mean_over(bounds, lengths, shares)
 
     def unseen_square(self) -> float:
         """Mean of the squares of lengths in the octaves beyond the last that is seen."""
         lengths, (shares,) = self.continued(LEAST_FALL)
         beyond = lengths > self.tops[-1]
-        return float(lengths[beyond] ** 2 @ shares[beyond])
+        return float((lengths[beyond] ** 2).dot(shares[beyond]))
 
     def continued(self, *falls: float) -> tuple[Array, list[Array]]:
         """Lengths, and shares for each of these falls, evenly in the cells: beyond what is seen
         they fall as within it, and at least by so much, where noise leaves no more.
         """
-        top, told = self.tops[-1], self.shares.tolist()
+        top, told = self.longest, self.shares.tolist()
         a, b, c = self.tops.searchsorted(top * _LAST).tolist()
         first, second, last = sum(told[a:b]), sum(told[b:c]), sum(told[c:])
         before = min(1.0, second / first) if first > 0.0 else 1.0
@@ -188,17 +194,18 @@ class Lengths(NamedTuple):
         within = max(then, 1e-3) ** _EVENLY
         within *= last / np.add.reduce(within)
         width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
-        shares, least = [], self.least / (last or math.inf)
+        shares, least = [], [one / (last or math.inf) for one in self.least]
         for fall in falls:
-            parts = np.maximum(np.minimum(steps, fall).cumprod(), least)
-            shares.append(np.concatenate([seen, (parts[:, None] * within).ravel()]))
-        lengths = (self.tops[:, None] * width**_EVENLY).ravel()
-        return np.concatenate([lengths, top * _BEYOND]), shares
+            parts = accumulate([min(step, fall) for step in steps], operator.mul)
+            tail = np.array([*map(max, parts, least)])[:, None] * within
+            shares.append(np.concatenate([seen, tail.ravel()]))
+        lengths = self.tops[:, None] * width ** _EVENLY[::-1]  # they increase
+        return np.concatenate([lengths.ravel(), top * _BEYOND]), shares
 
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""
         squares = self.shares * self.middles**2
-        kept = squares @ np.minimum(1.0, radius / self.middles) ** (2.0 * power)
+        kept = squares.dot(np.minimum(1.0, radius / self.middles) ** (2.0 * power))
         return 1.0 - float(kept) / max(float(np.add.reduce(squares)), 1e-300)
 
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
@@ -206,7 +213,7 @@ class Lengths(NamedTuple):
         discounts = np.minimum(1.0, (radius / self.middles) ** 2) ** power
         sizes = np.maximum(spread * discounts * self.middles, 1e-300)
         at = np.minimum(bound / sizes, 40.0)
-        return float(self.shares @ (sizes**2 * np.maximum(_beyond(at), 0.0)))
+        return float(self.shares.dot(sizes**2 * np.maximum(_beyond(at), 0.0)))
 
 
 #: Of a standard normal number at 0.
@@ -243,7 +250,7 @@ def _out_of_sight(
     likely[shares <= np.ceil(np.log2(1.0 / likely)) * scores.invisible] = 1.0
     few = np.minimum(shares * likely, scores.invisible)
     few = np.minimum(few, vary / lengths**2)
-    return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)
+    return _mean_over(bounds, lengths, few)
 
 
 def best_bound(
@@ -259,19 +266,18 @@ def best_bound(
     """The norm to which scores are held, nearest to where n would lead without; what it cuts."""
     # what nobody saw of scores may have a third moment half as large as that of others, of which
     # 4/27 over the squared bound is cut off at most: a shorter one saves less noise than it loses
-    unseen = 2.0 / 27.0 * CANCELS * (scores.shares @ scores.middles**3)
-    square = float(scores.shares @ scores.middles**2)
+    unseen = 2.0 / 27.0 * CANCELS * scores.shares.dot(scores.middles**3)
+    square = float(scores.shares.dot(scores.middles**2))
     slight = math.sqrt(NO_REASON / n * square / p) / noise_per_bound
     slight = min(slight, (2.0 / p) ** (1 / 6) * (unseen / noise_per_bound) ** (1 / 3))
     tried = max(2.0 * scores.tops[-1], (foreseen or scores).tops[-1], slight)
     candidates = min(tried, longest) * _TRIED
     lengths, (shares, unsquared) = scores.continued(WITH_VARIANCE, fall)
     lengths = np.minimum(lengths, longest)
-    over = np.maximum(lengths - candidates[:, None], 0.0)
-    cut = over @ shares
-    vary = UNSEEN_VARY * square / p
-    hidden = _out_of_sight(foreseen, scores, vary, longest, candidates) if foreseen else 0.0 * cut
+    cut = _mean_over(candidates, lengths, shares)
+    if foreseen:
+        cut += _out_of_sight(foreseen, scores, UNSEEN_VARY * square / p, longest, candidates)
     errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
-    best = int((errors + (leaves * (cut + hidden)) ** 2).argmin())
-    lost = cut[best] + hidden[best] if foreseen else over[best] @ unsquared
+    best = int((errors + (leaves * cut) ** 2).argmin())
+    lost = cut[best] if foreseen else np.maximum(lengths - candidates[best], 0.0).dot(unsquared)
     return float(min(max(candidates[best], slight), longest)), float(lost)

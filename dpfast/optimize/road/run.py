@@ -152,10 +152,10 @@ class Found(NamedTuple):
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
         return self._replace(
-            theta=kept @ self.theta,
-            mapping=kept @ self.mapping,
-            unmapping=self.unmapping @ kept.T,
-            pointing=None if self.pointing is None else kept @ self.pointing,
+            theta=kept.dot(self.theta),
+            mapping=kept.dot(self.mapping),
+            unmapping=self.unmapping.dot(kept.T),
+            pointing=None if self.pointing is None else kept.dot(self.pointing),
         )
 
 
@@ -369,7 +369,7 @@ def road(
         theta = theta + loss.level_shift * scale * one
     told = setting.scale or scale
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
-    iterates.append(mapping @ theta)
+    iterates.append(mapping.dot(theta))
     rounds: list[Asked] = []
     came: Asked | None = None
     # a direction that hardly any records tell is that of too few
@@ -377,7 +377,7 @@ def road(
     while done < most and not arrived:
         at = At(theta, loss, scale)
         theta, came = _round((few_rows, few_rows), at, one, setting, budget.round, rounds)
-        iterates.append(mapping @ theta)
+        iterates.append(mapping.dot(theta))
         done += 1
         square, error = came.heard
         settled = square <= (HEARD**2 - 1.0) * error
@@ -387,7 +387,7 @@ def road(
     budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
 
     def report(theta: Array, done: int) -> None:
-        iterates.append(mapping @ theta)
+        iterates.append(mapping.dot(theta))
         if progress is not None:
             progress(done, STEPS)
 
@@ -423,7 +423,7 @@ def road(
     gram = _over(told_by.gram(radius, budget.matrix, broad), over)
     whiten, back, values, floor = _inverse_root(gram, bent_along(*normal))
     values, floor = values / typical, floor / typical
-    mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
+    mapping, unmapping, start = mapping.dot(whiten), back.dot(unmapping), back.dot(theta)
     steep, at = rows.mapped(whiten), At(start, loss, scale)
     held, power, likely = FREE, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
@@ -475,23 +475,23 @@ def road(
             short = np.add.reduce(np.maximum(middle_of(vary) - vary, 0.0))
             clipped = max(clipped, min(clipped + more, short))
         vary = np.maximum(vary, water_level(vary, clipped))
-        meat = np.asarray((vectors * vary) @ vectors.T)
+        meat = np.asarray((vectors * vary).dot(vectors.T))
         if least is not None and least.any():
             meat = meat + floor_eigenvalues(least - meat, 0.0)[0]
     mapping = np.asfortranarray(mapping)  # as solve has it: how numbers lie is a rounding
     if steep_along is not None:
         mapping = np.asarray(np.linalg.solve(steep_along, mapping.T).T, np.float64)
-        unmapping = steep_along @ unmapping
-        theta, back = steep_along @ theta, steep_along @ back
+        unmapping = steep_along.dot(unmapping)
+        theta, back = steep_along.dot(theta), steep_along.dot(back)
         held = held.mapped(steep_along)
     known = np.maximum(values - gram.noise_scale / typical, 0.0) / np.maximum(values, floor)
-    signal = float(theta @ theta)
+    signal = float(theta.dot(theta))
     if one is not None:
-        turned = back @ one
-        signal = max(0.0, signal - float(theta @ turned) ** 2 / float(turned @ turned))
+        turned = back.dot(one)
+        signal = max(0.0, signal - float(theta.dot(turned)) ** 2 / float(turned.dot(turned)))
     unknown = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
     return Found(
-        theta=mapping @ theta,
+        theta=mapping.dot(theta),
         mapping=mapping,
         unmapping=unmapping,
         meat=meat,
@@ -505,7 +505,7 @@ def road(
         power=power,
         leaning=lengths.taken(radius, power),
         unseen=n * scores.invisible,
-        pointing=None if pointing is None else mapping @ pointing,
+        pointing=None if pointing is None else mapping.dot(pointing),
         scale=scale,
         steps=done,
         held=held,
@@ -523,27 +523,27 @@ def _pilot(
     if loss.link == "identity":
         # whitened, a standardised response has coefficients of mean square below 1/p
         shrunk = 1.0 / (1.0 + len(mapping) * noise)
-        return shrunk * (mapping.T @ moment.value), noise * shrunk
-    found = mapping.T @ moment.value
+        return shrunk * mapping.T.dot(moment.value), noise * shrunk
+    found = mapping.T.dot(moment.value)
     level, theta = 0.0, np.zeros(len(found))
     centre, apart = setting.offset[0], setting.offset[1] * NODES
     if setting.intercept:
         one = unmapping[:, 0]
-        size = math.sqrt(one @ one)
+        size = math.sqrt(one.dot(one))
         unit = one / size
         # no nearer to the ends than noise can tell
-        at_one = mapping @ unit
-        error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
+        at_one = mapping.dot(unit)
+        error = moment.noise_scale * (math.sqrt(at_one.dot(at_one)) / size)
         least = min(max(2.0 * error, cap / n), 0.5 * cap)
         most = math.inf if loss.largest_response is None else cap - least
-        mean = 0.5 * cap + float(unit @ found) / size
+        mean = 0.5 * cap + float(unit.dot(found)) / size
         level = loss._predictor(min(max(mean, least), most))
         if any(setting.offset):  # responses are means of what offsets make of a level
             means = loss._means(level + apart, loss.largest_mean)[0]
-            level = 2.0 * level - loss._link(float(MASSES @ means)) - centre
-        theta, found = level * one, found - (unit @ found) * unit
-    flat = within(float(MASSES @ loss._means(level + centre + apart, loss.largest_mean)[1]))
-    size = float(found @ found)
+            level = 2.0 * level - loss._link(float(MASSES.dot(means))) - centre
+        theta, found = level * one, found - unit.dot(found) * unit
+    flat = within(float(MASSES.dot(loss._means(level + centre + apart, loss.largest_mean)[1])))
+    size = float(found.dot(found))
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0
     far = kept * math.sqrt(size)
@@ -562,8 +562,9 @@ def _round(
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
     values, vectors = eigh(leaned(gram, bent_along(*normal)))
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
-    whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
-    shows, at = few_rows.mapped(whiten), at._replace(theta=back @ theta)
+    roots = np.sqrt(values)
+    whiten, back = vectors / roots, (vectors * roots).T
+    shows, at = few_rows.mapped(whiten), at._replace(theta=back.dot(theta))
     scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
     bound, _ = best_bound(scores, 2.0 / (rows.n * budget.vector), theta.size)
     held = setting.short_enough(bound, at.scale)
@@ -571,8 +572,8 @@ def _round(
     came = Asked(at.theta, *answer[:2])
     square, error = came.heard
     along = answer.noise_scale * float(values[-1]) ** 0.5
-    asked.append(Asked(theta, back.T @ answer.value, along))
-    step = square / (square + error) * (whiten @ answer.value)
+    asked.append(Asked(theta, back.T.dot(answer.value), along))
+    step = square / (square + error) * whiten.dot(answer.value)
     step *= not_farther(step, normal[1])
     return theta + inside(step, asked) * step, came
 
@@ -580,10 +581,12 @@ def _round(
 def broadened(at: At) -> tuple[At, float]:
     """The same at a scale so many times larger that a sharp curvature is that of enough records."""
     times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)
-    return at._replace(scale=times * at.scale), times
+    return at if times == 1.0 else at._replace(scale=times * at.scale), times
 
 
 def _over(answer: Answer, times: float) -> Answer:
+    if times == 1.0:
+        return answer
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 
