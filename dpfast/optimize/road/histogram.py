@@ -74,7 +74,7 @@ TOGETHER = 4
 
 def _mean_over(bounds: Array, lengths: Array, shares: Array) -> Array:
     """Means of ``(length - bound)^+`` of lengths that increase: linear between them."""
-    knots, means = np.zeros((2, len(lengths) + 1))
+    knots, means = np.zeros(len(lengths) + 1), np.zeros(len(lengths) + 1)
     knots[1:] = lengths
     means[-2::-1] = (shares[::-1].cumsum() * (lengths - knots[:-1])[::-1]).cumsum()
     return np.interp(bounds, knots, means)
@@ -277,7 +277,7 @@ def best_bound(
     cut = _mean_over(candidates, lengths, shares)
     if foreseen:
         cut += _out_of_sight(foreseen, scores, UNSEEN_VARY * square / p, longest, candidates)
-    errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
+    errors = (p**0.5 * noise_per_bound * np.maximum(candidates, slight)) ** 2
     best = int((errors + (leaves * cut) ** 2).argmin())
     lost = cut[best] if foreseen else np.maximum(lengths - candidates[best], 0.0).dot(unsquared)
     return float(min(max(candidates[best], slight), longest)), float(lost)

@@ -624,13 +624,15 @@ def _inverse_root(gram: Answer) -> tuple[Array, Array, Array, float]:
 
 def _left_over(curvatures: Array, noises: list[float]) -> Array:
     """Part of an error at the pilot that the steps leave, where curvature is not 1."""
-    away = 1.0 - curvatures
-    at, parts, whole = away, np.zeros(len(away)), 0.0
-    for noise in noises:
-        whole += noise**-2
-        parts = parts + noise**-2 * away * at
-        at = parts / whole
-    return at
+    found, precise = [], [noise**-2 for noise in noises]
+    for away in (1.0 - curvatures).tolist():
+        at, part, whole = away, 0.0, 0.0
+        for precision in precise:
+            whole += precision
+            part += precision * away * at
+            at = part / whole
+        found.append(at)
+    return np.array(found)
 
 
 def water_level(values: Array, more: float) -> float:

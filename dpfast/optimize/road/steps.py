@@ -403,7 +403,7 @@ def walk(
         report(theta, done if left else STEPS)
     spread = asked[-1].noise
     if counted > 1 and weights is not None:
-        spread = math.hypot(*(weights * [one.noise for one in some]))
+        spread = math.hypot(*(weights * [one.noise for one in some]).tolist())
     if bends and expected and first:  # nothing that was released says that it is larger
         level, along = map(min, first[2:], expected[2:])
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
