@@ -141,10 +141,8 @@ class Tape:
 
 def _copied(thing: Any) -> tuple[Any, int]:
     """A copy, or the thing itself where nobody can change it; and how many numbers it holds."""
-    if isinstance(thing, np.ndarray):
-        return thing.copy(), thing.size
     if not isinstance(thing, tuple):
-        return thing, 1
+        return (thing.copy(), thing.size) if isinstance(thing, np.ndarray) else (thing, 1)
     kinds = {*map(type, thing)}
     if kinds <= PLAIN:
         return thing, len(thing)

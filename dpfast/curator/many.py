@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer
+from dpfast.curator.answers import NOTHING, Answer
 from dpfast.curator.joint import Layout
 from dpfast.curator.whitened import _known, compiled
 from dpfast.data.bought.maps import At, Held, View
@@ -68,6 +68,8 @@ class Many:
 
     def back(self, answer: Answer) -> Answer:
         """What was released of turned rows, as of rows that are not: noise has no direction."""
+        if answer is NOTHING:
+            return answer
         value = self._turn @ answer.value
         if value.ndim == 2:
             value = value @ self._turn.T

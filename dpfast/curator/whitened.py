@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ class Whitened:
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(c, radius^2/|a|^2) a a'``, c the curvature or 1: ``mu`` (claim C14)."""
         view = self._view("response" if at is None else "curvature", at)
-        return self._back(self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian)
+        return self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian
 
     def moment(
         self,
@@ -113,7 +113,7 @@ class Whitened:
     ) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a r``, r held to ``+-cap``; costs ``mu`` (claim C13)."""
         view = self._view(what, at, shift)
-        gradient = self._back(self._ask(view, Mallows, radius, cap, mu).gradient)
+        gradient = self._ask(view, Mallows, radius, cap, mu).gradient
         return answer_of((-gradient.value, *gradient[1:]))
 
     def clipped(
@@ -127,9 +127,8 @@ class Whitened:
         """Mean of the scores held to a norm, and its meat: less than both (claim C17)."""
         view = self._view("score", at, held=held)
         gradient, nothing, meat, cost = self._ask(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
-        gradient = self._back(gradient)
         score = answer_of((-gradient.value, *gradient[1:]))
-        return joint_answer_of((score, nothing, self._back(meat) if mu_meat else meat, cost))
+        return joint_answer_of((score, nothing, meat, cost))
 
     def lengths(
         self,
@@ -211,9 +210,6 @@ class Whitened:
             matrix, at, held = self._many.turned(at, held)
         return view_of((matrix, self._intercept, what, at, shift, held, self._weigh))
 
-    def _back(self, answer: Answer) -> Answer:
-        return self._many.back(answer) if self._many else answer
-
     def _ask(
         self,
         view: View,
@@ -234,6 +230,7 @@ class Whitened:
         sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None, layout)
         question = (plan.label, plan.cost.mu, _known(self.dimension)[0])
         answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
+        answers = [*map(self._many.back, answers)] if self._many else answers
         return joint_answer_of((*answers, plan.cost.mu))
 
     def _sums(
@@ -334,8 +331,8 @@ def compiled(view: View, units: Units | None = None, **kept: Array | None) -> Re
     """The kernels' form of a view with a matrix, of records that are in these units or in none;
     ``kept``: lengths to keep, or that were kept.
     """
-    at, shift, matrix = view.at, view.shift, cast(Any, view.matrix)
-    p = int(matrix.shape[1])
+    matrix: Any = view.matrix
+    at, shift, p = view.at, view.shift, int(matrix.shape[1])
     if matrix is _known(p)[1]:  # no map
         matrix = p + 1 - view.intercept, p
     elif view.intercept:

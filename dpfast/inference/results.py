@@ -156,8 +156,8 @@ class Fit(AfterFit):
         given = ", given the released ones it was coded by" if self.coding.released else ""
         found = object.__new__(type(self))
         vars(found).update(vars(self))
-        path = (vars(self)["params"], self.iterates)
-        found.params, found.iterates = map(to_natural.params, path)
+        found.params = to_natural.params(vars(self)["params"])
+        found.iterates = to_natural.params(self.iterates)
         found.model += f", of coded columns; coefficients in the columns' own units{given}"
         if self._covariance is not None:
             found._covariance = to_natural.covariance(self._covariance)

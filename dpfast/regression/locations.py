@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -108,6 +108,9 @@ class _Distances(NamedTuple):
         return self._replace(cells=cells, noise=float(own + theirs) ** -0.5)
 
 
+location_of, distances_of = partial(tuple.__new__, Location), partial(tuple.__new__, _Distances)
+
+
 def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     """Means and spreads of all that is not beyond the farthest cells that stand out."""
     cells, noise = np.array([one.cells for one in found]), np.array([one.noise for one in found])
@@ -127,11 +130,12 @@ def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
     locations = []
     for (centre, *_), (above, below, _, mean, spread, top) in zip(found, numbers, strict=True):
         if not top:
-            locations.append(Location(centre, 1.0, centre, centre, False))
+            locations.append(location_of((centre, 1.0, centre, centre, False)))
             continue
         low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
         middle = min(max(centre + mean, low), high)
-        locations.append(Location(middle, min(max(spread, _SMALLEST), _LARGEST), low, high))
+        spread = min(max(spread, _SMALLEST), _LARGEST)
+        locations.append(location_of((middle, spread, low, high, True)))
     return locations
 
 
@@ -200,7 +204,7 @@ class Search:
             again = Search(self._every, unseen, self._left(0.0))
             found |= dict(zip(unseen, again.run(), strict=True))
         elif unseen:
-            vague = [column for column in unseen if self._asks(self._quantiles[column])]
+            vague = [column for column, _ in self._asking(unseen)]
             if vague:
                 self._bisect(vague, COUNT_SHARE * LOOK_SHARE)
             found |= self._measure(unseen, self._left(0.0))
@@ -262,19 +266,20 @@ class Search:
         above = _ABOVE * self._complete
         return [value - above for value in values]
 
-    def _asks(self, one: _Quantile) -> bool:
-        """Whether another count helps: more than enough records are inside, and it is no tie."""
-        inside = one.above - one.below
-        return not inside < _INSIDE * self._complete and not _is_tie(one.low, one.high)
+    def _asking(self, columns: Iterable[int]) -> list[tuple[int, _Quantile]]:
+        """Of which another count helps: more than enough records are inside, and it is no tie."""
+        return [
+            (column, one)
+            for column in columns
+            if not (one := self._quantiles[column]).above - one.below < _INSIDE * self._complete
+            and not _is_tie(one.low, one.high)
+        ]
 
     def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
         """The next thresholds: of the coarsest cells first, so that few passes serve all."""
         coarsest = 0
         asked: list[tuple[int, int]] = []
-        for column in columns:
-            one = self._quantiles[column]
-            if not self._asks(one):
-                continue
+        for column, one in self._asking(columns):
             key, level = _next_key(one.low, one.high, one.patience >= _PATIENCE)
             if level > coarsest:
                 asked, coarsest = [], level
@@ -295,7 +300,7 @@ class Search:
         for column, end, place, cells in zip(columns, ends, places, answer.value, strict=True):
             if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # counts were led astray
                 end.low, end.high, cells = 0, _BINADE, np.zeros_like(cells)
-            one = _Distances(*place, cells, answer.noise_scale)
+            one = distances_of((*place, cells, answer.noise_scale))
             self._known[column] = one.joined(self._known.get(column))
         known = [self._known[column] for column in columns]
         return dict(zip(columns, _locations(known, max(self._complete, 1.0)), strict=True))

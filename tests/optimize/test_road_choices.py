@@ -23,7 +23,7 @@ from dpfast.optimize.road.steps import (
     bent,
     bent_along,
     inside,
-    joint_noise,
+    joined,
     mean_point,
     narrowed,
     normal_rows,
@@ -429,7 +429,11 @@ def test_answers_of_unequal_noise_count_by_their_precision():
     found = mean_point(asked, precise(asked, C, []), C)
     each = np.array([one.theta + one.score / [1.0, 2.0] for one in asked])
     np.testing.assert_allclose(found, np.average(each, axis=0, weights=mus**2))
-    assert joint_noise([1.0 / mu for mu in mus]) == pytest.approx(1.0 / math.hypot(*mus))
+    mean = None
+    for mu in mus:
+        mean = joined(mean, Answer(np.full(2, mu), 1.0 / mu, None))
+    assert mean[1] == pytest.approx(1.0 / math.hypot(*mus))
+    np.testing.assert_allclose(mean[0], np.average(mus, weights=mus**2))
 
 
 @pytest.mark.parametrize("sigma", [0.0, 2.0])

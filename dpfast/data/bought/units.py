@@ -79,9 +79,9 @@ def released_coding(
     while response in names:
         response += "_"
     columns = {
-        name: Released(float(centre), float(spread), float(low), float(high))
+        name: Released(centre, spread, low, high)
         for name, centre, spread, (low, high) in zip(
-            names, units.centres, units.spreads, ranges, strict=True
+            names, units.centres.tolist(), units.spreads.tolist(), ranges.tolist(), strict=True
         )
     }
     terms = tuple((Main(name),) for name in names)

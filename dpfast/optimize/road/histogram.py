@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +74,7 @@ TOGETHER = 4
 
 def _mean_over(bounds: Array, lengths: Array, shares: Array) -> Array:
     """Means of ``(length - bound)^+`` of lengths that increase: linear between them."""
-    knots, means = np.zeros((2, len(lengths) + 1))
+    knots, means = np.zeros(lengths.size + 1), np.zeros(lengths.size + 1)
     knots[1:] = lengths
     means[-2::-1] = (shares[::-1].cumsum() * (lengths - knots[:-1])[::-1]).cumsum()
     return np.interp(bounds, knots, means)
@@ -113,9 +113,10 @@ class Lengths(NamedTuple):
                 some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
         noise, beyond = noise_scale * per_octave**0.5, shares[1 + seen.nonzero()[0][-1] :].tolist()
-        cells = [beyond[k * per_octave : (k + 1) * per_octave] for k in range(TAIL_OCTAVES)]
-        most = max(sum(cells[0]), 0.0) + ABOVE * noise
-        least = [sum(c) - DOUBTED * noise * root for c, root in zip(cells, _ROOTS, strict=True)]
+        beyond += [0.0] * (TAIL_OCTAVES * per_octave)
+        octaves = [*map(sum, zip(*[iter(beyond)] * per_octave, strict=False))]
+        most = max(octaves[0], 0.0) + ABOVE * noise
+        least = [one - DOUBTED * noise * root for one, root in zip(octaves, _ROOTS, strict=False)]
         tops, shares = unit * tops_of_cells(per_octave)[seen], np.maximum(shares[seen], 0.0)
         middles = tops * 2.0 ** (-0.5 / per_octave)
         return Lengths(shares, tops, middles, ALONE * noise_scale, most, least)
@@ -196,7 +197,7 @@ class Lengths(NamedTuple):
         width, seen = (self.middles[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
         shares, least = [], [one / (last or math.inf) for one in self.least]
         for fall in falls:
-            parts = accumulate([min(step, fall) for step in steps], operator.mul)
+            parts = accumulate(map(min, steps, repeat(fall)), operator.mul)
             tail = np.array([*map(max, parts, least)])[:, None] * within
             shares.append(np.concatenate([seen, tail.ravel()]))
         lengths = self.tops[:, None] * width ** _EVENLY[::-1]  # they increase
@@ -277,7 +278,7 @@ def best_bound(
     cut = _mean_over(candidates, lengths, shares)
     if foreseen:
         cut += _out_of_sight(foreseen, scores, UNSEEN_VARY * square / p, longest, candidates)
-    errors = p * (np.maximum(candidates, slight) * noise_per_bound) ** 2
+    errors = (p**0.5 * noise_per_bound * np.maximum(candidates, slight)) ** 2
     best = int((errors + (leaves * cut) ** 2).argmin())
     lost = cut[best] if foreseen else np.maximum(lengths - candidates[best], 0.0).dot(unsquared)
     return float(min(max(candidates[best], slight), longest)), float(lost)

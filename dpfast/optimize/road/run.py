@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
-from dpfast.curator.whitened import FREE, At, Discount, Held
+from dpfast.curator.whitened import FREE, At, Discount, Held, Whitened
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.road.histogram import (
@@ -41,7 +41,6 @@ from dpfast.optimize.road.steps import (
     Asked,
     Bends,
     Rough,
-    Rows,
     bent_along,
     inside,
     middle_of,
@@ -119,7 +118,7 @@ LARGEST = 1e60
 
 
 #: Few rows, and as many as are asked for scores.
-Both = tuple[Rows, Rows]
+Both = tuple[Whitened, Whitened]
 
 #: What a run asks for; see :attr:`Setting.asks`.
 Asks = tuple[bool, int, bool]
@@ -178,11 +177,6 @@ class Setting(NamedTuple):
         return 0.0 if self.loss.largest_response is None else 1.0
 
     @property
-    def bends(self) -> bool:
-        """Whether the curvature is another one elsewhere."""
-        return bool(self.loss.bends)
-
-    @property
     def unit(self) -> float:
         """About the length of a score."""
         return float(self.loss._unit_of_scores(self.held_size))
@@ -210,7 +204,7 @@ class Setting(NamedTuple):
     def asks(self) -> Asks:
         """Whether in rounds, for how many lengths besides, and for the residuals' scale."""
         more = self.discounts + (self.loss.peakedness > EVEN_PEAK)
-        return self.bends, more, bool(self.loss.needs_scale)
+        return bool(self.loss.bends), more, bool(self.loss.needs_scale)
 
 
 class Budgets(NamedTuple):
@@ -316,7 +310,7 @@ def prices(
 class Begun(NamedTuple):
     """Whitened rows and about where the coefficients lie: what several fits of one table share."""
 
-    rows: Rows
+    rows: Whitened
     mapping: Array
     unmapping: Array
     theta: Array
@@ -325,7 +319,7 @@ class Begun(NamedTuple):
     clear: bool
 
 
-def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
+def begin(rows: Whitened, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
     p, few_rows = rows.dimension, rows.few()
     radius = FIRST_RADIUS * p**0.5
@@ -336,7 +330,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     if setting.loss.link != "identity":
         cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
         radius, at = long, At(np.zeros(p), setting.loss)
-    elif not setting.bends:  # no round goes on from where long rows count in the Gram alone
+    elif not setting.loss.bends:  # no round goes on from where long rows count in the Gram alone
         radius, cap = long, PILOT_CAP * (long / radius) ** 0.5  # longer ones have larger responses
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
     theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
@@ -349,7 +343,7 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
 
 
 def road(
-    rows: Rows,
+    rows: Whitened,
     setting: Setting,
     mu: float,
     inference: bool,
@@ -359,7 +353,7 @@ def road(
 ) -> Found:
     """Spend ``mu`` on the coefficients."""
     n, p = rows.n, rows.dimension
-    most, paid = most_rounds(n, p, mu, setting.bends), begun is not None
+    most, paid = most_rounds(n, p, mu, setting.loss.bends), begun is not None
     budget = budgets(n, p, mu, setting.asks, most, paid)
     if begun is None:
         begun = begin(rows, setting, budget)
@@ -449,7 +443,7 @@ def road(
         + 0.5 * floor / max(float(values[0]), LEAST)
         + beyond
         + few(n, p, mu),  # of few records long rows are not seen
-        0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
+        0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * loss.bends,
         scores.mean_square(bound),
     )
 
@@ -464,7 +458,7 @@ def road(
         vary, vectors = eigh(mean)
         vary = np.maximum(vary, 0.0)
         spread = float(np.add.reduce(vary) / p) ** 0.5
-        if setting.bends:
+        if loss.bends:
             clipped = scores.beyond(bound, 0.0)
         else:  # rows are not shortened, and fewer than a histogram shows may tell
             clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)
@@ -585,8 +579,6 @@ def broadened(at: At) -> tuple[At, float]:
 
 
 def _over(answer: Answer, times: float) -> Answer:
-    if times == 1.0:
-        return answer
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 
@@ -599,7 +591,7 @@ def leaned(gram: Answer, target: Array) -> Array:
 
 
 def seen_lengths(
-    rows: Rows,
+    rows: Whitened,
     per_octave: int,
     mu: float,
     at: At | None = None,
@@ -632,13 +624,15 @@ def _inverse_root(gram: Answer, expected: Array | None = None) -> tuple[Array, A
 
 def _left_over(curvatures: Array, noises: list[float]) -> Array:
     """Part of an error at the pilot that the steps leave, where curvature is not 1."""
-    away = 1.0 - curvatures
-    at, parts, whole = away, np.zeros(len(away)), 0.0
-    for noise in noises:
-        whole += noise**-2
-        parts = parts + noise**-2 * away * at
-        at = parts / whole
-    return at
+    found, precise = (1.0 - curvatures).tolist(), [noise**-2 for noise in noises]
+    for k, away in enumerate(found):
+        at, part, whole = away, 0.0, 0.0
+        for precision in precise:
+            whole += precision
+            part += precision * away * at
+            at = part / whole
+        found[k] = at
+    return np.array(found)
 
 
 def water_level(values: Array, more: float) -> float:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from dpfast.curator import Answer, JointAnswer
-from dpfast.curator.whitened import At, Held
+from dpfast.curator import Answer
+from dpfast.curator.whitened import At, Held, Whitened
 from dpfast.kernels.linalg import eigh
 from dpfast.models.losses import MASSES, NODES
 
@@ -77,15 +78,19 @@ class Asked(NamedTuple):
         return square if square > 0.0 else 0.0, error
 
 
+#: From tuples, without the frame of the generated constructors.
+at_of, asked_of = partial(tuple.__new__, At), partial(tuple.__new__, Asked)
+
+
 def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
     """A curvature that between two points is what the score changed by, where noise allows."""
     step, change = here.theta - before.theta, before.score - here.score
     turned, size = step if curvature is None else curvature.dot(step), math.hypot(*step.tolist())
     was, between = float(step.dot(turned)), float(step.dot(change))
-    doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2
+    doubt = HEARD * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2
     if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
         return curvature
-    found = np.eye(len(step)) if curvature is None else curvature
+    found = np.eye(step.size) if curvature is None else curvature
     found = found - turned[:, None] * turned / was + change[:, None] * change / between
     if not np.isfinite(found).all():
         return curvature
@@ -97,12 +102,13 @@ def inside(step: Array, asked: list[Asked]) -> float:
     """Part of a step from the last point that leads nowhere an earlier score points away from."""
     part, here = 1.0, asked[-1].theta
     for one in asked[:-1]:
-        away = here - one.theta
-        to_plane, along = float(one.score.dot(away)), -float(one.score.dot(step))
-        if to_plane <= 0.0 or not along > BACK * to_plane:
-            continue
-        if to_plane > HEARD * one.noise * math.hypot(*away.tolist()):
-            part = min(part, 0.5 * to_plane / along)
+        along = -float(one.score.dot(step))
+        if along > 0.0:
+            away = here - one.theta
+            to_plane = float(one.score.dot(away))
+            far = along > BACK * to_plane > 0.0
+            if far and to_plane > HEARD * one.noise * math.hypot(*away.tolist()):
+                part = min(part, 0.5 * to_plane / along)
     return part
 
 
@@ -158,8 +164,8 @@ def precise(asked: list[Asked], curvature: Array | None, curved: list[Normal]) -
         change = max(abs(level / curved[-1][2] - 1.0), abs(along / curved[-1][3] - 1.0))
         size = math.hypot(*(away if curvature is None else curvature.dot(away)).tolist())
         squares[k] += (0.5 * change * size) ** 2
-    whole = sum([1.0 / square for square in squares])
-    return np.array([1.0 / square / whole for square in squares])
+    weights: Array = 1.0 / np.array(squares)
+    return weights / np.add.reduce(weights)
 
 
 def mean_point(
@@ -180,13 +186,8 @@ def joined(mean: Varied | None, answer: Answer) -> Varied:
     value, noise, _ = answer
     if mean is None:
         return value, noise
-    both = joint_noise([mean[1], noise])
+    both = 1.0 / math.hypot(1.0 / mean[1], 1.0 / noise)
     return (both / mean[1]) ** 2 * mean[0] + (both / noise) ** 2 * value, both
-
-
-def joint_noise(noises: list[float]) -> float:
-    """Of a mean by precision."""
-    return math.hypot(*[1.0 / noise for noise in noises]) ** -1.0
 
 
 def still_pointing(asked: list[Asked]) -> Array | None:
@@ -227,7 +228,7 @@ class Bends(NamedTuple):
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
         if self.at.loss.link == "identity":
             return None
-        at = At(self.whiten.dot(theta), *self.at[1:])
+        at = at_of((self.whiten.dot(theta), *self.at[1:]))
         away, variance, level, along = normal_rows(at, *self.among)
         return away, variance, level, min(level, along) if level > FLAT else level
 
@@ -282,40 +283,6 @@ class Rough(NamedTuple):
         return stays <= math.hypot(SLIGHT * noise, OF_SAMPLING * math.sqrt(self.spread / n))
 
 
-class Rows(Protocol):
-    """What the road may ask; each answer is charged before it is drawn."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def dimension(self) -> int: ...
-
-    def mapped(self, matrix: Array) -> Rows: ...
-
-    def few(self) -> Rows: ...
-
-    def gram(self, radius: float, mu: float, at: At | None = None) -> Answer: ...
-
-    def moment(
-        self,
-        radius: float,
-        cap: float,
-        mu: float,
-        at: At | None = None,
-        what: str = ...,
-        shift: float = ...,
-    ) -> Answer: ...
-
-    def lengths(
-        self, edges: Array, mu: float, at: At | None = None, what: str = ..., held: Held = ...
-    ) -> Answer: ...
-
-    def clipped(
-        self, at: At, radius: float, mu: float, mu_meat: float = 0.0, held: Held = ...
-    ) -> JointAnswer: ...
-
-
 def as_scores_vary(curvature: Array, meat: Array, noise: float, factor: float) -> Seen:
     """Of a curvature no more than scores vary by, in units of what they do along most columns."""
     values, vectors = eigh(curvature)
@@ -352,7 +319,7 @@ class Walked(NamedTuple):
 
 
 def walk(
-    rows: Rows,
+    rows: Whitened,
     start: At,
     bound: float,
     held: Held,
@@ -385,8 +352,8 @@ def walk(
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        answer = rows.clipped(At(theta, *start[1:]), bound, mu_step, mu_meat, held)
-        asked.append(Asked(theta, *answer.gradient[:2]))
+        answer = rows.clipped(at_of((theta, *start[1:])), bound, mu_step, mu_meat, held)
+        asked.append(asked_of((theta, *answer.gradient[:2])))
         if expected:
             curved.append(expected)
         if counts:
@@ -420,7 +387,7 @@ def walk(
         report(theta, done if left else STEPS)
     spread = asked[-1].noise
     if counted > 1 and weights is not None:
-        spread = math.hypot(*(weights * [one.noise for one in some]))
+        spread = math.hypot(*(weights * [one.noise for one in some]).tolist())
     if bends and expected and first:  # nothing that was released says that it is larger
         level, along = map(min, first[2:], expected[2:])
         curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
