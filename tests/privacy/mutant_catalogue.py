@@ -5421,7 +5421,7 @@ LEAST_SQUARES = (
             "tests/statistics/test_arrival.py::"
             "test_a_step_is_as_long_as_what_is_curved_halfway_makes_it",
         ),
-        "theta + 0.5 * self.part(step, now[1]) * step",
+        "theta + 0.5 * not_farther(self.whiten.dot(step), now[1]) * step",
         "theta",
     ),
     plant(

@@ -554,10 +554,8 @@ def _round(
     broad, times = broadened(at)
     radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
-    values, vectors = eigh(leaned(gram, bent_along(*normal)))
-    values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
-    roots = np.sqrt(values)
-    whiten, back = vectors / roots, (vectors * roots).T
+    # a shorter step is made good by the next
+    whiten, back, values, floor = _inverse_root(leaned(gram, bent_along(*normal)))
     shows, at = few_rows.mapped(whiten), at._replace(theta=back.dot(theta))
     scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
     bound, _ = best_bound(scores, 2.0 / (rows.n * budget.vector), theta.size)
@@ -565,7 +563,7 @@ def _round(
     answer = rows.mapped(whiten).clipped(at, bound, budget.vector, held=held).gradient
     came = Asked(at.theta, *answer[:2])
     square, error = came.heard
-    along = answer.noise_scale * float(values[-1]) ** 0.5
+    along = answer.noise_scale * max(float(values[-1]), floor) ** 0.5
     asked.append(Asked(theta, back.T.dot(answer.value), along))
     step = square / (square + error) * whiten.dot(answer.value)
     step *= not_farther(step, normal[1])
@@ -582,12 +580,12 @@ def _over(answer: Answer, times: float) -> Answer:
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 
-def leaned(gram: Answer, target: Array) -> Array:
+def leaned(gram: Answer, target: Array) -> Answer:
     """A released matrix, leaning to a target by as much as noise explains their distance."""
     away, p = gram.value - target, len(target)
     noise = gram.noise_scale**2 * p * (p + 1) / 2.0
     kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
-    return np.asarray(target + kept * away)
+    return gram._replace(value=target + kept * away)
 
 
 def seen_lengths(
@@ -615,9 +613,7 @@ def _inverse_root(gram: Answer, expected: Array | None = None) -> tuple[Array, A
     What is not told from noise is as expected, if that is less.
     """
     (values, vectors), floor = eigh(gram.value), floor_of(gram)
-    least: float | Array = floor
-    if expected is not None:
-        least = np.minimum(floor, np.add.reduce(vectors * (expected @ vectors)))
+    least = floor if expected is None else np.minimum(floor, (expected @ vectors * vectors).sum(0))
     roots = np.sqrt(np.maximum(values, least))
     return vectors / roots, (vectors * roots).T, values, floor
 

@@ -213,14 +213,9 @@ class Bends(NamedTuple):
     among: tuple[Array | None, float, float]
     varies: float
 
-    def part(self, step: Array, variance: float) -> float:
-        """Of a step, that goes no farther."""
-        return not_farther(self.whiten.dot(step), variance)
-
     def halfway(self, step: Array, theta: Array, curvature: Array | None, now: Normal) -> Array:
         """A step by what is curved halfway, where a score that falls off is met in the mean."""
-        half = self.expected(theta + 0.5 * self.part(step, now[1]) * step)
-        assert half is not None
+        half = self.expected(theta + 0.5 * not_farther(self.whiten.dot(step), now[1]) * step) or now
         change = step if curvature is None else curvature.dot(step)
         return np.asarray(np.linalg.solve(self.turned(curvature, now, half), change))
 
@@ -247,8 +242,7 @@ class Bends(NamedTuple):
         self, curvature: Array | None, now: Normal, before: Asked, here: Asked
     ) -> Array | None:
         """The same as :func:`bent` does: a score changes by what is curved halfway."""
-        half = self.expected(0.5 * (before.theta + here.theta))
-        assert half is not None
+        half = self.expected(0.5 * (before.theta + here.theta)) or now
         there = self.turned(curvature, now, half)
         found = bent(there, before, here)
         return curvature if found is there or found is None else self.turned(found, half, now)
@@ -373,7 +367,7 @@ def walk(
             step = bends.halfway(step, theta, curvature, expected)
         part = inside(step, asked)
         if bends:
-            part = min(part, bends.part(step, expected[1] if expected else 0.0))
+            part = min(part, not_farther(bends.whiten.dot(step), expected[1] if expected else 0.0))
         theta = theta + part * step
         if bends and expected and (here := bends.expected(theta)):
             curvature, expected = bends.turned(curvature, expected, here), here
