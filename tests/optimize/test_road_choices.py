@@ -187,7 +187,7 @@ def curving(times):
     class Curving(Bends):
         part = staticmethod(lambda step: 1.0)
 
-        def expected(self, theta):
+        def expected(self, theta, known=None):
             level = 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
             return np.zeros(2), 1e-300, level, level
 

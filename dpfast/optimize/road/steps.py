@@ -205,17 +205,18 @@ class Bends(NamedTuple):
     at: At
     among: tuple[Array | None, float, float]
     varies: float
+    start: Normal | None = None
 
     def part(self, step: Array) -> float:
         """Of a step, that goes no farther."""
         return min(1.0, FARTHEST / max(math.hypot(*self.whiten.dot(step).tolist()), LEAST))
 
-    def expected(self, theta: Array) -> Normal | None:
+    def expected(self, theta: Array, known: Normal | None = None) -> Normal | None:
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
         if self.at.loss.link == "identity":
             return None
         at = at_of((self.whiten.dot(theta), *self.at[1:]))
-        away, variance, level, along = normal_rows(at, *self.among)
+        away, variance, level, along = known or normal_rows(at, *self.among)
         return away, variance, level, min(level, along) if level > FLAT else level
 
     def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
@@ -320,7 +321,7 @@ def walk(
     theta, identity = start.theta, np.eye(start.theta.size)
     counted, done = 0, int(came is not None)
     since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
-    expected = first = bends.expected(theta) if bends else None
+    expected = first = bends.expected(theta, bends.start) if bends else None
     curvature: Array | None = None  # the identity
     asked: list[Asked] = []
     curved: list[Normal] = []
@@ -373,7 +374,8 @@ def walk(
         spread = math.hypot(*(weights * [one.noise for one in some]).tolist())
     if bends and expected and first:  # nothing that was released says that it is larger
         level, along = map(min, first[2:], expected[2:])
-        curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
+        if (level, along) != expected[2:]:
+            curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     least, hidden = None, 0
     if vary := seen(curvature):
         known = identity if curvature is None else curvature
