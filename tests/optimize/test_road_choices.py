@@ -185,7 +185,7 @@ def curving(times):
     """A curvature that is to be expected: so many times larger at 1 than at 0."""
 
     class Curving(Bends):
-        def expected(self, theta):
+        def expected(self, theta, known=None):
             level = 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
             return np.zeros(2), 1e-300, level, level
 

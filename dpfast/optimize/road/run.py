@@ -391,9 +391,9 @@ def road(
         report(theta, 1)
 
     at = At(theta, loss, scale)
-    normal = normal_rows(at, one, *setting.offset)
+    among, (broad, times) = (one, *setting.offset), broadened(at)
+    normal = normal_rows(at, *among)
     typical = typical_curvature(*normal)
-    broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
     told_by = few_rows if times == 1.0 and few_rows.n <= QUARTER * n else rows
@@ -447,7 +447,7 @@ def road(
         scores.mean_square(bound),
     )
 
-    bends = Bends(whiten, back, broad, (one, *setting.offset), setting.varies) if most else None
+    bends = Bends(whiten, back, broad, among, setting.varies, normal) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
         steep, At(start, loss, scale), bound, held, budget.steps, came, inference, rough, bends,
         report,

@@ -212,6 +212,7 @@ class Bends(NamedTuple):
     at: At
     among: tuple[Array | None, float, float]
     varies: float
+    start: Normal | None = None
 
     def halfway(self, step: Array, theta: Array, curvature: Array | None, now: Normal) -> Array:
         """A step by what is curved halfway, where a score that falls off is met in the mean."""
@@ -219,12 +220,12 @@ class Bends(NamedTuple):
         change = step if curvature is None else curvature.dot(step)
         return np.asarray(np.linalg.solve(self.turned(curvature, now, half), change))
 
-    def expected(self, theta: Array) -> Normal | None:
+    def expected(self, theta: Array, known: Normal | None = None) -> Normal | None:
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
         if self.at.loss.link == "identity":
             return None
         at = at_of((self.whiten.dot(theta), *self.at[1:]))
-        away, variance, level, along = normal_rows(at, *self.among)
+        away, variance, level, along = known or normal_rows(at, *self.among)
         return away, variance, level, min(level, along) if level > FLAT else level
 
     def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
@@ -328,7 +329,7 @@ def walk(
     theta, identity = start.theta, np.eye(start.theta.size)
     counted, done = 0, int(came is not None)
     since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
-    expected = first = bends.expected(theta) if bends else None
+    expected = first = bends.expected(theta, bends.start) if bends else None
     curvature: Array | None = None  # the identity
     asked: list[Asked] = []
     curved: list[Normal] = []
@@ -384,7 +385,8 @@ def walk(
         spread = math.hypot(*(weights * [one.noise for one in some]).tolist())
     if bends and expected and first:  # nothing that was released says that it is larger
         level, along = map(min, first[2:], expected[2:])
-        curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
+        if (level, along) != expected[2:]:
+            curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     least, hidden = None, 0
     if vary := seen(curvature):
         known = identity if curvature is None else curvature
