@@ -39,6 +39,9 @@ LARGEST_MU = 1e100
 #: Part of the records below which the number of those that count is said.
 MOST_MISSING = 0.9
 
+#: Of a column that is to be 0 or 1, and may be something else in many records.
+OTHERWISE = " Of a {0} that is coded as 1 and 2, say, pass {0} == 2{1}."
+
 #: Of a column whose unit is right.
 AS_IT_IS = Location(0.0, 1.0, -math.inf, math.inf)
 
@@ -203,7 +206,8 @@ def complete_remarks(
         f"about {rounded:,.0f} of {n:,} records have a number in {columns} and "
         f"{'0 or 1 ' * labels}in the response; the others (text, empty cells, infinities"
         f"{', other labels' * labels}) counted for nothing. Declare text{' and labels' * labels} "
-        "in a schema, and leave out columns that are mostly empty.",
+        "in a schema, and leave out columns that are mostly empty."
+        + OTHERWISE.format("response", ", or classes=(1, 2) of a classifier") * labels,
     )
 
 

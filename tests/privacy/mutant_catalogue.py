@@ -5470,6 +5470,14 @@ TREATMENT_EFFECTS = (
         "",
     ),
     plant(
+        "treatments-that-are-not-0-or-1-in-silence",
+        "an effect does not say that most treatments are not coded as 0 and 1",
+        EFFECT_RUN,
+        ("tests/effects/test_treatment.py",),
+        "if complete < MOST_MISSING:",
+        "if complete < 0.1 * MOST_MISSING:",
+    ),
+    plant(
         "nuisances-of-the-own-fold",
         "a record is given the nuisances that it helped to fit",
         EFFECTS,
