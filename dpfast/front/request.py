@@ -243,7 +243,10 @@ class Request:
         self.single = self.records if single is fitted else in_units(single, units, coding)
         self.few = self.few and in_units(self.few, units, coding)
         if not inner:
-            self.coding, self.new_rows = coding, NewRows(coding, others=self.new_rows.others)
+            rows, known = self.new_rows, tuple(coding.covariate_columns)
+            if rows.columns == known:
+                rows = rows._replace(columns=None, kinds=None)
+            self.coding, self.new_rows = coding, rows._replace(coding=coding)
 
     def objective(
         self,

@@ -41,6 +41,9 @@ MOST_MISSING = 0.9
 
 #: Of a column that is to be 0 or 1, and may be something else in many records.
 OTHERWISE = " Of a {0} that is coded as 1 and 2, say, pass {0} == 2{1}."
+LABELLED = (
+    ", or classes=(1, 2) to a classifier, or declare Binary(positive=2, negative=1) in a schema"
+)
 
 #: Of a column whose unit is right.
 AS_IT_IS = Location(0.0, 1.0, -math.inf, math.inf)
@@ -205,9 +208,8 @@ def complete_remarks(
     return (
         f"about {rounded:,.0f} of {n:,} records have a number in {columns} and "
         f"{'0 or 1 ' * labels}in the response; the others (text, empty cells, infinities"
-        f"{', other labels' * labels}) counted for nothing. Declare text{' and labels' * labels} "
-        "in a schema, and leave out columns that are mostly empty."
-        + OTHERWISE.format("response", ", or classes=(1, 2) of a classifier") * labels,
+        f"{', other labels' * labels}) counted for nothing. Declare text in a schema, and leave "
+        "out columns that are mostly empty." + OTHERWISE.format("response", LABELLED) * labels,
     )
 
 
