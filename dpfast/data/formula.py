@@ -139,8 +139,9 @@ def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
     """Columns that a formula reads, of a table that is not there yet, and their levels."""
     responses, written, _ = _sides(formula)
     names, levels = dict[str, None](), dict[str, Any]()
+    quoted = re.findall("`([^`]+)`", formula)
     for text in [*(responses or ()), *(text for factors in written for text in factors)]:
-        found, listed = _read_by(text)
+        found, listed = _read_by(text, quoted)
         names |= dict.fromkeys(found)
         levels |= listed
     for name, given in levels.items():

@@ -87,6 +87,20 @@ def test_a_formula_has_every_term_without_a_schema(folder, capsys):
     assert "name a .png" in capsys.readouterr().err
 
 
+def test_a_formula_names_any_column_of_a_file_between_backticks(folder, capsys):
+    """What is between them is a name, not what it would say of other columns."""
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 3000))
+    rows = np.column_stack([a, b, 3.0 * a + b, a + rng.normal(size=3000)])
+    np.savetxt("t.csv", rows, delimiter=",", header="a,b,a - b,SALE PRICE ($)", comments="")
+    formula = "`SALE PRICE ($)` ~ `a - b` + b"
+    assert main(["fit", "t.csv", "--formula", formula, "--mu", "2", "--seed", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["names"] == ["intercept", "a - b", "b"]
+    assert found["params"] == pytest.approx([0.0, 1 / 3, -1 / 3], abs=0.1)
+
+
 def test_fit_with_a_formula_for_machines(folder, capsys):
     pytest.importorskip("formulaic")
     formula = ["--formula", "wage ~ age + I(age**2)", "--scale", "0.3", "--json"]
@@ -113,6 +127,9 @@ def test_several_fits_on_one_budget(folder, capsys):
     assert "remaining" in capsys.readouterr().out
 
 
+MEDIAN = '{"analysis": "quantiles", "column": "age", "share": 0.1}'
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -132,9 +149,16 @@ def test_several_fits_on_one_budget(folder, capsys):
         (["ledger", "show", "absent.json"], "no ledger"),
         (["plan", "--p", "3", "--mu", "1"], "two of --n N, a budget"),
         (["audit", "--only", "nothing of this name"], "no audited call"),
+        (["fit", "one.csv", "--response", "y", "--covariates", "x", "--mu", "1"], "dpfast: n = 9 "),
+        (["verify", "absent.html"], "is not there"),
+        ([*FIT, "--mu", "1", "--radius", "-1"], "dpfast: --radius must"),
+        ([*FIT, "--mu", "1", "--seed", "-1"], "dpfast: --seed must"),
+        (["run", MEDIAN, "--data", "data.csv", "--ledger", "book"], "dpfast: give --schema, a file"),
     ],
 )
 def test_a_refusal_is_a_sentence_and_a_code(folder, capsys, arguments, named):
+    Path("one.csv").write_text("x,y\n" + "1,2\n" * 9)
+    dpfast.Ledger.open("book", dpfast.GDP(1.0))
     assert main(arguments) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("dpfast: ") and named in captured.err

@@ -235,6 +235,7 @@ def test_what_is_quoted_is_charged_and_what_is_expected_is_seen():
             found = np.median(np.ptp(np.asarray(ends[name], dtype=float), axis=-1))
             assert found == pytest.approx(width, rel=0.2), (request, name)
         assert not study.quote(asked).payable  # it was paid for
+        assert "or has paid" in str(study.quote(asked))
 
 
 def test_a_quote_says_what_it_lacks():

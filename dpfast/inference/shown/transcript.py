@@ -199,7 +199,7 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
     except (OSError, *UNREADABLE):
         pass
     raise InvalidInput(
-        f"{name!r} is no page of Fit.report or Study.report, or one of another version of dpfast "
+        f"{name!r} is not there, or no page of Fit.report or Study.report, or one of another version of dpfast "
         f"({' and '.join(map(repr, FORMATS))} are read)."
     )
 
