@@ -2071,6 +2071,14 @@ BLACK_BOX = (
         "",
     ),
     plant(
+        "means-that-underflow-raise",
+        "a mean so small that it underflows is an exception where NumPy is told to raise",
+        VECTORS,
+        ("tests/bayesopt/test_tuner.py",),
+        "                total += vectors @ factor\n            return total / self.n\n",
+        "                total += vectors @ factor\n        return total / self.n\n",
+    ),
+    plant(
         "told-values-touched-before-the-charge",
         "the clipped mean is computed before the ledger agrees",
         VECTORS,
