@@ -2071,6 +2071,14 @@ BLACK_BOX = (
         "",
     ),
     plant(
+        "paid-runs-that-underflow-raise",
+        "what underflows after the charge is an exception where NumPy is told to raise",
+        "dpfast/front/partial.py",
+        ("tests/audit/test_registry.py",),
+        'np.errstate(under="ignore")',
+        "np.errstate()",
+    ),
+    plant(
         "means-that-underflow-raise",
         "a mean so small that it underflows is an exception where NumPy is told to raise",
         VECTORS,
