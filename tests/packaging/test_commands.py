@@ -153,7 +153,7 @@ MEDIAN = '{"analysis": "quantiles", "column": "age", "share": 0.1}'
         (["verify", "absent.html"], "is not there"),
         ([*FIT, "--mu", "1", "--radius", "-1"], "dpfast: --radius must"),
         ([*FIT, "--mu", "1", "--seed", "-1"], "dpfast: --seed must"),
-        (["run", MEDIAN, "--data", "data.csv", "--ledger", "book"], "dpfast: give --schema, a file"),
+        (["run", MEDIAN, "--data", "data.csv", "--ledger", "book"], "dpfast: give --schema"),
     ],
 )
 def test_a_refusal_is_a_sentence_and_a_code(folder, capsys, arguments, named):
