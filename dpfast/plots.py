@@ -87,7 +87,7 @@ def _labelled(fits: Mapping[str, Any] | Any) -> dict[str, Any]:
         return _labelled({f"({k})": fit for k, fit in enumerate(fits, 1)})
     labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
     for fit in labelled.values():
-        if np.ndim(getattr(fit, "params", None)) != 1 or not hasattr(fit, "conf_int"):
+        if np.ndim(getattr(fit, "params", 0)) != 1 or not hasattr(fit, "conf_int"):
             _matplotlib()  # without it nothing is drawn, whatever it is
             raise InvalidInput(f"what is drawn are fits of dpfast.fit; received {described(fit)}.")
     if not labelled:
