@@ -40,7 +40,7 @@ LARGEST_MU = 1e100
 MOST_MISSING = 0.9
 
 #: Of a column that is to be 0 or 1, and may be something else in many records.
-OTHERWISE = " Of a {0} that is coded as 1 and 2, say, pass {0} == 2{1}."
+OTHERWISE = " Where the {0} is coded as 1 and 2, say, pass {0} == 2{1}."
 LABELLED = (
     ", or classes=(1, 2) to a classifier, or declare Binary(positive=2, negative=1) in a schema"
 )

@@ -5904,6 +5904,14 @@ INSTRUMENTS = (
         "            request, math.sqrt(share) * mu, Ledger(total), response=False, whole=mu\n",
     ),
     plant(
+        "events-that-are-not-0-or-1-in-silence",
+        "records whose event is neither 0 nor 1 are counted as complete ones",
+        "dpfast/effects/hazards.py",
+        ("tests/tables/test_cox.py",),
+        "            times = np.where((came == 0.0) | (came == 1.0), times, np.nan)\n",
+        "            times = times + 0.0\n",
+    ),
+    plant(
         "hazards-of-seen-scores-alone",
         "scores of hazards are held to a norm that too few to be seen exceed, all on one side",
         "dpfast/effects/hazards.py",
