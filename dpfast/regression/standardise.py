@@ -194,7 +194,11 @@ def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
 
 
 def complete_remarks(
-    counted: tuple[float, float], n: int, names: Sequence[str], labels: bool = False
+    counted: tuple[float, float],
+    n: int,
+    names: Sequence[str],
+    labels: bool = False,
+    weighted: bool = False,
 ) -> tuple[str, ...]:
     """That few records count, if the released number of them says so."""
     found, noise = counted
@@ -208,8 +212,10 @@ def complete_remarks(
     return (
         f"about {rounded:,.0f} of {n:,} records have a number in {columns} and "
         f"{'0 or 1 ' * labels}in the response; the others (text, empty cells, infinities"
-        f"{', other labels' * labels}) counted for nothing. Declare text in a schema, and leave "
-        "out columns that are mostly empty." + OTHERWISE.format("response", LABELLED) * labels,
+        f"{', other labels' * labels}{', weights that are not positive' * weighted}) counted for "
+        "nothing. Declare text in a schema, and leave out columns that are mostly empty."
+        + OTHERWISE.format("response", LABELLED)
+        * labels,
     )
 
 
@@ -402,8 +408,10 @@ class Purchase:
         unseen = tuple(
             [name for name, was_seen in zip(self.names, seen, strict=True) if not was_seen]
         )
+        weighted = request.beside is not None and request.beside.weight is not None
+        told = self._counted(), request.n_units, self.names, self._labels, weighted
         request.remarks = (
-            *complete_remarks(self._counted(), request.n_units, self.names, self._labels),
+            *complete_remarks(*told),
             *_remarks(unseen, response_seen),
         )
         pairs = [(location.centre, location.spread) for location in found]
