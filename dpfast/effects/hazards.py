@@ -27,9 +27,9 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.incomplete import OTHERWISE
 from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.standardise import (
-    OTHERWISE,
     Purchase,
     complete_remarks,
     refuse_boundless,
@@ -137,7 +137,7 @@ def cox(
     (('drug',), True)
     """
     plan = _Plan(formula, table, event, cuts, GDP.within(privacy), noise)
-    with KeepingPaid(privacy=plan.guarantee), np.errstate(all="ignore"):
+    with KeepingPaid(privacy=plan.guarantee):
         label = plan.request.label("cox", f"intervals={plan.intervals}")
         charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))
         return plan.run()

@@ -39,12 +39,12 @@ from dpfast.privacy.dealing import part_sizes
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.incomplete import OTHERWISE
 from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.road import enough
 from dpfast.regression.standardise import (
     CODED,
     MOST_MISSING,
-    OTHERWISE,
     Handed,
     Purchase,
     Standardized,
@@ -240,7 +240,7 @@ def treatment_effect(
     def spent() -> Guarantee:
         return request.guarantee(total, analysis.ledger)
 
-    with KeepingPaid(privacy=spent, units=analysis.units), np.errstate(all="ignore"):
+    with KeepingPaid(privacy=spent, units=analysis.units):
         label = request.label("treatment_effect", method)
         charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
         return TreatmentEffect(

@@ -82,7 +82,7 @@ class Unfinished(NamedTuple):
 class KeepingPaid:
     """Let an exception out as it is, with what was handed out as ``partial_result`` (C48).
 
-    Within it nothing raises because it underflows, whatever NumPy was told: values decide that.
+    Within it floating-point errors are ignored, whatever NumPy was told: values decide them.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class KeepingPaid:
 
     def __enter__(self) -> KeepingPaid:
         self._token: Token[Tape | None] = TAPE.set(self._tape)
-        self._small = np.errstate(under="ignore")
-        self._small.__enter__()
+        self._quiet = np.errstate(all="ignore")
+        self._quiet.__enter__()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        self._small.__exit__(kind, error, traceback)
+        self._quiet.__exit__(kind, error, traceback)
         TAPE.reset(self._token)
         if error is None:
             return

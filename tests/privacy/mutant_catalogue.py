@@ -2075,7 +2075,7 @@ BLACK_BOX = (
         "what underflows after the charge is an exception where NumPy is told to raise",
         "dpfast/front/partial.py",
         ("tests/audit/test_registry.py",),
-        'np.errstate(under="ignore")',
+        'np.errstate(all="ignore")',
         "np.errstate()",
     ),
     plant(
@@ -2683,8 +2683,8 @@ NON_CONVEX = (
         "the norm of the gradient is free",
         GRADIENTS,
         NONCONVEX_TESTS,
-        "        self.ledger.charge(GDP(mu), receipt.query)\n        value = np.array([np.linalg",
-        "        value = np.array([np.linalg",
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        value = np.array([self._length",
+        "        value = np.array([self._length",
     ),
     plant(
         "selection-by-one-step-scores",
@@ -3600,8 +3600,8 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
         "the mean of told vectors is divided by the number of finite ones",
         "dpfast/curator/blackbox/vectors.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
-        "                total += vectors @ factor\n        return total / self.n",
-        "                total += vectors @ factor\n        return total / max(1, sum(np.isfinite(chunk).all(axis=0).sum() for chunk in self._chunks[:1]))",
+        "                total += vectors @ factor\n            return total / self.n",
+        "                total += vectors @ factor\n            return total / max(1, sum(np.isfinite(chunk).all(axis=0).sum() for chunk in self._chunks[:1]))",
     ),
     plant(
         "told-losses-over-usable-records",
