@@ -215,7 +215,11 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
             f"formula {formula!r}: '.' stands for whatever the table happens to have. Write the "
             "columns: 'wage ~ educ + exper'."
         )
-    if "|" in re.sub(r"'[^']*'|\"[^\"]*\"", "", formula):
+    if "`1`" in formula:
+        raise InvalidInput(
+            f"formula {formula!r}: a column named 1 reads as the intercept there. Rename it."
+        )
+    if "|" in re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", formula):
         raise InvalidInput(
             f"formula {formula!r} has a bar: levels are absorbed by dpfast.tables.absorbed('y ~ x "
             "| state', ...), and instruments are for dpfast.effects.two_stage('y ~ x | z', ...)."

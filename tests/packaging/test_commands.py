@@ -80,6 +80,7 @@ def test_a_formula_has_every_term_without_a_schema(folder, capsys):
     for wrong, told in (
         ("wage ~ C(region)", "--schema"), ("wage ~ poly(age, 2)", r"I\(x\*\*2\)"),
         ("wage ~ bs(age, df=3)", r"knots=\["), ("wage ~ absent", "no column 'absent'"),
+        ("wage ~ age + `1`", "a column named 1 reads as the intercept"),
     ):  # fmt: skip
         assert main(["fit", "wages.csv", "--formula", wrong, "--mu", "1"]) == 1
         assert re.search(told, capsys.readouterr().err)
@@ -93,11 +94,11 @@ def test_a_formula_names_any_column_of_a_file_between_backticks(folder, capsys):
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 3000))
     rows = np.column_stack([a, b, 3.0 * a + b, a + rng.normal(size=3000)])
-    np.savetxt("t.csv", rows, delimiter=",", header="a,b,a - b,SALE PRICE ($)", comments="")
-    formula = "`SALE PRICE ($)` ~ `a - b` + b"
+    np.savetxt("t.csv", rows, delimiter=",", header="a,b,a|b - b,SALE PRICE ($)", comments="")
+    formula = "`SALE PRICE ($)` ~ `a|b - b` + b"
     assert main(["fit", "t.csv", "--formula", formula, "--mu", "2", "--seed", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["names"] == ["intercept", "a - b", "b"]
+    assert found["names"] == ["intercept", "a|b - b", "b"]
     assert found["params"] == pytest.approx([0.0, 1 / 3, -1 / 3], abs=0.1)
 
 
