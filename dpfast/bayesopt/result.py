@@ -122,7 +122,7 @@ class Tuning(NamedTuple):
         share, noise_of_share = self.failed or (0.0, 0.0)
         if share > FAR * noise_of_share:
             found.append(
-                f"about {share:.2g} of the losses were not finite, as of trainings that "
+                f"about {min(share, 1.0):.0%} of the losses were not finite, as of trainings that "
                 "failed; each counts as the largest of its record's. Leave out of the bounds what "
                 "fails."
             )

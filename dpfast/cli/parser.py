@@ -141,7 +141,8 @@ SPOKEN = {
     r"\blevel=": "--level ",
     r"^level\b": "--level",
     r"\b(group|largest|sample)_(size|weight)(=\.\.\.)?": r"--\1-\2",
-    r"^(each|group|loss|method|scale|ridge|steps|p|n)\b": r"--\1",
+    r"^(each|group|loss|method|radius|ridge|scale|seed|steps|tau|[pn](?! =))\b": r"--\1",
+    r"^schema must be a dpfast\.Schema; received None\.": "give --schema, a file of public facts.",
 }
 
 

@@ -301,7 +301,7 @@ class Coding:
         if absent:
             raise InvalidInput(
                 f"the table has no column {', '.join(map(repr, absent))}; needed are {needed}, in "
-                "any order, in the units the schema declares."
+                f"any order, in the units of the fit{', or an array of these' * self.arrays}."
             )
         lengths = {_length(column(table, name), name) for name in needed}
         if len(lengths) > 1:

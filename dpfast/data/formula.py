@@ -139,8 +139,9 @@ def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
     """Columns that a formula reads, of a table that is not there yet, and their levels."""
     responses, written, _ = _sides(formula)
     names, levels = dict[str, None](), dict[str, Any]()
+    quoted = re.findall("`([^`]+)`", formula)
     for text in [*(responses or ()), *(text for factors in written for text in factors)]:
-        found, listed = _read_by(text)
+        found, listed = _read_by(text, quoted)
         names |= dict.fromkeys(found)
         levels |= listed
     for name, given in levels.items():
@@ -214,7 +215,11 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
             f"formula {formula!r}: '.' stands for whatever the table happens to have. Write the "
             "columns: 'wage ~ educ + exper'."
         )
-    if "|" in re.sub(r"'[^']*'|\"[^\"]*\"", "", formula):
+    if "`1`" in formula:
+        raise InvalidInput(
+            f"formula {formula!r}: a column named 1 reads as the intercept there. Rename it."
+        )
+    if "|" in re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", formula):
         raise InvalidInput(
             f"formula {formula!r} has a bar: levels are absorbed by dpfast.tables.absorbed('y ~ x "
             "| state', ...), and instruments are for dpfast.effects.two_stage('y ~ x | z', ...)."

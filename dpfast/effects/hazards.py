@@ -27,8 +27,14 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.incomplete import OTHERWISE
 from dpfast.regression.purchase import SCARCE, units_share
-from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
+from dpfast.regression.standardise import (
+    Purchase,
+    complete_remarks,
+    refuse_boundless,
+    refuse_no_columns,
+)
 
 Array = NDArray[np.float64]
 
@@ -65,6 +71,11 @@ HIDDEN = (
 CUT_OFF = (
     "what is cut off the longest scores may move the ratios by more than a standard error. Use "
     "logarithms of covariates that span orders of magnitude, or a larger budget."
+)
+
+NO_EVENT = (
+    "records whose event is neither 0 nor 1 are among those that counted for nothing."
+    + OTHERWISE.format("event", "")
 )
 
 
@@ -126,7 +137,7 @@ def cox(
     (('drug',), True)
     """
     plan = _Plan(formula, table, event, cuts, GDP.within(privacy), noise)
-    with KeepingPaid(privacy=plan.guarantee), np.errstate(all="ignore"):
+    with KeepingPaid(privacy=plan.guarantee):
         label = plan.request.label("cox", f"intervals={plan.intervals}")
         charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))
         return plan.run()
@@ -172,14 +183,16 @@ class _Plan:
         if not coding.fit_intercept:
             raise InvalidInput("hazards of intervals hold the intercept: leave '- 1' out.")
         design, times = coding.design(table), response.covariates(table)[:, 0]
-        self._event = number_columns(table, [event])[:, 0]
+        self._event = came = number_columns(table, [event])[:, 0]
+        if len(came) != len(times):
+            raise InvalidInput(
+                f"columns must be of one length; received {sorted({len(came), len(times)})}."
+            )
+        with np.errstate(all="ignore"):
+            times = np.where((came == 0.0) | (came == 1.0), times, np.nan)
         source = records(design.X, times, names=tuple(design.names))
         self.request = request = Request(source, None, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
-        if len(self._event) != request.n:
-            raise InvalidInput(
-                f"columns must be of one length; received {sorted({len(self._event), request.n})}."
-            )
         refuse_boundless(total.mu)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
         self.ledger, p = Ledger(total), q + self.intervals
@@ -252,6 +265,8 @@ class _Plan:
         told = []
         if self._hidden:
             told.append(HIDDEN.format(self._hidden, len(matrix)))
+        if complete_remarks(self._purchase._counted(), request.n, ()):
+            told.append(NO_EVENT)
         if cut > CUT * math.sqrt(1.0 / request.n + noise**2):
             told.append(CUT_OFF)
         slopes = params[K:] / scales

@@ -145,7 +145,7 @@ def two_stage(
     def spent() -> Guarantee:
         return request.guarantee(total, analysis.ledger)
 
-    with KeepingPaid(privacy=spent, units=lambda: analysis.units), np.errstate(all="ignore"):
+    with KeepingPaid(privacy=spent, units=lambda: analysis.units):
         label = request.label("two_stage", f"instruments={columns.instruments}")
         charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
         return analysis.run(spent, response)

@@ -39,10 +39,12 @@ from dpfast.privacy.dealing import part_sizes
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.incomplete import OTHERWISE
 from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.road import enough
 from dpfast.regression.standardise import (
     CODED,
+    MOST_MISSING,
     Handed,
     Purchase,
     Standardized,
@@ -109,6 +111,11 @@ NUISANCES_UNKNOWN = (
     "theirs, and may be a rough one: too few records, too small a budget, or hardly anybody of one "
     "arm among some of the covariates. Use fewer covariates, more records or a larger budget; of a "
     "trial, pass its propensity."
+)
+
+INCOMPLETE = (
+    "about {:.0%} of the records have 0 or 1 in the treatment, and numbers in all that is used "
+    "beside it; the others counted for nothing." + OTHERWISE.format("treatment", "")
 )
 
 #: Least share of complete records that divides a sum.
@@ -233,7 +240,7 @@ def treatment_effect(
     def spent() -> Guarantee:
         return request.guarantee(total, analysis.ledger)
 
-    with KeepingPaid(privacy=spent, units=analysis.units), np.errstate(all="ignore"):
+    with KeepingPaid(privacy=spent, units=analysis.units):
         label = request.label("treatment_effect", method)
         charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
         return TreatmentEffect(
@@ -379,13 +386,13 @@ class _Analysis:
         found = pseudo()
         edges = np.unique([*EDGES, self._overlap, 1.0 - self._overlap])
         answer = found.overlap(edges, budget.overlap)
-        told = None
+        complete, told = _complete(answer), None
         if self._known is not None:
             middles = 0.5 * (np.append(0.0, edges) + np.append(edges, 1.0))
             told = middles, answer.value
         inside = np.flatnonzero((edges == self._overlap) | (edges == 1.0 - self._overlap)) + 1
         shares = np.array([float(some.sum()) for some in np.split(answer.value, inside)])
-        counts, unsure = _complete(answer), 0.0
+        counts, unsure = complete, 0.0
         if self._counted:
             share = found.share(budget.counted)
             unsure = share.noise_scale
@@ -404,6 +411,8 @@ class _Analysis:
         poor = POOR + SEEN * math.sqrt(2.0) * answer.noise_scale
         poor += weighed.outside_error(self._overlap)
         remarks = _remarks(located, seen, shares, poor, self._overlap, aim)
+        if complete < MOST_MISSING:
+            remarks.append(INCOMPLETE.format(complete))
         if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:
             remarks.append(NUISANCES_UNKNOWN)
         if unsure > MOST_UNSURE * counts:

@@ -80,7 +80,10 @@ class Unfinished(NamedTuple):
 
 
 class KeepingPaid:
-    """Let an exception out as it is, with what was handed out as ``partial_result`` (C48)."""
+    """Let an exception out as it is, with what was handed out as ``partial_result`` (C48).
+
+    Within it floating-point errors are ignored, whatever NumPy was told: values decide them.
+    """
 
     def __init__(
         self,
@@ -109,9 +112,12 @@ class KeepingPaid:
 
     def __enter__(self) -> KeepingPaid:
         self._token: Token[Tape | None] = TAPE.set(self._tape)
+        self._quiet = np.errstate(all="ignore")
+        self._quiet.__enter__()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        self._quiet.__exit__(kind, error, traceback)
         TAPE.reset(self._token)
         if error is None:
             return

@@ -243,7 +243,11 @@ class Request:
         self.single = self.records if single is fitted else in_units(single, units, coding)
         self.few = self.few and in_units(self.few, units, coding)
         if not inner:
-            self.coding, self.new_rows = coding, NewRows(coding, others=self.new_rows.others)
+            columns, kinds = self.new_rows[1:3]
+            if columns is not None and columns == tuple(coding.covariate_columns):
+                columns = kinds = None
+            self.coding = coding
+            self.new_rows = NewRows(coding, columns, kinds, self.new_rows.others)
 
     def objective(
         self,

@@ -25,28 +25,32 @@ class NewRows(NamedTuple):
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
         """Covariates of a table or array, without the intercept's ones, as the fit had them."""
-        from dpfast.data.columns import is_table
+        from dpfast.data.columns import column_names, is_table
 
         if not is_table(X):
             if self.coding is not None and self.coding.arrays:
                 return self.coding.covariates_of(real_array(X, "X"))
             if self.coding is not None:
+                names = list(self.columns or self.coding.covariate_columns)
                 raise InvalidInput(
-                    "this fit coded its covariates by a schema, which an array cannot say whether "
-                    f"it was. Pass a table with the columns {self.coding.covariate_columns}, in "
-                    f"their own units; received {type(X).__name__}."
+                    "this fit reads columns by their names, and an array has none. Pass a table "
+                    f"with the columns {names}, in their own units; received {type(X).__name__}."
                 )
             return real_array(X, "X")
         if self.others:
             from dpfast.data.beside.given import without
 
             X = without(X, self.others)
-        if self.coding is not None:
-            return self.coding.covariates(X)
+        coding = self.coding
+        if coding is not None and (
+            self.columns is None or {*coding.covariate_columns} <= {*column_names(X)}
+        ):
+            return coding.covariates(X)
         if self.columns is not None:
             from dpfast.data.arrays import columns_by_name
 
-            return columns_by_name(X, self.columns, self.kinds)
+            found = columns_by_name(X, self.columns, self.kinds)
+            return found if coding is None else coding.covariates_of(found)
         raise InvalidInput(
             "this fit was made from arrays, so it cannot match the columns of a "
             f"{type(X).__name__}. Pass an array of its covariates in their order, coded as "

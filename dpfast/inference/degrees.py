@@ -40,11 +40,11 @@ class VarianceNoise(NamedTuple):
         self, contrasts: Matrix, variances: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Satterthwaite's ``2 / r^2`` of variances with relative sd r, of meat and curvature."""
-        if self.units is not None:
-            diagonal = self.units.ndim == 1
-            contrasts = contrasts * self.units if diagonal else contrasts @ self.units
-        straight = contrasts
         with np.errstate(all="ignore"):
+            if self.units is not None:
+                diagonal = self.units.ndim == 1
+                contrasts = contrasts * self.units if diagonal else contrasts @ self.units
+            straight = contrasts
             if self.curvature is not None:
                 values, vectors = self.curvature.eigen()
                 straight = (contrasts @ vectors) / values

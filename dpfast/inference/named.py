@@ -74,7 +74,7 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         return bool(np.any(self.view(np.ndarray) == value))
 
     def __reduce__(self) -> Any:
-        return self.view(np.ndarray).__reduce__()
+        return named, (self.view(np.ndarray), self._names, self._columns)
 
     def round(self, decimals: Any = 0, out: Any = None) -> Any:
         """The same numbers with fewer decimals, and the same names.

@@ -335,10 +335,7 @@ class OnRoad:
             return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
 
         # what is paid for must arrive
-        with (
-            KeepingPaid(so_far, privacy=self.paid, units=lambda: self.units),
-            np.errstate(all="ignore"),
-        ):
+        with KeepingPaid(so_far, privacy=self.paid, units=lambda: self.units):
             label = request.label("fit", loss.name)
             charge_shared(ledger, privacy, self._total, label, request.room_on_road())
             self.begin()

@@ -42,9 +42,6 @@ MOST_MISSING = 0.9
 #: Of a column whose unit is right.
 AS_IT_IS = Location(0.0, 1.0, -math.inf, math.inf)
 
-#: Names of columns that a remark lists.
-LISTED = 8
-
 #: Range to which columns of new rows are held, in spreads on either side of the centre, and at
 #: least where entries were seen: a mass of entries farther away may be one that nobody saw.
 REACH = 5.0
@@ -187,24 +184,13 @@ def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def complete_remarks(
-    counted: tuple[float, float], n: int, names: Sequence[str], labels: bool = False
-) -> tuple[str, ...]:
+def complete_remarks(counted: tuple[float, float], n: int, *about: Any) -> tuple[str, ...]:
     """That few records count, if the released number of them says so."""
-    found, noise = counted
-    if not found + 3.0 * noise < MOST_MISSING * n:
+    if not counted[0] + 3.0 * counted[1] < MOST_MISSING * n:
         return ()
-    step = 10.0 ** max(0.0, math.floor(math.log10(3.0 * noise))) if noise > 0.0 else 1.0
-    rounded = step * round(max(found, 0.0) / step)
-    columns = repr(names[0]) if len(names) == 1 else f"each of {[*names]}"
-    if len(names) > LISTED:
-        columns = f"each of {len(names)} columns"
-    return (
-        f"about {rounded:,.0f} of {n:,} records have a number in {columns} and "
-        f"{'0 or 1 ' * labels}in the response; the others (text, empty cells, infinities"
-        f"{', other labels' * labels}) counted for nothing. Declare text{' and labels' * labels} "
-        "in a schema, and leave out columns that are mostly empty.",
-    )
+    from dpfast.regression.incomplete import incomplete
+
+    return (incomplete(counted, n, *about),)
 
 
 @understood
@@ -396,8 +382,10 @@ class Purchase:
         unseen = tuple(
             [name for name, was_seen in zip(self.names, seen, strict=True) if not was_seen]
         )
+        weighted = request.beside is not None and request.beside.weight is not None
+        told = self._counted(), request.n_units, self.names, self._labels, weighted
         request.remarks = (
-            *complete_remarks(self._counted(), request.n_units, self.names, self._labels),
+            *complete_remarks(*told),
             *_remarks(unseen, response_seen),
         )
         pairs = [(location.centre, location.spread) for location in found]

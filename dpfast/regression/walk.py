@@ -317,7 +317,7 @@ class Walks:
             return None if bought is None else bought.units
 
         # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
-        with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
+        with KeepingPaid(so_far, privacy=spent, units=units):
             room = request.room(0 if bought is None else 1)
             charge_shared(ledger, privacy, self._total, label, room)
             if bought is not None:

@@ -65,7 +65,7 @@ def _effect(request: Request, table: Any, schema: Schema, options: Options) -> A
     response, name, covariates = asked["response"], asked["treatment"], asked["covariates"]
     X: Any
     y: Any = None
-    if request.reads.declared:
+    if response in request.reads.declared:
         X = schema.encode(table, covariates, response)
     else:
         found = number_columns(table, [*covariates, response])

@@ -73,7 +73,9 @@ class Quote(NamedTuple):
         lines = [
             f"{self.request['analysis']} {self.digest}: {self.spend!r}, {self.share:.4g} of the "
             f"total (epsilon = {epsilon:.3g} at delta = {DELTA:g})",
-            "  the ledger can pay for it" if self.payable else "  the ledger CANNOT pay for it",
+            "  the ledger can pay for it"
+            if self.payable
+            else "  the ledger CANNOT pay for it, or has paid (with another name it pays again)",
         ]
         for name, width in (self.widths or {}).items():
             lines.append(f"  interval of {name}: {short_number(width)} wide")

@@ -346,13 +346,12 @@ def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Re
             raise InvalidInput(
                 "covariates, response, treatment and weights must be different columns."
             )
-        if schema is None or asked["response"] not in schema.columns:
-            return Reads(plain=(*listed, *weights), coefficients=tuple(asked["covariates"]))
-        used = schema.declared(listed[:-1], "covariates")
-        treatment = listed[-1:]
-        if treatment[0] in schema.columns and isinstance(schema[treatment[0]], Binary):
-            used, treatment = [*used, *treatment], []
-        return Reads(tuple(used), (*treatment, *weights), tuple(asked["covariates"]))
+        known = {} if schema is None else schema.columns
+        used, plain, treatment = list[str](), listed[:-1], listed[-1]
+        if schema is not None and asked["response"] in known:
+            used, plain = [*schema.declared(plain, "covariates")], []
+        (used if isinstance(known.get(treatment), Binary) else plain).append(treatment)
+        return Reads(tuple(used), (*plain, *weights), tuple(asked["covariates"]))
     if "formula" in asked:
         found = _of_formula(asked["formula"], schema)
         if analysis == "fits":

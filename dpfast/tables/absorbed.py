@@ -106,7 +106,7 @@ def absorbed(
     (('x',), True)
     """
     plan = _Plan(formula, table, schema, GDP.within(privacy), noise)
-    with KeepingPaid(privacy=plan.guarantee), np.errstate(all="ignore"):
+    with KeepingPaid(privacy=plan.guarantee):
         label = plan.request.label("tables.absorbed", f"levels={plan.n_levels}")
         charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))
         return plan.run()

@@ -1,5 +1,7 @@
 """No public callable that takes records escapes the audit; all that are registered pass it."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -138,6 +140,20 @@ def test_registered_calls_leak_nothing(examples):
         audit(example, {kind: PAIRS[example.binary][kind] for kind in kinds})
 
     leaks_nothing()
+
+
+@pytest.mark.parametrize("size", [1e-310, pytest.param(1.7e308, marks=pytest.mark.slow)])
+def test_registered_calls_raise_nothing_where_numpy_is_told_to_raise(size):
+    """Attack: an exception after the charge, of sums that underflow or overflow."""
+
+    @each("example", EXAMPLES, ids=lambda example: f"{example.name}: {example.label}")
+    def raises_nothing(example):
+        y = (Y > 0).astype(float) if example.binary else np.sign(Y) * size
+        told = dpfast.errors.DpfastError, dpfast.errors.DpfastWarning  # of public numbers
+        with np.errstate(all="raise"), suppress(*told):
+            example.call((np.sign(X) * size, y))
+
+    raises_nothing()
 
 
 @pytest.mark.slow

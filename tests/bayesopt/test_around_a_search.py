@@ -218,7 +218,7 @@ def test_what_share_of_the_losses_failed_is_said(edge):
     share = np.mean(found.points[:, 0] > edge)
     told, noise = found.failed
     assert abs(told - share) < 4.0 * noise < 0.03
-    assert any("not finite" in said for said in found.warnings) == (edge < np.inf)
+    assert any("% of the losses were not" in said for said in found.warnings) == (edge < np.inf)
     assert np.abs(found.theta - x.mean(axis=0)).max() < 0.2
     assert found.privacy.entries[-1][0] == "share that failed"
     assert sum(mu**2 for _, mu in found.privacy.entries) <= 4.0

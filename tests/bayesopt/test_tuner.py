@@ -323,6 +323,19 @@ def test_a_told_list_never_raises_by_value(bad):
                 checked_values(told, 4, points)
 
 
+@each("told", [0.0, 5e-324, 1e-320, 1e-200, 1e308, np.inf, np.nan])
+def test_losses_of_any_size_raise_nothing_where_numpy_is_told_to_raise(told):
+    """Attack: an exception after the charge, of what the sums of all records underflow to."""
+
+    def scaled(theta):
+        with np.errstate(all="ignore"):
+            return told * losses(theta)
+
+    with np.errstate(all="raise"):
+        found = search(losses=scaled, steps=2)
+    assert len(found.gradients) == 2
+
+
 def test_a_region_where_trainings_fail_does_not_spoil_a_search():
     """From beside it; squared distances of .001 to .04 over six seeds, and of .4 to 4 where a
     failed training took its records out of all later steps."""

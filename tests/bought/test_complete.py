@@ -107,6 +107,13 @@ def test_labels_that_are_not_0_and_1_count_for_nothing_and_that_is_said(labels, 
     found, records = said(fitted)
     assert abs(found - left * N) < 0.1 * N and records == N
     assert "and 0 or 1 in the response" in fitted.warnings[0]
+    assert "pass response == 2, or classes=(1, 2) to a classifier, or" in fitted.warnings[0]
+
+
+def test_weights_that_are_not_positive_are_said():
+    weight = np.where(np.arange(N) % 2, 1.0, -1.0)
+    fitted = dpfast.fit(dpfast.records(X, Y, sample_weight=weight), privacy=2.0)
+    assert "empty cells, infinities, weights that are not positive)" in fitted.warnings[0]
 
 
 def test_text_in_a_csv_file_is_said(tmp_path, capsys):

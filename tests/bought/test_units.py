@@ -213,7 +213,7 @@ def test_tables_parquet_and_persons(tmp_path):
     assert found.natural.names == ("intercept", "age", "year")
     new = pandas.DataFrame({"year": [2003.0], "age": [30.0]})
     assert found.predict(new) == pytest.approx(found.natural.predict(new))
-    with pytest.raises(InvalidInput, match="schema"):
+    with pytest.raises(InvalidInput, match="by their names"):
         found.predict(np.array([[30.0, 2003.0]]))
     with pytest.raises(InvalidInput, match="standardised"):
         bought.encode(table[["year", "age"]], table["pay"])

@@ -62,3 +62,22 @@ def test_a_schema_finds_a_column_whose_label_is_no_text():
         np.testing.assert_array_equal(schema.encode(other).X, with_text)
     with pytest.raises(dpfast.InvalidInput, match="2 columns named '0'"):
         schema.encode(table(0, "0"), ["0"])
+
+
+@each("labels", [(0, 1), ("0", 0), (1.5, STAMP), ("a", 0)], ids=str)
+def test_a_fit_that_buys_its_units_predicts_for_the_table_it_was_made_from(labels, tmp_path):
+    many = np.tile(X, (10, 1))
+    plain, fit = [
+        dpfast.fit(rows, np.tile(Y, 10), privacy=2.0, noise=dpfast.SeededNoise(0))
+        for rows in (many, table(*labels, of=many))
+    ]
+    path = tmp_path / "fit.json"
+    dpfast.saved.save(fit, path)
+    for found in (fit, pickle.loads(pickle.dumps(fit)), dpfast.saved.load(path)):
+        told = found.predict(table(*labels, of=X[:5]))
+        np.testing.assert_array_equal(told, plain.predict(X[:5]))
+        np.testing.assert_array_equal(found.predict(table(*labels[::-1], of=X[:5, ::-1])), told)
+    with pytest.raises(dpfast.InvalidInput, match="must have the columns of the fit"):
+        fit.predict(table("x", "y"))
+    with pytest.raises(dpfast.InvalidInput, match="reads columns by their names"):
+        fit.predict(X[:5])

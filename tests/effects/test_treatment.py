@@ -95,6 +95,16 @@ def test_missing_records_are_left_out_of_the_mean_and_of_the_interval():
     assert abs(half.estimate - 2.0) < 4.0 * half.bse
     assert half.bse == pytest.approx(2.0**0.5 * whole.bse, rel=0.1)
     assert sum(half.overlap) == pytest.approx(0.5, abs=0.03)
+    assert ["about 50%" in told for told in half.warnings if "in the treatment" in told] == [True]
+
+
+@each("options", [{}, {"method": "difference"}, {"propensity": 0.5}, {"average": "treated"}])
+def test_a_treatment_of_1_and_2_is_told_with_what_to_pass(options):
+    X, T, y = study(slope=0.0)
+    found = treatment_effect(X, T + 1.0, y, privacy=2.0, noise=QUIET(0), **options)
+    assert any("coded as 1 and 2, say, pass treatment == 2." in told for told in found.warnings)
+    right = treatment_effect(X, T + 1.0 == 2.0, y, privacy=2.0, noise=QUIET(0), **options)
+    assert not right.warnings
 
 
 @each(

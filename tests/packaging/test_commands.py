@@ -80,11 +80,26 @@ def test_a_formula_has_every_term_without_a_schema(folder, capsys):
     for wrong, told in (
         ("wage ~ C(region)", "--schema"), ("wage ~ poly(age, 2)", r"I\(x\*\*2\)"),
         ("wage ~ bs(age, df=3)", r"knots=\["), ("wage ~ absent", "no column 'absent'"),
+        ("wage ~ age + `1`", "a column named 1 reads as the intercept"),
     ):  # fmt: skip
         assert main(["fit", "wages.csv", "--formula", wrong, "--mu", "1"]) == 1
         assert re.search(told, capsys.readouterr().err)
     assert main(["explain", "--mu", "1", "--plot", "a.xyz"]) == 1
     assert "name a .png" in capsys.readouterr().err
+
+
+def test_a_formula_names_any_column_of_a_file_between_backticks(folder, capsys):
+    """What is between them is a name, not what it would say of other columns."""
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 3000))
+    rows = np.column_stack([a, b, 3.0 * a + b, a + rng.normal(size=3000)])
+    np.savetxt("t.csv", rows, delimiter=",", header="a,b,a|b - b,SALE PRICE ($)", comments="")
+    formula = "`SALE PRICE ($)` ~ `a|b - b` + b"
+    assert main(["fit", "t.csv", "--formula", formula, "--mu", "2", "--seed", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["names"] == ["intercept", "a|b - b", "b"]
+    assert found["params"] == pytest.approx([0.0, 1 / 3, -1 / 3], abs=0.1)
 
 
 def test_fit_with_a_formula_for_machines(folder, capsys):
@@ -113,6 +128,9 @@ def test_several_fits_on_one_budget(folder, capsys):
     assert "remaining" in capsys.readouterr().out
 
 
+MEDIAN = '{"analysis": "quantiles", "column": "age", "share": 0.1}'
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -132,9 +150,16 @@ def test_several_fits_on_one_budget(folder, capsys):
         (["ledger", "show", "absent.json"], "no ledger"),
         (["plan", "--p", "3", "--mu", "1"], "two of --n N, a budget"),
         (["audit", "--only", "nothing of this name"], "no audited call"),
+        (["fit", "one.csv", "--response", "y", "--covariates", "x", "--mu", "1"], "dpfast: n = 9 "),
+        (["verify", "absent.html"], "is not there"),
+        ([*FIT, "--mu", "1", "--radius", "-1"], "dpfast: --radius must"),
+        ([*FIT, "--mu", "1", "--seed", "-1"], "dpfast: --seed must"),
+        (["run", MEDIAN, "--data", "data.csv", "--ledger", "book"], "dpfast: give --schema"),
     ],
 )
 def test_a_refusal_is_a_sentence_and_a_code(folder, capsys, arguments, named):
+    Path("one.csv").write_text("x,y\n" + "1,2\n" * 9)
+    dpfast.Ledger.open("book", dpfast.GDP(1.0))
     assert main(arguments) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("dpfast: ") and named in captured.err

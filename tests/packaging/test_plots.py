@@ -15,6 +15,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 from dpfast import plots
+from tests.loops import each
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +210,15 @@ def ticks_can_be_read(figure):
             boxes = [t.label1.get_window_extent() for t in ticks if t.label1.get_visible()]
             for one, other in pairwise(boxes):
                 assert one.x1 < other.x0 or one.y1 < other.y0
+
+
+@each("wrong", [None, 1.0, "fit", [1.0], dpfast.GDP(1.0), np.ones(3)], ids=repr)
+def test_what_is_no_result_is_refused_in_words(fit, wrong):
+    for draw in (plots.coefficient_plot, plots.plan_plot, plots.budget_plot, plots.search_plot):
+        with pytest.raises(dpfast.InvalidInput, match="what is drawn"):
+            draw(wrong)
+    levels = dpfast.fit_quantiles(np.ones((400, 1)), np.ones(400), [0.4, 0.6], privacy=2.0)
+    with pytest.raises(dpfast.InvalidInput, match=r"are fits of dpfast.fit; received a dpfast\."):
+        plots.coefficient_plot(levels)
+    with pytest.raises(dpfast.InvalidInput, match="a result of"):
+        plots.plan_plot(fit)

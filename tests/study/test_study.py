@@ -153,6 +153,18 @@ def test_answers_are_those_of_the_functions_themselves():
     assert [spend for _, spend, _ in study.ledger.entries] == [mu] * len(expected)
 
 
+@each("covariates", ["z", ["z", "x"]])
+def test_a_declared_treatment_is_read_as_declared_whatever_is_declared_beside_it(covariates):
+    table = TABLE | {"arm": np.where(TABLE["t"] == 1.0, "new", "old"), "two": TABLE["t"] + 1.0}
+    arms = {"arm": dpfast.Binary("new", "old"), "two": dpfast.Binary(2, 1)}
+    schema = dpfast.Schema(SCHEMA.columns | arms)
+    right, *same = [
+        told(study_of(table, schema=schema).effect(name, "y", covariates, share=0.1))
+        for name in ("t", "arm", "two")
+    ]
+    assert [json.dumps(one) for one in same] == [json.dumps(right)] * 2 and not right["warnings"]
+
+
 def told(result):
     """Everything that was released, with arrays as lists."""
     from dpfast.front.plain import plain
@@ -235,6 +247,7 @@ def test_what_is_quoted_is_charged_and_what_is_expected_is_seen():
             found = np.median(np.ptp(np.asarray(ends[name], dtype=float), axis=-1))
             assert found == pytest.approx(width, rel=0.2), (request, name)
         assert not study.quote(asked).payable  # it was paid for
+        assert "or has paid" in str(study.quote(asked))
 
 
 def test_a_quote_says_what_it_lacks():

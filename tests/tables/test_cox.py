@@ -197,3 +197,11 @@ def test_what_is_wrong_is_refused_before_the_charge(wrong, told):
     with pytest.raises(InvalidBudget, match="records"):
         cox(**asked, privacy=0.02, ledger=ledger)
     assert not ledger.entries
+
+
+def test_an_event_of_1_and_2_is_told_with_what_to_pass():
+    table, _ = population(8000, np.random.default_rng(0))
+    ask = {"event": "event", "cuts": CUTS, "privacy": 1.0, "noise": seeded()}
+    found = cox("time ~ a + b + c", table | {"event": table["event"] + 1.0}, **ask)
+    assert any("Where the event is coded as 1 and 2, say" in told for told in found.warnings)
+    assert not cox("time ~ a + b + c", table, **ask).warnings

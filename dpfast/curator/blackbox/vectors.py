@@ -245,7 +245,7 @@ class RecordValues:
                     vectors += part @ self._filled(chunk, block)
                 factor = factors(vectors)  # first: it may rescale the vectors
                 total += vectors @ factor
-        return total / self.n
+            return total / self.n
 
 
 def _blocks(n: int) -> Iterator[slice]:

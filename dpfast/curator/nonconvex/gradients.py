@@ -184,7 +184,7 @@ class GradientCurator:
         sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
         receipt = gaussian_receipt("gradient norm", "K3", mu, sensitivity, self.lipschitz, 1)
         self.ledger.charge(GDP(mu), receipt.query)
-        value = np.array([np.linalg.norm(self._gradient(theta))])
+        value = np.array([self._length(theta)])
         return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
 
     def select_stationary(self, candidates: Sequence[Array], rho: float) -> int:
@@ -198,8 +198,7 @@ class GradientCurator:
         mu = _mu(cost)  # of a Gaussian answer with this cost
         receipt = Receipt("selection", "K5", mu, float(steps), steps / mu)
         self.ledger.charge(ZCDP(cost), receipt.query)
-        norms = [float(np.linalg.norm(self._gradient(theta))) for theta in candidates]
-        scores = [round(norm / grid) for norm in norms]
+        scores = [round(self._length(theta) / grid) for theta in candidates]
         question = (receipt.query, mu, tuple(candidates))
         return hand_out_choice(self._noise, question, receipt, scores, rate)
 
@@ -227,6 +226,10 @@ class GradientCurator:
         sums, n = self._kernel.sums, float(self.n)
         gradient: Array = self._records.total(sums, theta, GRADIENT, n, self._threads)[0]
         return gradient
+
+    def _length(self, theta: Array) -> float:
+        with np.errstate(all="ignore"):
+            return float(np.linalg.norm(self._gradient(theta)))
 
     def _change(self, new: Array, old: Array, limit: float) -> Array:
         if self._kernel is None:

@@ -199,8 +199,8 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
     except (OSError, *UNREADABLE):
         pass
     raise InvalidInput(
-        f"{name!r} is no page of Fit.report or Study.report, or one of another version of dpfast "
-        f"({' and '.join(map(repr, FORMATS))} are read)."
+        f"{name!r} is not there, or no page of Fit.report or Study.report, or one of another "
+        f"version of dpfast ({' and '.join(map(repr, FORMATS))} are read)."
     )
 
 

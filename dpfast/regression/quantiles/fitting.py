@@ -159,10 +159,7 @@ def _on_road(
             known = [*fits, planned.result(len(fits), iterates, None, UNFINISHED % error)]
         return results(known) if known else None
 
-    with (
-        KeepingPaid(so_far, privacy=planned.paid, units=lambda: planned.units),
-        np.errstate(all="ignore"),
-    ):
+    with KeepingPaid(so_far, privacy=planned.paid, units=lambda: planned.units):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
         charge_shared(ledger, privacy, total, label, request.room_on_road())
         planned.begin()
