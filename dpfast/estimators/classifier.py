@@ -71,7 +71,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
 
     def _declared(self) -> NDArray[Any]:
         classes = _own_array(self.classes)
-        if classes.shape != (2,) or classes[0] == classes[1]:
+        if classes.shape != (2,) or classes[0] == classes[1] or (classes != classes).any():
             raise InvalidInput(
                 "classes must be two different labels, the negative one first; received a "
                 f"{type(self.classes).__name__} of shape {classes.shape}."
