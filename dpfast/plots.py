@@ -87,18 +87,17 @@ def _labelled(fits: Mapping[str, Any] | Any) -> dict[str, Any]:
         return _labelled({f"({k})": fit for k, fit in enumerate(fits, 1)})
     labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
     for fit in labelled.values():
-        if np.ndim(getattr(fit, "params", 0)) != 1 or not hasattr(fit, "conf_int"):
-            _matplotlib()  # without it nothing is drawn, whatever it is
-            raise InvalidInput(f"what is drawn are fits of dpfast.fit; received {described(fit)}.")
+        right = np.ndim(getattr(fit, "params", 0)) == 1 and hasattr(fit, "conf_int")
+        _refuse_others(fit, right, "are fits of dpfast.fit")
     if not labelled:
         raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
     return labelled
 
 
-def _refuse_others(given: Any, attribute: str, what: str) -> None:
-    if not hasattr(given, attribute):
+def _refuse_others(given: Any, right: bool, what: str) -> None:
+    if not right:
         _matplotlib()  # without it nothing is drawn, whatever it is
-        raise InvalidInput(f"what is drawn is {what}; received {described(given)}.")
+        raise InvalidInput(f"what is drawn {what}; received {described(given)}.")
 
 
 def _legend(figure: Any, axes: Any, count: int, *, own: bool, always: bool = False) -> None:
@@ -264,7 +263,7 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     ...     dpfast.plan(n=10_000, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     ... )
     """
-    _refuse_others(plan, "curve", "a result of dpfast.plan")
+    _refuse_others(plan, hasattr(plan, "curve"), "is a result of dpfast.plan")
     figure, (left, right) = _canvas(ax, (9.0, 3.8), columns=2)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -326,7 +325,7 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
             (entry.label, entry.charged.values()[0] ** power / whole) for entry in privacy.entries
         ]
     else:
-        _refuse_others(privacy, "shares", "a fit, its privacy or a ledger")
+        _refuse_others(privacy, hasattr(privacy, "shares"), "is a fit, its privacy or a ledger")
         charges = privacy.shares()
     labels = list(dict.fromkeys(label for label, _ in charges))
     figure, axes = _canvas(ax, (8.0, 2.0 + 0.15 * len(labels)))
@@ -382,7 +381,7 @@ def search_plot(found: Any, *, title: str | None = None, ax: Any = None) -> Figu
     ... )
     >>> figure = dpfast.plots.search_plot(found)
     """
-    _refuse_others(found, "batch_sizes", "a result of dpfast.bayesopt.tune")
+    _refuse_others(found, hasattr(found, "batch_sizes"), "is a result of dpfast.bayesopt.tune")
     figure, axes = _canvas(ax, (6.5, 3.8))
     path = found.iterates
     steps, stood = np.arange(len(path)), np.flatnonzero(found.stands_out) + 1

@@ -182,11 +182,11 @@ class Straight:
 
 
 def curving(times):
-    """A curvature that is to be expected: so many times larger at 1 than at 0."""
+    """A curvature that is to be expected: so many times larger from 3/4 on than at 0."""
 
     class Curving(Bends):
         def expected(self, theta, known=None):
-            level = 1.0 + (times - 1.0) * float(np.clip(theta[0], 0.0, 1.0))
+            level = 1.0 + (times - 1.0) * float(np.clip(theta[0] / 0.75, 0.0, 1.0))
             return np.zeros(2), 1e-300, level, level
 
     return Curving(np.eye(2), np.eye(2), None, (None, 0.0, 0.0), math.inf)
@@ -220,16 +220,20 @@ def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(t
         lambda theta, done: None,
     )
     curvature = np.eye(2) if found.curvature is None else found.curvature
-    np.testing.assert_allclose(np.diag(curvature), told, rtol=0.01)
+    np.testing.assert_allclose(np.diag(curvature), told)
 
 
 @pytest.mark.parametrize("flatter", [1.0, 1.5, 2.0])
-def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
-    """Normal rows, slopes of 8 and a start at 7 with another curvature than there: without noise.
+@pytest.mark.parametrize(("start", "close"), [(6.3, 0.015), (7.0, 0.01)])
+def test_what_a_score_changes_by_is_the_curvature_halfway(start, close, flatter):
+    """Normal rows, slopes of 8 and a start with another curvature than there: without noise.
 
-    The curvature at the end to 1% along the slopes and across; 6 to 20% if it is taken for that
-    where the score was asked last.
+    The curvature at the end to 1.5% along the slopes and across, and to 1% from nearer, where it is
+    off by 6 to 20% if it is taken for that where the score was asked last.  Over so long a first
+    step as from 6.3 with the right curvature the one halfway is 2.1% off the mean of what is
+    between.
     """
+    close = 0.022 if (start, flatter) == (6.3, 1.0) else close
     loss, fine = dpfast.Logistic(), np.linspace(-9.0, 9.0, 20_001)
     masses = np.exp(-0.5 * fine**2) / np.exp(-0.5 * fine**2).sum()
 
@@ -237,7 +241,7 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
         curved = masses * loss._expected_curvature(slope * fine)
         return np.array([curved @ fine**2, curved.sum()])
 
-    whiten = np.diag(([flatter, 1.0] * curvature(7.0)) ** -0.5)
+    whiten = np.diag(([flatter, 1.0] * curvature(start)) ** -0.5)
 
     class Steep:
         n, dimension = 10**6, 2
@@ -248,7 +252,7 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
             answer = Answer(whiten @ [score, 0.0], 1e-4, None)
             return JointAnswer(answer, answer, answer, mu)
 
-    at = At(np.linalg.solve(whiten, [7.0, 0.0]), loss)
+    at = At(np.linalg.solve(whiten, [start, 0.0]), loss)
     bends = Bends(whiten, np.linalg.inv(whiten), at, (None, 0.0, 0.0), math.inf)
     found = walk(
         Steep(), at, 1.0, None, (0.1,) * 5, None, False, Rough(10.0, 10.0, 2.0), bends,
@@ -257,7 +261,7 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(flatter):
     end = (whiten @ found.theta)[0]
     assert end == pytest.approx(8.0, abs=2e-3)
     np.testing.assert_allclose(
-        np.diag(found.curvature), np.diag(whiten) ** 2 * curvature(end), rtol=0.01
+        np.diag(found.curvature), np.diag(whiten) ** 2 * curvature(end), rtol=close
     )
 
 
@@ -560,7 +564,7 @@ def test_the_odds_of_a_rare_label_that_all_but_decides_are_found():
         low, high = fit.conf_int()[1]
         far.append(abs(fit.params[1] - 3.0))
         held += low <= 3.0 <= high
-    assert np.median(far) < 0.4
+    assert np.median(far) < 0.3
     assert held >= 10
 
 
