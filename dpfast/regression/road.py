@@ -156,7 +156,9 @@ class OnRoad:
         mu = total.mu
         refuse_boundless(mu)
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
-        self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
+        each = mu * self._part
+        declared = [resolve_loss(loss, unbounded=True) for loss in losses]
+        self.losses = [loss._narrowed(loss._for_records(n, p, each), n) for loss in declared]
         if scale is not None:  # in whatever units, which are not known yet
             assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
@@ -177,7 +179,7 @@ class OnRoad:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(enough(n, p, mu * self._part))
+        request.sample(enough(n, p, each))
         self._weighing = None
         if weighted and not request.means:
             from dpfast.regression.weighing import Weighing
@@ -447,12 +449,6 @@ def _squares(q: int, fit_intercept: bool) -> tuple[Objective, Prepared]:
     """Least squares of so many columns, remembered with what kernels are asked."""
     objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=fit_intercept)
     return objective, prepare(objective)
-
-
-def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
-    """With the constants that depend on the number of records."""
-    declared = resolve_loss(loss, unbounded=True)
-    return declared._narrowed(declared._for_records(n, p, mu), n)
 
 
 def _is_plain(given: Any, default: Any) -> bool:

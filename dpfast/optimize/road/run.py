@@ -337,7 +337,9 @@ def begin(rows: Whitened, setting: Setting, budget: Budgets) -> Begun:
     rows, scale = rows.mapped(mapping), 1.0
     if setting.loss.needs_scale:  # far from the end it is not the one that was declared
         at = At(theta, setting.loss)
-        scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
+        edges = tops_of_cells(COARSE)[:-1]
+        found = rows.few().lengths(edges, budget.histogram, at, "residual")
+        scale = Lengths.visible(*found[:2], COARSE).median() / MEDIAN
     clear = bool(values[0] > HEARD * floor)
     return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
@@ -397,7 +399,9 @@ def road(
     unit = (times * typical) ** 0.5
     # a sharp curvature is that of too few of them, and a sample of many takes as long
     told_by = few_rows if times == 1.0 and few_rows.n <= QUARTER * n else rows
-    lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
+    fine = tops_of_cells(FINE)[:-1]
+    found = told_by.lengths(fine, budget.histogram, broad, "curvature")
+    lengths = Lengths.visible(*found[:2], FINE)
     longest = budget.longest_radius(told_by.n, p) * unit
     light = (
         few_rows is not rows
@@ -406,13 +410,14 @@ def road(
     )
     if told_by is not rows and not light:
         told_by, budget = rows, budgets(n, p, mu, setting.asks, done, paid, again=True)
-        lengths = seen_lengths(rows, FINE, budget.histogram, broad, "curvature")
+        found = rows.lengths(fine, budget.histogram, broad, "curvature")
+        lengths = Lengths.visible(*found[:2], FINE)
         longest = budget.longest_radius(n, p) * unit
     # the largest eigenvalue of noise is twice what it does to a direction
     radius = min(longest, lengths.best_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
     over = times
     if times > 1.0:  # as dense in all as in the window, and in every direction as around it
-        cells = few_rows.lengths(tops_of_cells(FINE)[:-1], budget.histogram, at, "curvature")
+        cells = few_rows.lengths(fine, budget.histogram, at, "curvature")
         over /= lengths.as_much(*cells[:2], FINE, times)
     gram = _over(told_by.gram(radius, budget.matrix, broad), over)
     whiten, back, values, floor = _inverse_root(gram, bent_along(*normal))
@@ -423,7 +428,8 @@ def road(
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.discounts:
         shows = steep.few() if light else steep
-        foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
+        found = shows.lengths(fine, budget.histogram, at, "foreseen")
+        foreseen = Lengths.visible(*found[:2], FINE)
         # by what is foreseen and not by responses, which leaves a model's target where it is
         held = Held(reach=best_bound(foreseen, per_bound, p, n=n)[0])
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
@@ -433,7 +439,9 @@ def road(
         power = 1.0 if values[0] < THIN else least_exponent(lengths, radius, typical)
         if power:
             held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
-    scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
+    edges = setting.unit * tops_of_cells(COARSE)[:-1]
+    found = steep.lengths(edges, budget.histogram, at, "score", held)
+    scores = Lengths.visible(*found[:2], COARSE, setting.unit)
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
@@ -557,7 +565,9 @@ def _round(
     # a shorter step is made good by the next
     whiten, back, values, floor = _inverse_root(leaned(gram, bent_along(*normal)))
     shows, at = few_rows.mapped(whiten), at._replace(theta=back.dot(theta))
-    scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
+    edges = setting.unit * tops_of_cells(COARSE)[:-1]
+    found = shows.lengths(edges, budget.histogram, at, "score")
+    scores = Lengths.visible(*found[:2], COARSE, setting.unit)
     bound, _ = best_bound(scores, 2.0 / (rows.n * budget.vector), theta.size)
     held = setting.short_enough(bound, at.scale)
     answer = rows.mapped(whiten).clipped(at, bound, budget.vector, held=held).gradient
@@ -586,20 +596,6 @@ def leaned(gram: Answer, target: Array) -> Answer:
     noise = gram.noise_scale**2 * p * (p + 1) / 2.0
     kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
     return gram._replace(value=target + kept * away)
-
-
-def seen_lengths(
-    rows: Whitened,
-    per_octave: int,
-    mu: float,
-    at: At | None = None,
-    what: str = "response",
-    held: Held = FREE,
-    unit: float = 1.0,
-) -> Lengths:
-    """A released histogram of lengths, in cells of this unit."""
-    found = rows.lengths(unit * tops_of_cells(per_octave)[:-1], mu, at, what, held)
-    return Lengths.visible(found.value, found.noise_scale, per_octave, unit)
 
 
 def floor_of(gram: Answer) -> float:
