@@ -16,7 +16,7 @@ from dpfast.arguments import check_constant, flag, one_of, real_array, whole_num
 from dpfast.curator import Curator
 from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
-from dpfast.data.bought.units import Units, in_units
+from dpfast.data.bought.units import Units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.records import LEAST_OF_ALL
 from dpfast.data.source import source_of
@@ -239,9 +239,9 @@ class Request:
     def in_units(self, units: Units, coding: Coding, *, inner: bool = False) -> None:
         """Go on with the same records in released units; ``inner``: results stay as coded now."""
         fitted, single = self.records, self.single
-        self.records = in_units(fitted, units, coding)
-        self.single = self.records if single is fitted else in_units(single, units, coding)
-        self.few = self.few and in_units(self.few, units, coding)
+        self.records = fitted._in_units(units, coding)
+        self.single = self.records if single is fitted else single._in_units(units, coding)
+        self.few = self.few and self.few._in_units(units, coding)
         if not inner:
             columns, kinds = self.new_rows[1:3]
             if columns is not None and columns == tuple(coding.covariate_columns):

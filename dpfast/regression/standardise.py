@@ -10,7 +10,7 @@ import numpy as np
 
 from dpfast.arguments import flag
 from dpfast.curator.bought.columns import Columns
-from dpfast.data.bought.units import Units, in_units, released_coding
+from dpfast.data.bought.units import Units, released_coding
 from dpfast.data.records import Records, as_records
 from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
@@ -140,7 +140,7 @@ class Standardized:
         """
         records = as_records(X, y, names)
         self._check_columns(records)
-        return in_units(records, self._units, self._coding)
+        return records._in_units(self._units, self._coding)
 
     @property
     def _units(self) -> Units:

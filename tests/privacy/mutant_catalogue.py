@@ -343,10 +343,10 @@ WRONG_SENSITIVITY = (
     plant(
         "depth-of-the-first-block",
         "the depth of a sum over several blocks is that of its first block",
-        PLANS,
+        "dpfast/data/records.py",
         KILLERS,
-        "largest = max(records.block_sizes)",
-        "return Layout(records.n, row, records.block_sizes[0], 0)",
+        "largest, how = max(self.block_sizes), ",
+        "largest, how = self.block_sizes[0], ",
     ),
 )
 
@@ -2422,10 +2422,10 @@ PERSONS = (
     plant(
         "persons-in-units-are-rows",
         "persons whose rows are put into released units are taken for records",
-        "dpfast/data/bought/units.py",
+        "dpfast/data/persons/means.py",
         (BUYING + "::test_units_are_those_of_the_fit_and_of_what_bought_them",),
-        "if records.means:",
-        "if isinstance(records, tuple):",
+        "    def _in_units(self, units",
+        "    def _as_rows(self, units",
     ),
     plant(
         "shapes-of-rows-of-persons",
