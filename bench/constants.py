@@ -85,7 +85,7 @@ NOT_JUDGED = {
     "standardise AS_IT_IS": "of a column that stays as it is",
     "standardise MOST_MISSING": "when a share is said",
     "standardise REACH": "range of new rows",
-    "standardise LARGEST_MU": "keeps numbers finite",
+    "request LARGEST_MU": "keeps numbers finite",
     "standardise LISTED": "length of a sentence",
 }
 

@@ -258,7 +258,7 @@ BUDGET = (
     Station("curator.joint.make_plan", "refuses what cannot be released; costs nothing"),
     Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station("curator.bounds.joint_cost", "what gradient, Hessian and meat cost together"),
-    Station("front.request.charge_shared", "a ledger of several analyses is charged the total"),
+    Station("front.request.Account.charge", "a ledger of several analyses is charged the total"),
     Station("privacy.ledger.Ledger.charge", "exact sums; overspending is refused; no refunds"),
     Station("curator.whitened.Whitened.gram", "charges the fit's own ledger, step by step"),
     Station("privacy.noise.NoiseSource.normals", "only now noise is drawn"),

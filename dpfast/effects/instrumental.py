@@ -16,17 +16,16 @@ from dpfast.data.source import records
 from dpfast.effects.iv import TwoStage
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Account, Request
 from dpfast.inference.degrees import LEAST
-from dpfast.inference.guarantees import Guarantee
 from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.purchase import SCARCE, units_share
-from dpfast.regression.standardise import Purchase, refuse_boundless
+from dpfast.regression.standardise import Purchase
 
 Array = NDArray[np.float64]
 
@@ -135,20 +134,16 @@ def two_stage(
     >>> bool(abs(found.params[1] - 2.0) < 0.5), bool(found.first_stage_f > 100.0), found.instruments
     (True, True, ('z',))
     """
-    total = GDP.within(privacy)
+    account = Account(privacy, ledger)
     columns, response = _parsed(formula)
     found = number_columns(table, columns_of(formula))
     source = records(found[:, :-1], found[:, -1], names=columns.names)
-    request = Request(source, None, fit_intercept=True, noise=noise)
-    analysis = _Analysis(request, columns, total)
-
-    def spent() -> Guarantee:
-        return request.guarantee(total, analysis.ledger)
-
-    with KeepingPaid(privacy=spent, units=lambda: analysis.units):
+    request = Request(source, None, account, fit_intercept=True, noise=noise)
+    analysis = _Analysis(request, columns)
+    with KeepingPaid(privacy=request.guarantee, units=lambda: analysis.units):
         label = request.label("two_stage", f"instruments={columns.instruments}")
-        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
-        return analysis.run(spent, response)
+        account.charge(label, request.room(COPIES, whole=True))
+        return analysis.run(response)
 
 
 def _parsed(formula: Any) -> tuple[_Columns, str]:
@@ -189,13 +184,11 @@ def columns_of(formula: Any) -> list[str]:
 class _Analysis:
     """Everything that is decided before the charge, and the run after it."""
 
-    def __init__(self, request: Request, columns: _Columns, total: GDP) -> None:
-        self.ledger = Ledger(total)
-        self._request, self._columns = request, columns
-        refuse_boundless(total.mu)
+    def __init__(self, request: Request, columns: _Columns) -> None:
+        self._request, self._columns, total = request, columns, request.account.total
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
         share = units_share(n, q + 1, mu)
-        self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
+        self._purchase = Purchase(request, mu * math.sqrt(share), whole=mu)
         if n * mu < (needed := SCARCE * columns.size**1.5):
             raise InvalidBudget(
                 f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for p = {columns.size} "
@@ -223,14 +216,14 @@ class _Analysis:
         """Units of the columns, once they were bought."""
         return self._purchase.released
 
-    def run(self, spent: Any, response: str) -> TwoStage:
+    def run(self, response: str) -> TwoStage:
         """Pay and estimate."""
-        self._purchase.in_place(spent)
+        self._purchase.in_place()
         request, columns, mu = self._request, self._columns, self._mu
-        stages = Stages(request.records, self.ledger, request.noise, request.threads)
+        stages = Stages(request.records, request.ledger, request.noise, request.threads)
         moments = _first_stage(stages, columns, mu)
         found = _steps(stages, columns, moments, mu, self._steps)
-        return _natural(found, moments, columns, request, response, spent())
+        return _natural(found, moments, columns, request, response)
 
 
 class _Moments(NamedTuple):
@@ -351,7 +344,6 @@ def _natural(
     columns: _Columns,
     request: Request,
     response: str,
-    privacy: Guarantee,
 ) -> TwoStage:
     """The result in the columns' own units."""
     assert request.coding is not None
@@ -401,7 +393,7 @@ def _natural(
         first_stage_f=f,
         overidentification=(statistic, freedom),
         n_records=request.n,
-        privacy=privacy,
+        privacy=request.guarantee(),
         warnings=tuple(told),
         curve=rubin,
     )

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +21,7 @@ from dpfast.data.bought.units import Units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.records import LEAST_OF_ALL
 from dpfast.data.source import source_of
-from dpfast.errors import BudgetWarning, InvalidInput, described
+from dpfast.errors import BudgetWarning, InvalidBudget, InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
@@ -62,6 +63,8 @@ class Request:
     remarks: tuple[str, ...] = ()
     within = False
     most_rows: int | None
+    account: Account
+    ledger: Ledger
     _slots: Records
     few: Records | None = None
 
@@ -69,6 +72,7 @@ class Request:
         self,
         X: Any,
         y: Any,
+        account: Account | None = None,
         *,
         fit_intercept: bool,
         noise: NoiseSource | None,
@@ -129,6 +133,8 @@ class Request:
         if group is not None:
             self._group(X, group, together)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
+        if account is not None:
+            self.account, self.ledger = account, account.book(self.group_size)
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
         if bound_to is not None:
@@ -212,6 +218,19 @@ class Request:
             self.group_size, self.most_rows, self.means = self.most_rows, None, False
             self.records = self.single = self._slots
             self.n = self.records.n
+            self.ledger = self.account.book(self.group_size)
+
+    @property
+    def mu(self) -> float:
+        """What may be spent on one record."""
+        spend: Any = self.ledger.total
+        return float(spend.mu)
+
+    def paying(self, account: Account) -> Request:
+        """The same request for a part of the budget, with a ledger of its own."""
+        found = copy(self)
+        found.account, found.ledger = account, account.book(self.group_size)
+        return found
 
     def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
         """What an objective that is bound to columns is not for."""
@@ -299,17 +318,16 @@ class Request:
     def curator(
         self,
         objective: Objective,
-        ledger: Ledger,
         prepared: Prepared | None = None,
         *,
-        single: bool = False,
+        ledger: Ledger | None = None,
         few: bool = False,
     ) -> Curator:
-        """Of the records; or of those of which scales are bought, or of the sample."""
+        """Of the records or the sample; another ledger pays for its answers, if one is given."""
         self.check_response(objective.loss)
-        records = self.few if few else self.single if single else self.records
+        records, paying = self.few if few else self.records, ledger or self.ledger
         assert records is not None
-        return Curator(records, objective, ledger, self.noise, self.threads, prepared)
+        return Curator(records, objective, paying, self.noise, self.threads, prepared)
 
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""
@@ -351,14 +369,9 @@ class Request:
         """Number of persons, each of whom the budget protects: n, unless there are groups."""
         return self.n // self.group_size
 
-    def per_record(self, total: GDP) -> GDP:
-        """What a method may spend on one record so that a person's rows cost ``total`` (C47)."""
-        m = self.group_size
-        return total if m == 1 else GDP(total.mu / m * (1.0 - MARGIN_6))
-
-    def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
-        """The guarantee of a method whose every charge is in Gaussian DP."""
-        m = self.group_size
+    def guarantee(self) -> Guarantee:
+        """What was spent so far, by a method whose every charge is in Gaussian DP."""
+        m, ledger = self.group_size, self.ledger
         entries = [(label, m * spend.mu) for label, spend, _ in ledger._current()[1]]
         relation = group_relation(self.most_rows or m)
         if self.means and self.most_rows is None:
@@ -369,8 +382,9 @@ class Request:
 
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
         return Guarantee.of(
-            total, self.noise, self.n_units, entries, relation=relation, expression=spent
-        )
+            self.account.total, self.noise, self.n_units, entries, relation=relation,
+            expression=spent,
+        )  # fmt: skip
 
     def fit(
         self,
@@ -378,7 +392,7 @@ class Request:
         target: Objective | Loss,
         *,
         method: str,
-        privacy: Guarantee,
+        privacy: Guarantee | None = None,
         model: str | None = None,
         iterates: Sequence[Array] | None = None,
         covariance: Covariance | None = None,
@@ -415,7 +429,7 @@ class Request:
             + OF_PERSONS * (self.means and self.most_rows is None)
             + WITHIN * self.within,
             method=method,
-            privacy=privacy,
+            privacy=self.guarantee() if privacy is None else privacy,
             covariance=covariance,
             missing=missing,
             remarks=self.remarks,
@@ -507,67 +521,77 @@ def room_for(n: int, columns: int = 0, copies: int = 0) -> int:
     return 8 * n * (copies * (columns + 1) + BESIDE)
 
 
+#: Squares of larger budgets leave float64, and so does noise that spends them.
+LARGEST_MU = 1e100
+
 #: Epsilon of a request beyond which the promise is hardly one.
 MOST_EPSILON = 20.0
 
 
-def warn_of_weak(privacy: Asked, n: int) -> None:
-    """Say, before anything is charged, that a budget spoken in epsilon promises next to nothing."""
-    asked = as_budget(privacy)
-    if not isinstance(asked, ApproxDP):
-        return
-    epsilon, delta = asked.values()
-    if delta * n >= 1.0:
-        warnings.warn(
-            f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} records "
-            "as it is would keep this promise. Pass a delta far below 1/n, such as "
-            f"({epsilon:g}, {0.01 / n:.0e}).",
-            BudgetWarning,
-            stacklevel=3,
-        )
-    if epsilon > MOST_EPSILON:
-        warnings.warn(
-            f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by a "
-            f"factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
-            BudgetWarning,
-            stacklevel=3,
-        )
+class Account:
+    """What a call may spend in all: as it was asked for, what that is here, and who else pays."""
 
+    def __init__(
+        self, privacy: Asked, shared: Ledger | None = None, total: Budget | None = None
+    ) -> None:
+        self.total: Any = GDP.within(privacy) if total is None else total
+        if isinstance(self.total, GDP) and self.total.mu > LARGEST_MU:
+            raise InvalidBudget(
+                f"noise cannot be so small that mu = {self.total.mu:g} is spent. Pass a smaller "
+                "budget."
+            )
+        self._asked, self._shared = privacy, shared
 
-def charge_shared(
-    ledger: Ledger | None, privacy: Asked, total: Budget, label: str, room: int = 0
-) -> None:
-    """Charge the ledger several analyses share, in its own currency if the request was in it."""
-    np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
-    if ledger is not None:
-        _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)
+    def book(self, rows: int) -> Ledger:
+        """Of what one record may cost, so that a person's rows cost the total together (C47)."""
+        one = self.total if rows == 1 else GDP(self.total.mu / rows * (1.0 - MARGIN_6))
+        return Ledger(one)
 
+    def warn_of_weak(self, n: int) -> None:
+        """Say, before anything is charged, that a budget in epsilon promises next to nothing."""
+        asked = as_budget(self._asked)
+        if not isinstance(asked, ApproxDP):
+            return
+        epsilon, delta = asked.values()
+        if delta * n >= 1.0:
+            warnings.warn(
+                f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} "
+                "records as it is would keep this promise. Pass a delta far below 1/n, such as "
+                f"({epsilon:g}, {0.01 / n:.0e}).",
+                BudgetWarning,
+                stacklevel=3,
+            )
+        if epsilon > MOST_EPSILON:
+            warnings.warn(
+                f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by "
+                f"a factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
+                BudgetWarning,
+                stacklevel=3,
+            )
 
-def refuse_unpayable(ledger: Ledger | None, privacy: Asked, total: Budget, label: str) -> None:
-    """Refuse what the ledger cannot pay, before work that has to come before the charge."""
-    if ledger is not None:
-        _checked_ledger(ledger).check(_spend(ledger, privacy, total), label)
+    def charge(self, label: str, room: int = 0) -> None:
+        """Charge the ledger several analyses share, in its own currency if that was asked for."""
+        np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
+        if self._shared is not None:
+            _checked_ledger(self._shared).charge(self._spend(self._shared), label)
 
+    def refuse_unpayable(self, label: str) -> None:
+        """Refuse what the ledger cannot pay, before work that has to come before the charge."""
+        if self._shared is not None:
+            _checked_ledger(self._shared).check(self._spend(self._shared), label)
 
-def charge_after(
-    first: Callable[[], Told],
-    ledger: Ledger | None,
-    privacy: Asked,
-    total: Budget,
-    label: str,
-    room: int = 0,
-) -> Told:
-    """Charge when a caller's function first told something of the right shape, and not before."""
-    refuse_unpayable(ledger, privacy, total, label)
-    told = first()
-    charge_shared(ledger, privacy, total, label, room)
-    return told
+    def charge_after(self, first: Callable[[], Told], label: str, room: int = 0) -> Told:
+        """Charge when a caller's function first told something of the right shape, not before."""
+        self.refuse_unpayable(label)
+        told = first()
+        self.charge(label, room)
+        return told
 
-
-def _spend(ledger: Ledger, privacy: Asked, total: Budget) -> Budget:
-    privacy = as_budget(privacy)
-    in_mu = ledger.keeps_apart and isinstance(total, GDP)
-    return privacy if type(privacy) is type(ledger.total) and not in_mu else total
+    def _spend(self, ledger: Ledger) -> Budget:
+        asked = as_budget(self._asked)
+        in_mu = ledger.keeps_apart and isinstance(self.total, GDP)
+        total: Budget = self.total
+        return asked if type(asked) is type(ledger.total) and not in_mu else total
 
 
 def _checked_ledger(ledger: Any) -> Ledger:

@@ -20,7 +20,7 @@ from dpfast.arguments import (
 from dpfast.curator.door import Release, observed
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described, understood
-from dpfast.front.request import warn_of_weak
+from dpfast.front.request import Account
 from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
@@ -247,9 +247,10 @@ def plan(
     asked = terms_of(loss)
     if n is not None:
         n = whole_number(n, "n", 1)
-    total = None if privacy is None else GDP.within(privacy).mu
-    if privacy is not None and n is not None:
-        warn_of_weak(privacy, n)
+    account = None if privacy is None else Account(privacy)
+    total = None if account is None else account.total.mu
+    if account is not None and n is not None:
+        account.warn_of_weak(n)
     forecast = _Forecast(p, level, asked, rate, pilot)
     if width is not None:
         width = positive(width, "width")

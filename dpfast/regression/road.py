@@ -15,9 +15,8 @@ from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request
 from dpfast.inference.degrees import Covariance, VarianceNoise
-from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
 from dpfast.models import (
@@ -42,7 +41,6 @@ from dpfast.optimize.road.run import (
     prices,
     road,
 )
-from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.purchase import FARTHEST, SCARCE, kept_part, units_share
@@ -52,7 +50,6 @@ from dpfast.regression.standardise import (
     Purchase,
     Standardized,
     farthest,
-    refuse_boundless,
     units_are_hidden,
 )
 
@@ -131,15 +128,14 @@ class OnRoad:
 
     Privacy
     -------
-    ``total`` for everything: locations and scales (claims D1 to D5), Grams (claim C14), histograms
-    of lengths (C60) and clipped scores (C13, C17) of what is seen of rows under released maps
-    (C80).
+    The request's total for everything: locations and scales (claims D1 to D5), Grams (claim C14),
+    histograms of lengths (C60) and clipped scores (C13, C17) of what is seen of rows under
+    released maps (C80).
     """
 
     def __init__(
         self,
         request: Request,
-        total: GDP,
         losses: Sequence[str | Loss],
         *,
         scale: float | FreeScale | None,
@@ -153,8 +149,7 @@ class OnRoad:
                 "robust loss with a public penalty, dpfast.Objective(loss, ridge=...)."
             )
         assert request.group_size == 1  # a person with rows counts with their mean (claim C81)
-        mu = total.mu
-        refuse_boundless(mu)
+        mu = request.mu
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
         each = mu * self._part
         declared = [resolve_loss(loss, unbounded=True) for loss in losses]
@@ -162,8 +157,8 @@ class OnRoad:
         if scale is not None:  # in whatever units, which are not known yet
             assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
-        self._request, self._total, self._scale, self._inference = request, total, scale, inference
-        self.ledger, self._mu, self.only_mean = Ledger(GDP(mu)), mu, False
+        self.request, self._scale, self._inference = request, scale, inference
+        self._mu, self.only_mean = mu, False
         self._purchase: Purchase | Handed | None = None
         self._begun: Begun | None = None
         self.kept: Array | None = None  # the design's columns that are not left out
@@ -188,7 +183,7 @@ class OnRoad:
         least = self._plan_units(standardize)
         if self.only_mean:
             return
-        rows = self.rows_for(self.ledger)
+        rows = self.rows_for()
         if self._weighing:
             least = self._weighing.refuse(rows, least)
         # however many rounds there are, and whatever the units leave, which is not known before
@@ -198,7 +193,7 @@ class OnRoad:
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
-        request, loss, mu = self._request, self.losses[0], self._mu
+        request, loss, mu = self.request, self.losses[0], self._mu
         n, linked, bounded = request.n, loss.link != "identity", loss.largest_response is not None
         own, inner = standardize is False, request.coding is not None
         offset = linked and request.beside is not None and request.beside.offset is not None
@@ -226,7 +221,7 @@ class OnRoad:
                 )
             if not self.only_mean:
                 self._purchase = Purchase(
-                    request, mu * share**0.5, self.ledger, covariates=not own,
+                    request, mu * share**0.5, covariates=not own,
                     response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
                     inner=inner or own, offset=offset,
                 )  # fmt: skip
@@ -235,18 +230,18 @@ class OnRoad:
 
     def _coded_scale(self) -> float | None:
         """The scale that was told, in units of the response that may be bought."""
-        found: float | None = self._request.coded_scale(self._scale)
+        found: float | None = self.request.coded_scale(self._scale)
         found = found and found / self._inner_spread
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
-    def rows_for(self, ledger: Ledger) -> Whitened:
-        """The rows, in the units that were bought, asked at the cost of this ledger."""
-        request = self._request
+    def rows_for(self, ledger: Ledger | None = None) -> Whitened:
+        """The rows, in the units that were bought; this ledger pays, or the request's."""
+        request = self.request
         # of the records as they are: what is asked about has an objective of its own
         objective, prepared = _squares(request.n_covariates, request.fit_intercept)
-        about = objective, ledger, prepared
-        few = None if request.few is None else request.curator(*about, few=True)
-        rows = Whitened(request.curator(*about), few=few)
+        about = objective, prepared
+        few = None if request.few is None else request.curator(*about, ledger=ledger, few=True)
+        rows = Whitened(request.curator(*about, ledger=ledger), few=few)
         rows = self._weighing.seen(rows) if self._weighing else rows
         return rows if self.kept is None else rows.mapped(self.kept)
 
@@ -259,7 +254,7 @@ class OnRoad:
     @property
     def _released(self) -> bool:
         """Whether the records are in units that were bought before."""
-        coding = self._request.coding
+        coding = self.request.coding
         return coding is not None and bool(coding.released_units())
 
     @property
@@ -272,20 +267,16 @@ class OnRoad:
     def _inner_spread(self) -> float:
         return 1.0 if self._inner is None else self._inner.response[1]
 
-    def paid(self) -> Guarantee:
-        """What all of it costs."""
-        return self._request.guarantee(self._total, self.ledger)
-
     def begin(self) -> None:
         """Buy the units, and what several losses share."""
         setting = self.setting
         if self._purchase is not None:
-            self._purchase.in_place(self.paid, spend=False)  # the rest is for the fit
+            self._purchase.in_place(spend=False)  # the rest is for the fit
             released = self._purchase.released
             assert released is not None
             setting = setting._replace(scale=self._coded_scale(), **released._told)
             self._leave_out(released.unseen)
-            request, few = self._request, self._request.few
+            request, few = self.request, self.request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
                 asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
                 longest = asked.longest_radius(few.n, request.dimension)
@@ -293,39 +284,34 @@ class OnRoad:
                     request.few = None
         self.setting = setting
         if self._weighing:
-            self._weighing.buy(self.rows_for(self.ledger))
+            self._weighing.buy(self.rows_for())
         if len(self.losses) > 1:
-            rows = self.rows_for(self.ledger)
+            rows = self.rows_for()
             asked = budgets(rows.n, rows.dimension, self._left(), setting.asks, 1)
             self._begun = begin(rows, setting, asked)
         self._each = self._left() * self._part
 
     def _leave_out(self, unseen: Sequence[str]) -> None:
         """Go on without the columns of which no spread was seen; never without any."""
-        names = self._request._coefficient_names()
+        names = self.request._coefficient_names()
         kept = np.array([name not in unseen for name in names])
         if not kept.all() and kept.any():
             self.kept = np.eye(len(names))[:, kept]
 
     def _left(self) -> float:
-        spent = math.fsum([spend.mu**2 for _, spend, _ in self.ledger._entries])
+        spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
         return math.sqrt(self._mu**2 - spent) * (1.0 - MARGIN_8000)
 
-    def fit(
-        self,
-        privacy: Budget | float | tuple[float, float],
-        ledger: Ledger | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> Fit:
+    def fit(self, progress: Callable[[int, int], None] | None) -> Fit:
         """Charge, and fit the one loss; where coefficients are out of reach, its mean alone."""
-        request, loss = self._request, self.losses[0]
+        request, loss = self.request, self.losses[0]
         if self.only_mean:
             from dpfast.regression.scarce import fit_mean_alone
 
             request.in_slots()
             scale = 1.0 if loss.needs_scale else None
             shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-            return fit_mean_alone(request, privacy, self._total, shown, ledger, progress)
+            return fit_mean_alone(request, shown, progress)
         report = None
         if progress is not None:
             from dpfast.front.progress import watched
@@ -337,9 +323,9 @@ class OnRoad:
             return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
 
         # what is paid for must arrive
-        with KeepingPaid(so_far, privacy=self.paid, units=lambda: self.units):
+        with KeepingPaid(so_far, privacy=request.guarantee, units=lambda: self.units):
             label = request.label("fit", loss.name)
-            charge_shared(ledger, privacy, self._total, label, request.room_on_road())
+            request.account.charge(label, request.room_on_road())
             self.begin()
             return self.result(0, iterates, self.run(0, iterates, report))
 
@@ -348,12 +334,12 @@ class OnRoad:
     ) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k])
-        rows, mu = self.rows_for(self.ledger), self._each
+        rows, mu = self.rows_for(), self._each
         return road(rows, setting, mu, self._inference, iterates, report, self._begun)
 
     def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""
-        request, loss = self._request, self.losses[k]
+        request, loss = self.request, self.losses[k]
         covariance, predictor = None, None
         if self.kept is not None:
             iterates = [self.kept @ iterate for iterate in iterates]
@@ -374,7 +360,6 @@ class OnRoad:
             method="whitened rows, clipped scores"
             if found is None
             else _described(found, request.n, kept, self._inference),
-            privacy=self.paid(),
             iterates=iterates,
             covariance=covariance,
             missing=missing,
@@ -387,7 +372,7 @@ class OnRoad:
 
     def _predictor(self, found: Found, loss: Loss) -> tuple[float, Array | None]:
         """Part of the slopes that predictions keep, and their coefficients unless that is all."""
-        request, p = self._request, self._request.dimension
+        request, p = self.request, self.request.dimension
         if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
             return 1.0, None
         rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
@@ -403,7 +388,7 @@ class OnRoad:
 
     def _covariance(self, found: Found, loss: Loss) -> Covariance:
         """Sampling, noise, and what clipping and hidden directions may have left undone."""
-        request, p = self._request, found.mapping.shape[1]
+        request, p = self.request, found.mapping.shape[1]
         n = request.n_units
         W, whole = found.mapping, found.meat / max(1, n - p)
         whole.flat[:: p + 1] += found.noise**2 + found.undone
@@ -440,7 +425,7 @@ class OnRoad:
     @property
     def _response_spread(self) -> float:
         """What a 1 of the response is worth in its own units."""
-        coding = self._request.coding
+        coding = self.request.coding
         return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
 
 
