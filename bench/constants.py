@@ -344,9 +344,13 @@ def forget() -> None:
     """Drop what cached functions of the library remember of a constant as it was."""
     for name, module in list(sys.modules.items()):
         if name.startswith("dpfast"):
-            for thing in list(vars(module).values()):
-                if isinstance(thing, _lru_cache_wrapper):
-                    thing.cache_clear()
+            for owner in [
+                module,
+                *filter(lambda one: isinstance(one, type), vars(module).values()),
+            ]:
+                for thing in list(vars(owner).values()):
+                    if isinstance(thing, _lru_cache_wrapper):
+                        thing.cache_clear()
 
 
 class Changed:

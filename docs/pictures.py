@@ -254,7 +254,7 @@ RECORD = (
 BUDGET = (
     Station("regression.fit.fit", "privacy=GDP(1.0), the total"),
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
-    Station("optimize.road.run.budgets", "what is left, divided among what the road asks"),
+    Station("optimize.road.run.Purse.budgets", "what is left, divided among what the road asks"),
     Station("curator.joint.make_plan", "refuses what cannot be released; costs nothing"),
     Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station("curator.bounds.joint_cost", "what gradient, Hessian and meat cost together"),

@@ -27,7 +27,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.standardise import (
     Purchase,
     complete_remarks,
@@ -194,7 +194,7 @@ class _Plan:
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
         p = q + self.intervals
-        share = units_share(n, q, mu)
+        share = OfUnits(n, q, mu).share()
         self._purchase = Purchase(request, math.sqrt(share) * mu, response=False, whole=mu)
         if n * mu < (needed := SCARCE * p**1.5):
             raise InvalidBudget(

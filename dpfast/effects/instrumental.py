@@ -24,7 +24,7 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.standardise import Purchase
 
 Array = NDArray[np.float64]
@@ -187,7 +187,7 @@ class _Analysis:
     def __init__(self, request: Request, columns: _Columns) -> None:
         self._request, self._columns, total = request, columns, request.account.total
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        share = units_share(n, q + 1, mu)
+        share = OfUnits(n, q + 1, mu).share()
         self._purchase = Purchase(request, mu * math.sqrt(share), whole=mu)
         if n * mu < (needed := SCARCE * columns.size**1.5):
             raise InvalidBudget(

@@ -38,7 +38,7 @@ from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.road import enough
 from dpfast.regression.standardise import (
     CODED,
@@ -322,7 +322,7 @@ class _Analysis:
             if not (aim.propensity or aim.outcomes):
                 request.responses_alone()
             request.sample(enough(request.n, request.dimension, mu))
-            share = units_share(request.n, request.n_covariates + 1, mu)
+            share = OfUnits(request.n, request.n_covariates + 1, mu).share()
             self._purchase = Purchase(request, mu * math.sqrt(share), whole=mu)
             mu *= math.sqrt(1.0 - share)
         mu *= 1.0 - MARGIN_8000

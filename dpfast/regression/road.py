@@ -35,22 +35,21 @@ from dpfast.optimize.road.run import (
     STEPS,
     Begun,
     Found,
+    Purse,
     Setting,
     begin,
-    budgets,
     prices,
     road,
 )
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import FARTHEST, SCARCE, kept_part, units_share
+from dpfast.regression.purchase import FARTHEST, SCARCE, OfUnits, kept_part
 from dpfast.regression.standardise import (
     CODED,
     Handed,
     Purchase,
     Standardized,
     farthest,
-    units_are_hidden,
 )
 
 Array = NDArray[np.float64]
@@ -207,10 +206,11 @@ class OnRoad:
             if (linked and not bounded and "size" not in has) or (offset and "offset" not in has):
                 raise InvalidInput(UNTOLD)
         elif columns and not had:
-            share = units_share(n, columns, mu)
+            purse = OfUnits(n, columns, mu)
+            share = purse.share()
             slopes = request.fit_intercept and request.n_covariates > 0 and not own
             scarce = slopes and n * mu < SCARCE * request.dimension**1.5
-            hidden = (slopes or own) and units_are_hidden(n, columns, mu * share**0.5)
+            hidden = (slopes or own) and purse.hidden()
             told = self._scale is not None or inner  # as if it said that units are right
             if (scarce or hidden) and (own or (standardize is None and told)):
                 return mu
@@ -278,7 +278,7 @@ class OnRoad:
             self._leave_out(released.unseen)
             request, few = self.request, self.request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
-                asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
+                asked = Purse(few.n, request.dimension, self._left()).budgets(setting.asks, 1)
                 longest = asked.longest_radius(few.n, request.dimension)
                 if farthest(released._found) > FIRST_PART * longest:
                     request.few = None
@@ -287,7 +287,7 @@ class OnRoad:
             self._weighing.buy(self.rows_for())
         if len(self.losses) > 1:
             rows = self.rows_for()
-            asked = budgets(rows.n, rows.dimension, self._left(), setting.asks, 1)
+            asked = Purse(rows.n, rows.dimension, self._left()).budgets(setting.asks, 1)
             self._begun = begin(rows, setting, asked)
         self._each = self._left() * self._part
 
@@ -334,8 +334,9 @@ class OnRoad:
     ) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k])
-        rows, mu = self.rows_for(), self._each
-        return road(rows, setting, mu, self._inference, iterates, report, self._begun)
+        rows = self.rows_for()
+        purse = Purse(rows.n, rows.dimension, self._each)
+        return road(rows, setting, purse, self._inference, iterates, report, self._begun)
 
     def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""

@@ -20,7 +20,8 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.locations import COUNT_SHARE, COUNTS, Location, Search
+from dpfast.regression.locations import COUNTS, Location, Search
+from dpfast.regression.purchase import MOST_NOISE
 
 if TYPE_CHECKING:
     from dpfast.inference.rows import Coded
@@ -29,9 +30,6 @@ CODED = (
     "these records are coded by a schema, which declares the units of their columns: "
     "there is nothing to standardise. Leave standardize out."
 )
-
-#: Largest noise of a count, as a part of n, at which quantiles still mean something.
-MOST_NOISE = 0.12
 
 #: Part of the records below which the number of those that count is said.
 MOST_MISSING = 0.9
@@ -434,8 +432,3 @@ def refuse_no_columns(request: Request) -> None:
     """Where units are all that is asked for."""
     if request.n_covariates == 0:
         raise InvalidInput("X must have at least one column.")
-
-
-def units_are_hidden(n: int, columns: int, mu: float) -> bool:
-    """Whether the noise of counts would hide where so many columns lie: public."""
-    return math.sqrt(COUNTS * columns / COUNT_SHARE) > MOST_NOISE * n * mu

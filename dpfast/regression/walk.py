@@ -22,13 +22,12 @@ from dpfast.models import FreeScale, Loss, Objective, resolve_loss
 from dpfast.optimize.protocol import answers_only, checked_run
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.purchase import FARTHEST, units_share
+from dpfast.regression.purchase import FARTHEST, OfUnits
 from dpfast.regression.standardise import (
     CODED,
     Handed,
     Purchase,
     Standardized,
-    units_are_hidden,
 )
 
 Array = NDArray[np.float64]
@@ -147,7 +146,7 @@ class BoughtUnits:
         response = loss.link == "identity"
         columns = request.n_covariates + int(response)
         whole = request.mu
-        share = units_share(request.n, columns, whole) if given is None else 0.0
+        share = OfUnits(request.n, columns, whole).share() if given is None else 0.0
         self.rest = whole * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)
         self._request, self._scale, self._response = request, scale, response
         self._purchase: Purchase | Handed
@@ -216,10 +215,10 @@ def bought_units(
     complete = kind.link != "identity" or (kind.scale_part is not None and not request.means)
     if standardize is None:
         columns = request.n_covariates + 1
-        whole = request.mu
-        mu = whole * units_share(request.n, columns, whole) ** 0.5
         standardize = complete and request.n_covariates > 0
-        standardize = standardize and not (free and units_are_hidden(request.n, columns, mu))
+        standardize = standardize and not (
+            free and OfUnits(request.n, columns, request.mu).hidden()
+        )
     if not standardize:
         return None
     if request.coding is not None:

@@ -24,7 +24,7 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.road import OnRoad
 from dpfast.regression.standardise import Purchase, refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of
@@ -165,7 +165,7 @@ class _Plan:
         self.request = request = Request(source, None, account, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        share = units_share(n, q + 1, mu)
+        share = OfUnits(n, q + 1, mu).share()
         self._purchase = Purchase(request, math.sqrt(share) * mu, whole=mu)
         rest = mu * math.sqrt(1.0 - share)
         self._sums = [rest * math.sqrt(part) for part in SUMS]

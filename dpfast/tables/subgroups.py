@@ -27,7 +27,7 @@ from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.fit import fit
-from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.road import OnRoad
 from dpfast.regression.standardise import Purchase, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
@@ -157,7 +157,7 @@ class _Plan:
             raise InvalidBudget(f"fits by level need mu of at least {LEAST_MU}; received {mu:.3g}.")
         mu *= 1.0 - MARGIN_8000
         self.names = request.column_names
-        share = units_share(n, q + int(not linked), mu)
+        share = OfUnits(n, q + int(not linked), mu).share()
         parts = [mu * math.sqrt(part) for part in (COUNTED, share, 1.0 - COUNTED - share)]
         self._mu_counts, mu_units, self._mu = parts
         cells = Records(np.empty((n, 0)), np.where(codes < 0, np.nan, codes), None)

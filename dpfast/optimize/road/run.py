@@ -229,44 +229,44 @@ class Budgets(NamedTuple):
         return math.hypot(self.matrix, self.vector, asks[2] * self.histogram)
 
 
-@lru_cache(maxsize=512)
-def few(n: int, p: int, mu: float) -> float:
-    """How few the records are, from 0 to 1: public."""
-    return min(1.0, FEW * math.sqrt(p / 8.0) / max(n * mu, LEAST))
+class Purse(NamedTuple):
+    """What may be spent on p coefficients of n records: public."""
 
+    n: int
+    p: int
+    mu: float
 
-def most_rounds(n: int, p: int, mu: float, bends: bool) -> int:
-    """How many rounds there may be: public."""
-    if not bends:
-        return 0
-    return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - few(n, p, mu)))))
+    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
+    def few(self) -> float:
+        """How few the records are, from 0 to 1."""
+        return min(1.0, FEW * math.sqrt(self.p / 8.0) / max(self.n * self.mu, LEAST))
 
+    def most_rounds(self, bends: bool) -> int:
+        """How many rounds there may be."""
+        if not bends:
+            return 0
+        return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - self.few()))))
 
-@lru_cache(maxsize=512)
-def budgets(
-    n: int,
-    p: int,
-    mu: float,
-    asks: Asks,
-    rounds: int,
-    begun: bool = False,
-    again: bool = False,
-) -> Budgets:
-    """How ``mu`` is divided if there are so many rounds: public, and remembered."""
-    bends, besides, sees_scale = asks
-    times, first = 1.0 + MORE * few(n, p, mu), not begun
-    part = [share * times for share in SHARES.values()]
-    in_rounds, last = ROUND * rounds, ROUND * bends
-    asked = (
-        1 + first + in_rounds + last,
-        first + in_rounds,
-        2 + besides + first * sees_scale + in_rounds + last,
-    )
-    left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
-    one, counted = FIRST * left, STEPS - 1  # the first may be paid for before it is known if again
-    shares = [one] + [(left - one - again * part[2]) / counted] * counted
-    steps = tuple([mu * math.sqrt(share) for share in shares])
-    return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
+    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
+    def budgets(self, asks: Asks, rounds: int, begun: bool = False, again: bool = False) -> Budgets:
+        """How it is divided if there are so many rounds."""
+        mu, (bends, besides, sees_scale) = self.mu, asks
+        times, first = 1.0 + MORE * self.few(), not begun
+        part = [share * times for share in SHARES.values()]
+        in_rounds, last = ROUND * rounds, ROUND * bends
+        asked = (
+            1 + first + in_rounds + last,
+            first + in_rounds,
+            2 + besides + first * sees_scale + in_rounds + last,
+        )
+        left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
+        one, counted = (
+            FIRST * left,
+            STEPS - 1,
+        )  # the first may be paid for before it is known if again
+        shares = [one] + [(left - one - again * part[2]) / counted] * counted
+        steps = tuple([mu * math.sqrt(share) for share in shares])
+        return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
 
 
 @lru_cache(maxsize=256)
@@ -289,15 +289,15 @@ def prices(
     for mu, asks in product(totals, kinds):
         shared = 0.0
         if begun:
-            first = budgets(n, p, mu, kinds[0], 1)
+            first = Purse(n, p, mu).budgets(kinds[0], 1)
             grams.add(first.matrix)
             moments.add(first.vector)
             histograms.add(first.histogram)
             shared = first.beginning(kinds[0])
-        each = math.sqrt(mu**2 - shared**2) * part
-        most = most_rounds(n, p, each, asks[0])
+        each = Purse(n, p, math.sqrt(mu**2 - shared**2) * part)
+        most = each.most_rounds(asks[0])
         for rounds, twice in product({min(1, most), most}, {False, again}):
-            asked = budgets(n, p, each, asks, rounds, begun, twice)
+            asked = each.budgets(asks, rounds, begun, twice)
             last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
             moments.add(asked.vector)
             steps.update(asked.steps, (last,), (asked.round.vector,) * (most > 0))
@@ -347,16 +347,16 @@ def begin(rows: Whitened, setting: Setting, budget: Budgets) -> Begun:
 def road(
     rows: Whitened,
     setting: Setting,
-    mu: float,
+    purse: Purse,
     inference: bool,
     iterates: list[Array],
     progress: Callable[[int, int], None] | None = None,
     begun: Begun | None = None,
 ) -> Found:
-    """Spend ``mu`` on the coefficients."""
-    n, p = rows.n, rows.dimension
-    most, paid = most_rounds(n, p, mu, setting.loss.bends), begun is not None
-    budget = budgets(n, p, mu, setting.asks, most, paid)
+    """Spend a purse on the coefficients."""
+    n, p, _ = purse
+    most, paid = purse.most_rounds(setting.loss.bends), begun is not None
+    budget = purse.budgets(setting.asks, most, paid)
     if begun is None:
         begun = begin(rows, setting, budget)
     rows, mapping, unmapping, theta, pilot_variance, scale, clear = begun
@@ -380,7 +380,7 @@ def road(
         arrived = settled and scale <= told
         if settled:  # on to a smaller one, whose scores point elsewhere
             scale, rounds = max(told, 0.5 * scale), []
-    budget, scale = budgets(n, p, mu, setting.asks, done, paid), told
+    budget, scale = purse.budgets(setting.asks, done, paid), told
 
     def report(theta: Array, done: int) -> None:
         iterates.append(mapping.dot(theta))
@@ -409,7 +409,7 @@ def road(
         and lengths.unseen_square() <= LIGHT * p * unit**2
     )
     if told_by is not rows and not light:
-        told_by, budget = rows, budgets(n, p, mu, setting.asks, done, paid, again=True)
+        told_by, budget = rows, purse.budgets(setting.asks, done, paid, again=True)
         found = rows.lengths(fine, budget.histogram, broad, "curvature")
         lengths = Lengths.visible(*found[:2], FINE)
         longest = budget.longest_radius(n, p) * unit
@@ -450,7 +450,7 @@ def road(
         math.sqrt(p / told_by.n)
         + 0.5 * floor / max(float(values[0]), LEAST)
         + beyond
-        + few(n, p, mu),  # of few records long rows are not seen
+        + purse.few(),  # of few records long rows are not seen
         0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * loss.bends,
         scores.mean_square(bound),
     )

@@ -306,7 +306,11 @@ class Ledger:
             raise InvalidInput(f"once must be a string; received {described(once)}.")
         if once and isinstance(label, str):
             label = label + once
-        self._settle(self._priced(spend, label), once)
+        if type(spend) is self._currency is GDP and type(label) is str:  # in every step of a fit
+            charges: tuple[_Charge, ...] = ((_cost(2, spend.mu), (label, spend, spend)),)
+        else:
+            charges = self._priced(spend, label)
+        self._settle(charges, once)
 
     def check(self, spend: Budget | float | tuple[float, float], label: str) -> None:
         """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
@@ -442,8 +446,6 @@ class Ledger:
         """What may be charged for a spend: the first that fits is."""
         charged: Any = spend
         currency = self._currency
-        if type(spend) is currency is GDP and type(label) is str:  # in every step of a fit
-            return ((_cost(2, spend.mu), (label, spend, spend)),)
         if type(spend) is not currency:
             spend = as_budget(spend)
             in_mu = self.keeps_apart and type(spend) is GDP
