@@ -15,7 +15,7 @@ from dpfast.data.columns import number_columns
 from dpfast.data.formula import codings_of_table
 from dpfast.data.source import records
 from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
-from dpfast.errors import InvalidBudget, InvalidInput, described, understood
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Account, Request
 from dpfast.front.rows import NewRows
@@ -27,9 +27,8 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.purchase import SCARCE, OfUnits
+from dpfast.regression.shared import purchase_within, refuse_scarce
 from dpfast.regression.standardise import (
-    Purchase,
     complete_remarks,
     refuse_no_columns,
 )
@@ -194,15 +193,9 @@ class _Plan:
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
         p = q + self.intervals
-        share = OfUnits(n, q, mu).share()
-        self._purchase = Purchase(request, math.sqrt(share) * mu, response=False, whole=mu)
-        if n * mu < (needed := SCARCE * p**1.5):
-            raise InvalidBudget(
-                f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for {q} covariates and "
-                f"{self.intervals} intervals: ratios would be noise. Use more records, a larger "
-                "budget, or fewer of either."
-            )
-        rest = mu * math.sqrt(1.0 - share)
+        self._purchase, rest = purchase_within(request, mu, response=False)
+        estimates = f" for {q} covariates and {self.intervals} intervals: ratios"
+        refuse_scarce(n, p, mu, estimates, "of either")
         self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
         steps = rest * math.sqrt(1.0 - sum(SHARES.values()))
         self._steps = [steps * math.sqrt(part) for part in STEPS]

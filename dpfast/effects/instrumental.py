@@ -14,7 +14,7 @@ from dpfast.data.columns import number_columns
 from dpfast.data.formula import columns_of_formula
 from dpfast.data.source import records
 from dpfast.effects.iv import TwoStage
-from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Account, Request
 from dpfast.inference.degrees import LEAST
@@ -24,14 +24,13 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import SCARCE, OfUnits
-from dpfast.regression.standardise import Purchase
+from dpfast.regression.shared import purchase_within, refuse_scarce
 
 Array = NDArray[np.float64]
 
 #: Shares of mu^2, of what units leave: of the first Gram and the lengths it whitens, of the second,
 #: of the pilot's moments and of the lengths of scores.  The steps have the rest.
-GRAM, LENGTHS, SECOND, PILOT, SCORES = 0.06, 0.01, 0.18, 0.10, 0.03
+SHARES = {"gram": 0.06, "lengths": 0.01, "second": 0.18, "pilot": 0.10, "scores": 0.03}
 
 #: Of the steps.
 STEPS = (0.1, 0.3, 0.6)
@@ -185,28 +184,15 @@ class _Analysis:
     """Everything that is decided before the charge, and the run after it."""
 
     def __init__(self, request: Request, columns: _Columns) -> None:
-        self._request, self._columns, total = request, columns, request.account.total
-        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        share = OfUnits(n, q + 1, mu).share()
-        self._purchase = Purchase(request, mu * math.sqrt(share), whole=mu)
-        if n * mu < (needed := SCARCE * columns.size**1.5):
-            raise InvalidBudget(
-                f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for p = {columns.size} "
-                "columns: estimates would be noise. Use more records, a larger budget, or fewer "
-                "columns."
-            )
-        rest = mu * math.sqrt(1.0 - share)
-        used = GRAM + LENGTHS + SECOND + PILOT + SCORES
-        self._mu = {
-            name: rest * math.sqrt(part)
-            for name, part in (
-                ("gram", GRAM), ("lengths", LENGTHS), ("second", SECOND), ("pilot", PILOT),
-                ("scores", SCORES),
-            )
-        }  # fmt: skip
-        self._steps = [rest * math.sqrt((1.0 - used) * part) for part in STEPS]
+        self._request, self._columns = request, columns
+        n, p, mu = request.n, columns.size, request.account.total.mu * (1.0 - MARGIN_8000)
+        self._purchase, rest = purchase_within(request, mu)
+        refuse_scarce(n, p, mu, f" for p = {p} columns: estimates", "columns")
+        self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
+        left = 1.0 - sum(SHARES.values())
+        self._steps = [rest * math.sqrt(left * part) for part in STEPS]
         of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
-        planned_rows(request.n, columns.size, request.noise).refuse(
+        planned_rows(n, p, request.noise).refuse(
             (self._mu["gram"], self._mu["second"]), (self._mu["pilot"],), of_lengths, of_steps,
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip

@@ -38,8 +38,9 @@ from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.purchase import SCARCE, OfUnits
+from dpfast.regression.purchase import SCARCE
 from dpfast.regression.road import enough
+from dpfast.regression.shared import purchase_within
 from dpfast.regression.standardise import (
     CODED,
     MOST_MISSING,
@@ -322,9 +323,7 @@ class _Analysis:
             if not (aim.propensity or aim.outcomes):
                 request.responses_alone()
             request.sample(enough(request.n, request.dimension, mu))
-            share = OfUnits(request.n, request.n_covariates + 1, mu).share()
-            self._purchase = Purchase(request, mu * math.sqrt(share), whole=mu)
-            mu *= math.sqrt(1.0 - share)
+            self._purchase, mu = purchase_within(request, mu)
         mu *= 1.0 - MARGIN_8000
         fitted = known is None
         self._budget = budgets(mu, aim, clip is None, not fitted, self._counted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,6 +22,7 @@ from dpfast.optimize.protocol import answers_only, checked_run
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import Recipe, recipe_of
 from dpfast.regression.purchase import FARTHEST, OfUnits
+from dpfast.regression.shared import purchase_within
 from dpfast.regression.standardise import (
     CODED,
     Handed,
@@ -144,19 +144,16 @@ class BoughtUnits:
         given: Standardized | None = None,
     ) -> None:
         response = loss.link == "identity"
-        columns = request.n_covariates + int(response)
-        whole = request.mu
-        share = OfUnits(request.n, columns, whole).share() if given is None else 0.0
-        self.rest = whole * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)
         self._request, self._scale, self._response = request, scale, response
         self._purchase: Purchase | Handed
         if given is None:
-            mu = whole * math.sqrt(share)
-            self._purchase = Purchase(
-                request, mu, response=response, labels=loss.binary_response, whole=whole
+            labels = loss.binary_response
+            self._purchase, rest = purchase_within(
+                request, request.mu, response=response, labels=labels
             )
         else:
-            self._purchase = Handed(request, given, response=response)
+            self._purchase, rest = Handed(request, given, response=response), request.mu
+        self.rest = rest * (1.0 - MARGIN_8000)
 
     @property
     def planned_scales(self) -> list[Any]:

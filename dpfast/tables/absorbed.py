@@ -24,9 +24,9 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.road import OnRoad
-from dpfast.regression.standardise import Purchase, refuse_no_columns
+from dpfast.regression.shared import purchase_within, refuse_scarce
+from dpfast.regression.standardise import refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of
 
 Array = NDArray[np.float64]
@@ -165,19 +165,12 @@ class _Plan:
         self.request = request = Request(source, None, account, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        share = OfUnits(n, q + 1, mu).share()
-        self._purchase = Purchase(request, math.sqrt(share) * mu, whole=mu)
-        rest = mu * math.sqrt(1.0 - share)
+        self._purchase, rest = purchase_within(request, mu)
         self._sums = [rest * math.sqrt(part) for part in SUMS]
         self._gram = rest * math.sqrt(GRAM)
         used = sum(SUMS) + GRAM * (len(SUMS) - 1)
         self._fit = GDP(rest * math.sqrt(1.0 - used) * (1.0 - MARGIN_8000))
-        needed = SCARCE * request.dimension**1.5
-        if n * self._fit.mu < needed:
-            raise InvalidBudget(
-                f"n mu = {n * self._fit.mu:.3g} is below 20 p^1.5 = {needed:.3g}: slopes would be "
-                "noise. Use more records, a larger budget, or fewer regressors."
-            )
+        refuse_scarce(n, request.dimension, self._fit.mu, ": slopes", "regressors")
         least = self.least
         if n < 0.5 * self.n_levels * least:
             raise InvalidBudget(

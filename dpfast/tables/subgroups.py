@@ -29,6 +29,7 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.fit import fit
 from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.road import OnRoad
+from dpfast.regression.shared import refuse_scarce
 from dpfast.regression.standardise import Purchase, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import declared_levels, grouping_of
@@ -167,13 +168,9 @@ class _Plan:
             request, mu_units, response=not linked, linked=linked,
             labels=kind.binary_response, whole=mu,
         )  # fmt: skip
-        needed = SCARCE * request.dimension**1.5
-        if n * self._mu < needed:
-            raise InvalidBudget(
-                f"n mu = {n * self._mu:.3g} is below 20 p^1.5 = {needed:.3g}: coefficients of any "
-                "level would be noise. Use more records, a larger budget, or fewer covariates."
-            )
-        self.least = max(self._least, needed / self._mu)
+        p = request.dimension
+        refuse_scarce(n, p, self._mu, ": coefficients of any level", "covariates")
+        self.least = max(self._least, SCARCE * p**1.5 / self._mu)
         part = request.paying(Account(GDP(self._mu)))  # refuses what an answer would be refused for
         OnRoad(part, [kind], scale=None, standardize=self._purchase, inference=True)
         self._fits: list[Fit | None] = []

@@ -5889,8 +5889,8 @@ ABSORBED_LEVELS = (
         "units are bought with a ledger that nobody adds up",
         ABSORBED,
         ABSORBED_TESTS,
-        "math.sqrt(share) * mu, whole=mu)\n",
-        "math.sqrt(share) * mu, whole=mu)\n"
+        "purchase_within(request, mu)\n",
+        "purchase_within(request, mu)\n"
         "        self._purchase._columns.ledger = request.paying(request.account).ledger\n",
     ),
 )
@@ -5929,9 +5929,9 @@ INSTRUMENTS = (
         "units are bought with a ledger that nobody adds up",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        "        if n * mu < (needed := SCARCE * p**1.5):\n",
+        "        refuse_scarce(n, p, mu, estimates",
         "        self._purchase._columns.ledger = request.paying(request.account).ledger\n"
-        "        if n * mu < (needed := SCARCE * p**1.5):\n",
+        "        refuse_scarce(n, p, mu, estimates",
     ),
     plant(
         "events-that-are-not-0-or-1-in-silence",
@@ -5962,8 +5962,8 @@ INSTRUMENTS = (
         "units are bought with a ledger that nobody adds up",
         TWO_STAGE,
         TWO_STAGE_TESTS,
-        "mu * math.sqrt(share), whole=mu)\n",
-        "mu * math.sqrt(share), whole=mu)\n"
+        "purchase_within(request, mu)\n",
+        "purchase_within(request, mu)\n"
         "        self._purchase._columns.ledger = request.paying(request.account).ledger\n",
     ),
     plant(
@@ -6216,8 +6216,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "a fit that buys units plans to spend the whole budget on itself",
         "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = whole * math.sqrt(1.0 - share)",
-        "self.rest = whole * math.sqrt(1.0)",
+        "self.rest = rest * (",
+        "self.rest = request.mu * (",
     ),
     plant(
         "bandwidth-by-the-response",
@@ -6248,17 +6248,17 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "what the units cost is not taken off what a fit may spend",
         "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = whole * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)",
-        "self.rest = whole",
+        "self.rest = rest * (1.0 - MARGIN_8000)",
+        "self.rest = request.mu",
     ),
     plant(
         "units-on-the-house",
         "the units of a fit are charged to a ledger of their own",
         "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "        else:\n            self._purchase = Handed(",
+        "        else:\n            self._purchase, rest = Handed(",
         "            self._purchase._columns.ledger = request.paying(request.account).ledger\n"
-        "        else:\n            self._purchase = Handed(",
+        "        else:\n            self._purchase, rest = Handed(",
     ),
     plant(
         "mean-of-persons-bought-as-records",
