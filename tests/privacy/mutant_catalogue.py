@@ -1056,7 +1056,7 @@ FLATTERING_CONVERSIONS = (
         "epsilon-DP is converted to epsilon-GDP",
         BUDGET,
         KILLERS,
-        "return GDP(pure_mu(self.epsilon))",
+        "return GDP(_conversions().pure_mu(self.epsilon))",
         "return GDP(self.epsilon)",
     ),
     plant(

@@ -32,7 +32,7 @@ from dpfast.privacy.budget import (
     as_budget,
     checked_numbers,
 )
-from dpfast.privacy.conversions import DELTA_FLOOR, MAX_MU, gdp_mu, ratio_to_float, written
+from dpfast.privacy.decimals import ratio_to_float, written
 from dpfast.privacy.ledger.process import HERE, this_process
 
 #: ``2^-1074`` is the smallest double, so its square is ``2^-2148``; as they are written, doubles
@@ -246,6 +246,8 @@ class Ledger:
         Of an (epsilon, delta) total that paid in GDP: what it comes to at the delta that is left.
         """
         spent = self._current()[0]
+        from dpfast.privacy.conversions import MAX_MU
+
         if not any(spent[2:]):
             return self._as_budget(spent[: len(self._currency.fields)], up=True)
         total: Any = self._total
@@ -478,6 +480,8 @@ class Ledger:
 
     def _divided(self, spent: tuple[int, ...]) -> tuple[int, ...]:
         """Limits of epsilon, delta and ``mu^2`` from the first charge in GDP on (claim C87)."""
+        from dpfast.privacy.conversions import DELTA_FLOOR, gdp_mu
+
         kept = tuple(map(max, spent, self._apart))
         rest = tuple(map(int.__sub__, self._limit, kept))
         epsilon, delta = self._as_budget(rest, up=False).values()
