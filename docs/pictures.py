@@ -263,7 +263,7 @@ BUDGET = (
     Station("curator.whitened.Whitened.gram", "charges the fit's own ledger, step by step"),
     Station("privacy.noise.NoiseSource.normals", "only now noise is drawn"),
     Station("front.request.Request.guarantee", "what was spent goes on the result"),
-    Station("inference.results.Fit", "result.privacy"),
+    Station("inference.guarantees.Guarantee.of", "result.privacy"),
 )
 
 STOP, STOP_HEIGHT, STEP = 330, 30, 48

@@ -30,7 +30,7 @@ from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
+from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_6
 
 if TYPE_CHECKING:
@@ -381,9 +381,8 @@ class Request:
             from dpfast.inference.composition import Rows, composition_of
 
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
-        total, genuine = self.account.total, is_genuine(self.noise)
-        paid = tuple(entries), genuine, total.mu
-        return Guarantee(total, relation, self.n_units, *paid, expression=spent)
+        about = self.account.total, self.noise, self.n_units, entries
+        return Guarantee.of(*about, relation=relation, expression=spent)
 
     def fit(
         self,

@@ -60,6 +60,7 @@ OLD = (
     "dpfast.curator.steps",
     "dpfast.inference.sandwich",
     "dpfast.models.custom",
+    "dpfast.models.joint_scale",
     "dpfast.models.nonconvex",
     "dpfast.models.special_losses",
     "dpfast.privacy.conversions",
@@ -71,7 +72,7 @@ OLD = (
 )
 
 #: Most that any of the six loads, as measured.
-MODULES, LINES = 70, 7_372
+MODULES, LINES = 70, 7_323
 
 #: Named numbers of the modules that decide what a default fit does; the aim is 60.
 DECIDING = ("optimize.road", "regression", "models", "inference.degrees")
