@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import check_constant, flag, one_of, real_array, whole_number
+from dpfast.arguments import check_constant, flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
@@ -91,7 +91,9 @@ class Request:
         self.group_size, self.means, self.most_rows = 1, False, None
         alone = isinstance(each, str) and each == "row"
         if not (group is None and group_size is None and alone):
-            X, group, others = self._persons(X, y, group, group_size, each)
+            from dpfast.front.persons import read_persons
+
+            X, group, others = read_persons(self, X, y, group, group_size, each)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(source.threads)
         self.coding: Coding | None = None
@@ -128,10 +130,14 @@ class Request:
         self.single = self.records
         self._read_before = self.records.reads
         if source.effects is not None:
-            self._within(source.effects, group)
+            from dpfast.front.persons import take_own_means
+
+            take_own_means(self, source.effects, group)
             fit_intercept = False
         if group is not None:
-            self._group(X, group, together)
+            from dpfast.front.persons import put_together
+
+            put_together(self, X, group, together)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         if account is not None:
             self.account, self.ledger = account, account.book(self.group_size)
@@ -144,57 +150,6 @@ class Request:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
-
-    def _persons(
-        self, X: Any, y: Any, group: Any, group_size: Any, each: Any
-    ) -> tuple[Any, Any, tuple[str, ...]]:
-        """Whose rows are protected together: covariates and labels apart, and a name of these."""
-        from dpfast.data.groups import checked_group_size
-        from dpfast.data.persons.means import refuse_cluster
-        from dpfast.data.persons.numbering import taken_from
-
-        self.group_size = checked_group_size(group, group_size, each)
-        self.means = each == "person"
-        if self.means:
-            refuse_cluster(X)
-        named = (group,) if isinstance(group, str) else ()
-        X, group = taken_from(X, group)
-        if self.means:
-            _refuse_lengths(X, y, group)
-        return X, group, named
-
-    def _within(self, effects: Any, group: Any) -> None:
-        """Take the persons' own means from their rows."""
-        from dpfast.data.persons.within import within_persons
-
-        one_of(effects, ("person",), "effects")
-        if not self.means or self.beside is not None:
-            raise InvalidInput(
-                'effects="person" is for each="person" without weights and offsets: the means of '
-                "a person are a function of all their rows, which are protected together there."
-            )
-        self.records, self.within = within_persons(self.records, group), True
-
-    def _group(self, X: Any, group: Any, together: bool) -> None:
-        """Put the records of each person together."""
-        from dpfast.data.columns import refuse_other_rows
-
-        refuse_other_rows(X, group, "group")
-        if not self.means:
-            from dpfast.data.groups import grouped
-
-            self.records = self.single = grouped(self.records, group, self.group_size)
-            if not together or self.group_size == 1:
-                return
-        from dpfast.curator.persons import one_row_each
-        from dpfast.data.persons.means import averaged, of_slots
-
-        if self.means:
-            self.records = averaged(self.records, group)
-        else:  # a person's rows are one contribution, and cost what one does (claim C81)
-            self.most_rows, self.means, self.group_size = self.group_size, True, 1
-            self._slots, self.records = self.records, of_slots(self.records, self.most_rows)
-        self.single = one_row_each(self.records, self.noise)
 
     @property
     def rows(self) -> Records:
@@ -463,21 +418,6 @@ def rows_unseen(each: str) -> Iterator[None]:
     else:
         return
     raise refusal
-
-
-def _refuse_lengths(*columns: Any) -> None:
-    """Rows that do not go together, without a word about their number, which is private."""
-    shapes = [getattr(column, "shape", None) for column in columns]
-    lengths = {
-        shape[0] if shape else len(column)
-        for shape, column in zip(shapes, columns, strict=True)
-        if shape or hasattr(column, "__len__")
-    }
-    if len(lengths) > 1:
-        raise InvalidInput(
-            'X, y and group must have one entry for each row; with each="person" their number is '
-            "private and not shown."
-        )
 
 
 def _columns(X: Any, y: Any, records: Records) -> tuple[Names, Names]:

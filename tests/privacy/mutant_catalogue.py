@@ -4825,10 +4825,10 @@ LEAST_SQUARES = (
     plant(
         "rows-of-a-person-charged-as-single-ones-with-a-meat-of-persons",
         "a person's rows are one contribution, and slots of single rows are what noise is divided by",
-        "dpfast/front/request.py",
+        "dpfast/front/persons.py",
         GROUP_TESTS,
-        "self.most_rows, self.means, self.group_size = self.group_size, True, 1",
-        "self.most_rows, self.means = self.group_size, True",
+        "request.most_rows, request.means, request.group_size = m, True, 1",
+        "request.most_rows, request.means = m, True",
     ),
     plant(
         "rows-in-the-place-of-persons",
