@@ -12,13 +12,7 @@ from dpfast.arguments import Array, file_path
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import search_for
 from dpfast.bayesopt.settings import SearchSettings, resolve_settings
-from dpfast.bayesopt.state import (
-    ledger_path,
-    load_state,
-    restore,
-    save_state,
-    staged_state,
-)
+from dpfast.bayesopt.state import ledger_path, load_state, restore, save_state, staged_state
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.front.partial import KeepingPaid

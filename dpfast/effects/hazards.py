@@ -28,10 +28,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.incomplete import OTHERWISE
 from dpfast.regression.shared import purchase_within, refuse_scarce
-from dpfast.regression.standardise import (
-    complete_remarks,
-    refuse_no_columns,
-)
+from dpfast.regression.standardise import complete_remarks, refuse_no_columns
 
 Array = NDArray[np.float64]
 

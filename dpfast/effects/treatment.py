@@ -27,11 +27,7 @@ from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidBudget, InvalidInput, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Account, Request, rows_unseen
-from dpfast.optimize.road.histogram import (
-    CANCELS,
-    Lengths,
-    tops_of_cells,
-)
+from dpfast.optimize.road.histogram import CANCELS, Lengths, tops_of_cells
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.dealing import part_sizes
 from dpfast.privacy.ledger import Ledger, Part

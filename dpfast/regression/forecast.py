@@ -25,13 +25,7 @@ from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
-from dpfast.models import (
-    FreeScale,
-    Loss,
-    Mallows,
-    Objective,
-    resolve_loss,
-)
+from dpfast.models import FreeScale, Loss, Mallows, Objective, resolve_loss
 from dpfast.models.objective import Terms, terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.noise import SeededNoise

@@ -19,14 +19,7 @@ from dpfast.front.request import Request
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
-from dpfast.models import (
-    FreeScale,
-    LeastSquares,
-    Loss,
-    Mallows,
-    Objective,
-    resolve_loss,
-)
+from dpfast.models import FreeScale, LeastSquares, Loss, Mallows, Objective, resolve_loss
 from dpfast.optimize.road.run import (
     FIRST_PART,
     LEAST,
@@ -44,13 +37,7 @@ from dpfast.optimize.road.run import (
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.purchase import FARTHEST, SCARCE, OfUnits, kept_part
-from dpfast.regression.standardise import (
-    CODED,
-    Handed,
-    Purchase,
-    Standardized,
-    farthest,
-)
+from dpfast.regression.standardise import CODED, Handed, Purchase, Standardized, farthest
 
 Array = NDArray[np.float64]
 

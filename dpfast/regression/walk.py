@@ -23,12 +23,7 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import Recipe, recipe_of
 from dpfast.regression.purchase import FARTHEST, OfUnits
 from dpfast.regression.shared import purchase_within
-from dpfast.regression.standardise import (
-    CODED,
-    Handed,
-    Purchase,
-    Standardized,
-)
+from dpfast.regression.standardise import CODED, Handed, Purchase, Standardized
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")

@@ -1690,9 +1690,9 @@ TABLES = (
         "the coding that a result carries holds on to the table",
         "dpfast/data/coding.py",
         ("tests/inference/test_predictions.py",),
-        "        values, names, bounds = self._encode(table, list(self.columns))\n",
+        "        values, names, bounds = encoded(self, table, list(self.columns))\n",
         "        vars(self)['table'] = table\n"
-        "        values, names, bounds = self._encode(table, list(self.columns))\n",
+        "        values, names, bounds = encoded(self, table, list(self.columns))\n",
     ),
     plant(
         "unit-from-the-data",
