@@ -5889,9 +5889,9 @@ ABSORBED_LEVELS = (
         "units are bought with a ledger that nobody adds up",
         ABSORBED,
         ABSORBED_TESTS,
-        "purchase_within(request, mu)\n",
-        "purchase_within(request, mu)\n"
-        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n",
+        "        self._sums = [rest * math.sqrt(part)",
+        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n"
+        "        self._sums = [rest * math.sqrt(part)",
     ),
 )
 
