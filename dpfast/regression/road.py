@@ -287,7 +287,7 @@ class OnRoad:
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
                 asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
                 longest = asked.longest_radius(few.n, request.dimension)
-                if farthest(released._found) > FIRST_PART * longest:
+                if farthest(released._found) > longest:
                     request.few = None
         self.setting = setting
         if self._weighing:
