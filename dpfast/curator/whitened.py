@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,12 +123,27 @@ class Whitened:
         mu: float,
         mu_meat: float = 0.0,
         held: Held = FREE,
+        counted: list[Any] | None = None,
     ) -> JointAnswer:
         """Mean of the scores held to a norm, and its meat: less than both (claim C17)."""
         view = self._view("score", at, held=held)
-        gradient, nothing, meat, cost = self._ask(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
+        answer = self._ask(view, Clip, radius, 0.0, mu, 0.0, mu_meat, counted)
+        gradient, nothing, meat, cost = answer
         score = answer_of((-gradient.value, *gradient[1:]))
         return joint_answer_of((score, nothing, meat, cost))
+
+    def clipped_and_counted(
+        self, at: At, radius: float, mu: float, edges: Array, mu_counts: float, held: Held = FREE
+    ) -> tuple[JointAnswer, Answer]:
+        """The same, and :meth:`lengths` of scores: of one reading, where records are read again."""
+        if not (self._raw.read_again or self._raw.elsewhere):
+            answer = self.clipped(at, radius, mu, held=held)
+            return answer, self.lengths(edges, mu_counts, at, "score", held)
+        receipt, cost = _lengths_receipt(self.n, self._layout.excess, len(edges) + 1, mu_counts)
+        self._curator.ledger.charge(cost, receipt.query)
+        answer = self.clipped(at, radius, mu, 0.0, held, counted := [edges])
+        question = (receipt.query, mu_counts, edges, "score", at.theta)
+        return answer, self._curator._release(question, receipt, counted[1] / self.n)
 
     def lengths(
         self,
@@ -219,15 +234,23 @@ class Whitened:
         gradient: float,
         hessian: float = 0.0,
         meat: float = 0.0,
+        counted: list[Any] | None = None,
     ) -> JointAnswer:
-        """Answers about what is seen, at these mu: of squares, or of Huber's loss with its cap."""
+        """Answers about what is seen, at these mu: of squares, or of Huber's loss with its cap.
+
+        To a list of edges exact counts of lengths between them are added, of the same reading.
+        """
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
         layout = self._many.layout(view, radius, cap) if self._many else layout
         kernel, plan = _planned(weights, radius, cap, layout, gradient, hessian, meat)
         curator.ledger.charge(plan.cost, plan.label)
-        sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None, layout)
+        asked: Any = Counting(kernel, counted[0]) if counted else kernel
+        sums = self._sums(view, asked, plan.want, radius if weights is Clip else None, layout)
+        if counted:
+            *sums, counts = sums
+            counted.append(counts)
         question = (plan.label, plan.cost.mu, _known(self.dimension)[0])
         answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
         answers = [*map(self._many.back, answers)] if self._many else answers
@@ -254,6 +277,18 @@ class Whitened:
 
         persons: Any = self._raw
         return PersonScores(persons, seen, self.dimension, longest)
+
+
+class Counting(NamedTuple):
+    """A kernel whose sums have the counts of what they are of beside them."""
+
+    kernel: RecordKernel
+    edges: Array
+
+    def sums(self, X: Any, y: Array, *asked: Any) -> Any:
+        """Of a block, through a view."""
+        *_, threads, seen = asked
+        return *self.kernel.sums(X, y, *asked), seen.counts(X, y, self.edges, threads)
 
 
 @lru_cache(maxsize=64)

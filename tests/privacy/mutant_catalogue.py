@@ -4499,8 +4499,8 @@ LEAST_SQUARES = (
         "answers about rows under a map are charged to nobody",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_c60_the_meat_of_clipped_scores_is_free",),
-        "        curator.ledger.charge(plan.cost, plan.label)\n        sums",
-        "        type(curator.ledger)(GDP(1e6)).charge(plan.cost, plan.label)\n        sums",
+        "        curator.ledger.charge(plan.cost, plan.label)\n        asked",
+        "        type(curator.ledger)(GDP(1e6)).charge(plan.cost, plan.label)\n        asked",
     ),
     plant(
         "shares-of-usable-records",
@@ -4924,8 +4924,8 @@ LEAST_SQUARES = (
         "lengths that are asked for twice are paid for once",
         ROAD,
         ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
-        "(left - one - again * part[2])",
-        "(left - one)",
+        "    left -= part[2] * (sampled is False)\n",
+        "",
     ),
     plant(
         "arrived-whatever-the-last-step-left",
@@ -4952,8 +4952,8 @@ LEAST_SQUARES = (
         "steps begin where rounds end, which know a rare level to some log odds",
         ROAD,
         ("tests/bought/test_elsewhere.py::test_persons_pay_for_all_of_their_rows",),
-        "    if most:  # the first",
-        "    if False:  # the first",
+        "        if most and not sampled:  # the first",
+        "        if False:  # the first",
     ),
     plant(
         "rounds-for-most-rows",
@@ -5120,10 +5120,37 @@ LEAST_SQUARES = (
         "np.sqrt(W * W @ found.undone),",
     ),
     plant(
+        "a-sample-given-up-at-half",
+        "a sample is given up, and rounds read all records, at half of the length its Gram holds",
+        "dpfast/regression/road.py",
+        ("tests/privacy/test_samples.py::test_a_level_of_one_in_eighty_is_told_by_the_sample",),
+        "longest * (1.0 if rounds else FIRST_PART)",
+        "longest * FIRST_PART",
+    ),
+    plant(
+        "lengths-of-scores-of-a-sample",
+        "what a sample shows of the lengths of scores is taken to be what all records do",
+        ROAD,
+        ("tests/privacy/test_samples.py::test_lengths_of_scores_are_those_of_all_records",),
+        "        scores = Lengths.visible(*counted[:2], COARSE, setting.unit)\n",
+        "",
+    ),
+    plant(
+        "counted-on-the-house",
+        "lengths of scores that are counted while these are summed are paid by nobody",
+        WHITENED,
+        ("tests/privacy/test_whitened.py::test_scores_and_their_lengths_are_of_one_reading",),
+        "        self._curator.ledger.charge(cost, receipt.query)\n        answer",
+        "        answer",
+    ),
+    plant(
         "few-records-tell-of-a-rare-level",
         "a sample is asked about a level of which it has hardly any record",
         "dpfast/regression/road.py",
-        (RARE,),
+        (
+            "tests/optimize/test_road_choices.py"
+            "::test_a_sample_is_asked_of_no_level_that_is_longer_than_its_gram_holds",
+        ),
         "                    request.few = None",
         "                    pass",
     ),
@@ -5228,7 +5255,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "level, along = map(min, first[2:], expected[2:])",
+        "level, along = map(min, begun[2:], expected[2:])",
         "level, along = expected[2:]",
     ),
     plant(

@@ -18,6 +18,7 @@ from dpfast.curator.release.one_step import mean_along
 from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
 from dpfast.data.bought.maps import View
 from dpfast.data.records import Records, as_records
+from dpfast.data.streams import StreamedRecords
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
 from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
@@ -621,6 +622,30 @@ def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
     there = sent(X, y, np.zeros(3), GRADIENT | MEAT, 1.0, 1, also)
     assert np.array_equal(here[0], there[0]) and np.array_equal(here[2], there[2])
     assert np.array_equal(counts(X, y, edges), view.counts(X, y, edges))
+
+
+def test_scores_and_their_lengths_are_of_one_reading(loss):
+    """The answers and charges of both, bit for bit, where records are read again."""
+    rng, edges, far = np.random.default_rng(3), tops_of_cells(1)[:-1], Held(reach=0.7)
+    X, y = rng.normal(size=(40, 2)), 1.0 * rng.poisson(1.0, size=40)
+    found = []
+    for apart in (True, False):
+        records = StreamedRecords(lambda k: (X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]),
+                                  [20, 20], 2, None)  # fmt: skip
+        ledger = dpfast.Ledger(dpfast.GDP(1.0))
+        objective = Objective(LeastSquares(), Mallows(1.0), 2)
+        rows = Whitened(Curator(records, objective, ledger, dpfast.SeededNoise(4))).mapped(MATRIX)
+        asked = (at := point(loss), 1.5, 0.3), (edges, 0.2)
+        if apart:
+            both = rows.clipped(*asked[0], held=far), rows.lengths(*asked[1], at, "score", far)
+        else:
+            both = rows.clipped_and_counted(*asked[0], *asked[1], far)
+        spent = sorted((label, cost.mu) for label, cost, _ in ledger._entries)
+        found.append((both[0].gradient, both[1], spent))
+        assert records.reads == 1 + apart
+    for one, other in zip(*[both[:2] for both in found], strict=True):
+        assert one.value.tobytes() == other.value.tobytes() and one.receipt == other.receipt
+    assert found[0][2] == found[1][2] and len(found[0][2]) == 2
 
 
 ASKED = {
