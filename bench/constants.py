@@ -85,7 +85,7 @@ NOT_JUDGED = {
     "standardise AS_IT_IS": "of a column that stays as it is",
     "standardise MOST_MISSING": "when a share is said",
     "standardise REACH": "range of new rows",
-    "standardise LARGEST_MU": "keeps numbers finite",
+    "request LARGEST_MU": "keeps numbers finite",
     "standardise LISTED": "length of a sentence",
 }
 
@@ -344,9 +344,13 @@ def forget() -> None:
     """Drop what cached functions of the library remember of a constant as it was."""
     for name, module in list(sys.modules.items()):
         if name.startswith("dpfast"):
-            for thing in list(vars(module).values()):
-                if isinstance(thing, _lru_cache_wrapper):
-                    thing.cache_clear()
+            for owner in [
+                module,
+                *filter(lambda one: isinstance(one, type), vars(module).values()),
+            ]:
+                for thing in list(vars(owner).values()):
+                    if isinstance(thing, _lru_cache_wrapper):
+                        thing.cache_clear()
 
 
 class Changed:

@@ -137,20 +137,21 @@ cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_s
         memcpy(block + q * ROWS + i, <const char *>&y[start + i], sizeof(double))
 
 
-def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] columns,
+def key_cells(const floating[:, :] X, y, const int64_t[::1] columns,
               const int64_t[::1] starts, const int64_t[::1] shifts):
     """How many entries some windows have before each cell, and in all; shape (windows, CELLS + 1).
 
     Parameters
     ----------
     X : ndarray of shape (n, q), float64 or float32
-    y : ndarray of shape (n,)
-        Column q.
+    y : ndarray of shape (n,) or (n, 3)
+        Column q, without weights and offsets: where columns lie records all count alike.
     columns, starts, shifts : int64 arrays of shape (windows,)
         Window w counts column ``columns[w]`` in CELLS cells of ``2^shifts[w]`` keys, the first of
         which begins at key ``starts[w]``.
     """
-    cdef Py_ssize_t w, start, m, t, cell, n = y.shape[0], q = X.shape[1]
+    cdef const double[:] own = y if y.ndim == 1 else y[:, 0]
+    cdef Py_ssize_t w, start, m, t, cell, n = own.shape[0], q = X.shape[1]
     cdef int64_t total
     # several tables, so that an entry need not wait for the one before to be counted
     cdef Py_ssize_t tables = TABLES if columns.shape[0] <= MANY and n >= SEVERAL else 1
@@ -163,7 +164,7 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            load(X, y, start, m, &block[0])
+            load(X, own, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
             for w in range(columns.shape[0]):
                 count_in_window(ISA, &block[columns[w] * ROWS], complete, m, starts[w],
@@ -177,7 +178,7 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
     return below
 
 
-def distances(const floating[:, :] X, const double[:] y, const double[::1] centres,
+def distances(const floating[:, :] X, y, const double[::1] centres,
               const double[::1] nearest):
     """How far entries are from centres, on either side, in octaves; shape (q + 1, 2, OCTAVES).
 
@@ -188,8 +189,8 @@ def distances(const floating[:, :] X, const double[:] y, const double[::1] centr
     Parameters
     ----------
     X : ndarray of shape (n, q), float64 or float32
-    y : ndarray of shape (n,)
-        Column q.
+    y : ndarray of shape (n,) or (n, 3)
+        Column q, without weights and offsets: where columns lie records all count alike.
     centres : ndarray of shape (q + 1,)
         Finite.
     nearest : ndarray of shape (q + 1,)
@@ -201,7 +202,8 @@ def distances(const floating[:, :] X, const double[:] y, const double[::1] centr
     ndarray
         Above the centre first, then below it.
     """
-    cdef Py_ssize_t j, start, m, n = y.shape[0], q = X.shape[1], packed = 0
+    cdef const double[:] own = y if y.ndim == 1 else y[:, 0]
+    cdef Py_ssize_t j, start, m, n = own.shape[0], q = X.shape[1], packed = 0
     sums = np.zeros((q + 1, 2, OCTAVES), dtype=np.int64)
     cdef int64_t[:, :, ::1] octaves = sums
     cdef uint64_t[:, ::1] table = np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64)
@@ -211,7 +213,7 @@ def distances(const floating[:, :] X, const double[:] y, const double[::1] centr
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            load(X, y, start, m, &block[0])
+            load(X, own, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
             packed += m
             for j in range(q + 1):
@@ -226,7 +228,7 @@ def distances(const floating[:, :] X, const double[:] y, const double[::1] centr
     return sums
 
 
-def moments(const floating[:, :] X, const double[:] y, const double[::1] middles,
+def moments(const floating[:, :] X, y, const double[::1] middles,
             const double[::1] halves):
     """Sums of clipped entries and of their squares, shape (2, q + 1), in whole numbers.
 
@@ -236,14 +238,15 @@ def moments(const floating[:, :] X, const double[:] y, const double[::1] middles
     Parameters
     ----------
     X : ndarray of shape (n, q), float64 or float32
-    y : ndarray of shape (n,)
-        Column q.
+    y : ndarray of shape (n,) or (n, 3)
+        Column q, without weights and offsets: where columns lie records all count alike.
     middles, halves : ndarray of shape (q + 1,)
         Finite; halves are positive.
     """
+    cdef const double[:] own = y if y.ndim == 1 else y[:, 0]
     sums = np.zeros((2, X.shape[1] + 1), dtype=np.int64)
     cdef int64_t[:, ::1] table = sums
-    cdef Py_ssize_t i, j, start, m, n = y.shape[0], q = X.shape[1]
+    cdef Py_ssize_t i, j, start, m, n = own.shape[0], q = X.shape[1]
     cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t k, first, second
     cdef double u, middle, half
@@ -252,7 +255,7 @@ def moments(const floating[:, :] X, const double[:] y, const double[::1] middles
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            load(X, y, start, m, &block[0])
+            load(X, own, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
             for j in range(q + 1):
                 first = second = 0

@@ -254,11 +254,11 @@ RECORD = (
 BUDGET = (
     Station("regression.fit.fit", "privacy=GDP(1.0), the total"),
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
-    Station("optimize.road.run.budgets", "what is left, divided among what the road asks"),
+    Station("optimize.road.run.Purse.budgets", "what is left, divided among what the road asks"),
     Station("curator.joint.make_plan", "refuses what cannot be released; costs nothing"),
     Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station("curator.bounds.joint_cost", "what gradient, Hessian and meat cost together"),
-    Station("front.request.charge_shared", "a ledger of several analyses is charged the total"),
+    Station("front.request.Account.charge", "a ledger of several analyses is charged the total"),
     Station("privacy.ledger.Ledger.charge", "exact sums; overspending is refused; no refunds"),
     Station("curator.whitened.Whitened.gram", "charges the fit's own ledger, step by step"),
     Station("privacy.noise.NoiseSource.normals", "only now noise is drawn"),

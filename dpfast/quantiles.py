@@ -14,9 +14,9 @@ from dpfast.curator.shares import Shares
 from dpfast.data.columns import numbers
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared, room_for
+from dpfast.front.request import Account, room_for
 from dpfast.inference.guarantees import Guarantee
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_8000
@@ -75,7 +75,8 @@ def private_quantiles(
     >>> bool(low <= high)
     True
     """
-    total, wanted = GDP.within(privacy), _checked(probabilities)
+    account, wanted = Account(privacy, ledger), _checked(probabilities)
+    total = account.total
     ends, steps = _checked_range(low, high), whole_number(steps, "steps", 1, 60)
     source, own, values = checked_noise(noise), Ledger(total), numbers(x, "x")
     n = len(values)
@@ -90,7 +91,7 @@ def private_quantiles(
         return Guarantee.of(total, source, n, [(one.label, one.spend.mu) for one in own.entries])
 
     with KeepingPaid(privacy=spent):
-        charge_shared(ledger, privacy, total, label, room_for(n))
+        account.charge(label, room_for(n))
         found = [_bisected(shares, ends, steps, p, mu) for p in wanted]
     result = np.empty(len(found))
     result[np.argsort(wanted, kind="stable")] = np.sort(found)  # free post-processing

@@ -75,7 +75,7 @@ class CompiledFit:
         method = Newton()
         budgets = method.plan(objective, n, mu, inference=True)
         n_steps = len(budgets)
-        layout = Layout.of(Records(X, y, None), p)
+        layout = Layout(*Records(X, y, None)._summed(p))
         plan = np.zeros(n_steps, module.STEP)
         for k, (budget, size) in enumerate(zip(budgets, method.step.planned(n_steps), strict=True)):
             plan[k] = _step(make_plan(objective, layout, budget), size, p)

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.front.request import charge_after, room_for
+from dpfast.front.request import Account, room_for
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import TOLD, Guarantee
-from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
@@ -19,22 +18,19 @@ Told = TypeVar("Told")
 class Spending:
     """What a call has to spend on questions about values that it is told of records."""
 
-    def __init__(
-        self, privacy: Budget | float, total: GDP, n_records: int, noise: NoiseSource | None
-    ) -> None:
-        self.privacy, self.total, self.noise = privacy, total, checked_noise(noise)
-        self.ledger = Ledger(total)
+    def __init__(self, account: Account, n_records: int, noise: NoiseSource | None) -> None:
+        self.account, self.noise = account, checked_noise(noise)
+        self.ledger = Ledger(account.total)
         self.values = RecordValues(n_records, self.ledger, self.noise)
 
     def guarantee(self) -> Guarantee:
         """Of what was charged so far."""
         charges = [(entry.label, entry.charged.mu) for entry in self.ledger.entries]
         spent, n = composition_of(self.ledger), self.values.n
-        return Guarantee.of(self.total, self.noise, n, charges, vouched=TOLD, expression=spent)
+        return Guarantee.of(
+            self.account.total, self.noise, n, charges, vouched=TOLD, expression=spent
+        )
 
-    def begin(
-        self, first: Callable[[], Told], ledger: Ledger | None, label: str, *room: int
-    ) -> Told:
+    def begin(self, first: Callable[[], Told], label: str, *room: int) -> Told:
         """Charge the shared ledger for all once the first point was told, of the right shape."""
-        needed = room_for(self.values.n, *room)
-        return charge_after(first, ledger, self.privacy, self.total, label, needed)
+        return self.account.charge_after(first, label, room_for(self.values.n, *room))

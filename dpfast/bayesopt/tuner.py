@@ -12,19 +12,13 @@ from dpfast.arguments import Array, file_path
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import search_for
 from dpfast.bayesopt.settings import SearchSettings, resolve_settings
-from dpfast.bayesopt.state import (
-    ledger_path,
-    load_state,
-    restore,
-    save_state,
-    staged_state,
-)
+from dpfast.bayesopt.state import ledger_path, load_state, restore, save_state, staged_state
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared, refuse_unpayable
+from dpfast.front.request import Account
 from dpfast.inference.guarantees import TOLD, Guarantee
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
 from dpfast.privacy.rounding import MARGIN_8000
@@ -111,7 +105,8 @@ class Tuner:
         self._settings = resolve_settings(bounds, clip, steps, search)
         self._noise = noise = checked_noise(noise)
         self._genuine = is_genuine(noise)
-        self._total = GDP.within(privacy)
+        account = Account(privacy, ledger)
+        self._total = account.total
         self._path = None if path is None else file_path(path, "path")
         self._mu_failed = FAILED * self._total.mu
         stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - MARGIN_8000)
@@ -132,28 +127,28 @@ class Tuner:
             # without a total: a search whose ledger is gone must not get a new one
             self._ledger = Ledger.open(ledger_path(self._path))
         else:
-            self._start(probe.n, ledger, privacy)
+            self._start(probe.n, account, ledger)
         self._values = RecordValues(probe.n, self._ledger, noise)
         if self._path is not None:
             self._missing = self._search.points
             self._save()
 
-    def _start(self, n: int, ledger: Ledger | None, privacy: Budget | float) -> None:
+    def _start(self, n: int, account: Account, ledger: Ledger | None) -> None:
         """Charge the shared ledger for a new search, once nothing is left to be refused."""
         settings, path = self._settings, self._path
         what = f"tune({settings.describe()}, steps={settings.steps}, n={n}"
         if path is None:
-            refuse_unpayable(ledger, privacy, self._total, what + ")")
+            account.refuse_unpayable(what + ")")
             self._rehearse(n)
             self._ledger = Ledger(self._total)
-            charge_shared(ledger, privacy, self._total, what + ")")
+            account.charge(what + ")")
             return
         own = ledger_path(path)
         # a ledger that is there without a search is what a crash left: its charges stand
         found = Ledger.open(own, self._total) if os.path.exists(own) else None
         paid = found is not None and _paid(ledger, found)
         if not paid:
-            refuse_unpayable(ledger, privacy, self._total, what + ")")
+            account.refuse_unpayable(what + ")")
         with staged_state(path, self._search, n, self._fingerprint, self._genuine):
             self._rehearse(n)
             # no earlier: what was refused leaves no ledger; one that is there may have been joined
@@ -161,8 +156,7 @@ class Tuner:
             if self._ledger.entries:  # nobody knows any more with which noise
                 self._genuine = False
             if not _paid(ledger, self._ledger):
-                label = f"{what}, search {self._ledger.identity})"
-                charge_shared(ledger, privacy, self._total, label)
+                account.charge(f"{what}, search {self._ledger.identity})")
 
     def _rehearse(self, n: int) -> None:
         """What a kind of search tries before the charge; nothing where losses come from outside."""

@@ -22,8 +22,9 @@ from dpfast.curator.shares import share_receipt
 from dpfast.errors import DpfastWarning, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
+from dpfast.front.request import Account
 from dpfast.optimize.schedules import checked_steps
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
@@ -213,15 +214,15 @@ def private_clip(
     function(losses, "losses", "the parameters")
     share = number_in(share, "share", "(0, 1)")
     settings = resolve_settings(bounds, 1.0, 1, search)
-    own = Spending(privacy, GDP.within(privacy), n_records, noise)
-    mu, values = own.total.mu / math.sqrt(HALVINGS) * (1.0 - MARGIN_8000), own.values
+    own = Spending(Account(privacy, ledger), n_records, noise)
+    mu, values = own.account.total.mu / math.sqrt(HALVINGS) * (1.0 - MARGIN_8000), own.values
     share_receipt(values.n, mu)  # refuses what is impossible, free of charge
     label = f"private_clip(n={values.n}, share={share:g})"
     first = Search(settings)
     batch = first.batch()
     points = settings.space.all_parameters(settings.box.outside(batch))
     with KeepingPaid(privacy=own.guarantee):
-        own.begin(lambda: values.append(losses(points[0])), ledger, label, len(points), 1)
+        own.begin(lambda: values.append(losses(points[0])), label, len(points), 1)
         for point in points[1:]:
             values.append(losses(point))
         first.add(batch)
@@ -287,12 +288,12 @@ def private_choice(
             f"candidates must be a list of at least one; received {described(candidates)}."
         )
     low, high = checked_range(loss_range)
-    own = Spending(privacy, GDP.within(privacy), n_records, noise)
-    mu, values = own.total.mu, own.values
+    own = Spending(Account(privacy, ledger), n_records, noise)
+    mu, values = own.account.total.mu, own.values
     values.choice_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
     with KeepingPaid(privacy=own.guarantee):
-        own.begin(lambda: values.append(losses(candidates[0])), ledger, label)
+        own.begin(lambda: values.append(losses(candidates[0])), label)
         for candidate in candidates[1:]:
             values.append(losses(candidate))
         return values.choice(0, low, high, mu)

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.parts import (
-    KEPT_BYTES,
-    Block,
-    dealt,
-)
+from dpfast.data.parts import KEPT_BYTES, Block, dealt
 from dpfast.data.records import LEAST_OF_ALL, Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.privacy.dealing import SLOTS, chunk_keys, number_of_slots, scatter, scatter_chunk

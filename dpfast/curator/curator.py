@@ -61,7 +61,7 @@ class Curator:
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel, constants = prepared or prepare(objective)
-        self._layout = Layout.of(records, objective.n_coefficients)
+        self._layout = Layout(*records._summed(objective.n_coefficients))
         self._shared_plan = None if constants is None else shared_planner(constants, self._layout)
 
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
-from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, SEEN, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
@@ -39,13 +38,6 @@ class Layout(NamedTuple):
     excess: int = 1
     means: bool = False
     seen: bool = False
-
-    @staticmethod
-    def of(records: Records, row: int) -> Layout:
-        largest = max(records.block_sizes)
-        additions, seen = records.additions, records.seen
-        summed = row // records.parts  # at once: more columns are not always more roundings
-        return Layout(records.n, summed, largest, additions, records.excess, records.means, seen)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import compress, product
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -183,11 +182,12 @@ class Coding:
         -------
         None is spent; X and y of the design are as private as the table.
         """
-        values, names, bounds = self._encode(table, list(self.columns))
+        from dpfast.data.columns import column
+        from dpfast.data.encoding import encoded
+
+        values, names, bounds = encoded(self, table, list(self.columns))
         y = None
         if self.response is not None:
-            from dpfast.data.columns import column
-
             declared = self.columns[self.response]
             y = declared.encode(column(table, self.response), self.response)[0][:, 0]
         return Design(values, y, tuple(names), bounds, self, self.fit_intercept)
@@ -199,7 +199,9 @@ class Coding:
         -------
         None is spent; what is returned is as private as the table.
         """
-        return self._encode(table, self.covariate_columns)[0]
+        from dpfast.data.encoding import encoded
+
+        return encoded(self, table, self.covariate_columns)[0]
 
     @property
     def covariate_columns(self) -> list[str]:
@@ -237,35 +239,9 @@ class Coding:
         if None not in columns:  # numbers, each on its own
             centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
             return 0.0 - centres / spreads, np.diag(1.0 / spreads)
-        terms, first = [self._parts(term) for term in self.terms], 0
-        where: dict[Any, int] = {}
-        for names, others, width in terms:
-            where[names, others] = first
-            first += width
-        constant, matrix, first = np.zeros(first), np.zeros((first, first)), 0
-        for names, others, width in terms:
-            units = [(self.columns[name].location, self.columns[name].spread) for name in names]
-            for taken in product((True, False), repeat=len(names)):
-                found = [
-                    (1.0 if own else -centre) / unit
-                    for own, (centre, unit) in zip(taken, units, strict=True)
-                ]
-                left = tuple(compress(names, taken))
-                if not (share := math.prod(found)):
-                    continue
-                if not left and not others:
-                    constant[first] += share
-                elif (left, others) in where:
-                    at = where[left, others]
-                    matrix[range(first, first + width), range(at, at + width)] += share
-                else:
-                    raise InvalidInput(
-                        "coefficients of a product or power in the table's own units need the "
-                        f"terms of fewer factors, {':'.join(left) or 'levels'} here: add them. "
-                        "predict takes and returns the table's own units."
-                    )
-            first += width
-        return constant, matrix
+        from dpfast.data.encoding import natural_units_of_products
+
+        return natural_units_of_products(self)
 
     def _alone(self, term: tuple[Any, ...]) -> tuple[float, float] | None:
         """Centre and unit of a term that is one column of numbers."""
@@ -274,46 +250,6 @@ class Coding:
             return None
         column = self.columns[factor.name]
         return column.location, column.spread
-
-    def _parts(self, term: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
-        """Numbers that a term multiplies, its other factors, and its width."""
-        names: list[str] = []
-        others: list[Any] = []
-        for factor in term:
-            if (power := getattr(factor, "power", None)) is not None:
-                names += power
-            elif not isinstance(factor, Main) and not getattr(factor, "own_units", False):
-                raise InvalidInput(
-                    "coefficients of functions of columns are given in coded units only. predict "
-                    "takes and returns the table's own units."
-                )
-            elif isinstance(factor, Main) and self.columns[factor.name].kind != "categorical":
-                names.append(factor.name)
-            else:
-                others.append(factor)
-        widths = [factor.encode({factor.name: []}, self.columns)[0].shape[1] for factor in others]
-        return tuple(sorted(names)), tuple(others), math.prod(widths)
-
-    def _encode(self, table: Any, needed: list[str]) -> Encoded:
-        from dpfast.data.columns import column, column_names  # who has a table loads them
-
-        absent = [name for name in needed if name not in column_names(table)]
-        if absent:
-            raise InvalidInput(
-                f"the table has no column {', '.join(map(repr, absent))}; needed are {needed}, in "
-                f"any order, in the units of the fit{', or an array of these' * self.arrays}."
-            )
-        lengths = {_length(column(table, name), name) for name in needed}
-        if len(lengths) > 1:
-            raise InvalidInput(f"the columns have different lengths: {sorted(lengths)}.")
-        parts = [
-            _product([factor.encode(table, self.columns) for factor in term]) for term in self.terms
-        ]
-        return (
-            np.column_stack([values for values, _, _ in parts]),
-            [name for _, names, _ in parts for name in names],
-            np.concatenate([bounds for _, _, bounds in parts]),
-        )
 
     @property
     def released(self) -> bool:
@@ -334,31 +270,3 @@ class Coding:
             return 0.0, 1.0
         declared = self.columns[self.response]
         return declared.location, declared.spread
-
-
-def _product(factors: list[Encoded]) -> Encoded:
-    """Column by column products, the first factor's columns varying fastest."""
-    values, names, bounds = factors[0]
-    for more, more_names, more_bounds in factors[1:]:
-        pairs = [(i, j) for j in range(len(more_names)) for i in range(len(names))]
-        with np.errstate(all="ignore"):
-            values = np.column_stack([values[:, i] * more[:, j] for i, j in pairs])
-            corners = [np.outer(bounds[i], more_bounds[j]) for i, j in pairs]
-        names = [f"{names[i]}:{more_names[j]}" for i, j in pairs]
-        declared = np.isfinite(bounds).all() and np.isfinite(more_bounds).all()
-        bounds = np.array([[corner.min(), corner.max()] for corner in corners])
-        if declared and not np.isfinite(bounds).all():
-            raise InvalidInput(
-                f"the product {names[0]!r} has no finite bound over the declared ranges. Change "
-                "the ranges or the centres."
-            )
-    return values, names, bounds
-
-
-def _length(values: Any, name: str) -> int:
-    if not hasattr(values, "__len__") or isinstance(values, (str, bytes)):
-        raise InvalidInput(
-            f"column {name!r} must be a sequence of values, one for each row; received a "
-            f"{type(values).__name__}. Write [value] for a single row."
-        )
-    return len(values)

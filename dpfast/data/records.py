@@ -147,6 +147,24 @@ class Records:
 
         return additions(len(self.block_sizes))
 
+    def _summed(self, row: int) -> tuple[int, int, int, int, int, bool, bool]:
+        """How many there are, and how sums of so many numbers of each are added up: public."""
+        own = row // self.parts  # at once: more columns are not always more roundings
+        largest, how = max(self.block_sizes), (self.excess, self.means, self.seen)
+        return (self.n, own, largest, self.additions, *how)
+
+    def _in_units(self, units: Any, coding: Coding) -> Records:
+        """The same records in released units, with the coding that says so."""
+        from dpfast.data.bought.units import CodedBlocks, CodedRecords
+
+        if self.in_memory:
+            return CodedRecords(self, units, coding)
+        if not hasattr(self, "X"):
+            return CodedBlocks(self, units, coding)
+        from dpfast.data.streams import memmap_records
+
+        return CodedBlocks(memmap_records(self.X, self.y, self.names), units, coding)
+
     def __reduce__(self) -> Any:
         raise TypeError(
             "Records hold private data and are not picklable; pickle the fitted result instead."

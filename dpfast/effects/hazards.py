@@ -15,26 +15,20 @@ from dpfast.data.columns import number_columns
 from dpfast.data.formula import codings_of_table
 from dpfast.data.source import records
 from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
-from dpfast.errors import InvalidBudget, InvalidInput, described, understood
+from dpfast.errors import InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Account, Request
 from dpfast.front.rows import NewRows
 from dpfast.inference.degrees import Covariance
-from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.optimize.road.histogram import Lengths, best_bound, tops_of_cells
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.purchase import SCARCE, units_share
-from dpfast.regression.standardise import (
-    Purchase,
-    complete_remarks,
-    refuse_boundless,
-    refuse_no_columns,
-)
+from dpfast.regression.shared import purchase_within, refuse_scarce
+from dpfast.regression.standardise import complete_remarks, refuse_no_columns
 
 Array = NDArray[np.float64]
 
@@ -136,10 +130,11 @@ def cox(
     >>> found.names, bool(abs(found.params["drug"] + 0.7) < 0.2)
     (('drug',), True)
     """
-    plan = _Plan(formula, table, event, cuts, GDP.within(privacy), noise)
-    with KeepingPaid(privacy=plan.guarantee):
+    account = Account(privacy, ledger)
+    plan = _Plan(formula, table, event, cuts, account, noise)
+    with KeepingPaid(privacy=plan.request.guarantee):
         label = plan.request.label("cox", f"intervals={plan.intervals}")
-        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))
+        account.charge(label, plan.request.room(COPIES, whole=True))
         return plan.run()
 
 
@@ -168,7 +163,7 @@ class _Plan:
         table: Any,
         event: Any,
         cuts: Any,
-        total: GDP,
+        account: Account,
         noise: NoiseSource | None,
     ) -> None:
         if type(formula) is not str or type(event) is not str:
@@ -177,7 +172,7 @@ class _Plan:
                 "formula must be text, 'weeks ~ drug + age', and event the name of the column that "
                 f"is 1 where the event came; received {described(wrong)}."
             )
-        self._cuts, self.total = checked_cuts(cuts), total
+        self._cuts, total = checked_cuts(cuts), account.total
         self.intervals = len(self._cuts) - 1
         coding, response = codings_of_table(formula, table)
         if not coding.fit_intercept:
@@ -191,22 +186,13 @@ class _Plan:
         with np.errstate(all="ignore"):
             times = np.where((came == 0.0) | (came == 1.0), times, np.nan)
         source = records(design.X, times, names=tuple(design.names))
-        self.request = request = Request(source, None, fit_intercept=True, noise=noise)
+        self.request = request = Request(source, None, account, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
-        refuse_boundless(total.mu)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        self.ledger, p = Ledger(total), q + self.intervals
-        share = units_share(n, q, mu)
-        self._purchase = Purchase(
-            request, math.sqrt(share) * mu, self.ledger, response=False, whole=mu
-        )
-        if n * mu < (needed := SCARCE * p**1.5):
-            raise InvalidBudget(
-                f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for {q} covariates and "
-                f"{self.intervals} intervals: ratios would be noise. Use more records, a larger "
-                "budget, or fewer of either."
-            )
-        rest = mu * math.sqrt(1.0 - share)
+        p = q + self.intervals
+        self._purchase, rest = purchase_within(request, mu, response=False)
+        estimates = f" for {q} covariates and {self.intervals} intervals: ratios"
+        refuse_scarce(n, p, mu, estimates, "of either")
         self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
         steps = rest * math.sqrt(1.0 - sum(SHARES.values()))
         self._steps = [steps * math.sqrt(part) for part in STEPS]
@@ -216,16 +202,12 @@ class _Plan:
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip
 
-    def guarantee(self) -> Guarantee:
-        """What was spent, and on what."""
-        return self.request.guarantee(self.total, self.ledger)
-
     def run(self) -> Fit:
         """Buy units, times at risk and events, and step from what these say."""
-        self._purchase.in_place(self.guarantee)
+        self._purchase.in_place()
         request, K, mu = self.request, self.intervals, self._mu
         stages = AtRisk(
-            request.records, self._event, self._cuts, self.ledger, request.noise, request.threads
+            request.records, self._event, self._cuts, request.ledger, request.noise, request.threads
         )
         n, p = stages.n, stages.dimension
         risk = stages.exposures(mu["risk"])
@@ -277,7 +259,7 @@ class _Plan:
             model=f"proportional hazards with {K} intervals until {self._cuts[-1]:g}, target: log "
             "hazard ratios",
             method=f"{len(STEPS)} Newton steps on held scores of persons",
-            privacy=self.guarantee(),
+            privacy=request.guarantee(),
             covariance=Covariance(covariance, 0, np.zeros(len(slopes)), tuple(told)),
             iterates=np.array([np.zeros(len(slopes)), slopes]),
             fit_intercept=False,

@@ -14,25 +14,23 @@ from dpfast.data.columns import number_columns
 from dpfast.data.formula import columns_of_formula
 from dpfast.data.source import records
 from dpfast.effects.iv import TwoStage
-from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Account, Request
 from dpfast.inference.degrees import LEAST
-from dpfast.inference.guarantees import Guarantee
 from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import SCARCE, units_share
-from dpfast.regression.standardise import Purchase, refuse_boundless
+from dpfast.regression.shared import purchase_within, refuse_scarce
 
 Array = NDArray[np.float64]
 
 #: Shares of mu^2, of what units leave: of the first Gram and the lengths it whitens, of the second,
 #: of the pilot's moments and of the lengths of scores.  The steps have the rest.
-GRAM, LENGTHS, SECOND, PILOT, SCORES = 0.06, 0.01, 0.18, 0.10, 0.03
+SHARES = {"gram": 0.06, "lengths": 0.01, "second": 0.18, "pilot": 0.10, "scores": 0.03}
 
 #: Of the steps.
 STEPS = (0.1, 0.3, 0.6)
@@ -135,20 +133,16 @@ def two_stage(
     >>> bool(abs(found.params[1] - 2.0) < 0.5), bool(found.first_stage_f > 100.0), found.instruments
     (True, True, ('z',))
     """
-    total = GDP.within(privacy)
+    account = Account(privacy, ledger)
     columns, response = _parsed(formula)
     found = number_columns(table, columns_of(formula))
     source = records(found[:, :-1], found[:, -1], names=columns.names)
-    request = Request(source, None, fit_intercept=True, noise=noise)
-    analysis = _Analysis(request, columns, total)
-
-    def spent() -> Guarantee:
-        return request.guarantee(total, analysis.ledger)
-
-    with KeepingPaid(privacy=spent, units=lambda: analysis.units):
+    request = Request(source, None, account, fit_intercept=True, noise=noise)
+    analysis = _Analysis(request, columns)
+    with KeepingPaid(privacy=request.guarantee, units=lambda: analysis.units):
         label = request.label("two_stage", f"instruments={columns.instruments}")
-        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
-        return analysis.run(spent, response)
+        account.charge(label, request.room(COPIES, whole=True))
+        return analysis.run(response)
 
 
 def _parsed(formula: Any) -> tuple[_Columns, str]:
@@ -189,31 +183,16 @@ def columns_of(formula: Any) -> list[str]:
 class _Analysis:
     """Everything that is decided before the charge, and the run after it."""
 
-    def __init__(self, request: Request, columns: _Columns, total: GDP) -> None:
-        self.ledger = Ledger(total)
+    def __init__(self, request: Request, columns: _Columns) -> None:
         self._request, self._columns = request, columns
-        refuse_boundless(total.mu)
-        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        share = units_share(n, q + 1, mu)
-        self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
-        if n * mu < (needed := SCARCE * columns.size**1.5):
-            raise InvalidBudget(
-                f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for p = {columns.size} "
-                "columns: estimates would be noise. Use more records, a larger budget, or fewer "
-                "columns."
-            )
-        rest = mu * math.sqrt(1.0 - share)
-        used = GRAM + LENGTHS + SECOND + PILOT + SCORES
-        self._mu = {
-            name: rest * math.sqrt(part)
-            for name, part in (
-                ("gram", GRAM), ("lengths", LENGTHS), ("second", SECOND), ("pilot", PILOT),
-                ("scores", SCORES),
-            )
-        }  # fmt: skip
-        self._steps = [rest * math.sqrt((1.0 - used) * part) for part in STEPS]
+        n, p, mu = request.n, columns.size, request.account.total.mu * (1.0 - MARGIN_8000)
+        self._purchase, rest = purchase_within(request, mu)
+        refuse_scarce(n, p, mu, f" for p = {p} columns: estimates", "columns")
+        self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
+        left = 1.0 - sum(SHARES.values())
+        self._steps = [rest * math.sqrt(left * part) for part in STEPS]
         of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
-        planned_rows(request.n, columns.size, request.noise).refuse(
+        planned_rows(n, p, request.noise).refuse(
             (self._mu["gram"], self._mu["second"]), (self._mu["pilot"],), of_lengths, of_steps,
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip
@@ -223,14 +202,14 @@ class _Analysis:
         """Units of the columns, once they were bought."""
         return self._purchase.released
 
-    def run(self, spent: Any, response: str) -> TwoStage:
+    def run(self, response: str) -> TwoStage:
         """Pay and estimate."""
-        self._purchase.in_place(spent)
+        self._purchase.in_place()
         request, columns, mu = self._request, self._columns, self._mu
-        stages = Stages(request.records, self.ledger, request.noise, request.threads)
+        stages = Stages(request.records, request.ledger, request.noise, request.threads)
         moments = _first_stage(stages, columns, mu)
         found = _steps(stages, columns, moments, mu, self._steps)
-        return _natural(found, moments, columns, request, response, spent())
+        return _natural(found, moments, columns, request, response)
 
 
 class _Moments(NamedTuple):
@@ -351,7 +330,6 @@ def _natural(
     columns: _Columns,
     request: Request,
     response: str,
-    privacy: Guarantee,
 ) -> TwoStage:
     """The result in the columns' own units."""
     assert request.coding is not None
@@ -401,7 +379,7 @@ def _natural(
         first_stage_f=f,
         overidentification=(statistic, freedom),
         n_records=request.n,
-        privacy=privacy,
+        privacy=request.guarantee(),
         warnings=tuple(told),
         curve=rubin,
     )

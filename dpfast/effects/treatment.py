@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,21 +26,17 @@ from dpfast.effects.nuisances import (
 from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidBudget, InvalidInput, understood
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared, rows_unseen
-from dpfast.inference.guarantees import Guarantee
-from dpfast.optimize.road.histogram import (
-    CANCELS,
-    Lengths,
-    tops_of_cells,
-)
+from dpfast.front.request import Account, Request, rows_unseen
+from dpfast.optimize.road.histogram import CANCELS, Lengths, tops_of_cells
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.dealing import part_sizes
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.purchase import SCARCE
 from dpfast.regression.road import enough
+from dpfast.regression.shared import purchase_within
 from dpfast.regression.standardise import (
     CODED,
     MOST_MISSING,
@@ -49,7 +44,6 @@ from dpfast.regression.standardise import (
     Purchase,
     Standardized,
     checked_standardize,
-    refuse_boundless,
     refuse_no_columns,
 )
 
@@ -200,7 +194,7 @@ def treatment_effect(
     >>> bool(abs(effect.estimate - 2.0) < 0.3)
     True
     """
-    total = GDP.within(privacy)
+    account = Account(privacy, ledger)
     method = one_of(method, tuple(METHODS), "method")
     average = one_of(average, ESTIMANDS, "average")
     overlap = number_in(overlap, "overlap", "(0, 0.5)")
@@ -210,7 +204,7 @@ def treatment_effect(
     source = source_of(X, y)
     takes = ("group", "each", "sample_weight")
     with rows_unseen(source.each):
-        request = Request(source, None, fit_intercept=True, noise=noise, takes=takes)
+        request = Request(source, None, account, fit_intercept=True, noise=noise, takes=takes)
         if request.group_size > 1 or (source.group_size is not None and not request.means):
             raise InvalidInput(
                 'of persons with several rows the mean counts: pass each="person", and no '
@@ -229,26 +223,24 @@ def treatment_effect(
         raise InvalidInput(
             f"records are dealt into {FOLDS} folds; received {request.n}. Pass at least {FOLDS}."
         )
-    aim = _aim(method, known, average == "treated", request.n, request.dimension, total.mu)
-    analysis = _Analysis(request, treated, known, total.mu, aim, overlap, clip, standardize)
+    mu = account.total.mu
+    aim = _aim(method, known, average == "treated", request.n, request.dimension, mu)
+    analysis = _Analysis(request, treated, known, mu, aim, overlap, clip, standardize)
     held = "" if aim.known is not None else f", propensities within [{overlap:g}, {1 - overlap:g}]"
     how = DESCRIBED[aim[:2]]
     if known is not None:
         how = f"{'regression adjustment' if aim.outcomes else 'difference in means'}, propensity "
         how += f"known to be {aim.known:g}" if aim.known is not None else "known"
 
-    def spent() -> Guarantee:
-        return request.guarantee(total, analysis.ledger)
-
-    with KeepingPaid(privacy=spent, units=analysis.units):
+    with KeepingPaid(privacy=request.guarantee, units=analysis.units):
         label = request.label("treatment_effect", method)
-        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
+        account.charge(label, request.room(COPIES, whole=True))
         return TreatmentEffect(
-            **analysis.run(spent)._asdict(),
+            **analysis.run()._asdict(),
             method=f"{how}; {'' if analysis.level else f'{FOLDS} folds'}{held}"
             f"{', on the treated' * aim.treated}",
             n_records=request.n,
-            privacy=spent(),
+            privacy=request.guarantee(),
         )
 
 
@@ -310,7 +302,6 @@ class _Analysis:
         clip: float | None,
         standardize: bool | Standardized | None,
     ) -> None:
-        self.ledger = Ledger(GDP(mu))
         self._request, self._treated = request, treated
         self._aim, self._overlap, self._clip = aim, overlap, clip
         self._known = known if isinstance(known, np.ndarray) else None
@@ -319,7 +310,6 @@ class _Analysis:
         self.level = aim.known is not None and not aim.outcomes
         needed = SCARCE * (2.0 * (request.dimension if aim.outcomes else 1)) ** 1.5
         self._few = not self.level and request.n * mu < needed
-        refuse_boundless(mu)
         if standardize and request.coding is not None:
             raise InvalidInput(CODED)
         if isinstance(standardize, Standardized):
@@ -329,9 +319,7 @@ class _Analysis:
             if not (aim.propensity or aim.outcomes):
                 request.responses_alone()
             request.sample(enough(request.n, request.dimension, mu))
-            share = units_share(request.n, request.n_covariates + 1, mu)
-            self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
-            mu *= math.sqrt(1.0 - share)
+            self._purchase, mu = purchase_within(request, mu)
         mu *= 1.0 - MARGIN_8000
         fitted = known is None
         self._budget = budgets(mu, aim, clip is None, not fitted, self._counted)
@@ -364,10 +352,10 @@ class _Analysis:
         """Units of covariates and outcome, once they were bought."""
         return None if self._purchase is None else self._purchase.released
 
-    def run(self, spent: Callable[[], Guarantee]) -> _Found:
-        """Pay and estimate; ``spent`` is the guarantee of the whole."""
+    def run(self) -> _Found:
+        """Pay and estimate."""
         if self._purchase is not None:
-            self._purchase.in_place(spent)
+            self._purchase.in_place()
         coding = self._request.coding
         unit = 1.0 if coding is None else coding.response_units()[1]
         budget, aim = self._budget, self._aim
@@ -381,7 +369,7 @@ class _Analysis:
 
         def pseudo() -> PseudoOutcomes:
             told = [fold.nuisance for fold in folds]
-            return trial.pseudo_outcomes(told, self._overlap, self.ledger)
+            return trial.pseudo_outcomes(told, self._overlap, self._request.ledger)
 
         found = pseudo()
         edges = np.unique([*EDGES, self._overlap, 1.0 - self._overlap])
@@ -434,10 +422,10 @@ class _Analysis:
     def _nuisances(self) -> tuple[Trial, list[Fold]]:
         """Folds that are dealt once they are paid for, and the nuisances of either."""
         spend = GDP(self._budget.nuisances)
-        self.ledger.charge(spend, "random folds")
+        self._request.ledger.charge(spend, "random folds")
         trial = self._trial(Trial.dealt(self._request.n, self._request.noise))
         ledgers = [Ledger(spend) for _ in range(FOLDS)]
-        self.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
+        self._request.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
         return trial, [
             fold_nuisance(trial, fold, recipe, self._budget, ledgers[fold])
             for fold, recipe in enumerate(self._recipes)

@@ -20,7 +20,7 @@ from dpfast.data.source import Source
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared, room_for
+from dpfast.front.request import Account, room_for
 from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
@@ -227,7 +227,7 @@ class PrivateEstimator(BaseEstimator):
 
         with KeepingPaid(privacy=spent):
             label, room = f"{type(self).__name__}.score", room_for(len(y), X.shape[1], 1)
-            charge_shared(self.ledger, self.score_privacy, total, label, room)
+            Account(self.score_privacy, self.ledger).charge(label, room)
             with np.errstate(all="ignore"):
                 values.append(self._losses(X, y) / upper)
             answer = values.mean_loss(0, 0.0, 1.0, total.mu)

@@ -6,21 +6,22 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import check_constant, flag, one_of, real_array, whole_number
+from dpfast.arguments import check_constant, flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
-from dpfast.data.bought.units import Units, in_units
+from dpfast.data.bought.units import Units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.records import LEAST_OF_ALL
 from dpfast.data.source import source_of
-from dpfast.errors import BudgetWarning, InvalidInput, described
+from dpfast.errors import BudgetWarning, InvalidBudget, InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
@@ -62,6 +63,8 @@ class Request:
     remarks: tuple[str, ...] = ()
     within = False
     most_rows: int | None
+    account: Account
+    ledger: Ledger
     _slots: Records
     few: Records | None = None
 
@@ -69,6 +72,7 @@ class Request:
         self,
         X: Any,
         y: Any,
+        account: Account | None = None,
         *,
         fit_intercept: bool,
         noise: NoiseSource | None,
@@ -87,7 +91,9 @@ class Request:
         self.group_size, self.means, self.most_rows = 1, False, None
         alone = isinstance(each, str) and each == "row"
         if not (group is None and group_size is None and alone):
-            X, group, others = self._persons(X, y, group, group_size, each)
+            from dpfast.front.persons import read_persons
+
+            X, group, others = read_persons(self, X, y, group, group_size, each)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(source.threads)
         self.coding: Coding | None = None
@@ -124,11 +130,17 @@ class Request:
         self.single = self.records
         self._read_before = self.records.reads
         if source.effects is not None:
-            self._within(source.effects, group)
+            from dpfast.front.persons import take_own_means
+
+            take_own_means(self, source.effects, group)
             fit_intercept = False
         if group is not None:
-            self._group(X, group, together)
+            from dpfast.front.persons import put_together
+
+            put_together(self, X, group, together)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
+        if account is not None:
+            self.account, self.ledger = account, account.book(self.group_size)
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
         if bound_to is not None:
@@ -138,57 +150,6 @@ class Request:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
-
-    def _persons(
-        self, X: Any, y: Any, group: Any, group_size: Any, each: Any
-    ) -> tuple[Any, Any, tuple[str, ...]]:
-        """Whose rows are protected together: covariates and labels apart, and a name of these."""
-        from dpfast.data.groups import checked_group_size
-        from dpfast.data.persons.means import refuse_cluster
-        from dpfast.data.persons.numbering import taken_from
-
-        self.group_size = checked_group_size(group, group_size, each)
-        self.means = each == "person"
-        if self.means:
-            refuse_cluster(X)
-        named = (group,) if isinstance(group, str) else ()
-        X, group = taken_from(X, group)
-        if self.means:
-            _refuse_lengths(X, y, group)
-        return X, group, named
-
-    def _within(self, effects: Any, group: Any) -> None:
-        """Take the persons' own means from their rows."""
-        from dpfast.data.persons.within import within_persons
-
-        one_of(effects, ("person",), "effects")
-        if not self.means or self.beside is not None:
-            raise InvalidInput(
-                'effects="person" is for each="person" without weights and offsets: the means of '
-                "a person are a function of all their rows, which are protected together there."
-            )
-        self.records, self.within = within_persons(self.records, group), True
-
-    def _group(self, X: Any, group: Any, together: bool) -> None:
-        """Put the records of each person together."""
-        from dpfast.data.columns import refuse_other_rows
-
-        refuse_other_rows(X, group, "group")
-        if not self.means:
-            from dpfast.data.groups import grouped
-
-            self.records = self.single = grouped(self.records, group, self.group_size)
-            if not together or self.group_size == 1:
-                return
-        from dpfast.curator.persons import one_row_each
-        from dpfast.data.persons.means import averaged, of_slots
-
-        if self.means:
-            self.records = averaged(self.records, group)
-        else:  # a person's rows are one contribution, and cost what one does (claim C81)
-            self.most_rows, self.means, self.group_size = self.group_size, True, 1
-            self._slots, self.records = self.records, of_slots(self.records, self.most_rows)
-        self.single = one_row_each(self.records, self.noise)
 
     @property
     def rows(self) -> Records:
@@ -212,6 +173,19 @@ class Request:
             self.group_size, self.most_rows, self.means = self.most_rows, None, False
             self.records = self.single = self._slots
             self.n = self.records.n
+            self.ledger = self.account.book(self.group_size)
+
+    @property
+    def mu(self) -> float:
+        """What may be spent on one record."""
+        spend: Any = self.ledger.total
+        return float(spend.mu)
+
+    def paying(self, account: Account) -> Request:
+        """The same request for a part of the budget, with a ledger of its own."""
+        found = copy(self)
+        found.account, found.ledger = account, account.book(self.group_size)
+        return found
 
     def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
         """What an objective that is bound to columns is not for."""
@@ -239,9 +213,9 @@ class Request:
     def in_units(self, units: Units, coding: Coding, *, inner: bool = False) -> None:
         """Go on with the same records in released units; ``inner``: results stay as coded now."""
         fitted, single = self.records, self.single
-        self.records = in_units(fitted, units, coding)
-        self.single = self.records if single is fitted else in_units(single, units, coding)
-        self.few = self.few and in_units(self.few, units, coding)
+        self.records = fitted._in_units(units, coding)
+        self.single = self.records if single is fitted else single._in_units(units, coding)
+        self.few = self.few and self.few._in_units(units, coding)
         if not inner:
             columns, kinds = self.new_rows[1:3]
             if columns is not None and columns == tuple(coding.covariate_columns):
@@ -299,17 +273,16 @@ class Request:
     def curator(
         self,
         objective: Objective,
-        ledger: Ledger,
         prepared: Prepared | None = None,
         *,
-        single: bool = False,
+        ledger: Ledger | None = None,
         few: bool = False,
     ) -> Curator:
-        """Of the records; or of those of which scales are bought, or of the sample."""
+        """Of the records or the sample; another ledger pays for its answers, if one is given."""
         self.check_response(objective.loss)
-        records = self.few if few else self.single if single else self.records
+        records, paying = self.few if few else self.records, ledger or self.ledger
         assert records is not None
-        return Curator(records, objective, ledger, self.noise, self.threads, prepared)
+        return Curator(records, objective, paying, self.noise, self.threads, prepared)
 
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""
@@ -351,14 +324,9 @@ class Request:
         """Number of persons, each of whom the budget protects: n, unless there are groups."""
         return self.n // self.group_size
 
-    def per_record(self, total: GDP) -> GDP:
-        """What a method may spend on one record so that a person's rows cost ``total`` (C47)."""
-        m = self.group_size
-        return total if m == 1 else GDP(total.mu / m * (1.0 - MARGIN_6))
-
-    def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
-        """The guarantee of a method whose every charge is in Gaussian DP."""
-        m = self.group_size
+    def guarantee(self) -> Guarantee:
+        """What was spent so far, by a method whose every charge is in Gaussian DP."""
+        m, ledger = self.group_size, self.ledger
         entries = [(label, m * spend.mu) for label, spend, _ in ledger._current()[1]]
         relation = group_relation(self.most_rows or m)
         if self.means and self.most_rows is None:
@@ -368,9 +336,8 @@ class Request:
             from dpfast.inference.composition import Rows, composition_of
 
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
-        return Guarantee.of(
-            total, self.noise, self.n_units, entries, relation=relation, expression=spent
-        )
+        about = self.account.total, self.noise, self.n_units, entries
+        return Guarantee.of(*about, relation=relation, expression=spent)
 
     def fit(
         self,
@@ -378,7 +345,7 @@ class Request:
         target: Objective | Loss,
         *,
         method: str,
-        privacy: Guarantee,
+        privacy: Guarantee | None = None,
         model: str | None = None,
         iterates: Sequence[Array] | None = None,
         covariance: Covariance | None = None,
@@ -415,7 +382,7 @@ class Request:
             + OF_PERSONS * (self.means and self.most_rows is None)
             + WITHIN * self.within,
             method=method,
-            privacy=privacy,
+            privacy=self.guarantee() if privacy is None else privacy,
             covariance=covariance,
             missing=missing,
             remarks=self.remarks,
@@ -451,21 +418,6 @@ def rows_unseen(each: str) -> Iterator[None]:
     else:
         return
     raise refusal
-
-
-def _refuse_lengths(*columns: Any) -> None:
-    """Rows that do not go together, without a word about their number, which is private."""
-    shapes = [getattr(column, "shape", None) for column in columns]
-    lengths = {
-        shape[0] if shape else len(column)
-        for shape, column in zip(shapes, columns, strict=True)
-        if shape or hasattr(column, "__len__")
-    }
-    if len(lengths) > 1:
-        raise InvalidInput(
-            'X, y and group must have one entry for each row; with each="person" their number is '
-            "private and not shown."
-        )
 
 
 def _columns(X: Any, y: Any, records: Records) -> tuple[Names, Names]:
@@ -507,67 +459,77 @@ def room_for(n: int, columns: int = 0, copies: int = 0) -> int:
     return 8 * n * (copies * (columns + 1) + BESIDE)
 
 
+#: Squares of larger budgets leave float64, and so does noise that spends them.
+LARGEST_MU = 1e100
+
 #: Epsilon of a request beyond which the promise is hardly one.
 MOST_EPSILON = 20.0
 
 
-def warn_of_weak(privacy: Asked, n: int) -> None:
-    """Say, before anything is charged, that a budget spoken in epsilon promises next to nothing."""
-    asked = as_budget(privacy)
-    if not isinstance(asked, ApproxDP):
-        return
-    epsilon, delta = asked.values()
-    if delta * n >= 1.0:
-        warnings.warn(
-            f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} records "
-            "as it is would keep this promise. Pass a delta far below 1/n, such as "
-            f"({epsilon:g}, {0.01 / n:.0e}).",
-            BudgetWarning,
-            stacklevel=3,
-        )
-    if epsilon > MOST_EPSILON:
-        warnings.warn(
-            f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by a "
-            f"factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
-            BudgetWarning,
-            stacklevel=3,
-        )
+class Account:
+    """What a call may spend in all: as it was asked for, what that is here, and who else pays."""
 
+    def __init__(
+        self, privacy: Asked, shared: Ledger | None = None, total: Budget | None = None
+    ) -> None:
+        self.total: Any = GDP.within(privacy) if total is None else total
+        if isinstance(self.total, GDP) and self.total.mu > LARGEST_MU:
+            raise InvalidBudget(
+                f"noise cannot be so small that mu = {self.total.mu:g} is spent. Pass a smaller "
+                "budget."
+            )
+        self._asked, self._shared = privacy, shared
 
-def charge_shared(
-    ledger: Ledger | None, privacy: Asked, total: Budget, label: str, room: int = 0
-) -> None:
-    """Charge the ledger several analyses share, in its own currency if the request was in it."""
-    np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
-    if ledger is not None:
-        _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)
+    def book(self, rows: int) -> Ledger:
+        """Of what one record may cost, so that a person's rows cost the total together (C47)."""
+        one = self.total if rows == 1 else GDP(self.total.mu / rows * (1.0 - MARGIN_6))
+        return Ledger(one)
 
+    def warn_of_weak(self, n: int) -> None:
+        """Say, before anything is charged, that a budget in epsilon promises next to nothing."""
+        asked = as_budget(self._asked)
+        if not isinstance(asked, ApproxDP):
+            return
+        epsilon, delta = asked.values()
+        if delta * n >= 1.0:
+            warnings.warn(
+                f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} "
+                "records as it is would keep this promise. Pass a delta far below 1/n, such as "
+                f"({epsilon:g}, {0.01 / n:.0e}).",
+                BudgetWarning,
+                stacklevel=3,
+            )
+        if epsilon > MOST_EPSILON:
+            warnings.warn(
+                f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by "
+                f"a factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
+                BudgetWarning,
+                stacklevel=3,
+            )
 
-def refuse_unpayable(ledger: Ledger | None, privacy: Asked, total: Budget, label: str) -> None:
-    """Refuse what the ledger cannot pay, before work that has to come before the charge."""
-    if ledger is not None:
-        _checked_ledger(ledger).check(_spend(ledger, privacy, total), label)
+    def charge(self, label: str, room: int = 0) -> None:
+        """Charge the ledger several analyses share, in its own currency if that was asked for."""
+        np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
+        if self._shared is not None:
+            _checked_ledger(self._shared).charge(self._spend(self._shared), label)
 
+    def refuse_unpayable(self, label: str) -> None:
+        """Refuse what the ledger cannot pay, before work that has to come before the charge."""
+        if self._shared is not None:
+            _checked_ledger(self._shared).check(self._spend(self._shared), label)
 
-def charge_after(
-    first: Callable[[], Told],
-    ledger: Ledger | None,
-    privacy: Asked,
-    total: Budget,
-    label: str,
-    room: int = 0,
-) -> Told:
-    """Charge when a caller's function first told something of the right shape, and not before."""
-    refuse_unpayable(ledger, privacy, total, label)
-    told = first()
-    charge_shared(ledger, privacy, total, label, room)
-    return told
+    def charge_after(self, first: Callable[[], Told], label: str, room: int = 0) -> Told:
+        """Charge when a caller's function first told something of the right shape, not before."""
+        self.refuse_unpayable(label)
+        told = first()
+        self.charge(label, room)
+        return told
 
-
-def _spend(ledger: Ledger, privacy: Asked, total: Budget) -> Budget:
-    privacy = as_budget(privacy)
-    in_mu = ledger.keeps_apart and isinstance(total, GDP)
-    return privacy if type(privacy) is type(ledger.total) and not in_mu else total
+    def _spend(self, ledger: Ledger) -> Budget:
+        asked = as_budget(self._asked)
+        in_mu = ledger.keeps_apart and isinstance(self.total, GDP)
+        total: Budget = self.total
+        return asked if type(asked) is type(ledger.total) and not in_mu else total
 
 
 def _checked_ledger(ledger: Any) -> Ledger:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dpfast.errors import UnsupportedConversion
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
-from dpfast.privacy.conversions import written
+from dpfast.privacy.decimals import written
 from dpfast.privacy.ledger import Ledger
 
 

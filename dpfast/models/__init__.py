@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     )
     from dpfast.models.custom import CustomLoss
     from dpfast.models.domains import Ball, Domain
-    from dpfast.models.free_scale import FreeScale, JointScale as JointScale
+    from dpfast.models.free_scale import FreeScale
     from dpfast.models.gamma import Gamma
+    from dpfast.models.joint_scale import JointScale as JointScale
     from dpfast.models.losses import (
         Huber,
         LeastSquares as LeastSquares,
@@ -58,7 +59,8 @@ _HOMES = {
     ".concordance": "ReleaseConstants SmoothConstants release_constants smooth_constants",
     ".custom": "CustomLoss",
     ".domains": "Ball Domain",
-    ".free_scale": "FreeScale JointScale",
+    ".free_scale": "FreeScale",
+    ".joint_scale": "JointScale",
     ".names": "resolve_loss",
     ".objective": "Constants Objective",
     ".products": "Box Interval OneHot Product",

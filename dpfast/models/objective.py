@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import check_constant, detached, flag, positive, whole_number
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.models.free_scale import FreeScale, joint_scale
+from dpfast.models.free_scale import FreeScale
 from dpfast.models.losses import Loss
 from dpfast.models.names import resolve_loss
 from dpfast.models.weighting import (
@@ -26,6 +26,7 @@ from dpfast.models.weighting import (
 
 if TYPE_CHECKING:
     from dpfast.kernels.user_loss import CompiledLoss
+    from dpfast.models.joint_scale import JointScale
 
 
 class Constants(NamedTuple):
@@ -178,7 +179,11 @@ class Objective:
         self.fit_intercept = fit_intercept
         self.n_coefficients = n_covariates + int(fit_intercept)
         free = scale if isinstance(scale, FreeScale) else None
-        self.free_scale = None if free is None else joint_scale(loss, weighting, free)
+        self.free_scale: JointScale | None = None
+        if free is not None:
+            from dpfast.models.joint_scale import joint_scale
+
+            self.free_scale = joint_scale(loss, weighting, free)
         self.dimension = self.n_coefficients + int(free is not None)
         self.scale = _resolve_scale(loss, scale) if free is None else free.high
         self.ridge = _resolve_ridge(ridge)

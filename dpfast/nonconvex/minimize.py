@@ -15,7 +15,7 @@ from dpfast.data.source import source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import charge_shared, checked_start, response_of
+from dpfast.front.request import Account, checked_start, response_of
 from dpfast.front.targets import target_of
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
@@ -274,7 +274,7 @@ def minimize(
 
     with KeepingPaid(so_far, privacy=spent) as keeping:
         label = f"minimize({target!r}, n={request.n})"
-        charge_shared(ledger, privacy, total, label, request.room())
+        Account(privacy, ledger, total).charge(label, request.room())
         if reserve:
             # a child pays for the descent, so that it cannot spend what the choice needs
             rest = own_ledger.child(ZCDP(kept.remaining * (1.0 - SELECTION_SHARE)), "descent")

@@ -7,20 +7,13 @@ from numbers import Real
 from typing import Any, ClassVar, TypeVar
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion, described, understood
-from dpfast.privacy.conversions import (
-    DELTA_FLOOR,
-    gdp_delta,
-    gdp_epsilon,
-    gdp_mu,
+from dpfast.privacy.decimals import (
     half_square,
     nonnegative,
     positive,
-    pure_mu,
     ratio_to_float,
     root_to_float,
     written,
-    zcdp_delta,
-    zcdp_epsilon,
 )
 from dpfast.privacy.rounding import MARGIN_500
 
@@ -28,6 +21,13 @@ from dpfast.privacy.rounding import MARGIN_500
 ROUND_UP = 1.0 + MARGIN_500
 
 _B = TypeVar("_B", bound="Budget")
+
+
+def _conversions() -> Any:
+    """Which no budget in Gaussian DP needs."""
+    from dpfast.privacy import conversions
+
+    return conversions
 
 
 class Budget:
@@ -179,11 +179,11 @@ class GDP(Budget):
 
     def delta(self, epsilon: float) -> float:
         """Delta of this spend at ``epsilon``, rounded up (claim C2)."""
-        return 0.0 if self.mu == 0.0 else gdp_delta(self.mu, epsilon)
+        return 0.0 if self.mu == 0.0 else _conversions().gdp_delta(self.mu, epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Epsilon of this spend at ``delta``, rounded up (claim C3)."""
-        return 0.0 if self.mu == 0.0 else gdp_epsilon(self.mu, delta)
+        return 0.0 if self.mu == 0.0 else _conversions().gdp_epsilon(self.mu, delta)
 
     def as_gdp(self) -> GDP:
         return self
@@ -213,7 +213,7 @@ class GDP(Budget):
             numerator, denominator = written(budget.rho)
             return GDP(root_to_float(2 * numerator, denominator, up=False))  # mu^2 / 2 <= rho
         if isinstance(budget, ApproxDP):
-            return GDP(gdp_mu(budget.epsilon, budget.delta))
+            return GDP(_conversions().gdp_mu(budget.epsilon, budget.delta))
         raise UnsupportedConversion(
             f"Gaussian noise cannot honour {budget!r}: it is never pure-epsilon DP. Pass "
             "ApproxDP(epsilon, delta), ZCDP(rho) or GDP(mu)."
@@ -244,11 +244,11 @@ class ZCDP(Budget):
 
     def delta(self, epsilon: float) -> float:
         """A delta this spend has at ``epsilon``, rounded up (claim C7)."""
-        return 0.0 if self.rho == 0.0 else zcdp_delta(self.rho, epsilon)
+        return 0.0 if self.rho == 0.0 else _conversions().zcdp_delta(self.rho, epsilon)
 
     def epsilon(self, delta: float) -> float:
         """An epsilon this spend has at ``delta``, rounded up (claim C7)."""
-        return 0.0 if self.rho == 0.0 else zcdp_epsilon(self.rho, delta)
+        return 0.0 if self.rho == 0.0 else _conversions().zcdp_epsilon(self.rho, delta)
 
     def as_zcdp(self) -> ZCDP:
         return self
@@ -271,6 +271,7 @@ class ZCDP(Budget):
             return budget
         if isinstance(budget, ApproxDP):
             epsilon, delta = budget.epsilon, budget.delta
+            zcdp_epsilon = _conversions().zcdp_epsilon
             low = high = 1.0
             while zcdp_epsilon(high, delta) <= epsilon:
                 low, high = high, 2.0 * high
@@ -317,11 +318,12 @@ class PureDP(Budget):
         if epsilon >= self.epsilon:
             return 0.0
         ratio = -math.expm1(epsilon - self.epsilon) / (1.0 + math.exp(-self.epsilon))
-        return min(1.0, max(ratio * ROUND_UP, DELTA_FLOOR))
+        least: float = _conversions().DELTA_FLOOR
+        return min(1.0, max(ratio * ROUND_UP, least))
 
     def as_gdp(self) -> GDP:
         """``2 Phi^-1(e^eps/(1 + e^eps))``-GDP (claim C5)."""
-        return GDP(pure_mu(self.epsilon))
+        return GDP(_conversions().pure_mu(self.epsilon))
 
     def as_zcdp(self) -> ZCDP:
         """``eps^2/2``-zCDP (claim C6)."""

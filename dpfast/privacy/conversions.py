@@ -7,11 +7,10 @@ another currency rounds up.  Claim numbers refer to PROOFS.md.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
-from numbers import Real
 
 from dpfast.errors import InvalidBudget, described
+from dpfast.privacy.decimals import nonnegative, positive
 
 #: Relative amount by which a computed delta is rounded up; enough for every pair of doubles, as
 #: boxes of ball arithmetic show (claim C2).
@@ -23,22 +22,6 @@ DELTA_FLOOR = 1e-290
 MAX_MU = 1e4
 _HALF_ROOT = math.sqrt(0.5)
 _SLOPE = math.sqrt(2.0 / math.pi)
-
-
-def positive(value: object, name: str, *, below_one: bool = False) -> float:
-    """``value`` as a float, or InvalidBudget."""
-    if type(value) is float and 0.0 < value < (1.0 if below_one else math.inf):
-        return value  # the usual case, without the price of an abstract class
-    allowed = "in (0, 1)" if below_one else "positive and finite"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidBudget(f"{name} must be a number, {allowed}; received {described(value)}.")
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):
-        number = math.inf
-    if not (0.0 < number < (1.0 if below_one else math.inf)):
-        raise InvalidBudget(f"{name} must be {allowed}; received {described(value)}.")
-    return number
 
 
 # ---- Gaussian DP and (epsilon, delta): claims C2 and C3 -----------------------------------------
@@ -138,10 +121,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return _certify(root, -1.0, lambda mu: _delta_up(mu, epsilon) <= delta)
 
 
-def nonnegative(value: object, name: str) -> float:
-    return 0.0 if not isinstance(value, bool) and value == 0 else positive(value, name)
-
-
 def _root(step: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
     """Candidate for the zero of an increasing function, by Newton steps held to a bracket."""
     at = 0.5 * (low + high)
@@ -236,47 +215,3 @@ def pure_mu(epsilon: float) -> float:
     else:
         mu = -2.0 * float(ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
     return mu * (1.0 + 1e-11)
-
-
-# ---- exact arithmetic ---------------------------------------------------------------------------
-
-
-#: All decimals of doubles are whole numbers of one in so many.
-DECIMALS = 10**324
-
-
-def written(x: float) -> tuple[int, int]:
-    """The shortest decimal that reads as this double, as a ratio: ten times .1 is 1 (claim C86)."""
-    digits, _, exponent = repr(x).partition("e")
-    whole, _, part = digits.partition(".")
-    shift = int(exponent or 0) - len(part)
-    return int(whole + part) * 10 ** max(shift, 0), 10 ** max(-shift, 0)
-
-
-def half_square(x: float) -> tuple[int, int]:
-    """``x^2 / 2`` as an exact ratio of integers, of x as it is written."""
-    numerator, denominator = written(x)
-    return numerator * numerator, 2 * denominator * denominator
-
-
-def root_to_float(numerator: int, denominator: int, *, up: bool) -> float:
-    """The double next to the root of a ratio whose decimal is on the safe side, exactly decided."""
-    square, rest = divmod(numerator * DECIMALS * DECIMALS, denominator)
-    root = math.isqrt(square)
-    root += up and (rest > 0 or root * root < square)
-    return ratio_to_float(root, DECIMALS, up=up)
-
-
-def ratio_to_float(numerator: int, denominator: int, *, up: bool) -> float:
-    """The double whose decimal is next to ``numerator / denominator >= 0`` on the safe side."""
-    try:
-        quotient = numerator / denominator  # correctly rounded by Python
-    except OverflowError:
-        return math.inf if up else sys.float_info.max
-    top, bottom = written(quotient)
-    error = top * denominator - numerator * bottom
-    if up and error < 0:
-        return math.nextafter(quotient, math.inf)
-    if not up and error > 0:
-        return math.nextafter(quotient, 0.0)
-    return quotient

@@ -13,7 +13,6 @@ from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.newton import Newton
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.protocol import Method, planned, public_copy
-from dpfast.regression.standardise import refuse_boundless
 
 
 class Recipe(NamedTuple):
@@ -60,7 +59,6 @@ def recipe_of(
     means: bool = False,
 ) -> Recipe:
     """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do."""
-    refuse_boundless(mu)
     p = n_covariates + int(fit_intercept)
     declared = resolve_loss(loss)
     loss = declared._for_records(n, p, mu)

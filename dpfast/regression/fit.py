@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dpfast.arguments import flag, refuse_names
 from dpfast.data.source import EVERYTHING, source_of
 from dpfast.errors import InvalidInput, understood
-from dpfast.front.request import Request, rows_unseen, warn_of_weak
+from dpfast.front.request import Account, Request, rows_unseen
 from dpfast.inference.results import Fit
 from dpfast.models import resolve_loss
 from dpfast.models.objective import terms_of
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.road import OnRoad, on_road
@@ -147,7 +147,7 @@ def fit(
         )  # fmt: skip
     if getattr(y, "ndim", 0) != 1:
         refuse_names(X, y)
-    total = GDP.within(privacy)
+    account = Account(privacy, ledger)
     source, given = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)
     options = given._asdict() | {"method": method}
@@ -155,8 +155,9 @@ def fit(
     taken = on_road(loss, options)
     with rows_unseen(source.each):
         request = Request(
-            source, None, fit_intercept=given.fit_intercept, noise=noise, takes=EVERYTHING,
-            together=taken, bound_to=given.n_covariates, of_predictor=loss.link != "identity",
+            source, None, account, fit_intercept=given.fit_intercept, noise=noise,
+            takes=EVERYTHING, together=taken, bound_to=given.n_covariates,
+            of_predictor=loss.link != "identity",
         )  # fmt: skip
     if request.within and loss.link != "identity":
         raise InvalidInput(
@@ -164,12 +165,11 @@ def fit(
             "means taken from a response with a link leave no such model."
         )
     asked: dict[str, Any] = {"standardize": standardize, "inference": flag(inference, "inference")}
-    warn_of_weak(privacy, request.n_units)
+    account.warn_of_weak(request.n_units)
     if taken:
-        planned = OnRoad(request, total, [loss], scale=given.scale, **asked)
-        return planned.fit(privacy, ledger, progress)
+        return OnRoad(request, [loss], scale=given.scale, **asked).fit(progress)
     from dpfast.regression.walk import Walks
 
-    walks = Walks(request, total, [given.loss], options, **asked)
+    walks = Walks(request, [given.loss], options, **asked)
     label = request.label("fit", walks.loss.name)
-    return walks.run(privacy, ledger, progress, label, lambda fits, _: fits[0])
+    return walks.run(progress, label, lambda fits, _: fits[0])

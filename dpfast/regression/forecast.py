@@ -20,18 +20,12 @@ from dpfast.arguments import (
 from dpfast.curator.door import Release, observed
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described, understood
-from dpfast.front.request import warn_of_weak
+from dpfast.front.request import Account
 from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
-from dpfast.models import (
-    FreeScale,
-    Loss,
-    Mallows,
-    Objective,
-    resolve_loss,
-)
+from dpfast.models import FreeScale, Loss, Mallows, Objective, resolve_loss
 from dpfast.models.objective import Terms, terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.noise import SeededNoise
@@ -247,9 +241,10 @@ def plan(
     asked = terms_of(loss)
     if n is not None:
         n = whole_number(n, "n", 1)
-    total = None if privacy is None else GDP.within(privacy).mu
-    if privacy is not None and n is not None:
-        warn_of_weak(privacy, n)
+    account = None if privacy is None else Account(privacy)
+    total = None if account is None else account.total.mu
+    if account is not None and n is not None:
+        account.warn_of_weak(n)
     forecast = _Forecast(p, level, asked, rate, pilot)
     if width is not None:
         width = positive(width, "width")

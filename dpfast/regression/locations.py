@@ -196,10 +196,10 @@ class Search:
         """The locations, in the order of the columns."""
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
-        found = self._measure(self.columns, self._left(LOOK_SHARE))
+        found = self._measure(self.columns, LOOK_SHARE)
         unseen = [column for column in self.columns if not found[column].seen]
         if spend and not unseen:
-            found |= self._measure(self.columns, self._left(0.0))
+            found |= self._measure(self.columns, 0.0)
         elif unseen and self._every is not self._answers:
             again = Search(self._every, unseen, self._left(0.0))
             found |= dict(zip(unseen, again.run(), strict=True))
@@ -207,7 +207,7 @@ class Search:
             vague = [column for column, _ in self._asking(unseen)]
             if vague:
                 self._bisect(vague, COUNT_SHARE * LOOK_SHARE)
-            found |= self._measure(unseen, self._left(0.0))
+            found |= self._measure(unseen, 0.0)
         return [found[column] for column in self.columns]
 
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
@@ -289,12 +289,13 @@ class Search:
 
     # -- distances
 
-    def _measure(self, columns: Sequence[int], mu: float) -> dict[int, Location]:
-        """What a histogram of distances at this price says of these columns."""
+    def _measure(self, columns: Sequence[int], kept: float) -> dict[int, Location]:
+        """What a histogram of distances, for all but this part of mu^2, says of these columns."""
         ends = [self._quantiles[column] for column in columns]
         keys = [(one.low, one.high) for one in ends]
         places = [_place(*k, *pair) for k, pair in zip(keys, value_of(keys).tolist(), strict=True)]
         centres, nearest = np.array(places).T
+        mu = self._left(kept)
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
         for column, end, place, cells in zip(columns, ends, places, answer.value, strict=True):

@@ -15,7 +15,7 @@ from dpfast.curator.steps import nonprivate_residuals
 from dpfast.data.beside.given import own_largest
 from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
-from dpfast.front.request import Request, checked_start, response_of
+from dpfast.front.request import Account, Request, checked_start, response_of
 from dpfast.front.rows import FormulaRows, NewRows
 from dpfast.front.targets import target_of
 from dpfast.inference.degrees import Covariance
@@ -111,8 +111,9 @@ def nonprivate_fit(
         largest = own_largest(source.covariates, source.sample_weight)
         source = source.but(largest_weight=largest)
     request = Request(
-        source, None, fit_intercept=fit_intercept, noise=SeededNoise(0), bound_to=columns,
-        takes=("sample_weight", "offset"), of_predictor=offset_joins_predictor(loss),
+        source, None, Account(1.0), fit_intercept=fit_intercept, noise=SeededNoise(0),
+        bound_to=columns, takes=("sample_weight", "offset"),
+        of_predictor=offset_joins_predictor(loss),
     )  # fmt: skip
     loss = resolve_loss(loss, unbounded=True)
     told = {"scale": scale, "weights": weights, "ridge": ridge, "method": "auto"}
@@ -127,7 +128,7 @@ def nonprivate_fit(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
             "method. Use dpfast.nonconvex.nonprivate_minimize."
         )
-    curator = request.curator(objective, Ledger(1.0))
+    curator = request.curator(objective)
     start = objective.origin()
     if objective.free_scale is not None:
         start = np.append(start, objective.free_scale.start / objective.free_scale.factor)
@@ -162,7 +163,7 @@ def nonprivate_fit(
 def _residual_scale(request: Request, tolerance: float, max_steps: int) -> float:
     """Median absolute residual of least squares over that of a normal one: **not private**."""
     squares = request.objective(LeastSquares(), scale=None, weights=Mallows(FARTHEST), ridge=0.0)
-    curator = request.curator(squares, Ledger(1.0))
+    curator = request.curator(squares)
     theta = nonprivate_minimum(curator, squares.origin(), tolerance, max_steps).iterates[-1]
     typical, whole = ((2.0 * curator.nonprivate_loss(at)) ** 0.5 for at in (theta, 0.0 * theta))
     if not 0.0 < typical < math.inf:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dpfast.optimize.road.run import LEAST, few
+import math
+from functools import lru_cache
+
+from dpfast.optimize.road.run import LEAST, Purse
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 
 #: A scale that was given is held to this range of spreads of the response: what is bought never
@@ -11,6 +14,9 @@ FARTHEST = (1e-30, 1e30)
 
 #: Share of ``mu^2`` for units where records are many, and what is added where they are few.
 BOUGHT, BOUGHT_OF_FEW = 0.02, 0.05
+
+#: Largest noise of a count, as a part of n, at which quantiles still mean something.
+MOST_NOISE = 0.12
 
 #: Most that is spent on units, of mu^2; and the noise of a count, as a part of n, to spend it for.
 MOST, ENOUGH = 0.25, 0.05
@@ -22,13 +28,24 @@ SCARCE = 20.0
 QUIET = 0.05
 
 
-def units_share(n: int, columns: int, mu: float) -> float:
-    """Part of mu^2 that units are worth: two percent where records are many, more where few."""
-    least, told = BOUGHT + BOUGHT_OF_FEW * few(n, columns, mu), ENOUGH * n * mu
-    if not 1e-100 < told < 1e100:  # its square would leave float64; refused later for what it is
-        return MOST if told < 1.0 else least
-    needed = COUNTS * columns / (COUNT_SHARE * told**2)
-    return min(MOST, max(least, needed))
+class OfUnits(Purse):
+    """What may be spent on the units of p columns, and on all that follows."""
+
+    __slots__ = ()
+
+    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
+    def share(self) -> float:
+        """Part of mu^2 that units are worth: two percent where records are many, more where few."""
+        least, told = BOUGHT + BOUGHT_OF_FEW * self.few(), ENOUGH * self.n * self.mu
+        if not 1e-100 < told < 1e100:  # its square would leave float64
+            return MOST if told < 1.0 else least
+        needed = COUNTS * self.p / (COUNT_SHARE * told**2)
+        return min(MOST, max(least, needed))
+
+    def hidden(self) -> bool:
+        """Whether the noise of counts would hide where so many columns lie."""
+        mu = self.mu * self.share() ** 0.5
+        return math.sqrt(COUNTS * self.p / COUNT_SHARE) > MOST_NOISE * self.n * mu
 
 
 def kept_part(explained: float, noise: float) -> float:

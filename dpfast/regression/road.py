@@ -15,19 +15,11 @@ from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request
 from dpfast.inference.degrees import Covariance, VarianceNoise
-from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
-from dpfast.models import (
-    FreeScale,
-    LeastSquares,
-    Loss,
-    Mallows,
-    Objective,
-    resolve_loss,
-)
+from dpfast.models import FreeScale, LeastSquares, Loss, Mallows, Objective, resolve_loss
 from dpfast.optimize.road.run import (
     FIRST_PART,
     LEAST,
@@ -36,25 +28,16 @@ from dpfast.optimize.road.run import (
     STEPS,
     Begun,
     Found,
+    Purse,
     Setting,
     begin,
-    budgets,
     prices,
     road,
 )
-from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import FARTHEST, SCARCE, kept_part, units_share
-from dpfast.regression.standardise import (
-    CODED,
-    Handed,
-    Purchase,
-    Standardized,
-    farthest,
-    refuse_boundless,
-    units_are_hidden,
-)
+from dpfast.regression.purchase import FARTHEST, SCARCE, OfUnits, kept_part
+from dpfast.regression.standardise import CODED, Handed, Purchase, Standardized, farthest
 
 Array = NDArray[np.float64]
 
@@ -131,15 +114,14 @@ class OnRoad:
 
     Privacy
     -------
-    ``total`` for everything: locations and scales (claims D1 to D5), Grams (claim C14), histograms
-    of lengths (C60) and clipped scores (C13, C17) of what is seen of rows under released maps
-    (C80).
+    The request's total for everything: locations and scales (claims D1 to D5), Grams (claim C14),
+    histograms of lengths (C60) and clipped scores (C13, C17) of what is seen of rows under
+    released maps (C80).
     """
 
     def __init__(
         self,
         request: Request,
-        total: GDP,
         losses: Sequence[str | Loss],
         *,
         scale: float | FreeScale | None,
@@ -153,15 +135,16 @@ class OnRoad:
                 "robust loss with a public penalty, dpfast.Objective(loss, ridge=...)."
             )
         assert request.group_size == 1  # a person with rows counts with their mean (claim C81)
-        mu = total.mu
-        refuse_boundless(mu)
+        mu = request.mu
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
-        self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
+        each = mu * self._part
+        declared = [resolve_loss(loss, unbounded=True) for loss in losses]
+        self.losses = [loss._narrowed(loss._for_records(n, p, each), n) for loss in declared]
         if scale is not None:  # in whatever units, which are not known yet
             assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
-        self._request, self._total, self._scale, self._inference = request, total, scale, inference
-        self.ledger, self._mu, self.only_mean = Ledger(GDP(mu)), mu, False
+        self.request, self._scale, self._inference = request, scale, inference
+        self._mu, self.only_mean = mu, False
         self._purchase: Purchase | Handed | None = None
         self._begun: Begun | None = None
         self.kept: Array | None = None  # the design's columns that are not left out
@@ -177,7 +160,7 @@ class OnRoad:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(enough(n, p, mu * self._part))
+        request.sample(enough(n, p, each))
         self._weighing = None
         if weighted and not request.means:
             from dpfast.regression.weighing import Weighing
@@ -186,7 +169,7 @@ class OnRoad:
         least = self._plan_units(standardize)
         if self.only_mean:
             return
-        rows = self.rows_for(self.ledger)
+        rows = self.rows_for()
         if self._weighing:
             least = self._weighing.refuse(rows, least)
         # however many rounds there are, and whatever the units leave, which is not known before
@@ -196,7 +179,7 @@ class OnRoad:
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
-        request, loss, mu = self._request, self.losses[0], self._mu
+        request, loss, mu = self.request, self.losses[0], self._mu
         n, linked, bounded = request.n, loss.link != "identity", loss.largest_response is not None
         own, inner = standardize is False, request.coding is not None
         offset = linked and request.beside is not None and request.beside.offset is not None
@@ -210,10 +193,11 @@ class OnRoad:
             if (linked and not bounded and "size" not in has) or (offset and "offset" not in has):
                 raise InvalidInput(UNTOLD)
         elif columns and not had:
-            share = units_share(n, columns, mu)
+            purse = OfUnits(n, columns, mu)
+            share = purse.share()
             slopes = request.fit_intercept and request.n_covariates > 0 and not own
             scarce = slopes and n * mu < SCARCE * request.dimension**1.5
-            hidden = (slopes or own) and units_are_hidden(n, columns, mu * share**0.5)
+            hidden = (slopes or own) and purse.hidden()
             told = self._scale is not None or inner  # as if it said that units are right
             if (scarce or hidden) and (own or (standardize is None and told)):
                 return mu
@@ -224,7 +208,7 @@ class OnRoad:
                 )
             if not self.only_mean:
                 self._purchase = Purchase(
-                    request, mu * share**0.5, self.ledger, covariates=not own,
+                    request, mu * share**0.5, covariates=not own,
                     response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
                     inner=inner or own, offset=offset,
                 )  # fmt: skip
@@ -233,18 +217,18 @@ class OnRoad:
 
     def _coded_scale(self) -> float | None:
         """The scale that was told, in units of the response that may be bought."""
-        found: float | None = self._request.coded_scale(self._scale)
+        found: float | None = self.request.coded_scale(self._scale)
         found = found and found / self._inner_spread
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
-    def rows_for(self, ledger: Ledger) -> Whitened:
-        """The rows, in the units that were bought, asked at the cost of this ledger."""
-        request = self._request
+    def rows_for(self, ledger: Ledger | None = None) -> Whitened:
+        """The rows, in the units that were bought; this ledger pays, or the request's."""
+        request = self.request
         # of the records as they are: what is asked about has an objective of its own
         objective, prepared = _squares(request.n_covariates, request.fit_intercept)
-        about = objective, ledger, prepared
-        few = None if request.few is None else request.curator(*about, few=True)
-        rows = Whitened(request.curator(*about), few=few)
+        about = objective, prepared
+        few = None if request.few is None else request.curator(*about, ledger=ledger, few=True)
+        rows = Whitened(request.curator(*about, ledger=ledger), few=few)
         rows = self._weighing.seen(rows) if self._weighing else rows
         return rows if self.kept is None else rows.mapped(self.kept)
 
@@ -257,7 +241,7 @@ class OnRoad:
     @property
     def _released(self) -> bool:
         """Whether the records are in units that were bought before."""
-        coding = self._request.coding
+        coding = self.request.coding
         return coding is not None and bool(coding.released_units())
 
     @property
@@ -270,61 +254,52 @@ class OnRoad:
     def _inner_spread(self) -> float:
         return 1.0 if self._inner is None else self._inner.response[1]
 
-    def paid(self) -> Guarantee:
-        """What all of it costs."""
-        return self._request.guarantee(self._total, self.ledger)
-
     def begin(self) -> None:
         """Buy the units, and what several losses share."""
         setting = self.setting
         if self._purchase is not None:
-            self._purchase.in_place(self.paid, spend=False)  # the rest is for the fit
+            self._purchase.in_place(spend=False)  # the rest is for the fit
             released = self._purchase.released
             assert released is not None
             setting = setting._replace(scale=self._coded_scale(), **released._told)
             self._leave_out(released.unseen)
-            request, few = self._request, self._request.few
+            request, few = self.request, self.request.few
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
-                asked = budgets(few.n, request.dimension, self._left(), setting.asks, 1)
+                asked = Purse(few.n, request.dimension, self._left()).budgets(setting.asks, 1)
                 longest = asked.longest_radius(few.n, request.dimension)
                 rounds = setting.asks[0] and few.n <= QUARTER * request.n  # go on from the pilot
                 if farthest(released._found) > longest * (1.0 if rounds else FIRST_PART):
                     request.few = None
         self.setting = setting
         if self._weighing:
-            self._weighing.buy(self.rows_for(self.ledger))
+            self._weighing.buy(self.rows_for())
         if len(self.losses) > 1:
-            rows = self.rows_for(self.ledger)
-            asked = budgets(rows.n, rows.dimension, self._left(), setting.asks, 1)
+            rows = self.rows_for()
+            asked = Purse(rows.n, rows.dimension, self._left()).budgets(setting.asks, 1)
             self._begun = begin(rows, setting, asked)
         self._each = self._left() * self._part
 
     def _leave_out(self, unseen: Sequence[str]) -> None:
         """Go on without the columns of which no spread was seen; never without any."""
-        names = self._request._coefficient_names()
+        names = self.request._coefficient_names()
         kept = np.array([name not in unseen for name in names])
         if not kept.all() and kept.any():
             self.kept = np.eye(len(names))[:, kept]
 
     def _left(self) -> float:
-        spent = math.fsum([spend.mu**2 for _, spend, _ in self.ledger._entries])
+        spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
         return math.sqrt(self._mu**2 - spent) * (1.0 - MARGIN_8000)
 
-    def fit(
-        self,
-        privacy: Budget | float | tuple[float, float],
-        ledger: Ledger | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> Fit:
+    def fit(self, progress: Callable[[int, int], None] | None) -> Fit:
         """Charge, and fit the one loss; where coefficients are out of reach, its mean alone."""
-        request, loss = self._request, self.losses[0]
+        request, loss = self.request, self.losses[0]
         if self.only_mean:
             from dpfast.regression.scarce import fit_mean_alone
 
             request.in_slots()
             scale = 1.0 if loss.needs_scale else None
             shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-            return fit_mean_alone(request, privacy, self._total, shown, ledger, progress)
+            return fit_mean_alone(request, shown, progress)
         report = None
         if progress is not None:
             from dpfast.front.progress import watched
@@ -336,9 +311,9 @@ class OnRoad:
             return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
 
         # what is paid for must arrive
-        with KeepingPaid(so_far, privacy=self.paid, units=lambda: self.units):
+        with KeepingPaid(so_far, privacy=request.guarantee, units=lambda: self.units):
             label = request.label("fit", loss.name)
-            charge_shared(ledger, privacy, self._total, label, request.room_on_road())
+            request.account.charge(label, request.room_on_road())
             self.begin()
             return self.result(0, iterates, self.run(0, iterates, report))
 
@@ -347,12 +322,13 @@ class OnRoad:
     ) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k])
-        rows, mu = self.rows_for(self.ledger), self._each
-        return road(rows, setting, mu, self._inference, iterates, report, self._begun)
+        rows = self.rows_for()
+        purse = Purse(rows.n, rows.dimension, self._each)
+        return road(rows, setting, purse, self._inference, iterates, report, self._begun)
 
     def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""
-        request, loss = self._request, self.losses[k]
+        request, loss = self.request, self.losses[k]
         covariance, predictor = None, None
         if self.kept is not None:
             iterates = [self.kept @ iterate for iterate in iterates]
@@ -373,7 +349,6 @@ class OnRoad:
             method="whitened rows, clipped scores"
             if found is None
             else _described(found, request.n, kept, self._inference),
-            privacy=self.paid(),
             iterates=iterates,
             covariance=covariance,
             missing=missing,
@@ -386,7 +361,7 @@ class OnRoad:
 
     def _predictor(self, found: Found, loss: Loss) -> tuple[float, Array | None]:
         """Part of the slopes that predictions keep, and their coefficients unless that is all."""
-        request, p = self._request, self._request.dimension
+        request, p = self.request, self.request.dimension
         if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
             return 1.0, None
         rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
@@ -402,7 +377,7 @@ class OnRoad:
 
     def _covariance(self, found: Found, loss: Loss) -> Covariance:
         """Sampling, noise, and what clipping and hidden directions may have left undone."""
-        request, p = self._request, found.mapping.shape[1]
+        request, p = self.request, found.mapping.shape[1]
         n = request.n_units
         W, whole = found.mapping, found.meat / max(1, n - p)
         whole.flat[:: p + 1] += found.noise**2 + found.undone
@@ -439,7 +414,7 @@ class OnRoad:
     @property
     def _response_spread(self) -> float:
         """What a 1 of the response is worth in its own units."""
-        coding = self._request.coding
+        coding = self.request.coding
         return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
 
 
@@ -448,12 +423,6 @@ def _squares(q: int, fit_intercept: bool) -> tuple[Objective, Prepared]:
     """Least squares of so many columns, remembered with what kernels are asked."""
     objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=fit_intercept)
     return objective, prepare(objective)
-
-
-def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
-    """With the constants that depend on the number of records."""
-    declared = resolve_loss(loss, unbounded=True)
-    return declared._narrowed(declared._for_records(n, p, mu), n)
 
 
 def _is_plain(given: Any, default: Any) -> bool:

@@ -10,12 +10,9 @@ from dpfast.curator.bought.columns import Columns
 from dpfast.errors import InvalidBudget
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared
-from dpfast.inference.guarantees import Guarantee
+from dpfast.front.request import Request
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
-from dpfast.privacy.budget import GDP, Budget
-from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.locations import Search
 from dpfast.regression.standardise import MOST_NOISE, complete_remarks
@@ -36,24 +33,18 @@ UNWEIGHTED = (
 
 
 def fit_mean_alone(
-    request: Request,
-    privacy: Budget | float | tuple[float, float],
-    total: GDP,
-    objective: Objective,
-    ledger: Ledger | None,
-    progress: Callable[[int, int], None] | None,
+    request: Request, objective: Objective, progress: Callable[[int, int], None] | None
 ) -> Fit:
     """A fit that is the private mean of the response, or its share of ones, and says why.
 
     Privacy
     -------
-    ``privacy`` in total, for the location of one column (claims D1 to D4, D6).
+    The total of the request, for the location of one column (claims D1 to D4, D6).
     """
-    n, q, mu = request.n, request.n_covariates, request.per_record(total).mu
+    n, q, mu = request.n, request.n_covariates, request.mu
     if request.beside is not None and request.beside.weighted:
         raise InvalidBudget(UNWEIGHTED.format(strength=n * mu, q=q))
-    own = Ledger(GDP(mu))
-    columns = Columns(request.single, own, request.noise)
+    columns = Columns(request.single, request.ledger, request.noise)
     loss = objective.loss
     request.check_response(loss)
     highest = loss._highest
@@ -68,12 +59,8 @@ def fit_mean_alone(
         )
     report = watched(progress, 1)
 
-    def spent() -> Guarantee:
-        return request.guarantee(total, own)
-
-    with KeepingPaid(privacy=spent):
-        label = request.label("fit", loss.name)
-        charge_shared(ledger, privacy, total, label, request.room())
+    with KeepingPaid(privacy=request.guarantee):
+        request.account.charge(request.label("fit", loss.name), request.room())
         if highest is not None:
             half = np.full(1, 0.5 * highest)
             share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
@@ -95,7 +82,6 @@ def fit_mean_alone(
             objective,
             model=f"the mean of the response alone; asked for: {loss.name}",
             method=_how(loss, highest),
-            privacy=spent(),
             iterates=[np.zeros(len(line)), line],
             predictor=line,
             missing=ALONE.format(strength=n * mu, q=q),

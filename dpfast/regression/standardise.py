@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpfast.arguments import flag
 from dpfast.curator.bought.columns import Columns
-from dpfast.data.bought.units import Units, in_units, released_coding
+from dpfast.data.bought.units import Units, released_coding
 from dpfast.data.records import Records, as_records
 from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Account, Request
 from dpfast.inference.guarantees import Guarantee
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.locations import COUNT_SHARE, COUNTS, Location, Search
+from dpfast.regression.locations import COUNTS, Location, Search
+from dpfast.regression.purchase import MOST_NOISE
 
 if TYPE_CHECKING:
     from dpfast.inference.rows import Coded
@@ -29,12 +30,6 @@ CODED = (
     "these records are coded by a schema, which declares the units of their columns: "
     "there is nothing to standardise. Leave standardize out."
 )
-
-#: Largest noise of a count, as a part of n, at which quantiles still mean something.
-MOST_NOISE = 0.12
-
-#: Squares of larger budgets leave float64, and so does noise that spends them.
-LARGEST_MU = 1e100
 
 #: Part of the records below which the number of those that count is said.
 MOST_MISSING = 0.9
@@ -140,7 +135,7 @@ class Standardized:
         """
         records = as_records(X, y, names)
         self._check_columns(records)
-        return in_units(records, self._units, self._coding)
+        return records._in_units(self._units, self._coding)
 
     @property
     def _units(self) -> Units:
@@ -247,19 +242,13 @@ def standardize(
     >>> bool(abs(fit.natural.params[1] - 300.0) < 30.0)
     True
     """
-    total = GDP.within(privacy)
-    response = flag(response, "response")
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, takes=("group",))
-    unit = request.per_record(total)
+    account, response = Account(privacy, ledger), flag(response, "response")
+    request = Request(X, y, account, fit_intercept=fit_intercept, noise=noise, takes=("group",))
     refuse_no_columns(request)
-    purchase = Purchase(request, unit.mu, Ledger(unit), response=response)
-
-    def spent() -> Guarantee:
-        return request.guarantee(total, purchase.ledger)
-
-    with KeepingPaid(privacy=spent):
-        charge_shared(ledger, privacy, total, request.label("standardize"), request.room())
-        return purchase.run(spent)
+    purchase = Purchase(request, request.mu, response=response)
+    with KeepingPaid(privacy=request.guarantee):
+        account.charge(request.label("standardize"), request.room())
+        return purchase.run()
 
 
 def checked_standardize(value: Any) -> bool | Standardized | None:
@@ -299,7 +288,7 @@ class Handed:
         self.released, self.inner = units, False
         self._request = request
 
-    def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
+    def in_place(self, spend: bool = True) -> None:
         """As of a :class:`Purchase`, and nothing is paid."""
         units = self.released
         self._request.in_units(units._units, units._coding)
@@ -315,7 +304,6 @@ class Purchase:
         self,
         request: Request,
         mu: float,
-        ledger: Ledger,
         *,
         covariates: bool = True,
         response: bool = True,
@@ -327,23 +315,21 @@ class Purchase:
     ) -> None:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
-        refuse_boundless(mu)
         self._own, self._linked, self.inner = not covariates, linked, inner
         q, self._offset = request.n_covariates, offset
         self.names = request.column_names
         self._alike = len(set(self.names)) < q
         if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
-        self.ledger = ledger
         self._request = request
         single, few = request.single, request.few
         if offset:
             from dpfast.data.beside.columns import WithOffsets
 
             single, few = WithOffsets(single), few and WithOffsets(few)
-        columns = every = Columns(single, ledger, request.noise)
+        columns = every = Columns(single, request.ledger, request.noise)
         if few is not None:
-            columns = Columns(few, ledger, request.noise)
+            columns = Columns(few, request.ledger, request.noise)
         self._labels, self._columns = labels, columns
         self._search = search = Search(
             columns,
@@ -364,7 +350,7 @@ class Purchase:
         for asked in {columns, every}:
             asked.refuse(search.counts_asked(), search.distances_asked())
 
-    def run(self, spent: Callable[[], Guarantee], spend: bool = True) -> Standardized:
+    def run(self, spend: bool = True) -> Standardized:
         """Pay, and say in which units the columns are, and how they are coded."""
         request, q = self._request, len(self.names)
         found, size = self._search.run(spend), None
@@ -399,7 +385,7 @@ class Purchase:
             fit_intercept=request.fit_intercept,
         )
         released = Standardized(
-            self.names, unseen, units, coding, spent(), request.remarks, of_response
+            self.names, unseen, units, coding, request.guarantee(), request.remarks, of_response
         )
         released._found = found[q * self._own : q]
         released._told = {"size": size} if size else {}
@@ -415,9 +401,9 @@ class Purchase:
             return found, noise
         return found / n * all_n, math.hypot(noise, n**0.5) / n * all_n  # and of the sampling
 
-    def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
+    def in_place(self, spend: bool = True) -> None:
         """Pay, and put the request's records into these units."""
-        self.released = found = self.run(spent, spend)
+        self.released = found = self.run(spend)
         self._request.in_units(found._units, found._coding, inner=self.inner)
 
 
@@ -446,16 +432,3 @@ def refuse_no_columns(request: Request) -> None:
     """Where units are all that is asked for."""
     if request.n_covariates == 0:
         raise InvalidInput("X must have at least one column.")
-
-
-def refuse_boundless(mu: float) -> None:
-    """A budget that no noise could spend."""
-    if mu > LARGEST_MU:
-        raise InvalidBudget(
-            f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-        )
-
-
-def units_are_hidden(n: int, columns: int, mu: float) -> bool:
-    """Whether the noise of counts would hide where so many columns lie: public."""
-    return math.sqrt(COUNTS * columns / COUNT_SHARE) > MOST_NOISE * n * mu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,25 +12,18 @@ from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, after, watched
-from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.front.request import Request, checked_start
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import covariance_or_reason
 from dpfast.models import FreeScale, Loss, Objective, resolve_loss
 from dpfast.optimize.protocol import answers_only, checked_run
-from dpfast.privacy.budget import GDP, Budget
-from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.purchase import FARTHEST, units_share
-from dpfast.regression.standardise import (
-    CODED,
-    Handed,
-    Purchase,
-    Standardized,
-    units_are_hidden,
-)
+from dpfast.regression.purchase import FARTHEST, OfUnits
+from dpfast.regression.shared import purchase_within
+from dpfast.regression.standardise import CODED, Handed, Purchase, Standardized
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -69,9 +61,8 @@ class Walk:
         request: Request,
         planned: Callable[[Any], Recipe],
         scales: Sequence[Any],
-        ledger: Ledger,
     ) -> None:
-        self._request, self._ledger = request, ledger
+        self._request = request
         self._bought: BoughtUnits | None = None
         self._answered: list[Array] = []
         for scale in scales:
@@ -81,7 +72,7 @@ class Walk:
             self._start = checked_start(start, request.dimension, self.objective.ridge)
             if start is None:
                 self._start = self.objective.origin()
-            curator = request.curator(self.objective, ledger)
+            curator = request.curator(self.objective)
             # refuses an impossible budget while nothing is spent
             for budget in self.budgets:
                 curator.plan(budget)
@@ -95,7 +86,7 @@ class Walk:
     def go_on_with(self, recipe: Recipe, bought: BoughtUnits) -> None:
         """The same in units that were bought since."""
         self._recipe, self._bought = recipe, bought
-        curator = self._request.curator(self.objective, self._ledger)
+        curator = self._request.curator(self.objective)
         self._answers = answers_only(curator, self.budgets, self._answered)
 
     def run(self, inference: bool, report: Progress | None) -> Found:
@@ -143,26 +134,21 @@ class BoughtUnits:
     def __init__(
         self,
         request: Request,
-        unit: GDP,
         scale: Any,
         loss: Loss,
         given: Standardized | None = None,
     ) -> None:
         response = loss.link == "identity"
-        columns = request.n_covariates + int(response)
-        share = units_share(request.n, columns, unit.mu) if given is None else 0.0
-        self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)
-        self.ledger = Ledger(unit)
         self._request, self._scale, self._response = request, scale, response
         self._purchase: Purchase | Handed
         if given is None:
-            mu = unit.mu * math.sqrt(share)
-            self._purchase = Purchase(
-                request, mu, self.ledger, response=response, labels=loss.binary_response,
-                whole=unit.mu,
-            )  # fmt: skip
+            labels = loss.binary_response
+            self._purchase, rest = purchase_within(
+                request, request.mu, response=response, labels=labels
+            )
         else:
-            self._purchase = Handed(request, given, response=response)
+            self._purchase, rest = Handed(request, given, response=response), request.mu
+        self.rest = rest * (1.0 - MARGIN_8000)
 
     @property
     def planned_scales(self) -> list[Any]:
@@ -187,9 +173,9 @@ class BoughtUnits:
         """The units, once they were bought."""
         return self._purchase.released
 
-    def run(self, spent: Callable[[], Guarantee]) -> Any:
+    def run(self) -> Any:
         """Buy the units, put the request's records into them; the scale in these."""
-        self._purchase.in_place(spent)
+        self._purchase.in_place()
         if self._scale is None:
             return self.planned_scales[-1]
         coding = self._request.coding
@@ -206,7 +192,6 @@ def _start(scale: Any) -> float:
 
 def bought_units(
     request: Request,
-    unit: GDP,
     loss: str | Loss,
     scale: Any,
     weights: Any,
@@ -222,9 +207,10 @@ def bought_units(
     complete = kind.link != "identity" or (kind.scale_part is not None and not request.means)
     if standardize is None:
         columns = request.n_covariates + 1
-        mu = unit.mu * units_share(request.n, columns, unit.mu) ** 0.5
         standardize = complete and request.n_covariates > 0
-        standardize = standardize and not (free and units_are_hidden(request.n, columns, mu))
+        standardize = standardize and not (
+            free and OfUnits(request.n, columns, request.mu).hidden()
+        )
     if not standardize:
         return None
     if request.coding is not None:
@@ -232,7 +218,7 @@ def bought_units(
     if scale is None and not complete:
         raise InvalidInput(NO_SCALE)
     given = standardize if isinstance(standardize, Standardized) else None
-    return BoughtUnits(request, unit, scale, kind, given)
+    return BoughtUnits(request, scale, kind, given)
 
 
 def _automatic(method: Any) -> bool:
@@ -244,13 +230,12 @@ class Walks:
 
     Privacy
     -------
-    ``total`` for everything: units that are bought (claims D1 to D6), and each answer (C9).
+    The request's total for everything: units that are bought (claims D1 to D6), each answer (C9).
     """
 
     def __init__(
         self,
         request: Request,
-        total: GDP,
         losses: Sequence[str | Loss],
         options: dict[str, Any],
         *,
@@ -261,13 +246,12 @@ class Walks:
         scale, weights = options["scale"], options["weights"]
         if request.means and isinstance(scale, FreeScale):
             raise InvalidInput(ROBUST)
-        self._request, self._total, self._inference = request, total, inference
-        unit = request.per_record(total)
+        self._request, self._inference = request, inference
         asked = standardize
         if asked is None and isinstance(scale, FreeScale) and not _automatic(options["method"]):
             asked = False  # a method may say where it starts, in the columns' own units
-        bought = bought_units(request, unit, losses[0], scale, weights, asked)
-        mu = (unit.mu if bought is None else bought.rest) * part
+        bought = bought_units(request, losses[0], scale, weights, asked)
+        mu = (request.mu if bought is None else bought.rest) * part
 
         def planned(loss: str | Loss) -> Callable[[Any], Recipe]:
             n, q, intercept = request.n, request.n_covariates, request.fit_intercept
@@ -277,9 +261,8 @@ class Walks:
             )
 
         self._bought, self._planned = bought, [planned(loss) for loss in losses]
-        self._ledger = Ledger(unit) if bought is None else bought.ledger
         scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
-        self._walks = [Walk(request, one, scales, self._ledger) for one in self._planned]
+        self._walks = [Walk(request, one, scales) for one in self._planned]
 
     @property
     def loss(self) -> Loss:
@@ -288,8 +271,6 @@ class Walks:
 
     def run(
         self,
-        privacy: Budget | float | tuple[float, float],
-        ledger: Ledger | None,
         progress: Callable[[int, int], None] | None,
         label: str,
         together: Callable[[list[Fit], Guarantee], Result],
@@ -300,11 +281,8 @@ class Walks:
         report = watched(progress, sum(steps))
         found: list[Found] = []
 
-        def spent() -> Guarantee:
-            return request.guarantee(self._total, self._ledger)
-
         def results(found: list[Found]) -> Result:
-            paid = spent()
+            paid = request.guarantee()
             pairs = zip(walks, found, strict=False)
             return together([walk.result(one, paid) for walk, one in pairs], paid)
 
@@ -317,11 +295,10 @@ class Walks:
             return None if bought is None else bought.units
 
         # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
-        with KeepingPaid(so_far, privacy=spent, units=units):
-            room = request.room(0 if bought is None else 1)
-            charge_shared(ledger, privacy, self._total, label, room)
+        with KeepingPaid(so_far, privacy=request.guarantee, units=units):
+            request.account.charge(label, request.room(0 if bought is None else 1))
             if bought is not None:
-                scale = bought.run(spent)
+                scale = bought.run()
                 for walk, planned in zip(walks, self._planned, strict=True):
                     walk.go_on_with(planned(scale), bought)
             for k, walk in enumerate(walks):

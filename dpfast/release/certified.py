@@ -19,7 +19,7 @@ from dpfast.curator.release.terms import (
 )
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared, refuse_unpayable
+from dpfast.front.request import Account
 from dpfast.inference.composition import composition_of
 from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
@@ -113,7 +113,7 @@ class Opened:
         self._count: int | None = None
         self._smallest = 0.0
         self._largest: float | None = None
-        refuse_unpayable(ledger, privacy, privacy, self._label)
+        Account(privacy, ledger, privacy).refuse_unpayable(self._label)
         # everything that can be refused was
         if terms.what == "nothing":
             self._charge(privacy, privacy, "", request.room)
@@ -121,7 +121,7 @@ class Opened:
             self._charge(terms.opening, terms.opening, ": certificate", request.room)
 
     def _charge(self, spend: Any, promised: Any, part: str, room: int = 0) -> None:
-        charge_shared(self._shared, spend, spend, self._label + part, room)
+        Account(spend, self._shared, spend).charge(self._label + part, room)
         self.promised = promised  # at once: an interrupt must not leave less than was charged
 
     def pay_rest(self) -> None:

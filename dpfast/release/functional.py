@@ -9,7 +9,7 @@ import numpy as np
 from dpfast.arguments import Array, number_in, one_of
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared
+from dpfast.front.request import Account
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import Domain, Loss, Objective
 from dpfast.models.objective import terms_of
@@ -204,7 +204,7 @@ def release_functional(
 
     with KeepingPaid(so_far, privacy=guarantee):
         label = request.label("release_functional")
-        charge_shared(ledger, total, total, label, request.room)
+        Account(total, ledger, total).charge(label, request.room)
         released = plan.run()
         errors = released.sampling
         if sandwich is not None:

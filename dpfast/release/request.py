@@ -10,7 +10,7 @@ from dpfast.arguments import Array, real_array
 from dpfast.curator import Curator
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.request import Request
+from dpfast.front.request import Account, Request
 from dpfast.inference.composition import Composition
 from dpfast.inference.natural import NaturalMap, natural_map
 from dpfast.inference.shown.targets import target_of
@@ -211,10 +211,10 @@ class RawRequest(Asking):
         """A fit with standard errors; refuses whatever can be refused, and costs nothing."""
         # a schema's columns stay in its units: answers are mapped from one coding
         standardize = None if self._request.coding is None else False
+        self._request = self._request.paying(Account(total))
         found = OnRoad(
-            self._request, total, [self.asked], scale=self.scale, standardize=standardize,
-            inference=True,
-        )  # fmt: skip
+            self._request, [self.asked], scale=self.scale, standardize=standardize, inference=True
+        )
         if found.only_mean:
             raise InvalidBudget(
                 "n, the budget and the number of columns are such that no units can be bought. "

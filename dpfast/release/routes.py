@@ -313,7 +313,7 @@ def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: A
                 warnings,
             )
 
-    ledgers = [planned.ledger, *[seen] * (rest is not None)]
+    ledgers = [planned.request.ledger, *[seen] * (rest is not None)]
     return _way(chosen, go, pilots, (first, rest, ledgers, stepping), "whitened rows")
 
 

@@ -13,7 +13,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.composition import amounts
 from dpfast.inference.shown.digits import short_number
 from dpfast.privacy.budget import GDP, Budget, amount
-from dpfast.privacy.conversions import ratio_to_float, root_to_float
+from dpfast.privacy.decimals import ratio_to_float, root_to_float
 from dpfast.regression.forecast import NoForecast
 from dpfast.studies.quotes import expected_widths, forecast_of, share_of
 from dpfast.studies.requests import Request, read_request

@@ -22,7 +22,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Loss
 from dpfast.models.names import every_kind, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
-from dpfast.privacy.conversions import ratio_to_float, root_to_float, written
+from dpfast.privacy.decimals import ratio_to_float, root_to_float, written
 from dpfast.tables.absorbed import parts_of
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.subgroups import LOSSES

@@ -15,19 +15,18 @@ from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Account, Request
 from dpfast.front.rows import NewRows
 from dpfast.inference.degrees import Covariance
-from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import LeastSquares
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import SCARCE, units_share
 from dpfast.regression.road import OnRoad
-from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
+from dpfast.regression.shared import purchase_within, refuse_scarce
+from dpfast.regression.standardise import refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of
 
 Array = NDArray[np.float64]
@@ -105,10 +104,11 @@ def absorbed(
     >>> found.names, bool(abs(found.params["x"] - 2.0) < 0.1)
     (('x',), True)
     """
-    plan = _Plan(formula, table, schema, GDP.within(privacy), noise)
-    with KeepingPaid(privacy=plan.guarantee):
+    account = Account(privacy, ledger)
+    plan = _Plan(formula, table, schema, account, noise)
+    with KeepingPaid(privacy=plan.request.guarantee):
         label = plan.request.label("tables.absorbed", f"levels={plan.n_levels}")
-        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))
+        account.charge(label, plan.request.room(COPIES, whole=True))
         return plan.run()
 
 
@@ -146,11 +146,11 @@ class _Plan:
     """Everything that is decided before the charge, and the run after it."""
 
     def __init__(
-        self, formula: Any, table: Any, schema: Any, total: GDP, noise: NoiseSource | None
+        self, formula: Any, table: Any, schema: Any, account: Account, noise: NoiseSource | None
     ) -> None:
         left, self._by = parts_of(formula)
         grouping = grouping_of(schema, self._by, ())
-        self.n_levels, self.total = grouping.n_cells, total
+        self.n_levels, total = grouping.n_cells, account.total
         coding, response = codings_of_table(left, table)
         if not coding.fit_intercept:
             raise InvalidInput("levels that are absorbed hold the intercept: leave '- 1' out.")
@@ -162,24 +162,15 @@ class _Plan:
             )
         self.names = tuple(design.names)
         source = records(design.X, y, names=self.names)
-        self.request = request = Request(source, None, fit_intercept=True, noise=noise)
+        self.request = request = Request(source, None, account, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
-        refuse_boundless(total.mu)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        self.ledger = Ledger(total)
-        share = units_share(n, q + 1, mu)
-        self._purchase = Purchase(request, math.sqrt(share) * mu, self.ledger, whole=mu)
-        rest = mu * math.sqrt(1.0 - share)
+        self._purchase, rest = purchase_within(request, mu)
         self._sums = [rest * math.sqrt(part) for part in SUMS]
         self._gram = rest * math.sqrt(GRAM)
         used = sum(SUMS) + GRAM * (len(SUMS) - 1)
         self._fit = GDP(rest * math.sqrt(1.0 - used) * (1.0 - MARGIN_8000))
-        needed = SCARCE * request.dimension**1.5
-        if n * self._fit.mu < needed:
-            raise InvalidBudget(
-                f"n mu = {n * self._fit.mu:.3g} is below 20 p^1.5 = {needed:.3g}: slopes would be "
-                "noise. Use more records, a larger budget, or fewer regressors."
-            )
+        refuse_scarce(n, request.dimension, self._fit.mu, ": slopes", "regressors")
         least = self.least
         if n < 0.5 * self.n_levels * least:
             raise InvalidBudget(
@@ -191,7 +182,9 @@ class _Plan:
             levels_receipt(n, self.n_levels, q + 1, part)
         rows = planned_rows(n, q + 1, request.noise)
         rows.refuse((self._gram,))
-        self._planned(request)  # refuses what an answer would be refused for
+        self._planned(
+            request.paying(Account(self._fit))
+        )  # refuses what an answer would be refused for
 
     @property
     def least(self) -> float:
@@ -199,16 +192,12 @@ class _Plan:
         radius = RADII[-1] * math.sqrt(self.request.n_covariates + 1)
         return 2.0 * radius / (self._sums[-1] * math.sqrt(LOUD))
 
-    def guarantee(self) -> Guarantee:
-        """What was spent, and on what."""
-        return self.request.guarantee(self.total, self.ledger)
-
     def run(self) -> Fit:
         """Buy units, take means from the records, and fit what is left."""
-        self._purchase.in_place(self.guarantee)
+        self._purchase.in_place()
         request = self.request
         levels = Levels(
-            request.records, self._codes, self.n_levels, self.ledger, request.noise,
+            request.records, self._codes, self.n_levels, request.ledger, request.noise,
             request.threads,
         )  # fmt: skip
         p = levels.columns - 1
@@ -223,14 +212,15 @@ class _Plan:
             now = self._round(levels, now, k)
         kept = (now.variances <= LOUD) & (now.counts > 0.0)
         rows = levels.mapped(now.means, kept, _map(now))
-        left = Request(rows[:, :p], rows[:, p], fit_intercept=True, noise=request.noise)
-        inner = self._planned(left).fit(self._fit, self.ledger, None)
+        part = Account(self._fit, request.ledger)
+        left = Request(rows[:, :p], rows[:, p], part, fit_intercept=True, noise=request.noise)
+        inner = self._planned(left).fit(None)
         return self._natural(inner, now, before, kept)
 
     def _planned(self, request: Request) -> OnRoad:
         """Least squares in the units that are bought before."""
         return OnRoad(
-            request, self._fit, [LeastSquares()], scale=None, standardize=self._purchase,
+            request, [LeastSquares()], scale=None, standardize=self._purchase,
             inference=True,
         )  # fmt: skip
 
@@ -316,7 +306,7 @@ class _Plan:
             model=f"LeastSquares(), target: the coefficients of ordinary least squares within the "
             f"{self.n_levels} levels of {self._by}",
             method=f"released means of levels, {len(SUMS)} rounds; {how}",
-            privacy=self.guarantee(),
+            privacy=request.guarantee(),
             covariance=covariance,
             iterates=np.array([np.zeros(p), params]),
             fit_intercept=False,

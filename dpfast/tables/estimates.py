@@ -14,10 +14,10 @@ from dpfast.curator.tables.cells import Cells
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, understood
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared, room_for
+from dpfast.front.request import Account, room_for
 from dpfast.inference.degrees import LEAST
 from dpfast.inference.guarantees import Guarantee
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_8000
@@ -75,14 +75,15 @@ def counts(
     >>> bool(abs(found.counts[1] - 700) < 20)
     True
     """
-    asked = Asked("counts", table, grouping_of(schema, by, ()), privacy, least, noise)
+    account = Account(privacy, ledger)
+    asked = Asked("counts", table, grouping_of(schema, by, ()), account, least, noise)
     asked.cells.counts_receipt(asked.mu)  # refuses what is impossible, free of charge
 
     def made() -> CellTable:
         answer = asked.cells.counts(asked.mu)
         return asked.table(answer.value, answer.noise_scale, None)
 
-    return asked.paid(ledger, made)
+    return asked.paid(made)
 
 
 @understood
@@ -128,14 +129,14 @@ def means(
     grouping = grouping_of(schema, by, columns)
     if not grouping.columns:
         raise InvalidInput("columns is empty: name at least one column, or ask for counts.")
-    asked = Asked("means", table, grouping, privacy, least, noise)
+    asked = Asked("means", table, grouping, Account(privacy, ledger), least, noise)
     asked.cells.moments_receipt(asked.mu)  # refuses what is impossible, free of charge
 
     def made() -> CellTable:
         moments = moments_of(asked.cells.moments(asked.mu), grouping, asked.cells.count_weight)
         return asked.table(moments.counts, moments.count_noise, moments)
 
-    return asked.paid(ledger, made)
+    return asked.paid(made)
 
 
 class Moments(NamedTuple):
@@ -184,32 +185,31 @@ class Asked:
         what: str,
         table: Any,
         grouping: Grouping,
-        privacy: Budget | float | tuple[float, float],
+        account: Account,
         least: float,
         noise: NoiseSource | None,
     ) -> None:
-        self._what, self._privacy = what, privacy
-        self._total = GDP.within(privacy)
-        self.mu = self._total.mu * (1.0 - MARGIN_8000)
+        self._what, self._account = what, account
+        self.mu = account.total.mu * (1.0 - MARGIN_8000)
         self.least = positive(least, "least", or_zero=True)
         self.grouping = grouping
         self._source = checked_noise(noise)
-        self._ledger = Ledger(self._total)
+        self._ledger = Ledger(account.total)
         records = grouping.records(table)
         self.cells = Cells(records, grouping.n_cells, grouping.squared, self._ledger, self._source)
 
     def guarantee(self) -> Guarantee:
         """What was spent so far."""
         entries = [(entry.label, entry.spend.mu) for entry in self._ledger.entries]
-        return Guarantee.of(self._total, self._source, self.cells.n, entries)
+        return Guarantee.of(self._account.total, self._source, self.cells.n, entries)
 
-    def paid(self, ledger: Ledger | None, made: Callable[[], Made]) -> Made:
+    def paid(self, made: Callable[[], Made]) -> Made:
         """Charge the shared ledger, then ask."""
         n, q, size = self.cells.n, len(self.grouping.columns), self.grouping.n_cells
         label = f"tables.{self._what}(n={n}, cells={size}, columns={q})"
         room = room_for(n, q, COPIES) + room_for(size, 2 * q, COPIES)
         with KeepingPaid(privacy=self.guarantee):
-            charge_shared(ledger, self._privacy, self._total, label, room)
+            self._account.charge(label, room)
             return made()
 
     def threshold(self, count_noise: float) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import real_array, whole_number
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described
+from dpfast.front.request import Account
 from dpfast.inference.degrees import coverage
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -88,7 +89,7 @@ def quantiles(
         raise InvalidInput(
             f"column {described(column, text=True)} is declared binary; its mean says all."
         )
-    asked = Asked("quantiles", table, grouping, privacy, least, noise)
+    asked = Asked("quantiles", table, grouping, Account(privacy, ledger), least, noise)
     mu_counts = asked.mu * math.sqrt(COUNTS)
     mu_step = asked.mu * math.sqrt((1.0 - COUNTS) / steps)
     shape = (3 * len(wanted), grouping.n_cells)
@@ -138,7 +139,7 @@ def quantiles(
             privacy=asked.guarantee(),
         )
 
-    return asked.paid(ledger, made)
+    return asked.paid(made)
 
 
 def _searched(asked: Asked, probabilities: Array, mu: float, steps: int) -> Array:

@@ -18,8 +18,7 @@ from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import COPIES, Request, charge_shared
-from dpfast.inference.guarantees import Guarantee
+from dpfast.front.request import COPIES, Account, Request
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
 from dpfast.models.names import kind_of
@@ -28,9 +27,10 @@ from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.fit import fit
-from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.purchase import SCARCE, OfUnits
 from dpfast.regression.road import OnRoad
-from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
+from dpfast.regression.shared import refuse_scarce
+from dpfast.regression.standardise import Purchase, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import declared_levels, grouping_of
 
@@ -96,10 +96,12 @@ def fits(
     >>> found.params.shape, bool(found.equality()["x"][1] < 0.001)
     ((2, 2), True)
     """
-    plan = _Plan(formula, table, by, loss, schema, GDP.within(privacy), least, noise)
-    with KeepingPaid(lambda error: plan.result(keeping.inner()), privacy=plan.guarantee) as keeping:
+    account = Account(privacy, ledger)
+    plan = _Plan(formula, table, by, loss, schema, account, least, noise)
+    spent = plan.request.guarantee
+    with KeepingPaid(lambda error: plan.result(keeping.inner()), privacy=spent) as keeping:
         label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
-        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES + 1, whole=True))
+        account.charge(label, plan.request.room(COPIES + 1, whole=True))
         plan.run()
         found = plan.result(None)
         assert found is not None
@@ -116,14 +118,14 @@ class _Plan:
         by: Any,
         loss: Any,
         schema: Any,
-        total: GDP,
+        account: Account,
         least: Any,
         noise: NoiseSource | None,
     ) -> None:
         grouping = grouping_of(schema, by, ())
         if len(grouping.by) != 1:
             raise InvalidInput(f"by must name one grouping; received {described(by)}.")
-        self.total, self.by, self.levels = total, grouping.by[0], grouping.levels[0]
+        self.by, self.levels = grouping.by[0], grouping.levels[0]
         if len(self.levels) > MOST_LEVELS:
             raise InvalidInput(
                 f"{self.by!r} has {len(self.levels)} levels; at most {MOST_LEVELS} are fitted one "
@@ -146,51 +148,43 @@ class _Plan:
         self._codes = codes
         self._objective = Objective(loss, fit_intercept=intercept)
         source = records(X, y, names=names)
-        self.request = request = Request(source, None, fit_intercept=intercept, noise=noise)
+        self.request = request = Request(
+            source, None, account, fit_intercept=intercept, noise=noise
+        )
         refuse_no_columns(request)
         n, q, linked = request.n, request.n_covariates, kind.link != "identity"
-        mu = total.mu
-        refuse_boundless(mu)
+        mu = account.total.mu
         if mu < LEAST_MU:
             raise InvalidBudget(f"fits by level need mu of at least {LEAST_MU}; received {mu:.3g}.")
         mu *= 1.0 - MARGIN_8000
-        self.ledger, self.names = Ledger(total), request.column_names
-        share = units_share(n, q + int(not linked), mu)
+        self.names = request.column_names
+        share = OfUnits(n, q + int(not linked), mu).share()
         parts = [mu * math.sqrt(part) for part in (COUNTED, share, 1.0 - COUNTED - share)]
         self._mu_counts, mu_units, self._mu = parts
         cells = Records(np.empty((n, 0)), np.where(codes < 0, np.nan, codes), None)
-        self._cells = Cells(cells, len(self.levels), (), self.ledger, request.noise)
+        self._cells = Cells(cells, len(self.levels), (), request.ledger, request.noise)
         self._cells.counts_receipt(self._mu_counts)
         self._purchase = Purchase(
-            request, mu_units, self.ledger, response=not linked, linked=linked,
+            request, mu_units, response=not linked, linked=linked,
             labels=kind.binary_response, whole=mu,
         )  # fmt: skip
-        needed = SCARCE * request.dimension**1.5
-        if n * self._mu < needed:
-            raise InvalidBudget(
-                f"n mu = {n * self._mu:.3g} is below 20 p^1.5 = {needed:.3g}: coefficients of any "
-                "level would be noise. Use more records, a larger budget, or fewer covariates."
-            )
-        self.least = max(self._least, needed / self._mu)
-        OnRoad(  # refuses what an answer would be refused for
-            request, GDP(self._mu), [kind], scale=None, standardize=self._purchase, inference=True
-        )
+        p = request.dimension
+        refuse_scarce(n, p, self._mu, ": coefficients of any level", "covariates")
+        self.least = max(self._least, SCARCE * p**1.5 / self._mu)
+        part = request.paying(Account(GDP(self._mu)))  # refuses what an answer would be refused for
+        OnRoad(part, [kind], scale=None, standardize=self._purchase, inference=True)
         self._fits: list[Fit | None] = []
         self._counted: tuple[Array, float] | None = None
-
-    def guarantee(self) -> Guarantee:
-        """What was spent, and on what."""
-        return self.request.guarantee(self.total, self.ledger)
 
     def run(self) -> None:
         """Count, buy units, and fit the levels with enough records."""
         counted = self._cells.counts(self._mu_counts)
         self._counted = counted.value, counted.noise_scale
-        units = self._purchase.run(self.guarantee)
+        units = self._purchase.run()
         spend = GDP(self._mu)
         ledgers = [Ledger(spend) for _ in self.levels]
-        self.ledger.charge(spend, "levels side by side")
-        self.ledger.parts.append(Part("levels side by side", spend, ledgers, disjoint=True))
+        self.request.ledger.charge(spend, "levels side by side")
+        self.request.ledger.parts.append(Part("levels side by side", spend, ledgers, disjoint=True))
         for level, book in enumerate(ledgers):
             found = None
             if self._counted[0][level] >= self.least:
@@ -218,7 +212,7 @@ class _Plan:
             count_noise=self._counted[1],
             least=self.least,
             n_records=self.request.n,
-            privacy=self.guarantee(),
+            privacy=self.request.guarantee(),
             unfinished=unfinished,
         )
 

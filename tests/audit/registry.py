@@ -119,6 +119,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.search": "audited within tune and Tuner.tell",
     "dpfast.bayesopt.spending": "charges a budget; takes no records",
     "dpfast.front.request": "checks arguments; audited within each fit",
+    "dpfast.front.persons": "as dpfast.front.request, of persons",
     "dpfast.saved": "writes and reads results; no records",
     "dpfast.arguments.refuse_names": "looks at types alone",
     "dpfast.errors.understood": "looks at the names of arguments alone",

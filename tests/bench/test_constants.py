@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bench.constants import Changed, Constant
-from dpfast.optimize.road.run import budgets
+from dpfast.optimize.road.run import Purse
 
 
 def test_a_changed_constant_reaches_what_was_remembered():
     def asked():
-        return budgets(1000, 4, 1.0, (False, False, False), 0)
+        return Purse(1000, 4, 1.0).budgets((False, False, False), 0)
 
     before = asked()
     share = Constant("dpfast.optimize.road.run", "SHARES", ("matrix",), 0.05)

@@ -219,13 +219,13 @@ def test_what_is_asked_again_or_later_is_read_once(monkeypatch):
     with observed(Exact()):
         columns.below([(0, 0)], 0.5, later=[(2, ONE)])
         assert (columns.below([(2, ONE)], 0.5).value == alone).all()
-        assert reads == ["_cells"]
+        assert reads == ["key_cells"]
         first = columns.distances([0, 1], places, nearest, 0.5).value
         assert (columns.distances([0, 1], places, nearest, 0.25).value == first).all()
-        assert reads == ["_cells", "_distances"]
+        assert reads == ["key_cells", "distances"]
         assert (columns.distances([0, 1], places + 1.0, nearest, 0.5).value != first).any()
         assert (columns.distances([1, 0], places, nearest, 0.5).value == first[::-1]).all()
-    assert reads == ["_cells"] + 3 * ["_distances"]
+    assert reads == ["key_cells"] + 3 * ["distances"]
 
 
 def test_answers_carry_the_noise_of_their_receipts():

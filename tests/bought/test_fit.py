@@ -14,7 +14,7 @@ from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
 from dpfast.optimize.road.histogram import NO_REASON
-from dpfast.regression.purchase import units_share
+from dpfast.regression.purchase import OfUnits
 from tests.flat import flat
 from tests.loops import each
 
@@ -277,9 +277,9 @@ def test_a_fit_that_buys_passes_record_and_replay(row):
 
 
 def test_the_share_of_units_is_public_and_small():
-    assert units_share(50_000, 8, 1.0) == pytest.approx(0.023)
-    assert units_share(3000, 8, 1.0) == pytest.approx(0.07)
-    assert units_share(600, 8, 1.0) == 0.25
+    assert OfUnits(50_000, 8, 1.0).share() == pytest.approx(0.023)
+    assert OfUnits(3000, 8, 1.0).share() == pytest.approx(0.07)
+    assert OfUnits(600, 8, 1.0).share() == 0.25
 
 
 def test_columns_that_go_together_hold_without_a_word():

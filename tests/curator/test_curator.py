@@ -69,7 +69,7 @@ def test_a_plan_is_shared_by_those_who_agree_on_every_public_number_and_by_nobod
         records = kind(np.zeros((n, model.n_covariates)), np.zeros(n), None)
         keeper = Curator(records, model, dpfast.Ledger(1e3), dpfast.SeededNoise(0))
         budget = StepBudget(0.8, 0.5, 0.3)
-        layout = Layout.of(records, model.n_coefficients)
+        layout = Layout(*records._summed(model.n_coefficients))
         assert keeper.plan(budget) == make_plan(model, layout, budget)  # nobody else's
         return keeper.plan(budget)
 

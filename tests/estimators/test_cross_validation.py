@@ -28,7 +28,7 @@ from dpfast.estimators import (
     cross_validate,
 )
 from dpfast.estimators.regressors import PrivateRegressor
-from dpfast.front.request import charge_shared
+from dpfast.front.request import Account
 from tests.estimators.attacks import attained
 from tests.loops import each
 
@@ -237,7 +237,7 @@ class Mean(PrivateRegressor):
     def _fit_records(self, X, y):
         total = GDP.within(self.privacy)
         values = RecordValues(len(y), Ledger(total), self._noise())
-        charge_shared(self.ledger, self.privacy, total, "mean")
+        Account(self.privacy, self.ledger).charge("mean")
         values.append(y)
         self.intercept_ = float(values.mean_loss(0, 0.0, 1.0, total.mu).value[0])
         self.coef_ = np.zeros(X.shape[1])

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from contextlib import suppress
+from copy import copy
 from html import unescape
 from html.parser import HTMLParser
 
@@ -311,9 +312,13 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path, mo
     for who in (*(dealing.block(64) for _ in range(3)), keeper):
         who.joint(np.zeros(2), StepBudget(0.6 / rows))
     plain = Request.guarantee
-    monkeypatch.setattr(
-        Request, "guarantee", lambda self, total, _: plain(self, total, keeper.ledger)
-    )
+
+    def of_keeper(self):
+        found = copy(self)
+        found.ledger = keeper.ledger
+        return plain(found)
+
+    monkeypatch.setattr(Request, "guarantee", of_keeper)
     found = flat(dpfast.fit)(
         X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons
     )

@@ -487,16 +487,15 @@ def test_the_largest_curvature_is_that_of_weighted_records():
     """Steps of estimated length follow it: a quarter of the weights, a quarter of the curvature."""
     from dpfast.curator.steps import _peak_hessian
     from dpfast.data.source import EVERYTHING
-    from dpfast.front.request import Request
+    from dpfast.front.request import Account, Request
     from dpfast.models import Mallows, Objective
-    from dpfast.privacy.ledger import Ledger
 
     def peak(**given):
         request = Request(
-            dpfast.records(X, B, **given), None, fit_intercept=True, noise=dpfast.SeededNoise(0),
-            takes=EVERYTHING, of_predictor=True,
+            dpfast.records(X, B, **given), None, Account(1.0), fit_intercept=True,
+            noise=dpfast.SeededNoise(0), takes=EVERYTHING, of_predictor=True,
         )  # fmt: skip
-        return _peak_hessian(request.curator(Objective("logistic", Mallows(3.0), 2), Ledger(1.0)))
+        return _peak_hessian(request.curator(Objective("logistic", Mallows(3.0), 2)))
 
     quarter = peak(sample_weight=np.full(N, 1.0), largest_weight=4.0, offset=O)
     np.testing.assert_allclose(quarter, 0.25 * peak(), rtol=1e-12)

@@ -12,7 +12,7 @@ import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.kernels import records
 from dpfast.models import FreeScale, LeastSquares, Mallows, Objective
-from dpfast.models.free_scale import joint_scale
+from dpfast.models.joint_scale import joint_scale
 from dpfast.models.losses import Loss
 from dpfast.models.names import DECLARED, LOSSES, every_kind
 from dpfast.models.quantile import NarrowQuantile

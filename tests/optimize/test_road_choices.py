@@ -14,7 +14,7 @@ import dpfast
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.whitened import At
 from dpfast.optimize.road.histogram import Lengths, tops_of_cells
-from dpfast.optimize.road.run import Setting, _pilot, budgets, road
+from dpfast.optimize.road.run import Purse, Setting, _pilot, road
 from dpfast.optimize.road.steps import (
     Asked,
     Bends,
@@ -632,7 +632,7 @@ def test_where_steps_ask_drops_out_of_their_noise():
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 def test_noise_is_that_of_one_answer_over_the_part_that_steps_have(monkeypatch, n, loss):
     """2B / (n mu sqrt(L (1 - F))), where curvatures are 1, if all that counts is averaged."""
-    found, shares = [], []
+    found, shares, budgets = [], [], Purse.budgets
 
     def kept(*args, **options):
         found.append(road(*args, **options))
@@ -643,7 +643,7 @@ def test_noise_is_that_of_one_answer_over_the_part_that_steps_have(monkeypatch, 
         return shares[-1]
 
     monkeypatch.setattr("dpfast.regression.road.road", kept)
-    monkeypatch.setattr("dpfast.optimize.road.run.budgets", told)
+    monkeypatch.setattr(Purse, "budgets", told)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
     y = X @ [0.5, 0.2, 0.0] + rng.normal(size=n)

@@ -343,10 +343,10 @@ WRONG_SENSITIVITY = (
     plant(
         "depth-of-the-first-block",
         "the depth of a sum over several blocks is that of its first block",
-        PLANS,
+        "dpfast/data/records.py",
         KILLERS,
-        "largest = max(records.block_sizes)",
-        "return Layout(records.n, row, records.block_sizes[0], 0)",
+        "largest, how = max(self.block_sizes), ",
+        "largest, how = self.block_sizes[0], ",
     ),
 )
 
@@ -1056,7 +1056,7 @@ FLATTERING_CONVERSIONS = (
         "epsilon-DP is converted to epsilon-GDP",
         BUDGET,
         KILLERS,
-        "return GDP(pure_mu(self.epsilon))",
+        "return GDP(_conversions().pure_mu(self.epsilon))",
         "return GDP(self.epsilon)",
     ),
     plant(
@@ -1435,18 +1435,18 @@ MONEY = (
         "an analysis does not charge the ledger it was given",
         REQUEST,
         FIT_TESTS,
-        "        _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)",
-        "        _checked_ledger(ledger)",
+        "            _checked_ledger(self._shared).charge(self._spend(self._shared), label)",
+        "            _checked_ledger(self._shared)",
     ),
     plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
         "dpfast/regression/walk.py",
         ("tests/audit/test_replay.py",),
-        "            charge_shared(ledger, privacy, self._total, label, room)\n",
+        "            request.account.charge(label, request.room(0 if bought is None else 1))\n",
         "",
         "            return results(found)\n",
-        "            charge_shared(ledger, privacy, self._total, label, room)\n"
+        "            request.account.charge(label, request.room(0 if bought is None else 1))\n"
         "            return results(found)\n",
     ),
     plant(
@@ -1690,9 +1690,9 @@ TABLES = (
         "the coding that a result carries holds on to the table",
         "dpfast/data/coding.py",
         ("tests/inference/test_predictions.py",),
-        "        values, names, bounds = self._encode(table, list(self.columns))\n",
+        "        values, names, bounds = encoded(self, table, list(self.columns))\n",
         "        vars(self)['table'] = table\n"
-        "        values, names, bounds = self._encode(table, list(self.columns))\n",
+        "        values, names, bounds = encoded(self, table, list(self.columns))\n",
     ),
     plant(
         "unit-from-the-data",
@@ -2190,7 +2190,7 @@ BLACK_BOX = (
         "dpfast/release/certified.py",
         ("tests/privacy/test_refused_first.py",),
         "        curator = request.curator(self.own_ledger)\n        self.query",
-        "        charge_shared(ledger, terms.opening, terms.opening, request.label(what), 0)\n        curator = request.curator(self.own_ledger)\n        self.query",
+        "        Account(terms.opening, ledger, terms.opening).charge(request.label(what), 0)\n        curator = request.curator(self.own_ledger)\n        self.query",
         '            self._charge(terms.opening, terms.opening, ": certificate", request.room)\n',
         "            self.promised = terms.opening\n",
         '            self._charge(privacy, privacy, "", request.room)\n',
@@ -2422,10 +2422,10 @@ PERSONS = (
     plant(
         "persons-in-units-are-rows",
         "persons whose rows are put into released units are taken for records",
-        "dpfast/data/bought/units.py",
+        "dpfast/data/persons/means.py",
         (BUYING + "::test_units_are_those_of_the_fit_and_of_what_bought_them",),
-        "if records.means:",
-        "if isinstance(records, tuple):",
+        "    def _in_units(self, units",
+        "    def _as_rows(self, units",
     ),
     plant(
         "shapes-of-rows-of-persons",
@@ -2467,8 +2467,8 @@ SHARES_AND_GROUPS = (
         "a person with m rows gets the noise of one row",
         REQUEST,
         GROUP_TESTS,
-        "return total if m == 1 else GDP(total.mu / m * (1.0 - MARGIN_6))",
-        "return total",
+        "one = self.total if rows == 1 else GDP(self.total.mu / rows * (1.0 - MARGIN_6))",
+        "one = self.total",
     ),
     plant(
         "rows-beyond-the-bound-kept",
@@ -3533,8 +3533,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "a search does not charge the ledger it was given",
         "dpfast/front/request.py",
         (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
-        "    told = first()\n    charge_shared(ledger, privacy, total, label, room)\n",
-        "    told = first()\n",
+        "        told = first()\n        self.charge(label, room)\n",
+        "        told = first()\n",
     ),
     plant(
         "sampled-steps-less-one",
@@ -3635,11 +3635,11 @@ CHARGED_AFTER = (
         "whether there is memory for an answer is seen when it was charged",
         REQUEST,
         ("tests/privacy/test_short_of_memory.py",),
-        "    np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged\n",
+        "        np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged\n",
         "",
-        "        _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)\n",
-        "        _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)\n"
-        "    np.empty(SPARE + room, np.uint8)\n",
+        "            _checked_ledger(self._shared).charge(self._spend(self._shared), label)\n",
+        "            _checked_ledger(self._shared).charge(self._spend(self._shared), label)\n"
+        "        np.empty(SPARE + room, np.uint8)\n",
     ),
     plant(
         "charged-without-memory-to-answer",
@@ -3797,8 +3797,8 @@ CHARGED_AFTER = (
         "a baseline charges the shared ledger when everything is released",
         "bench/rivals/literature/asking.py",
         (RIVALS + "test_a_shared_ledger_is_charged_before_anything_is_drawn",),
-        "        charge_shared(*charge, request.room())\n        theta, method = answer()\n",
-        "        theta, method = answer()\n        charge_shared(*charge, request.room())\n",
+        "        request.account.charge(label, request.room())\n        theta, method = answer()\n",
+        "        theta, method = answer()\n        request.account.charge(label, request.room())\n",
     ),
 )
 
@@ -3891,8 +3891,8 @@ TOLERANCES_ABOVE_ROUNDING = (
         "what one row may cost is rounded up",
         "dpfast/front/request.py",
         (ERRORS + "test_the_rows_of_a_person_cost_at_most_the_total",),
-        "GDP(total.mu / m * (1.0 - MARGIN_6))",
-        "GDP(total.mu / m * (1.0 + 1e-6))",
+        "GDP(self.total.mu / rows * (1.0 - MARGIN_6))",
+        "GDP(self.total.mu / rows * (1.0 + 1e-6))",
     ),
     plant(
         "pure-budget-within-a-tolerance",
@@ -4154,8 +4154,8 @@ CROSS_VALIDATION = (
         "a score is not charged to the ledger that the folds share",
         "dpfast/estimators/base.py",
         ("tests/estimators/test_estimators.py",),
-        "charge_shared(self.ledger, self.score_privacy, total,",
-        "charge_shared(None, self.score_privacy, total,",
+        "Account(self.score_privacy, self.ledger).charge(",
+        "Account(self.score_privacy, None).charge(",
     ),
 )
 
@@ -4657,8 +4657,8 @@ LEAST_SQUARES = (
         "what is asked about a few records is charged to nobody",
         "dpfast/front/request.py",
         ("tests/privacy/test_samples.py",),
-        "return Curator(records, objective, ledger, self.noise,",
-        "return Curator(records, objective, Ledger(GDP(1e6)) if few else ledger, self.noise,",
+        "self.few if few else self.records, ledger or self.ledger",
+        "self.few if few else self.records, Ledger(GDP(1e6)) if few else self.ledger",
     ),
     plant(
         "shares-of-a-sample-have-one-rounding",
@@ -4825,10 +4825,10 @@ LEAST_SQUARES = (
     plant(
         "rows-of-a-person-charged-as-single-ones-with-a-meat-of-persons",
         "a person's rows are one contribution, and slots of single rows are what noise is divided by",
-        "dpfast/front/request.py",
+        "dpfast/front/persons.py",
         GROUP_TESTS,
-        "self.most_rows, self.means, self.group_size = self.group_size, True, 1",
-        "self.most_rows, self.means = self.group_size, True",
+        "request.most_rows, request.means, request.group_size = m, True, 1",
+        "request.most_rows, request.means = m, True",
     ),
     plant(
         "rows-in-the-place-of-persons",
@@ -5395,8 +5395,9 @@ LEAST_SQUARES = (
         "the units of a default fit are charged to a ledger of their own",
         ROAD_FITS,
         TOTAL_TESTS,
-        "request, mu * share**0.5, self.ledger, covariates=not own",
-        "request, mu * share**0.5, Ledger(GDP(mu)), covariates=not own",
+        "                return mu * (1.0 - share) ** 0.5\n",
+        "                self._purchase._columns.ledger = request.paying(request.account).ledger\n"
+        "                return mu * (1.0 - share) ** 0.5\n",
     ),
     plant(
         "columns-in-their-units-leave-the-road",
@@ -5584,7 +5585,7 @@ TREATMENT_EFFECTS = (
         "the folds' nuisances are not added to what the queries about all records cost",
         EFFECT_RUN,
         EFFECT_TESTS,
-        '        self.ledger.charge(spend, "random folds")\n',
+        '        self._request.ledger.charge(spend, "random folds")\n',
         "",
     ),
     plant(
@@ -5752,7 +5753,7 @@ TABLES_BY_CELL = (
         "a table is charged to its own ledger alone",
         CELL_TABLES,
         ("tests/tables/test_tables.py",),
-        "            charge_shared(ledger, self._privacy, self._total, label, room)\n",
+        "            self._account.charge(label, room)\n",
         "",
     ),
 )
@@ -5844,7 +5845,7 @@ FITS_BY_LEVEL = (
         "fits by level are not charged to the analysis",
         SUBGROUPS,
         SUBGROUP_TESTS,
-        '        self.ledger.charge(spend, "levels side by side")\n',
+        '        self.request.ledger.charge(spend, "levels side by side")\n',
         "",
     ),
     plant(
@@ -5915,8 +5916,9 @@ ABSORBED_LEVELS = (
         "units are bought with a ledger that nobody adds up",
         ABSORBED,
         ABSORBED_TESTS,
-        "math.sqrt(share) * mu, self.ledger, whole=mu",
-        "math.sqrt(share) * mu, Ledger(total), whole=mu",
+        "        self._sums = [rest * math.sqrt(part)",
+        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n"
+        "        self._sums = [rest * math.sqrt(part)",
     ),
 )
 
@@ -5954,8 +5956,9 @@ INSTRUMENTS = (
         "units are bought with a ledger that nobody adds up",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        "            request, math.sqrt(share) * mu, self.ledger, response=False, whole=mu\n",
-        "            request, math.sqrt(share) * mu, Ledger(total), response=False, whole=mu\n",
+        "        refuse_scarce(n, p, mu, estimates",
+        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n"
+        "        refuse_scarce(n, p, mu, estimates",
     ),
     plant(
         "events-that-are-not-0-or-1-in-silence",
@@ -5978,7 +5981,7 @@ INSTRUMENTS = (
         "hazards are charged to a ledger of their own alone",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        "        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES, whole=True))\n",
+        "        account.charge(label, plan.request.room(COPIES, whole=True))\n",
         "",
     ),
     plant(
@@ -5986,8 +5989,9 @@ INSTRUMENTS = (
         "units are bought with a ledger that nobody adds up",
         TWO_STAGE,
         TWO_STAGE_TESTS,
-        "mu * math.sqrt(share), self.ledger, whole=mu",
-        "mu * math.sqrt(share), Ledger(total), whole=mu",
+        "purchase_within(request, mu)\n",
+        "purchase_within(request, mu)\n"
+        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n",
     ),
     plant(
         "products-of-scores-too-dear",
@@ -6002,7 +6006,7 @@ INSTRUMENTS = (
         "two stages are charged to a ledger of their own alone",
         TWO_STAGE,
         TWO_STAGE_TESTS,
-        "        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))\n",
+        "        account.charge(label, request.room(COPIES, whole=True))\n",
         "",
     ),
 )
@@ -6239,8 +6243,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "a fit that buys units plans to spend the whole budget on itself",
         "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share)",
-        "self.rest = unit.mu * math.sqrt(1.0)",
+        "self.rest = rest * (",
+        "self.rest = request.mu * (",
     ),
     plant(
         "bandwidth-by-the-response",
@@ -6263,32 +6267,33 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "several quantiles in one call are paid from as many totals",
         "dpfast/regression/walk.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "self._walks = [Walk(request, one, scales, self._ledger) for one in self._planned]",
-        "self._walks = [Walk(request, one, scales, Ledger(unit)) for one in self._planned]",
+        "self._walks = [Walk(request, one, scales) for one in self._planned]",
+        "self._walks = [Walk(request.paying(request.account), one, scales) for one in self._planned]",
     ),
     plant(
         "all-is-left-after-units",
         "what the units cost is not taken off what a fit may spend",
         "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)",
-        "self.rest = unit.mu",
+        "self.rest = rest * (1.0 - MARGIN_8000)",
+        "self.rest = request.mu",
     ),
     plant(
         "units-on-the-house",
         "the units of a fit are charged to a ledger of their own",
         "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "request, mu, self.ledger, response=response, labels",
-        "request, mu, Ledger(unit), response=response, labels",
+        "        else:\n            self._purchase, rest = Handed(",
+        "            self._purchase._columns.ledger = request.paying(request.account).ledger\n"
+        "        else:\n            self._purchase, rest = Handed(",
     ),
     plant(
         "mean-of-persons-bought-as-records",
         "the mean of few persons' rows is bought as if each person had one",
         "dpfast/regression/scarce.py",
         ("tests/bought/test_scarce.py::test_persons_are_protected_with_all_their_rows",),
-        "request.n_covariates, request.per_record(total).mu",
-        "request.n_covariates, total.mu",
+        "request.n_covariates, request.mu",
+        "request.n_covariates, request.account.total.mu",
     ),
     plant(
         "scores-of-labels-held-unseen",
@@ -6335,7 +6340,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/bought/test_scarce.py::test_few_records_are_answered_with_the_mean_of_the_response",
         ),
-        "        charge_shared(ledger, privacy, total, label, request.room())\n",
+        '        request.account.charge(request.label("fit", loss.name), request.room())\n',
         "",
     ),
     plant(
@@ -6343,8 +6348,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "the locations of a person's rows are bought as if each person had one",
         "dpfast/regression/standardise.py",
         ("tests/bought/test_units.py::test_tables_parquet_and_persons",),
-        "unit = request.per_record(total)",
-        "unit = total",
+        "Purchase(request, request.mu, response=response)",
+        "Purchase(request, account.total.mu, response=response)",
     ),
 )
 

@@ -16,7 +16,7 @@ import dpfast
 from dpfast.curator.answers import StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
 from dpfast.data.source import EVERYTHING
-from dpfast.front.request import Request
+from dpfast.front.request import Account, Request
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
 from dpfast.models import (
     Bounded,
@@ -35,7 +35,6 @@ from dpfast.models import (
 from dpfast.models.names import LOSSES, offset_joins_predictor
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
-from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import loss_difference
 from tests.audit.searching import nonprivate_contributions
@@ -57,7 +56,7 @@ def request(objective, X, y, weight, offset):
     bound = None if weight is None else LARGEST
     records = dpfast.records(X, y, sample_weight=weight, largest_weight=bound, offset=offset)
     return Request(
-        records, None, fit_intercept=False, noise=SeededNoise(0), takes=EVERYTHING,
+        records, None, Account(1.0), fit_intercept=False, noise=SeededNoise(0), takes=EVERYTHING,
         of_predictor=offset_joins_predictor(objective.loss),
     )  # fmt: skip
 
@@ -216,7 +215,7 @@ def test_c70_neighbours_of_a_curator_move_by_at_most_the_announced_sensitivity(l
         for row in rng.integers(len(y), size=2) if trial else farthest:
             for column, source in zip(columns, (X, y, weight, offset), strict=True):
                 column[0] = source[row]
-            curator = request(objective, *columns).curator(objective, Ledger(1.0))
+            curator = request(objective, *columns).curator(objective)
             sums.append(curator.nonprivate_sums(theta))
             receipts = curator.receipts(StepBudget(1.0, 1.0, 1.0))
         moved = [float(np.linalg.norm(a - b)) for a, b in zip(*sums, strict=True)]

@@ -37,7 +37,7 @@ from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import GradientDescent, Newton
 from dpfast.optimize.damping import Backtracking
-from dpfast.privacy.conversions import written
+from dpfast.privacy.decimals import written
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
 from tests.flat import flat
 from tests.loops import each

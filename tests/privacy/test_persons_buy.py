@@ -11,7 +11,7 @@ from dpfast.audit import replay
 from dpfast.curator.bought.columns import Columns, _counts_receipt
 from dpfast.curator.persons import one_row_each
 from dpfast.data import as_records
-from dpfast.data.bought.units import Units, in_units, released_coding
+from dpfast.data.bought.units import Units, released_coding
 from dpfast.data.persons.chosen import OneRowEach
 from dpfast.data.persons.means import PersonMeans, averaged
 from dpfast.data.persons.scores import PersonScores
@@ -147,7 +147,7 @@ def test_units_are_those_of_the_fit_and_of_what_bought_them():
     coding = released_coding(
         units, np.full((2, 2), [-1e9, 1e9]), ("a", "b"), by_name=False, fit_intercept=True
     )
-    coded = in_units(persons, units, coding)
+    coded = persons._in_units(units, coding)
     assert type(coded) is type(persons) and coded.n == 80 and coded.coding is coding
     plain = averaged(as_records((X - units.centres) / units.spreads, (y - 2e4) / 5e3), group)
     for first, second in zip(coded.blocks(), plain.blocks(), strict=True):

@@ -12,7 +12,7 @@ import dpfast
 from dpfast.curator import Answer, JointAnswer, Receipt
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Gamma, Huber, LeastSquares, Mallows, Probit
-from dpfast.optimize.road.run import Setting, begin, budgets, road
+from dpfast.optimize.road.run import Purse, Setting, begin, road
 from dpfast.privacy.sensitivity import joint_mu
 from tests.flat import flat
 from tests.loops import each
@@ -113,7 +113,7 @@ def test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget(name
         rows = Rows(n, p, rng, float(rng.choice([0.0, 1.0, 3.0])))
         iterates = []
         with np.errstate(all="ignore"):
-            found = road(rows, setting, mu, bool(rng.random() < 0.7), iterates)
+            found = road(rows, setting, Purse(n, p, mu), bool(rng.random() < 0.7), iterates)
         numbers = [value for value in found if value is not found.held]
         for value in (*numbers, *iterates):
             assert value is None or np.isfinite(value).all()
@@ -127,11 +127,11 @@ def test_several_losses_share_a_beginning_and_no_more(name):
     for seed in range(7):
         rng = np.random.default_rng(seed)
         rows = Rows(20_000, 4, rng, 1.0)
-        begun = begin(rows, setting, budgets(20_000, 4, 1.0, setting.asks, 1))
+        begun = begin(rows, setting, Purse(20_000, 4, 1.0).budgets(setting.asks, 1))
         each = math.sqrt((1.0 - spent(rows)) / 3.0)
         for _ in range(3):
             before = spent(rows)
-            road(rows, setting, each, True, [], begun=begun)
+            road(rows, setting, Purse(20_000, 4, each), True, [], begun=begun)
             assert 0.9 * each**2 < spent(rows) - before <= each**2
         assert 0.9 < spent(rows) <= 1.0
 

@@ -355,4 +355,4 @@ def test_c85_a_sample_on_a_cluster_allows_for_the_additions_of_its_pieces(monkey
     own = sample(as_records(X, y), dpfast.SeededNoise(1), WANTED).additions
     for one in (few, coded):
         assert one.additions >= own + additions(few._found()._n_tasks) > own
-        assert Layout.of(one, 2).additions == layout_of_seen(one).additions == one.additions
+        assert Layout(*one._summed(2)).additions == layout_of_seen(one).additions == one.additions

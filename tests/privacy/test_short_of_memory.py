@@ -26,20 +26,18 @@ from tests.audit import calls
 from dpfast.front import request
 
 warnings.simplefilter("ignore")
-charges, charge = [], request.charge_shared
+charges, charge = [], request.Account.charge
 
-def watched(*arguments, **options):
-    charge(*arguments, **options)
-    charges.append(arguments[3])
+def watched(self, label, room=0):
+    charge(self, label, room)
+    charges.append(label)
 
 class Shared(dpfast.Ledger):
     def charge(self, spend, label):
         super().charge(spend, label)
         charges.append(label)
 
-modules = [m for m in list(sys.modules.values()) if getattr(m, "charge_shared", None) is charge]
-for module in modules:
-    module.charge_shared = watched
+request.Account.charge = watched
 
 def in_use():
     lines = open("/proc/self/status").read().splitlines()
@@ -161,10 +159,11 @@ def check_large(found):
 def test_copies_of_the_records_are_there_before_the_charge():
     """More than any machine has: refused, and nothing was charged; without copies it is paid."""
     ledger = dpfast.Ledger(1.0)
+    account = request.Account(0.5, ledger)
     with pytest.raises(MemoryError):
-        request.charge_shared(ledger, 0.5, dpfast.GDP(0.5), "fit", room=1 << 60)
+        account.charge("fit", room=1 << 60)
     assert not ledger.entries
-    request.charge_shared(ledger, 0.5, dpfast.GDP(0.5), "fit")
+    account.charge("fit")
     assert len(ledger.entries) == 1
 
 

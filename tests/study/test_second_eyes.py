@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.privacy.conversions import root_to_float, written
+from dpfast.privacy.decimals import root_to_float, written
 from dpfast.studies.requests import part_of
 from tests.loops import each
 

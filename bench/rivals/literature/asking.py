@@ -8,18 +8,21 @@ from typing import Any
 from dpfast.curator import Curator
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Account, Request
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting, resolve_loss
 from dpfast.models.objective import terms_of
-from dpfast.privacy.budget import Budget
-from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
 
 def asked(
-    X: Any, y: Any, loss: str | Loss | Objective, noise: NoiseSource | None, own: Weighting | None
+    X: Any,
+    y: Any,
+    loss: str | Loss | Objective,
+    account: Account,
+    noise: NoiseSource | None,
+    own: Weighting | None,
 ) -> tuple[Request, Objective]:
     """Checked arguments, and the objective, with a rival's own weights if it has some."""
     given = terms_of(loss)
@@ -29,7 +32,7 @@ def asked(
             f"received {described(given.weights)}. Leave them out."
         )
     request = Request(
-        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
+        X, y, account, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
     )
     found = resolve_loss(given.loss, unbounded=True)  # least squares, where gradients are clipped
     found = resolve_loss(given.loss) if found.has_bound else found
@@ -41,12 +44,12 @@ def answered(
     request: Request,
     curator: Curator,
     told: Callable[[], Guarantee],
-    charge: tuple[Ledger | None, Budget | float, Budget, str],
+    label: str,
     answer: Callable[[], tuple[Any, str]],
     model: str | None = None,
 ) -> Fit:
     """Charge a shared ledger, then make the coefficients, and say how they were made."""
     with KeepingPaid(privacy=told):
-        charge_shared(*charge, request.room())
+        request.account.charge(label, request.room())
         theta, method = answer()
         return request.fit(theta, curator.objective, method=method, privacy=told(), model=model)

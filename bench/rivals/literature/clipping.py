@@ -10,11 +10,11 @@ from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import charge_shared, checked_start
+from dpfast.front.request import Account, checked_start
 from dpfast.inference.results import Fit
 from dpfast.models import Clip, Loss, Objective
 from dpfast.optimize import GradientDescent
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -77,12 +77,12 @@ def clipped_gradient_descent(
     ... ).names
     ('intercept', 'x1')
     """
-    total = GDP.within(privacy)
-    request, objective = asked(X, y, loss, noise, Clip(clip))
+    account = Account(privacy, ledger)
+    request, objective = asked(X, y, loss, account, noise, Clip(clip))
     optimiser = with_step_size(method, objective)
-    budgets = optimiser.plan(objective, request.n, total.mu, False)
+    budgets = optimiser.plan(objective, request.n, account.total.mu, False)
     theta = checked_start(optimiser.start, request.dimension)
-    curator = request.curator(objective, Ledger(total))
+    curator = request.curator(objective)
     for budget in budgets:
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
     report = watched(progress, len(budgets))
@@ -93,7 +93,6 @@ def clipped_gradient_descent(
             theta,
             objective,
             method=f"clipped {budgets.description}",
-            privacy=request.guarantee(total, curator.ledger),
             iterates=iterates,
             missing=missing,
         )
@@ -103,7 +102,7 @@ def clipped_gradient_descent(
         return result(points[-1], points, UNFINISHED % error) if points else None
 
     with KeepingPaid(so_far) as keeping:
-        charge_shared(ledger, privacy, total, label, request.room())
+        account.charge(label, request.room())
         trajectory = optimiser.run(curator, theta, budgets, report)
         return result(trajectory.theta, trajectory.iterates)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from bench.rivals.literature.asking import answered, asked
 from bench.rivals.literature.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
+from dpfast.front.request import Account
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -57,8 +57,8 @@ def output_perturbation(
     >>> literature.output_perturbation(X, y, objective, privacy=1.0).names
     ('intercept', 'x1')
     """
-    total = GDP.within(privacy)
-    request, objective = asked(X, y, loss, noise, None)
+    account = Account(privacy, ledger)
+    request, objective = asked(X, y, loss, account, noise, None)
     name = objective.loss.name
     if not objective.loss.has_bound:
         raise InvalidInput(
@@ -66,13 +66,12 @@ def output_perturbation(
             'sensitivity bound. Use "huber" with a corner c and scale known from outside these '
             "data, or sufficient_statistics with x_bound and y_bound."
         )
-    curator = request.curator(objective, Ledger(total))
-    receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible
+    curator, mu = request.curator(objective), account.total.mu
+    receipt = minimiser_receipt(curator, mu)  # refuses what is impossible
 
     def answer() -> tuple[Any, str]:
-        found = ridge_minimiser(curator, total.mu).value
+        found = ridge_minimiser(curator, mu).value
         return found, f"output perturbation, noise scale {receipt.noise_scale:.4g}"
 
-    charge = ledger, privacy, total, request.label("output_perturbation", name)
-    told = partial(request.guarantee, total, curator.ledger)
-    return answered(request, curator, told, charge, answer)
+    label = request.label("output_perturbation", name)
+    return answered(request, curator, request.guarantee, label, answer)

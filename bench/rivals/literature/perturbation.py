@@ -7,6 +7,7 @@ from typing import Any
 from bench.rivals.literature.asking import answered, asked
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget, described
+from dpfast.front.request import Account
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
@@ -73,8 +74,10 @@ def objective_perturbation(
             "objective perturbation is (epsilon, delta)-DP and nothing else. Pass "
             f"privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
-    request, objective = asked(X, y, loss, noise, Bounded(radius))
-    curator = request.curator(objective, Ledger(privacy))
+    request, objective = asked(
+        X, y, loss, Account(privacy, ledger, privacy), noise, Bounded(radius)
+    )
+    curator = request.curator(objective)
     terms = perturbation_terms(curator, objective.weighting.radius, privacy)
 
     def spent() -> Guarantee:
@@ -86,4 +89,4 @@ def objective_perturbation(
         return found, f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}"
 
     label = request.label("objective_perturbation", objective.loss.name)
-    return answered(request, curator, spent, (ledger, privacy, privacy, label), answer)
+    return answered(request, curator, spent, label, answer)

@@ -19,6 +19,7 @@ from dpfast.bayesopt.spending import Spending
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import Account
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
@@ -97,13 +98,13 @@ def random_search(
     low, high = checked_range(loss_range)
     mean_trials = real_number(mean_trials, "mean_trials")
     trials_rate(mean_trials)  # refuses what is impossible
-    own = Spending(privacy, PureDP(epsilon).as_gdp(), n_records, noise)
+    own = Spending(Account(privacy, ledger, PureDP(epsilon).as_gdp()), n_records, noise)
     plan = plan_selection(own.values, low, high, epsilon)
     label = f"random_search(n={n_records}, d={box.dimension})"
     middle = 0.5 * box.lower + 0.5 * box.upper  # a point that tells nothing
 
     with KeepingPaid(privacy=own.guarantee):  # of the trials only the winner is handed out
-        own.begin(lambda: checked_values(losses(middle), n_records), ledger, label)
+        own.begin(lambda: checked_values(losses(middle), n_records), label)
         found = best_of_random_trials(
             losses,
             (box.lower, box.upper),

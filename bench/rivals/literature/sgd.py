@@ -14,7 +14,7 @@ from dpfast.arguments import positive, real_number
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import charge_shared, checked_start
+from dpfast.front.request import Account, checked_start
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
@@ -93,7 +93,7 @@ def dp_sgd(
     ('intercept', 'x1')
     """
     budget = _as_pair(privacy, delta)
-    request, objective = asked(X, y, loss, noise, Clip(clip))
+    request, objective = asked(X, y, loss, Account(budget, ledger, budget), noise, Clip(clip))
     method = GradientDescent(steps=STEPS, average=AVERAGE) if method is None else method
     descent = with_step_size(method, objective)
     if descent.schedule is not None:
@@ -103,7 +103,7 @@ def dp_sgd(
     n_steps = STEPS if descent.steps is None else descent.steps
     theta, average = checked_start(descent.start, request.dimension), descent.average
     step_size = positive(descent.step_size, "step_size")
-    curator = request.curator(objective, Ledger(budget))
+    curator = request.curator(objective)
     sampling_rate = real_number(sampling_rate, "sampling_rate")
     plan = plan_sampling(curator, budget, sampling_rate, n_steps)
     report = watched(progress, n_steps)
@@ -134,7 +134,7 @@ def dp_sgd(
 
     with KeepingPaid(lambda error: result(UNFINISHED % error) if len(iterates) > 1 else None):
         label = request.label("dp_sgd", objective.loss.name)
-        charge_shared(ledger, budget, budget, label, request.room(1))
+        request.account.charge(label, request.room(1))
         gradients = SampledGradients(curator, plan)
         for k in range(n_steps):
             gradient = gradients.gradient(theta).value + objective.ridge_gradient(theta)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,11 @@ from bench.rivals.literature.sums import (
 from dpfast.arguments import number_in, real_number
 from dpfast.curator.answers import Answer
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import Request
+from dpfast.front.request import Account, Request
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Bounded, Huber, Objective
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
@@ -102,10 +101,10 @@ def sufficient_statistics(
         )
 
     moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
+    account = Account(privacy, ledger)
+    request = Request(X, y, account, fit_intercept=fit_intercept, noise=noise)
     objective = _least_squares(request, x_bound, y_bound, ridge)
-    charge = ledger, privacy, "sufficient_statistics"
-    return _from_statistics(request, objective, charge, moment_ratio, 0.0, solve)
+    return _from_statistics(request, objective, "sufficient_statistics", moment_ratio, 0.0, solve)
 
 
 def adassp(
@@ -177,24 +176,22 @@ def adassp(
             f"moment_ratio={moment_ratio:g}; adaptive ridge {ridge:.4g}"
         )
 
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
+    account = Account(privacy, ledger)
+    request = Request(X, y, account, fit_intercept=fit_intercept, noise=noise)
     objective = _least_squares(request, x_bound, y_bound, 0.0)
-    charge = ledger, privacy, "adassp"
-    return _from_statistics(request, objective, charge, moment_ratio, share, solve)
+    return _from_statistics(request, objective, "adassp", moment_ratio, share, solve)
 
 
 def _from_statistics(
     request: Request,
     objective: Objective,
-    charge: tuple[Ledger | None, Budget | float, str],
+    name: str,
     moment_ratio: float,
     share: float,
     solve: Callable[[Objective, StatisticsAnswer, Answer | None], tuple[Any, str]],
 ) -> Fit:
     """Buy the statistics, before them with a share the smallest eigenvalue, and solve."""
-    ledger, privacy, name = charge
-    total = GDP.within(privacy)
-    curator = request.curator(objective, Ledger(total))
+    total, curator = request.account.total, request.curator(objective)
     mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - MARGIN_8000)
     mus = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
     if share:
@@ -205,9 +202,8 @@ def _from_statistics(
         smallest = release_smallest_eigenvalue(curator, mu_eigenvalue) if share else None
         return solve(objective, release_statistics(curator, *mus), smallest)
 
-    told = partial(request.guarantee, total, curator.ledger)
-    paid = ledger, privacy, total, request.label(name)
-    return answered(request, curator, told, paid, answer, _model(objective))
+    model = _model(objective)
+    return answered(request, curator, request.guarantee, request.label(name), answer, model)
 
 
 def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: float) -> Objective:

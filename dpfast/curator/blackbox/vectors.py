@@ -16,12 +16,7 @@ from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
 from dpfast.data.columns import foreign_array
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.blackbox.sensitivity import (
-    choice_exponent,
-    clipped_mean,
-    loss_steps,
-    mean_loss,
-)
+from dpfast.privacy.blackbox.sensitivity import choice_exponent, clipped_mean, loss_steps, mean_loss
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate

@@ -94,7 +94,7 @@ class Columns:
         every[0][list(columns)], every[1][list(columns)] = centres, nearest
         asked = tuple(columns), *[some.tobytes() for some in every]
         if self._measured[0] != asked:  # the same again at another price is read once
-            self._measured = asked, self._records.total(_distances, *every)[list(columns)]
+            self._measured = asked, self._records.total(kernel.distances, *every)[list(columns)]
         question = (receipt.query, mu, tuple(columns), centres, nearest)
         value = self._measured[1].ravel() / float(kernel.WHOLE)  # exact: whole numbers below 2^51
         answer = hand_out(self._noise, question, receipt, value)
@@ -106,7 +106,7 @@ class Columns:
         self.ledger.charge(GDP(mu), receipt.query)
         every = np.zeros(self.n_columns), np.ones(self.n_columns)
         every[0][list(columns)], every[1][list(columns)] = middles, halves
-        sums = self._records.total(_moments, *every)[:, list(columns)]
+        sums = self._records.total(kernel.moments, *every)[:, list(columns)]
         means = sums[0] / float(self.n * kernel.UNIT)
         squares = sums[1] / float(self.n * kernel.UNIT**2)
         value = np.concatenate([means, SQUARE_WEIGHT * squares])
@@ -134,7 +134,7 @@ class Columns:
             some = missing[first : first + MOST_WINDOWS]
             windows = np.array([(column, *window) for column, window in some], dtype=np.int64)
             columns, shifts, starts = windows.T.copy()
-            below = self._records.total(_cells, columns, starts, shifts)
+            below = self._records.total(kernel.key_cells, columns, starts, shifts)
             for (column, (shift, start)), inside in zip(some, below, strict=True):
                 if start != _FIRST_KEY:
                     inside += self._below(column, start)
@@ -179,23 +179,3 @@ def _chain_of(key: int) -> tuple[tuple[int, int], ...]:
     shift, start = _window_of(key)
     coarser = () if shift == WINDOW_SHIFTS[0] else _chain_of(start)
     return *coarser, (shift, start)
-
-
-# what a cluster's workers are told by name
-
-
-def _cells(X: Any, y: Any, columns: Any, starts: Any, shifts: Any) -> NDArray[np.int64]:
-    return kernel.key_cells(X, _alone(y), columns, starts, shifts)
-
-
-def _distances(X: Any, y: Any, centres: Array, nearest: Array) -> NDArray[np.int64]:
-    return kernel.distances(X, _alone(y), centres, nearest)
-
-
-def _moments(X: Any, y: Any, middles: Array, halves: Array) -> NDArray[np.int64]:
-    return kernel.moments(X, _alone(y), middles, halves)
-
-
-def _alone(y: Any) -> Any:
-    """Responses without weights and offsets: for where columns lie records all count alike."""
-    return y if y.ndim == 1 else y[:, 0]

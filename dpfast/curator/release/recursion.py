@@ -11,11 +11,7 @@ import math
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTable
 from dpfast.privacy.release.calibration import COUNT
-from dpfast.privacy.release.sensitivity import (
-    ROWS,
-    lower_bound_from_release,
-    scaled_count,
-)
+from dpfast.privacy.release.sensitivity import ROWS, lower_bound_from_release, scaled_count
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_500
 

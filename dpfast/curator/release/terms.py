@@ -13,7 +13,7 @@ from dpfast.arguments import Array
 from dpfast.errors import InvalidBudget, described
 from dpfast.models import Domain
 from dpfast.privacy.budget import GDP, ApproxDP, PureDP
-from dpfast.privacy.conversions import ratio_to_float, written
+from dpfast.privacy.decimals import ratio_to_float, written
 from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.release.calibration import functional_multiplier
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan

@@ -177,20 +177,3 @@ def _of_coded(
 ) -> Any:
     """What a function makes of coded records."""
     return function(*units.coded(X, y), *arguments)
-
-
-def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:
-    """The same records in released units, with the coding that says so."""
-    if records.means:
-        persons: Any = records
-        coded: Records = persons.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
-        return coded
-    if records.in_memory:
-        if not in_pieces:
-            return CodedRecords(records, units, coding)
-        records = InPieces(records.X, records.y, records.names)
-    elif hasattr(records, "X"):
-        from dpfast.data.streams import memmap_records
-
-        records = memmap_records(records.X, records.y, records.names)
-    return CodedBlocks(records, units, coding)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.beside.given import DASK
+from dpfast.data.coding import Coding
 from dpfast.data.columns import library
 from dpfast.data.parts import WithoutCovariates
 from dpfast.data.persons.numbering import Numbering
@@ -93,6 +94,17 @@ class PersonMeans(Records):
     def without_covariates(self) -> PersonMeans:
         """The same persons with the responses of their usable rows alone."""
         return self.mapped(WithoutCovariates)
+
+    def _in_units(self, units: Any, coding: Coding) -> PersonMeans:
+        """Of rows in released units; those in memory are coded some at a time."""
+        from dpfast.data.bought.units import CodedBlocks, InPieces
+
+        def coded(rows: Records) -> Records:
+            if not rows.in_memory:
+                return rows._in_units(units, coding)
+            return CodedBlocks(InPieces(rows.X, rows.y, rows.names), units, coding)
+
+        return self.mapped(coded)
 
     def mapped(self, of_rows: Callable[[Records], Records]) -> PersonMeans:
         """The same persons with what a function makes of their rows, each on its own."""

@@ -229,47 +229,46 @@ class Budgets(NamedTuple):
         return math.hypot(self.matrix, self.vector, asks[2] * self.histogram)
 
 
-@lru_cache(maxsize=512)
-def few(n: int, p: int, mu: float) -> float:
-    """How few the records are, from 0 to 1: public."""
-    return min(1.0, FEW * math.sqrt(p / 8.0) / max(n * mu, LEAST))
+class Purse(NamedTuple):
+    """What may be spent on p coefficients of n records: public."""
 
+    n: int
+    p: int
+    mu: float
 
-def most_rounds(n: int, p: int, mu: float, bends: bool) -> int:
-    """How many rounds there may be: public."""
-    if not bends:
-        return 0
-    return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - few(n, p, mu)))))
+    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
+    def few(self) -> float:
+        """How few the records are, from 0 to 1."""
+        return min(1.0, FEW * math.sqrt(self.p / 8.0) / max(self.n * self.mu, LEAST))
 
+    def most_rounds(self, bends: bool) -> int:
+        """How many rounds there may be."""
+        if not bends:
+            return 0
+        return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - self.few()))))
 
-@lru_cache(maxsize=512)
-def budgets(
-    n: int,
-    p: int,
-    mu: float,
-    asks: Asks,
-    rounds: int,
-    begun: bool = False,
-    sampled: bool | None = None,
-) -> Budgets:
-    """How ``mu`` is divided if there are so many rounds: public, and remembered.
+    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
+    def budgets(
+        self, asks: Asks, rounds: int, begun: bool = False, sampled: bool | None = None
+    ) -> Budgets:
+        """How it is divided if there are so many rounds.
 
-    ``sampled``: whether a sample tells the curvature, or has been asked in vain; None without one.
-    """
-    bends, besides, sees_scale = asks
-    times, first = 1.0 + MORE * few(n, p, mu), not begun
-    part = [share * times for share in SHARES.values()]
-    in_rounds, last = ROUND * rounds, ROUND * bends
-    asked = (
-        1 + first + in_rounds + (0.0 if sampled else last),
-        first + in_rounds,
-        2 + besides + first * sees_scale + in_rounds + (ROUND if sampled else last),
-    )
-    left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
-    left -= part[2] * (sampled is False)
-    shares = [FIRST * left] + [(1.0 - FIRST) * left / (STEPS - 1)] * (STEPS - 1)
-    steps = tuple([mu * math.sqrt(share) for share in shares])
-    return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
+        ``sampled``: whether a sample tells the curvature, or not; None where none is asked.
+        """
+        mu, (bends, besides, sees_scale) = self.mu, asks
+        times, first = 1.0 + MORE * self.few(), not begun
+        part = [share * times for share in SHARES.values()]
+        in_rounds, last = ROUND * rounds, ROUND * bends
+        asked = (
+            1 + first + in_rounds + (0.0 if sampled else last),
+            first + in_rounds,
+            2 + besides + first * sees_scale + in_rounds + (ROUND if sampled else last),
+        )
+        left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
+        left -= part[2] * (sampled is False)
+        shares = [FIRST * left] + [(1.0 - FIRST) * left / (STEPS - 1)] * (STEPS - 1)
+        steps = tuple([mu * math.sqrt(share) for share in shares])
+        return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
 
 
 @lru_cache(maxsize=256)
@@ -292,15 +291,15 @@ def prices(
     for mu, asks in product(totals, kinds):
         shared = 0.0
         if begun:
-            first = budgets(n, p, mu, kinds[0], 1)
+            first = Purse(n, p, mu).budgets(kinds[0], 1)
             grams.add(first.matrix)
             moments.add(first.vector)
             histograms.add(first.histogram)
             shared = first.beginning(kinds[0])
-        each = math.sqrt(mu**2 - shared**2) * part
-        most = most_rounds(n, p, each, asks[0])
+        each = Purse(n, p, math.sqrt(mu**2 - shared**2) * part)
+        most = each.most_rounds(asks[0])
         for rounds, told in product({min(1, most), most}, (True, False) if sampled else (None,)):
-            asked = budgets(n, p, each, asks, rounds, begun, told)
+            asked = each.budgets(asks, rounds, begun, told)
             last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
             moments.add(asked.vector)
             steps.update(asked.steps, (last,), (asked.round.vector,) * (most > 0))
@@ -340,7 +339,9 @@ def begin(rows: Whitened, setting: Setting, budget: Budgets) -> Begun:
     rows, scale = rows.mapped(mapping), 1.0
     if setting.loss.needs_scale:  # far from the end it is not the one that was declared
         at = At(theta, setting.loss)
-        scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
+        edges = tops_of_cells(COARSE)[:-1]
+        found = rows.few().lengths(edges, budget.histogram, at, "residual")
+        scale = Lengths.visible(*found[:2], COARSE).median() / MEDIAN
     clear = bool(values[0] > HEARD * floor)
     return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
@@ -348,16 +349,16 @@ def begin(rows: Whitened, setting: Setting, budget: Budgets) -> Begun:
 def road(
     rows: Whitened,
     setting: Setting,
-    mu: float,
+    purse: Purse,
     inference: bool,
     iterates: list[Array],
     progress: Callable[[int, int], None] | None = None,
     begun: Begun | None = None,
 ) -> Found:
-    """Spend ``mu`` on the coefficients."""
-    n, p = rows.n, rows.dimension
-    most, paid = most_rounds(n, p, mu, setting.loss.bends), begun is not None
-    budget = budgets(n, p, mu, setting.asks, most, paid)
+    """Spend a purse on the coefficients."""
+    n, p, _ = purse
+    most, paid = purse.most_rounds(setting.loss.bends), begun is not None
+    budget = purse.budgets(setting.asks, most, paid)
     if begun is None:
         begun = begin(rows, setting, budget)
     rows, mapping, unmapping, theta, pilot_variance, scale, clear = begun
@@ -382,6 +383,7 @@ def road(
         if settled:  # on to a smaller one, whose scores point elsewhere
             scale, rounds = max(told, 0.5 * scale), []
     among, times = (one, *setting.offset), broadened(At(theta, loss))[1]
+    fine = tops_of_cells(FINE)[:-1]
     # a sharp curvature is that of too few of them, and a sample of many takes as long
     tried = few_rows is not rows and times == 1.0 and few_rows.n <= QUARTER * n
     scale, came = told, None
@@ -392,7 +394,7 @@ def road(
             progress(done, STEPS)
 
     for sampled in (True, False) if tried else (None,):
-        budget = budgets(n, p, mu, setting.asks, done, paid, sampled)
+        budget = purse.budgets(setting.asks, done, paid, sampled)
         told_by = few_rows if sampled else rows
         if most and not sampled:  # the first step leads on from a curvature that few rows tell
             both, last = (few_rows, rows), budget.round._replace(vector=budget.steps[0])
@@ -402,7 +404,8 @@ def road(
         normal, broad = normal_rows(at, *among), broadened(at)[0]
         typical = typical_curvature(*normal)
         unit = (times * typical) ** 0.5
-        lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
+        found = told_by.lengths(fine, budget.histogram, broad, "curvature")
+        lengths = Lengths.visible(*found[:2], FINE)
         longest = budget.longest_radius(told_by.n, p) * unit
         light = (
             few_rows is not rows
@@ -416,7 +419,7 @@ def road(
     radius = min(longest, lengths.best_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
     over = times
     if times > 1.0:  # as dense in all as in the window, and in every direction as around it
-        cells = few_rows.lengths(tops_of_cells(FINE)[:-1], budget.histogram, at, "curvature")
+        cells = few_rows.lengths(fine, budget.histogram, at, "curvature")
         over /= lengths.as_much(*cells[:2], FINE, times)
     gram = _over(told_by.gram(radius, budget.matrix, broad), over)
     whiten, back, values, floor = _inverse_root(gram, bent_along(*normal))
@@ -427,7 +430,8 @@ def road(
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.discounts:
         shows = steep.few() if light else steep
-        foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
+        found = shows.lengths(fine, budget.histogram, at, "foreseen")
+        foreseen = Lengths.visible(*found[:2], FINE)
         # by what is foreseen and not by responses, which leaves a model's target where it is
         held = Held(reach=best_bound(foreseen, per_bound, p, n=n)[0])
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
@@ -438,16 +442,17 @@ def road(
         if power:
             held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
     longest, first = held.reach * scale * setting.over, None
-    if not sampled:
-        scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
-    else:  # lengths of scores are counted where these are asked for first
-        part, mu_first = budget.round.histogram, budget.steps[0]
-        scores = seen_lengths(steep.few(), COARSE, part, at, "score", held, setting.unit)
-        noise, edges = 2.0 / (n * mu_first), setting.unit * tops_of_cells(COARSE)[:-1]
+    edges, counting = setting.unit * tops_of_cells(COARSE)[:-1], budget.histogram
+    if sampled:  # lengths of scores are counted where these are asked for first
+        found = steep.few().lengths(edges, budget.round.histogram, at, "score", held)
+        scores = Lengths.visible(*found[:2], COARSE, setting.unit)
+        noise = 2.0 / (n * budget.steps[0])
         bound, _ = best_bound(scores, noise, p, longest, foreseen=likely, n=n)
-        asked = bound, mu_first, edges, budget.histogram, held
-        first, counted = steep.clipped_and_counted(at, *asked)
-        scores = Lengths.visible(*counted[:2], COARSE, setting.unit)
+        asked = bound, budget.steps[0], edges, counting, held
+        first, found = steep.clipped_and_counted(at, *asked)
+    else:
+        found = steep.lengths(edges, counting, at, "score", held)
+    scores = Lengths.visible(*found[:2], COARSE, setting.unit)
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
     beyond = lengths.beyond(radius, power) / unit**2
@@ -455,7 +460,7 @@ def road(
         math.sqrt(p / told_by.n)
         + 0.5 * floor / max(float(values[0]), LEAST)
         + beyond
-        + few(n, p, mu),  # of few records long rows are not seen
+        + purse.few(),  # of few records long rows are not seen
         0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * loss.bends,
         scores.mean_square(bound),
     )
@@ -569,7 +574,9 @@ def _round(
     # a shorter step is made good by the next
     whiten, back, values, floor = _inverse_root(leaned(gram, bent_along(*normal)))
     shows, at = few_rows.mapped(whiten), at._replace(theta=back.dot(theta))
-    scores = seen_lengths(shows, COARSE, budget.histogram, at, "score", unit=setting.unit)
+    edges = setting.unit * tops_of_cells(COARSE)[:-1]
+    found = shows.lengths(edges, budget.histogram, at, "score")
+    scores = Lengths.visible(*found[:2], COARSE, setting.unit)
     bound, _ = best_bound(scores, 2.0 / (rows.n * budget.vector), theta.size)
     held = setting.short_enough(bound, at.scale)
     answer = rows.mapped(whiten).clipped(at, bound, budget.vector, held=held).gradient
@@ -598,20 +605,6 @@ def leaned(gram: Answer, target: Array) -> Answer:
     noise = gram.noise_scale**2 * p * (p + 1) / 2.0
     kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
     return gram._replace(value=target + kept * away)
-
-
-def seen_lengths(
-    rows: Whitened,
-    per_octave: int,
-    mu: float,
-    at: At | None = None,
-    what: str = "response",
-    held: Held = FREE,
-    unit: float = 1.0,
-) -> Lengths:
-    """A released histogram of lengths, in cells of this unit."""
-    found = rows.lengths(unit * tops_of_cells(per_octave)[:-1], mu, at, what, held)
-    return Lengths.visible(found.value, found.noise_scale, per_octave, unit)
 
 
 def floor_of(gram: Answer) -> float:

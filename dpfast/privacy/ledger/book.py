@@ -32,7 +32,7 @@ from dpfast.privacy.budget import (
     as_budget,
     checked_numbers,
 )
-from dpfast.privacy.conversions import DELTA_FLOOR, MAX_MU, gdp_mu, ratio_to_float, written
+from dpfast.privacy.decimals import ratio_to_float, written
 from dpfast.privacy.ledger.process import HERE, this_process
 
 #: ``2^-1074`` is the smallest double, so its square is ``2^-2148``; as they are written, doubles
@@ -246,6 +246,8 @@ class Ledger:
         Of an (epsilon, delta) total that paid in GDP: what it comes to at the delta that is left.
         """
         spent = self._current()[0]
+        from dpfast.privacy.conversions import MAX_MU
+
         if not any(spent[2:]):
             return self._as_budget(spent[: len(self._currency.fields)], up=True)
         total: Any = self._total
@@ -306,7 +308,11 @@ class Ledger:
             raise InvalidInput(f"once must be a string; received {described(once)}.")
         if once and isinstance(label, str):
             label = label + once
-        self._settle(self._priced(spend, label), once)
+        if type(spend) is self._currency is GDP and type(label) is str:  # in every step of a fit
+            charges: tuple[_Charge, ...] = ((_cost(2, spend.mu), (label, spend, spend)),)
+        else:
+            charges = self._priced(spend, label)
+        self._settle(charges, once)
 
     def check(self, spend: Budget | float | tuple[float, float], label: str) -> None:
         """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
@@ -442,8 +448,6 @@ class Ledger:
         """What may be charged for a spend: the first that fits is."""
         charged: Any = spend
         currency = self._currency
-        if type(spend) is currency is GDP and type(label) is str:  # in every step of a fit
-            return ((_cost(2, spend.mu), (label, spend, spend)),)
         if type(spend) is not currency:
             spend = as_budget(spend)
             in_mu = self.keeps_apart and type(spend) is GDP
@@ -476,6 +480,8 @@ class Ledger:
 
     def _divided(self, spent: tuple[int, ...]) -> tuple[int, ...]:
         """Limits of epsilon, delta and ``mu^2`` from the first charge in GDP on (claim C87)."""
+        from dpfast.privacy.conversions import DELTA_FLOOR, gdp_mu
+
         kept = tuple(map(max, spent, self._apart))
         rest = tuple(map(int.__sub__, self._limit, kept))
         epsilon, delta = self._as_budget(rest, up=False).values()

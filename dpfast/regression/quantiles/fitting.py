@@ -14,7 +14,7 @@ from dpfast.data.source import EVERYTHING
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import after, watched
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Account, Request
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Objective
@@ -23,7 +23,7 @@ from dpfast.models.objective import terms_of
 from dpfast.models.quantile import Quantile
 from dpfast.optimize.protocol import Method
 from dpfast.optimize.road.run import STEPS
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
@@ -94,7 +94,7 @@ def fit_quantiles(
     >>> found.predict([[0.0]]).shape, len(found.fits)
     ((1, 3), 3)
     """
-    total = GDP.within(privacy)
+    account = Account(privacy, ledger)
     given = terms_of(loss)
     own = resolve_loss(given.loss, unbounded=True)
     if not isinstance(own, Quantile):
@@ -109,6 +109,7 @@ def fit_quantiles(
     request = Request(
         X,
         y,
+        account,
         fit_intercept=given.fit_intercept,
         noise=noise,
         takes=tuple([what for what in EVERYTHING if what not in ("each", "effects")]),
@@ -118,30 +119,25 @@ def fit_quantiles(
     inference = flag(inference, "inference")
     if taken:
         planned_road = OnRoad(
-            request, total, losses, scale=given.scale, standardize=standardize, inference=inference
+            request, losses, scale=given.scale, standardize=standardize, inference=inference
         )
-        return _on_road(planned_road, request, privacy, total, losses, ledger, progress)
+        return _on_road(planned_road, request, losses, progress)
     from dpfast.regression.walk import Walks
 
     part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)
-    walks = Walks(
-        request, total, losses, options, standardize=standardize, inference=inference, part=part
-    )
+    walks = Walks(request, losses, options, standardize=standardize, inference=inference, part=part)
 
     def together(fits: list[Fit], paid: Guarantee) -> QuantileFits:
         return QuantileFits(tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), paid)
 
     label = request.label("fit_quantiles", f"{len(losses)} levels")
-    return walks.run(privacy, ledger, progress, label, together)
+    return walks.run(progress, label, together)
 
 
 def _on_road(
     planned: OnRoad,
     request: Request,
-    privacy: Budget | float | tuple[float, float],
-    total: GDP,
     losses: Sequence[Quantile],
-    ledger: Ledger | None,
     progress: Callable[[int, int], None] | None,
 ) -> QuantileFits:
     """The levels, which share units, whitened rows, a pilot estimate and a scale."""
@@ -151,7 +147,7 @@ def _on_road(
 
     def results(fits: list[Fit]) -> QuantileFits:
         taus = tuple([loss.tau for loss in losses[: len(fits)]])
-        return QuantileFits(taus, tuple(fits), planned.paid())
+        return QuantileFits(taus, tuple(fits), request.guarantee())
 
     def so_far(error: str) -> QuantileFits | None:
         known = fits
@@ -159,15 +155,15 @@ def _on_road(
             known = [*fits, planned.result(len(fits), iterates, None, UNFINISHED % error)]
         return results(known) if known else None
 
-    with KeepingPaid(so_far, privacy=planned.paid, units=lambda: planned.units):
+    with KeepingPaid(so_far, privacy=request.guarantee, units=lambda: planned.units):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
-        charge_shared(ledger, privacy, total, label, request.room_on_road())
+        request.account.charge(label, request.room_on_road())
         planned.begin()
         for k in range(len(losses)):
             found = planned.run(k, iterates, after(report, STEPS * k, STEPS * len(losses)))
             fits.append(planned.result(k, iterates, found))
             iterates = []
-        paid = planned.paid()
+        paid = request.guarantee()
         for fit in fits:  # each says what all of them cost
             fit.privacy = paid
         return results(fits)

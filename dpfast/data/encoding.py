@@ -1,0 +1,115 @@
+"""Tables by a coding: values, names and bounds of its columns, products of several among them."""
+
+from __future__ import annotations
+
+import math
+from itertools import compress, product
+from typing import Any
+
+import numpy as np
+
+from dpfast.data.coding import Array, Coding, Encoded, Main
+from dpfast.data.columns import column, column_names
+from dpfast.errors import InvalidInput
+
+
+def encoded(coding: Coding, table: Any, needed: list[str]) -> Encoded:
+    """What of a table the columns of the design stand for."""
+    absent = [name for name in needed if name not in column_names(table)]
+    if absent:
+        raise InvalidInput(
+            f"the table has no column {', '.join(map(repr, absent))}; needed are {needed}, in "
+            f"any order, in the units of the fit{', or an array of these' * coding.arrays}."
+        )
+    lengths = {_length(column(table, name), name) for name in needed}
+    if len(lengths) > 1:
+        raise InvalidInput(f"the columns have different lengths: {sorted(lengths)}.")
+    parts = [
+        _product([factor.encode(table, coding.columns) for factor in term]) for term in coding.terms
+    ]
+    return (
+        np.column_stack([values for values, _, _ in parts]),
+        [name for _, names, _ in parts for name in names],
+        np.concatenate([bounds for _, _, bounds in parts]),
+    )
+
+
+def _product(factors: list[Encoded]) -> Encoded:
+    """Column by column products, the first factor's columns varying fastest."""
+    values, names, bounds = factors[0]
+    for more, more_names, more_bounds in factors[1:]:
+        pairs = [(i, j) for j in range(len(more_names)) for i in range(len(names))]
+        with np.errstate(all="ignore"):
+            values = np.column_stack([values[:, i] * more[:, j] for i, j in pairs])
+            corners = [np.outer(bounds[i], more_bounds[j]) for i, j in pairs]
+        names = [f"{names[i]}:{more_names[j]}" for i, j in pairs]
+        declared = np.isfinite(bounds).all() and np.isfinite(more_bounds).all()
+        bounds = np.array([[corner.min(), corner.max()] for corner in corners])
+        if declared and not np.isfinite(bounds).all():
+            raise InvalidInput(
+                f"the product {names[0]!r} has no finite bound over the declared ranges. Change "
+                "the ranges or the centres."
+            )
+    return values, names, bounds
+
+
+def _length(values: Any, name: str) -> int:
+    if not hasattr(values, "__len__") or isinstance(values, (str, bytes)):
+        raise InvalidInput(
+            f"column {name!r} must be a sequence of values, one for each row; received a "
+            f"{type(values).__name__}. Write [value] for a single row."
+        )
+    return len(values)
+
+
+def natural_units_of_products(coding: Coding) -> tuple[Array, Array]:
+    """As :meth:`Coding.natural_units`, of terms of several factors."""
+    terms, first = [_parts(coding, term) for term in coding.terms], 0
+    where: dict[Any, int] = {}
+    for names, others, width in terms:
+        where[names, others] = first
+        first += width
+    constant, matrix, first = np.zeros(first), np.zeros((first, first)), 0
+    for names, others, width in terms:
+        units = [(coding.columns[name].location, coding.columns[name].spread) for name in names]
+        for taken in product((True, False), repeat=len(names)):
+            found = [
+                (1.0 if own else -centre) / unit
+                for own, (centre, unit) in zip(taken, units, strict=True)
+            ]
+            left = tuple(compress(names, taken))
+            if not (share := math.prod(found)):
+                continue
+            if not left and not others:
+                constant[first] += share
+            elif (left, others) in where:
+                at = where[left, others]
+                matrix[range(first, first + width), range(at, at + width)] += share
+            else:
+                raise InvalidInput(
+                    "coefficients of a product or power in the table's own units need the "
+                    f"terms of fewer factors, {':'.join(left) or 'levels'} here: add them. "
+                    "predict takes and returns the table's own units."
+                )
+        first += width
+    return constant, matrix
+
+
+def _parts(coding: Coding, term: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
+    """Numbers that a term multiplies, its other factors, and its width."""
+    names: list[str] = []
+    others: list[Any] = []
+    for factor in term:
+        if (power := getattr(factor, "power", None)) is not None:
+            names += power
+        elif not isinstance(factor, Main) and not getattr(factor, "own_units", False):
+            raise InvalidInput(
+                "coefficients of functions of columns are given in coded units only. predict "
+                "takes and returns the table's own units."
+            )
+        elif isinstance(factor, Main) and coding.columns[factor.name].kind != "categorical":
+            names.append(factor.name)
+        else:
+            others.append(factor)
+    widths = [factor.encode({factor.name: []}, coding.columns)[0].shape[1] for factor in others]
+    return tuple(sorted(names)), tuple(others), math.prod(widths)

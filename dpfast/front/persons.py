@@ -1,0 +1,73 @@
+"""Requests of rows that are protected together: read, put together, or less their own means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpfast.arguments import one_of
+from dpfast.curator.persons import one_row_each
+from dpfast.data.columns import refuse_other_rows
+from dpfast.data.groups import checked_group_size, grouped
+from dpfast.data.persons.means import averaged, of_slots, refuse_cluster
+from dpfast.data.persons.numbering import taken_from
+from dpfast.errors import InvalidInput
+from dpfast.front.request import Request
+
+
+def read_persons(
+    request: Request, X: Any, y: Any, group: Any, group_size: Any, each: Any
+) -> tuple[Any, Any, tuple[str, ...]]:
+    """Whose rows are protected together: covariates and labels apart, and a name of these."""
+    request.group_size = checked_group_size(group, group_size, each)
+    request.means = each == "person"
+    if request.means:
+        refuse_cluster(X)
+    named = (group,) if isinstance(group, str) else ()
+    X, group = taken_from(X, group)
+    if request.means:
+        _refuse_lengths(X, y, group)
+    return X, group, named
+
+
+def take_own_means(request: Request, effects: Any, group: Any) -> None:
+    """Take the persons' own means from their rows."""
+    from dpfast.data.persons.within import within_persons
+
+    one_of(effects, ("person",), "effects")
+    if not request.means or request.beside is not None:
+        raise InvalidInput(
+            'effects="person" is for each="person" without weights and offsets: the means of '
+            "a person are a function of all their rows, which are protected together there."
+        )
+    request.records, request.within = within_persons(request.records, group), True
+
+
+def put_together(request: Request, X: Any, group: Any, together: bool) -> None:
+    """Put the records of each person together."""
+    refuse_other_rows(X, group, "group")
+    m = request.group_size
+    if not request.means:
+        request.records = request.single = grouped(request.records, group, m)
+        if not together or m == 1:
+            return
+    if request.means:
+        request.records = averaged(request.records, group)
+    else:  # a person's rows are one contribution, and cost what one does (claim C81)
+        request.most_rows, request.means, request.group_size = m, True, 1
+        request._slots, request.records = request.records, of_slots(request.records, m)
+    request.single = one_row_each(request.records, request.noise)
+
+
+def _refuse_lengths(*columns: Any) -> None:
+    """Rows that do not go together, without a word about their number, which is private."""
+    shapes = [getattr(column, "shape", None) for column in columns]
+    lengths = {
+        shape[0] if shape else len(column)
+        for shape, column in zip(shapes, columns, strict=True)
+        if shape or hasattr(column, "__len__")
+    }
+    if len(lengths) > 1:
+        raise InvalidInput(
+            'X, y and group must have one entry for each row; with each="person" their number is '
+            "private and not shown."
+        )
