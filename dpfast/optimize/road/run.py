@@ -449,7 +449,8 @@ def road(
         noise = 2.0 / (n * budget.steps[0])
         bound, _ = best_bound(scores, noise, p, longest, foreseen=likely, n=n)
         asked = bound, budget.steps[0], edges, counting, held
-        first, found = steep.clipped_and_counted(at, *asked)
+        answer, found = steep.clipped_and_counted(at, *asked)
+        first = Asked(start, *answer[:2])
     else:
         found = steep.lengths(edges, counting, at, "score", held)
     scores = Lengths.visible(*found[:2], COARSE, setting.unit)

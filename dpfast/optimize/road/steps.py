@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from dpfast.curator import Answer, JointAnswer
+from dpfast.curator import Answer
 from dpfast.curator.whitened import At, Held, Whitened
 from dpfast.kernels.linalg import eigh
 from dpfast.models.losses import MASSES, NODES
@@ -324,10 +324,10 @@ def walk(
     rough: Rough,
     bends: Bends | None,
     report: Callable[[Array, int], None],
-    first: JointAnswer | None = None,
+    first: Asked | None = None,
 ) -> Walked:
     """Spend all of ``mus`` on steps of clipped scores; the first is made where one ``came``, and
-    has been asked for where there is a ``first`` answer.
+    has been asked for where there is a ``first``.
     """
     theta, identity = start.theta, np.eye(start.theta.size)
     counted, done = 0, int(came is not None)
@@ -350,10 +350,11 @@ def walk(
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        answer, first = first, None
-        if answer is None:
+        if first and not asked:
+            asked.append(first)
+        else:
             answer = rows.clipped(at_of((theta, *start[1:])), bound, mu_step, mu_meat, held)
-        asked.append(asked_of((theta, *answer.gradient[:2])))
+            asked.append(asked_of((theta, *answer.gradient[:2])))
         if expected:
             curved.append(expected)
         if counts:
