@@ -86,9 +86,11 @@ def _labelled(fits: Mapping[str, Any] | Any) -> dict[str, Any]:
     if type(fits) in (list, tuple):  # headed as dpfast.compare heads them
         return _labelled({f"({k})": fit for k, fit in enumerate(fits, 1)})
     labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
-    for fit in labelled.values():
-        right = np.ndim(getattr(fit, "params", 0)) == 1 and hasattr(fit, "conf_int")
-        _refuse_others(fit, right, "are fits of dpfast.fit")
+    right = [
+        np.ndim(getattr(fit, "params", 0)) == 1 and hasattr(fit, "conf_int")
+        for fit in labelled.values()
+    ]
+    _refuse_others(fits, all(right), "are fits of dpfast.fit")  # values of a mapping may be data
     if not labelled:
         raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
     return labelled
@@ -283,7 +285,9 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
         axes.plot([x], [plan.width], "o", color=COLOURS[1], label="the plan")
         axes.set_xscale("log")
         axes.set_yscale("log")
-        for axis, few in ((axes.xaxis, axes is right), (axes.yaxis, False)):
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = axis.get_view_interval()
+            few = axis is right.xaxis or high > 1e4 * low
             axis.set_major_locator(LogLocator(subs=(1.0,) if few else (1.0, 2.0, 5.0)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
             axis.set_minor_formatter(NullFormatter())

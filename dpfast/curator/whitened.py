@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ from dpfast.data.bought.units import Units
 from dpfast.kernels.records import RecordKernel, RecordView
 from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, joint_grids
+from dpfast.privacy.rounding import MARGIN_6
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
 
 Array = NDArray[np.float64]
@@ -130,6 +132,33 @@ class Whitened:
         score = answer_of((-gradient.value, *gradient[1:]))
         return joint_answer_of((score, nothing, meat, cost))
 
+    def clipped_and_counted(
+        self, at: At, radius: float, mu: float, edges: Array, mu_counts: float, held: Held = FREE
+    ) -> tuple[Answer, Answer]:
+        """The mean of held scores, and :meth:`lengths` of scores: of one reading, not of persons.
+
+        Costs the root of the sum of squares (claim C9).
+        """
+        curator, many, view = self._curator, self._many, self._view("score", at, held=held)
+        layout = many.layout(view, radius, 0.0) if many else self._layout
+        kernel, plan = _planned(Clip, radius, 0.0, layout, mu)
+        receipt, _ = _lengths_receipt(self.n, self._layout.excess, len(edges) + 1, mu_counts)
+        label, cost = f"{plan.label} + {receipt.query}", math.hypot(mu, mu_counts) * (1 + MARGIN_6)
+        curator.ledger.charge(GDP(cost), label)
+        if self._raw.read_again or self._raw.elsewhere:
+            counting: Any = Counting(kernel, edges)
+            *sums, counts = self._sums(view, counting, plan.want, radius, layout)
+        else:
+            sums = self._sums(view, kernel, plan.want, radius, layout)
+            counts = self._counts(view, edges)
+        receipts, values = (plan.receipts[0], receipt), (sums[0], counts / self.n)
+        scales = tuple([receipt.noise_scale for receipt in receipts])
+        grids = joint_grids((values[0].shape, values[1].shape), scales)
+        question = (label, cost, edges, "score", at.theta)
+        score, counted = hand_out_together(curator._noise, question, receipts, grids, values)
+        score = many.back(score) if many else score
+        return answer_of((-score.value, *score[1:])), counted
+
     def lengths(
         self,
         edges: Array,
@@ -145,25 +174,21 @@ class Whitened:
         if what == "weight":
             receipt = receipt._replace(query="histogram of weights")
         curator.ledger.charge(cost, receipt.query)
-        view, records = self._view(what, at, held=held, turned=along is None), self._raw
+        view = self._view(what, at, held=held, turned=along is None)
         if along is not None:
             from dpfast.data.bought.seen import count_along
 
             counts = curator._records.total(count_along, edges, view, along)
-        elif self._many:
-            given = edges, curator._threads
-            counts = self._many.asked(
-                lambda of: records.total(of.counts, *given), view, self._units
-            )
-        else:
-            seen, whole = compiled(view, self._units), 0.0
-            if self._means and what == "score":
-                records, seen = self._persons(seen, float(edges[-1])), _as_they_are(self.dimension)
-            elif self._means:  # each row is in its own cell, with its part of a person
-                from dpfast.data.persons.scores import whole_of
+        elif not self._means:
+            counts = self._counts(view, edges)
+        elif what == "score":
+            of = self._persons(compiled(view, self._units), float(edges[-1]))
+            counts = of.total(_as_they_are(self.dimension).counts, edges, curator._threads, 0.0)
+        else:  # each row is in its own cell, with its part of a person
+            from dpfast.data.persons.scores import whole_of
 
-                whole = whole_of(self.n)
-            counts = records.total(seen.counts, edges, curator._threads, whole) / (whole or 1.0)
+            whole, seen = whole_of(self.n), compiled(view, self._units)
+            counts = self._raw.total(seen.counts, edges, curator._threads, whole) / whole
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
         question = (receipt.query, mu, edges, what, theta, *beside)
         return curator._release(question, receipt, counts / self.n)
@@ -233,6 +258,13 @@ class Whitened:
         answers = [*map(self._many.back, answers)] if self._many else answers
         return joint_answer_of((*answers, plan.cost.mu))
 
+    def _counts(self, view: View, edges: Array) -> Any:
+        """Exact numbers of rows with lengths between these edges."""
+        given, units, total = (edges, self._curator._threads), self._units, self._raw.total
+        if self._many:
+            return self._many.asked(lambda of: total(of.counts, *given), view, units)
+        return total(compiled(view, units).counts, *given)
+
     def _sums(
         self, view: View, kernel: RecordKernel, want: int, radius: float | None, layout: Any = None
     ) -> Any:
@@ -254,6 +286,18 @@ class Whitened:
 
         persons: Any = self._raw
         return PersonScores(persons, seen, self.dimension, longest)
+
+
+class Counting(NamedTuple):
+    """A kernel whose sums have the counts of what they are of beside them."""
+
+    kernel: RecordKernel
+    edges: Array
+
+    def sums(self, X: Any, y: Array, *asked: Any) -> Any:
+        """Of a block, through a view."""
+        *_, threads, seen = asked
+        return *self.kernel.sums(X, y, *asked), seen.counts(X, y, self.edges, threads)
 
 
 @lru_cache(maxsize=64)

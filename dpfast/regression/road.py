@@ -267,7 +267,8 @@ class OnRoad:
             if few is not None:  # few of them tell nothing of a level that is rarer than they reach
                 asked = Purse(few.n, request.dimension, self._left()).budgets(setting.asks, 1)
                 longest = asked.longest_radius(few.n, request.dimension)
-                if farthest(released._found) > FIRST_PART * longest:
+                rounds = setting.asks[0] and few.n <= QUARTER * request.n  # go on from the pilot
+                if farthest(released._found) > longest * (1.0 if rounds else FIRST_PART):
                     request.few = None
         self.setting = setting
         if self._weighing:

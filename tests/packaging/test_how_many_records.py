@@ -57,11 +57,10 @@ def test_every_cell_is_there_and_more_privacy_needs_more_records():
     [
         ("log-cosh, ratio", 2, 0.1),  # a forecast
         pytest.param("logistic, ratio", 10, 0.1, marks=pytest.mark.slow),
-        pytest.param("log-cosh, ratio", 2, 5.0, marks=pytest.mark.slow),  # measured
-        pytest.param("log-cosh, width", 5, 2.0, marks=pytest.mark.slow),
+        ("log-cosh, ratio", 2, 5.0),  # measured
+        ("log-cosh, width", 5, 2.0),
     ],
 )
-@pytest.mark.slow
 def test_a_stored_cell_is_found_again(name, p, epsilon):
     """Seeded throughout: the same to a rounding step on every machine."""
     loss, kind = name.split(", ")

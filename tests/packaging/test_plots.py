@@ -217,6 +217,8 @@ def test_what_is_no_result_is_refused_in_words(fit, wrong):
     for draw in (plots.coefficient_plot, plots.plan_plot, plots.budget_plot, plots.search_plot):
         with pytest.raises(dpfast.InvalidInput, match="what is drawn"):
             draw(wrong)
+    with pytest.raises(dpfast.InvalidInput, match=r"received a dict of length 1\."):
+        plots.coefficient_plot({"a": wrong})
     levels = dpfast.fit_quantiles(np.ones((400, 1)), np.ones(400), [0.4, 0.6], privacy=2.0)
     with pytest.raises(dpfast.InvalidInput, match=r"are fits of dpfast.fit; received a dpfast\."):
         plots.coefficient_plot(levels)

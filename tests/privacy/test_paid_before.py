@@ -174,6 +174,11 @@ class Desk(NamedTuple):
     def rows(self) -> Whitened:
         return Whitened(self.curator())
 
+    def rows_read_again(self) -> Whitened:
+        rows = self.rows()
+        rows._raw.read_again = True  # type: ignore[misc]
+        return rows
+
     def effects(self) -> PseudoOutcomes:
         folds = np.arange(N) % 2
         trial = Trial(X, Y, (X[:, 0] > 0.0) * 1.0, folds, self.noise, 1, Aim(True, True))

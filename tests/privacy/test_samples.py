@@ -20,7 +20,8 @@ from dpfast.data.reduction import additions
 from dpfast.data.streams import StreamedRecords
 from dpfast.kernels.records import GRADIENT, SEEN, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
-from dpfast.optimize.road.histogram import tops_of_cells
+from dpfast.optimize.road.histogram import ALONE, tops_of_cells
+from dpfast.optimize.road.run import SHARES
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import histogram
 from tests.loops import each
@@ -213,6 +214,39 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch)
     assert reads.count("Sample") >= 8
 
 
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
+def test_a_level_of_one_in_eighty_is_told_by_the_sample(loss, monkeypatch):
+    """Of 15,000, whose Gram counts its rows: all records are read for steps, not for rounds."""
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 9_000.0)
+    rng, reads, total = np.random.default_rng(7), [], Records.total
+    X = rng.normal(size=(60_000, 2))
+    X[:, 0] = rng.random(60_000) < 1.0 / 80.0
+    y = X.sum(axis=1) + rng.logistic(size=60_000)
+
+    def counted(self, *arguments, **options):
+        reads.append(type(self).__name__)
+        return total(self, *arguments, **options)
+
+    monkeypatch.setattr("dpfast.data.records.Records.total", counted)
+    y = (y > 0.0) * 1.0 if loss == "logistic" else y
+    noise = dpfast.SeededNoise(1)
+    fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=1.0, noise=noise)
+    assert reads.count("Records") <= 9
+    assert abs(fit.params[1] - 1.0) < 6.0 * np.asarray(fit.bse)[1]
+
+
+def test_lengths_of_scores_are_those_of_all_records(monkeypatch):
+    """What a fit says of scores that may be unseen is of a histogram of all."""
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 9_000.0)
+    X, y = table(60_000, np.random.default_rng(7))
+    noise = dpfast.SeededNoise(1)
+    fit = dpfast.fit(
+        dpfast.records(X[:, :2], y, threads=1), None, "log-cosh", privacy=4.0, noise=noise
+    )
+    unseen = float(re.search(r"however far: (\d+) or fewer", fit.method)[1])
+    assert unseen <= ALONE * math.sqrt(2.0) / (4.0 * math.sqrt(SHARES["histogram"])) + 1.0
+
+
 def test_long_rows_are_looked_for_in_all_records(monkeypatch):
     """Where a sample shows some that are too long for what it allows, and paid for once more."""
     rng, asked = np.random.default_rng(7), []
@@ -257,7 +291,7 @@ def steps_of(fit):
 
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
-    """Once for the sample, which is kept; then for lengths of scores, and for steps."""
+    """Once for the sample, which is kept; then for steps, at whose first lengths are counted."""
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 12_000.0)
     monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", 0)
     X, y = table(60_000, np.random.default_rng(7), loss)
@@ -270,8 +304,8 @@ def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
 
     records = StreamedRecords(decode, [15_000] * 4, 2, ("a", "b"))
     fit = dpfast.fit(records, None, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
-    reads = 2 + steps_of(fit)
-    assert fit.reads == fit.coded.reads == reads <= 5
+    reads = 1 + steps_of(fit)
+    assert fit.reads == fit.coded.reads == reads <= 4
     assert len(decoded) == 4 * reads
     again = dpfast.fit(records, None, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert again.reads == reads
@@ -299,7 +333,7 @@ def test_records_on_a_cluster_are_read_for_their_sample_and_for_steps(loss, monk
         fits.append(dpfast.fit(*there, loss, privacy=4.0, noise=noise))
     far, near = fits
     sharp = isinstance(loss, dpfast.Quantile)  # whose curvature hardly any of the sample tell
-    assert far.reads <= 2 + steps_of(far) + 2 * sharp <= 7 and near.reads == 1
+    assert far.reads <= 1 + steps_of(far) + 3 * sharp <= 4 + 3 * sharp and near.reads == 1
     assert far.params.tobytes() == near.params.tobytes()
     assert np.asarray(far.cov_params()).tobytes() == np.asarray(near.cov_params()).tobytes()
     here = dpfast.fit(X[:, :2], y, loss, privacy=4.0, noise=dpfast.SeededNoise(1))

@@ -73,6 +73,11 @@ def held_step(desk: Desk) -> Any:
     return mean_along(desk.rows(), np.eye(2)[0], 0.7, 1.0, desk.ledger, at)
 
 
+def counted_scores(desk: Desk) -> Any:
+    at, edges = At(THETA, LeastSquares()), np.array([0.5, 1.0])
+    return desk.rows_read_again().clipped_and_counted(at, 1.0, 1.0, edges, 0.5)
+
+
 OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "certified release": (
         ApproxDP,
@@ -91,6 +96,7 @@ OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     ),
     "Newton steps": (PureDP, lambda desk: newton_steps(desk.curator(), THETA, steps(desk))),
     "held step": (PureDP, held_step),
+    "clipped and counted": (dpfast.GDP, counted_scores),
 }
 ALL = QUERIES | OPENED
 
@@ -106,6 +112,7 @@ AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "mean loss": lambda desk, values: [values[0] + 0.5],
     "moment of rows": lambda desk, values: [-values[0]],
     "clipped scores": lambda desk, values: [-values[0], values[1]],
+    "clipped and counted": lambda desk, values: [-values[0], values[1]],
     "distances": lambda desk, values: [np.asarray(values[0]).reshape(1, 2, -1)],
     "moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 4)],
     "below by cell": lambda desk, values: [np.asarray(values[0]).reshape(2, 3)],

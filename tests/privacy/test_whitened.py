@@ -18,6 +18,7 @@ from dpfast.curator.release.one_step import mean_along
 from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
 from dpfast.data.bought.maps import View
 from dpfast.data.records import Records, as_records
+from dpfast.data.streams import StreamedRecords
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
 from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
@@ -623,6 +624,35 @@ def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
     assert np.array_equal(counts(X, y, edges), view.counts(X, y, edges))
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_scores_and_their_lengths_are_of_one_reading(loss, again):
+    """The answers of both, bit for bit, at what both cost; read once where records are read."""
+    rng, edges, far = np.random.default_rng(3), tops_of_cells(1)[:-1], Held(reach=0.7)
+    X, y = rng.normal(size=(40, 2)), 1.0 * rng.poisson(1.0, size=40)
+    at, objective = point(loss), Objective(LeastSquares(), Mallows(1.0), 2)
+    rows, ledgers, reads = [], [], []
+    for _ in range(2):
+        records = as_records(X, y)
+        if again:
+            blocks = [(X[:20], y[:20]), (X[20:], y[20:])]
+            records = StreamedRecords(blocks.__getitem__, [20, 20], 2, None)
+        ledgers.append(dpfast.Ledger(dpfast.GDP(1.0)))
+        reads.append(records)
+        curator = Curator(records, objective, ledgers[-1], dpfast.SeededNoise(4))
+        rows.append(Whitened(curator).mapped(MATRIX))
+    apart = (
+        rows[0].clipped(at, 1.5, 0.3, held=far).gradient,
+        rows[0].lengths(edges, 0.2, at, "score", far),
+    )
+    together = rows[1].clipped_and_counted(at, 1.5, 0.3, edges, 0.2, far)
+    for one, other in zip(apart, together, strict=True):
+        assert one.value.tobytes() == other.value.tobytes() and one.receipt == other.receipt
+    assert [records.reads for records in reads] == ([2, 1] if again else [None, None])
+    ((label, cost, _),) = ledgers[1]._entries
+    assert label == "gradient + histogram of lengths"
+    assert math.hypot(0.3, 0.2) <= cost.mu <= math.hypot(0.3, 0.2) * (1.0 + 1e-14)
+
+
 ASKED = {
     "gram": (2.0, 0.1),
     "curvature": (2.0, 0.1, point("poisson")),
@@ -630,13 +660,14 @@ ASKED = {
     "lengths": (tops_of_cells(1)[:-1], 0.1),
     "clipped": (point("poisson"), 1.5, 0.1),
 }
+BOTH = "clipped_and_counted", (point("poisson"), 1.5, 0.1, tops_of_cells(1)[:-1], 0.1)
 
 
 def asked_of(rows, ask):
-    return getattr(rows, "gram" if ask == "curvature" else ask)(*ASKED[ask])
+    return getattr(rows, "gram" if ask == "curvature" else ask)(*(ASKED | dict([BOTH]))[ask])
 
 
-@pytest.mark.parametrize("ask", ASKED)
+@pytest.mark.parametrize("ask", [*ASKED, BOTH[0]])
 @pytest.mark.parametrize("mapped", [True, False])
 def test_an_answer_that_cannot_be_paid_reads_nothing(ask, mapped, monkeypatch):
     rows = whitened(np.ones((20, 2)), np.ones(20), mu=1e-3)

@@ -248,23 +248,25 @@ class Purse(NamedTuple):
         return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - self.few()))))
 
     @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
-    def budgets(self, asks: Asks, rounds: int, begun: bool = False, again: bool = False) -> Budgets:
-        """How it is divided if there are so many rounds."""
+    def budgets(
+        self, asks: Asks, rounds: int, begun: bool = False, sampled: bool | None = None
+    ) -> Budgets:
+        """How it is divided if there are so many rounds.
+
+        ``sampled``: whether a sample tells the curvature, or not; None where none is asked.
+        """
         mu, (bends, besides, sees_scale) = self.mu, asks
         times, first = 1.0 + MORE * self.few(), not begun
         part = [share * times for share in SHARES.values()]
         in_rounds, last = ROUND * rounds, ROUND * bends
         asked = (
-            1 + first + in_rounds + last,
+            1 + first + in_rounds + (0.0 if sampled else last),
             first + in_rounds,
-            2 + besides + first * sees_scale + in_rounds + last,
+            2 + besides + first * sees_scale + in_rounds + (ROUND if sampled else last),
         )
         left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
-        one, counted = (
-            FIRST * left,
-            STEPS - 1,
-        )  # the first may be paid for before it is known if again
-        shares = [one] + [(left - one - again * part[2]) / counted] * counted
+        left -= part[2] * (sampled is False)
+        shares = [FIRST * left] + [(1.0 - FIRST) * left / (STEPS - 1)] * (STEPS - 1)
         steps = tuple([mu * math.sqrt(share) for share in shares])
         return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
 
@@ -276,7 +278,7 @@ def prices(
     totals: tuple[float, ...],
     part: float,
     kinds: tuple[Asks, ...],
-    again: bool,
+    sampled: bool,
 ) -> tuple[tuple[float, ...], ...]:
     """Whatever may be paid for a Gram, a moment, a histogram and a step: public, and remembered.
 
@@ -296,12 +298,12 @@ def prices(
             shared = first.beginning(kinds[0])
         each = Purse(n, p, math.sqrt(mu**2 - shared**2) * part)
         most = each.most_rounds(asks[0])
-        for rounds, twice in product({min(1, most), most}, {False, again}):
-            asked = each.budgets(asks, rounds, begun, twice)
+        for rounds, told in product({min(1, most), most}, (True, False) if sampled else (None,)):
+            asked = each.budgets(asks, rounds, begun, told)
             last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
             moments.add(asked.vector)
             steps.update(asked.steps, (last,), (asked.round.vector,) * (most > 0))
-            for one in (asked, asked.round) if most else (asked,):
+            for one in (asked, asked.round) if most or told else (asked,):
                 grams.add(one.matrix)
                 histograms.add(one.histogram)
     return tuple(grams), tuple(moments), tuple(histograms), tuple(steps)
@@ -380,39 +382,39 @@ def road(
         arrived = settled and scale <= told
         if settled:  # on to a smaller one, whose scores point elsewhere
             scale, rounds = max(told, 0.5 * scale), []
-    budget, scale = purse.budgets(setting.asks, done, paid), told
+    among, times = (one, *setting.offset), broadened(At(theta, loss))[1]
+    fine = tops_of_cells(FINE)[:-1]
+    # a sharp curvature is that of too few of them, and a sample of many takes as long
+    tried = few_rows is not rows and times == 1.0 and few_rows.n <= QUARTER * n
+    scale, came = told, None
 
     def report(theta: Array, done: int) -> None:
         iterates.append(mapping.dot(theta))
         if progress is not None:
             progress(done, STEPS)
 
-    if most:  # the first step leads on from a curvature that few rows tell
-        last = budget.round._replace(vector=budget.steps[0])
-        theta, came = _round((few_rows, rows), At(theta, loss, scale), one, setting, last, rounds)
-        report(theta, 1)
-
-    at = At(theta, loss, scale)
-    among, (broad, times) = (one, *setting.offset), broadened(at)
-    normal = normal_rows(at, *among)
-    typical = typical_curvature(*normal)
-    unit = (times * typical) ** 0.5
-    # a sharp curvature is that of too few of them, and a sample of many takes as long
-    told_by = few_rows if times == 1.0 and few_rows.n <= QUARTER * n else rows
-    fine = tops_of_cells(FINE)[:-1]
-    found = told_by.lengths(fine, budget.histogram, broad, "curvature")
-    lengths = Lengths.visible(*found[:2], FINE)
-    longest = budget.longest_radius(told_by.n, p) * unit
-    light = (
-        few_rows is not rows
-        and lengths.longest <= longest
-        and lengths.unseen_square() <= LIGHT * p * unit**2
-    )
-    if told_by is not rows and not light:
-        told_by, budget = rows, purse.budgets(setting.asks, done, paid, again=True)
-        found = rows.lengths(fine, budget.histogram, broad, "curvature")
+    for sampled in (True, False) if tried else (None,):
+        budget = purse.budgets(setting.asks, done, paid, sampled)
+        told_by = few_rows if sampled else rows
+        if most and not sampled:  # the first step leads on from a curvature that few rows tell
+            both, last = (few_rows, rows), budget.round._replace(vector=budget.steps[0])
+            theta, came = _round(both, At(theta, loss, scale), one, setting, last, rounds)
+            report(theta, 1)
+        at = At(theta, loss, scale)
+        normal, broad = normal_rows(at, *among), broadened(at)[0]
+        typical = typical_curvature(*normal)
+        unit = (times * typical) ** 0.5
+        found = told_by.lengths(fine, budget.histogram, broad, "curvature")
         lengths = Lengths.visible(*found[:2], FINE)
-        longest = budget.longest_radius(n, p) * unit
+        longest = budget.longest_radius(told_by.n, p) * unit
+        light = (
+            few_rows is not rows
+            and sampled is not False
+            and lengths.longest <= longest
+            and lengths.unseen_square() <= LIGHT * p * unit**2
+        )
+        if light:
+            break
     # the largest eigenvalue of noise is twice what it does to a direction
     radius = min(longest, lengths.best_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
     over = times
@@ -439,10 +441,19 @@ def road(
         power = 1.0 if values[0] < THIN else least_exponent(lengths, radius, typical)
         if power:
             held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
-    edges = setting.unit * tops_of_cells(COARSE)[:-1]
-    found = steep.lengths(edges, budget.histogram, at, "score", held)
+    longest, first = held.reach * scale * setting.over, None
+    edges, counting = setting.unit * tops_of_cells(COARSE)[:-1], budget.histogram
+    if sampled:  # lengths of scores are counted where these are asked for first
+        found = steep.few().lengths(edges, budget.round.histogram, at, "score", held)
+        scores = Lengths.visible(*found[:2], COARSE, setting.unit)
+        noise = 2.0 / (n * budget.steps[0])
+        bound, _ = best_bound(scores, noise, p, longest, foreseen=likely, n=n)
+        asked = bound, budget.steps[0], edges, counting, held
+        answer, found = steep.clipped_and_counted(at, *asked)
+        first = Asked(start, *answer[:2])
+    else:
+        found = steep.lengths(edges, counting, at, "score", held)
     scores = Lengths.visible(*found[:2], COARSE, setting.unit)
-    longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
 
     beyond = lengths.beyond(radius, power) / unit**2
@@ -457,9 +468,8 @@ def road(
 
     bends = Bends(whiten, back, broad, among, setting.varies, normal) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
-        steep, At(start, loss, scale), bound, held, budget.steps, came, inference, rough, bends,
-        report,
-    )  # fmt: skip
+        steep, at, bound, held, budget.steps, came, inference, rough, bends, report, first
+    )
     meat, meat_scale = np.zeros((p, p)), 0.0
     if varied:
         mean, meat_scale = varied

@@ -324,12 +324,15 @@ def walk(
     rough: Rough,
     bends: Bends | None,
     report: Callable[[Array, int], None],
+    first: Asked | None = None,
 ) -> Walked:
-    """Spend all of ``mus`` on steps of clipped scores; the first is made where one ``came``."""
+    """Spend all of ``mus`` on steps of clipped scores; the first is made where one ``came``, and
+    has been asked for where there is a ``first``.
+    """
     theta, identity = start.theta, np.eye(start.theta.size)
     counted, done = 0, int(came is not None)
     since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
-    expected = first = bends.expected(theta, bends.start) if bends else None
+    expected = begun = bends.expected(theta, bends.start) if bends else None
     curvature: Array | None = None  # the identity
     asked: list[Asked] = []
     curved: list[Normal] = []
@@ -347,8 +350,11 @@ def walk(
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        answer = rows.clipped(at_of((theta, *start[1:])), bound, mu_step, mu_meat, held)
-        asked.append(asked_of((theta, *answer.gradient[:2])))
+        if first and not asked:
+            asked.append(first)
+        else:
+            answer = rows.clipped(at_of((theta, *start[1:])), bound, mu_step, mu_meat, held)
+            asked.append(asked_of((theta, *answer.gradient[:2])))
         if expected:
             curved.append(expected)
         if counts:
@@ -383,8 +389,8 @@ def walk(
     spread = asked[-1].noise
     if counted > 1 and weights is not None:
         spread = math.hypot(*(weights * [one.noise for one in some]).tolist())
-    if bends and expected and first:  # nothing that was released says that it is larger
-        level, along = map(min, first[2:], expected[2:])
+    if bends and expected and begun:  # nothing that was released says that it is larger
+        level, along = map(min, begun[2:], expected[2:])
         if (level, along) != expected[2:]:
             curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
     least, hidden = None, 0
