@@ -67,6 +67,8 @@ class Request:
     ledger: Ledger
     _slots: Records
     few: Records | None = None
+    #: A larger sample, for levels that few of it have.
+    more: Records | None = None
 
     def __init__(
         self,
@@ -198,8 +200,10 @@ class Request:
                 "the objective has an intercept and the design has none: its formula drops it."
             )
 
-    def sample(self, wanted: float) -> None:
-        """Have a secret sample of about so many records; drawn when it is first looked at."""
+    def sample(self, wanted: float, part: float = 0.0) -> None:
+        """Have a secret sample of about so many records, and a larger one, up to this part of all
+        or as many as can be kept; each is drawn when it is first looked at.
+        """
         if self.means:
             return
         near = self.records.near()
@@ -207,8 +211,12 @@ class Request:
         self.records = near
         if wanted * LEAST_OF_ALL <= self.n:
             from dpfast.curator.blocks import sample
+            from dpfast.data.parts import KEPT_BYTES
 
             self.few = sample(self.records, self.noise, wanted)
+            larger = min(part * self.n, KEPT_BYTES / (16.0 * (self.n_covariates + 1)))
+            if larger >= 2.0 * wanted:
+                self.more = sample(self.records, self.noise, larger)
 
     def in_units(self, units: Units, coding: Coding, *, inner: bool = False) -> None:
         """Go on with the same records in released units; ``inner``: results stay as coded now."""
@@ -216,6 +224,7 @@ class Request:
         self.records = fitted._in_units(units, coding)
         self.single = self.records if single is fitted else single._in_units(units, coding)
         self.few = self.few and self.few._in_units(units, coding)
+        self.more = self.more and self.more._in_units(units, coding)
         if not inner:
             columns, kinds = self.new_rows[1:3]
             if columns is not None and columns == tuple(coding.covariate_columns):
@@ -296,7 +305,7 @@ class Request:
         if records.elsewhere:
             return 0
         # slots are dealt at random: twice as many records as are to be expected
-        own = 0 if self.few is None else room_for(2 * self.few.n, q, 1)
+        own = sum([room_for(2 * some.n, q, 1) for some in (self.few, self.more) if some])
         if records.in_memory or (whole and arrays):
             return room_for(self.n, q, copies) + own
         from dpfast.data.parts import KEPT_BYTES

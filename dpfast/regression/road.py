@@ -160,7 +160,7 @@ class OnRoad:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(enough(n, p, each))
+        request.sample(enough(n, p, each), QUARTER)
         self._weighing = None
         if weighted and not request.means:
             from dpfast.regression.weighing import Weighing
@@ -176,6 +176,10 @@ class OnRoad:
         kinds, few = [self.setting._replace(loss=loss).asks for loss in self.losses], rows.few()
         asked = prices(n, p, (least, mu), self._part, tuple(kinds), few is not rows)
         rows.refuse(*asked, cells=MOST_CELLS)
+        if request.more is not None:
+            drawn, request.few = request.few, request.more
+            self.rows_for().refuse(*asked, cells=MOST_CELLS)
+            request.few = drawn
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
@@ -263,13 +267,7 @@ class OnRoad:
             assert released is not None
             setting = setting._replace(scale=self._coded_scale(), **released._told)
             self._leave_out(released.unseen)
-            request, few = self.request, self.request.few
-            if few is not None:  # few of them tell nothing of a level that is rarer than they reach
-                asked = Purse(few.n, request.dimension, self._left()).budgets(setting.asks, 1)
-                longest = asked.longest_radius(few.n, request.dimension)
-                rounds = setting.asks[0] and few.n <= QUARTER * request.n  # go on from the pilot
-                if farthest(released._found) > longest * (1.0 if rounds else FIRST_PART):
-                    request.few = None
+            self._sample_for(farthest(released._found), setting)
         self.setting = setting
         if self._weighing:
             self._weighing.buy(self.rows_for())
@@ -278,6 +276,17 @@ class OnRoad:
             asked = Purse(rows.n, rows.dimension, self._left()).budgets(setting.asks, 1)
             self._begun = begin(rows, setting, asked)
         self._each = self._left() * self._part
+
+    def _sample_for(self, far: float, setting: Setting) -> None:
+        """Few tell nothing of a level that is rarer than they reach: a larger sample, or all."""
+        request, p = self.request, self.request.dimension
+        for few in filter(None, (request.few, request.more)):
+            asked = Purse(few.n, p, self._left()).budgets(setting.asks, 1)
+            rounds = setting.asks[0] and few.n <= QUARTER * request.n  # go on from the pilot
+            if far <= asked.longest_radius(few.n, p) * (1.0 if rounds else FIRST_PART):
+                request.few = few
+                return
+        request.few = None
 
     def _leave_out(self, unseen: Sequence[str]) -> None:
         """Go on without the columns of which no spread was seen; never without any."""

@@ -5123,9 +5123,17 @@ LEAST_SQUARES = (
         "a-sample-given-up-at-half",
         "a sample is given up, and rounds read all records, at half of the length its Gram holds",
         "dpfast/regression/road.py",
-        ("tests/privacy/test_samples.py::test_a_level_of_one_in_eighty_is_told_by_the_sample",),
-        "longest * (1.0 if rounds else FIRST_PART)",
-        "longest * FIRST_PART",
+        ("tests/privacy/test_samples.py::test_a_level_of_one_in_eighty_is_told_by_a_sample",),
+        "(1.0 if rounds else FIRST_PART)",
+        "FIRST_PART",
+    ),
+    plant(
+        "no-larger-sample",
+        "rounds read all records where the first sample does not reach a level",
+        "dpfast/regression/road.py",
+        ("tests/privacy/test_samples.py::test_a_level_of_one_in_eighty_is_told_by_a_sample",),
+        "(request.few, request.more)",
+        "(request.few,)",
     ),
     plant(
         "lengths-of-scores-of-a-sample",
@@ -5161,8 +5169,8 @@ LEAST_SQUARES = (
             "tests/optimize/test_road_choices.py"
             "::test_a_sample_is_asked_of_no_level_that_is_longer_than_its_gram_holds",
         ),
-        "                    request.few = None",
-        "                    pass",
+        "        request.few = None\n",
+        "",
     ),
     plant(
         "few-rows-tell-as-surely-as-many",

@@ -215,23 +215,27 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch)
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
-def test_a_level_of_one_in_eighty_is_told_by_the_sample(loss, monkeypatch):
-    """Of 15,000, whose Gram counts its rows: all records are read for steps, not for rounds."""
-    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 9_000.0)
+@pytest.mark.parametrize(("enough", "told_by"), [(9_000.0, 11_250), (3_000.0, 15_000)])
+def test_a_level_of_one_in_eighty_is_told_by_a_sample(loss, enough, told_by, monkeypatch):
+    """Whose Gram counts its rows, or by a larger one where that of the first does not: all records
+    are read for steps, not for rounds.
+    """
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", enough)
     rng, reads, total = np.random.default_rng(7), [], Records.total
     X = rng.normal(size=(60_000, 2))
     X[:, 0] = rng.random(60_000) < 1.0 / 80.0
     y = X.sum(axis=1) + rng.logistic(size=60_000)
 
     def counted(self, *arguments, **options):
-        reads.append(type(self).__name__)
+        reads.append(self.n)
         return total(self, *arguments, **options)
 
     monkeypatch.setattr("dpfast.data.records.Records.total", counted)
     y = (y > 0.0) * 1.0 if loss == "logistic" else y
     noise = dpfast.SeededNoise(1)
     fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=1.0, noise=noise)
-    assert reads.count("Records") <= 9
+    looked = 2 * (enough < 9_000.0)  # for the level itself, of which the first shows hardly any
+    assert reads.count(60_000) <= 9 + looked and reads.count(told_by) >= 8
     assert abs(fit.params[1] - 1.0) < 6.0 * np.asarray(fit.bse)[1]
 
 
