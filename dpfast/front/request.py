@@ -305,7 +305,8 @@ class Request:
         if records.elsewhere:
             return 0
         # slots are dealt at random: twice as many records as are to be expected
-        own = sum([room_for(2 * some.n, q, 1) for some in (self.few, self.more) if some])
+        own = 0 if self.few is None else room_for(2 * self.few.n, q, 1)
+        own += 0 if self.more is None else room_for(2 * self.more.n, q, 1)
         if records.in_memory or (whole and arrays):
             return room_for(self.n, q, copies) + own
         from dpfast.data.parts import KEPT_BYTES

@@ -267,7 +267,8 @@ class OnRoad:
             assert released is not None
             setting = setting._replace(scale=self._coded_scale(), **released._told)
             self._leave_out(released.unseen)
-            self._sample_for(farthest(released._found), setting)
+            if self.request.few is not None:
+                self._sample_for(farthest(released._found), setting)
         self.setting = setting
         if self._weighing:
             self._weighing.buy(self.rows_for())
