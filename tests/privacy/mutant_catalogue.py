@@ -4928,6 +4928,16 @@ LEAST_SQUARES = (
         "",
     ),
     plant(
+        "a-sample-that-is-given-up-is-not-planned",
+        "steps of a fit whose sample is given up cost what nothing was refused for",
+        ROAD,
+        (
+            "tests/privacy/test_samples.py::test_whatever_a_sample_tells_is_paid_with_what_was_refused_first",
+        ),
+        "(None, True, False)[: 1 + 2 * sampled]",
+        "((True, False) if sampled else (None,))",
+    ),
+    plant(
         "arrived-whatever-the-last-step-left",
         "how much of a step the one before it left says nothing of the next",
         "dpfast/optimize/road/steps.py",

@@ -21,7 +21,7 @@ from dpfast.data.streams import StreamedRecords
 from dpfast.kernels.records import GRADIENT, SEEN, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.optimize.road.histogram import ALONE, tops_of_cells
-from dpfast.optimize.road.run import SHARES
+from dpfast.optimize.road.run import SHARES, Purse, prices
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import histogram
 from tests.loops import each
@@ -193,6 +193,24 @@ def test_fits_of_a_sample_spend_their_total_and_find_rare_columns(loss, soon):
     assert np.isfinite(np.asarray(fit.cov_params())).all()
     assert abs(fit.params[1] - 0.5) < 6.0 * np.asarray(fit.bse)[1]
     assert abs(fit.params[3] - 1.0) < 6.0 * np.asarray(fit.bse)[3] + 0.3
+
+
+@each("asks", [(bends, more, bends) for bends in (False, True) for more in (0, 1, 2)])
+def test_whatever_a_sample_tells_is_paid_with_what_was_refused_first(asks):
+    """Also where it is given up before it is asked: only prices at the ends could be refused."""
+    for n, mu in ((70_000, 1.0), (70_000, 12_178.1662), (10**6, 0.01)):
+        planned = prices(n, 4, (mu,), 1.0, (asks,), sampled=True)
+        ends = [(min(some), max(some)) for some in planned]
+        purse = Purse(n, 4, mu)
+        most = purse.most_rounds(asks[0])
+        for rounds in range(min(1, most), most + 1):
+            for told in (True, False, None):
+                asked = purse.budgets(asks, rounds, sampled=told)
+                last = math.hypot(*asked.steps[1:])
+                for some, (low, high) in zip(
+                    (asked[:1], asked[1:2], asked[2:3], (*asked.steps, last)), ends, strict=True
+                ):
+                    assert low <= min(some) and max(some) <= high, (n, mu, told)
 
 
 def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch):

@@ -283,7 +283,7 @@ def prices(
     """Whatever may be paid for a Gram, a moment, a histogram and a step: public, and remembered.
 
     By fits of these kinds together, each with a part of what the beginning leaves of a total,
-    however many rounds there are.
+    however many rounds there are; a sample may be given up before it is asked.
     """
     grams: set[float] = set()
     moments, histograms, steps = set(grams), set(grams), set(grams)
@@ -298,7 +298,7 @@ def prices(
             shared = first.beginning(kinds[0])
         each = Purse(n, p, math.sqrt(mu**2 - shared**2) * part)
         most = each.most_rounds(asks[0])
-        for rounds, told in product({min(1, most), most}, (True, False) if sampled else (None,)):
+        for rounds, told in product({min(1, most), most}, (None, True, False)[: 1 + 2 * sampled]):
             asked = each.budgets(asks, rounds, begun, told)
             last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
             moments.add(asked.vector)
