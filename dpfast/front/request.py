@@ -320,8 +320,8 @@ class Request:
         return room_for(rows, q, copies + AT_A_TIME) + kept + own
 
     def room_on_road(self) -> int:
-        """Bytes that a default fit needs after its charge: public."""
-        return self.room(COPIES if self.means else int(self.records.read_again))
+        """Bytes that a default fit needs after its charge, of them 32 matrices: public."""
+        return self.room(COPIES * self.means or self.records.read_again) + 256 * self.dimension**2
 
     @property
     def _reads(self) -> int | None:

@@ -3652,6 +3652,16 @@ CHARGED_AFTER = (
         "np.empty(SPARE, np.uint8)",
     ),
     plant(
+        "charged-without-memory-for-matrices",
+        "matrices of many columns are no part of the memory that has to be there before the charge",
+        REQUEST,
+        (
+            "tests/privacy/test_short_of_memory.py::test_matrices_of_many_columns_are_there_before_the_charge",
+        ),
+        " + 256 * self.dimension**2",
+        "",
+    ),
+    plant(
         "selection-charged-after-the-trials",
         "the best of random trials is charged when it is known",
         "bench/rivals/literature/selection.py",

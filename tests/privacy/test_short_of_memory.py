@@ -7,7 +7,9 @@ before a call, at several levels; what charges is watched, whether or not a ledg
 import json
 import subprocess
 import sys
+import tracemalloc
 
+import numpy as np
 import pytest
 
 import dpfast
@@ -165,6 +167,25 @@ def test_copies_of_the_records_are_there_before_the_charge():
     assert not ledger.entries
     account.charge("fit")
     assert len(ledger.entries) == 1
+
+
+def test_matrices_of_many_columns_are_there_before_the_charge(monkeypatch):
+    """Some 25 at a time, whatever the number of records."""
+    rooms, charge = [], request.Account.charge
+
+    def charged(self, label, room=0):
+        charge(self, label, room)
+        rooms.append(request.SPARE + room)
+        tracemalloc.start()
+
+    monkeypatch.setattr(request.Account, "charge", charged)
+    X = np.random.default_rng(0).normal(size=(2000, 650))
+    try:
+        dpfast.fit(X, X[:, 0], "least-squares", privacy=8.0, standardize=False)
+        used = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert request.SPARE < used < rooms[0]
 
 
 @linux
