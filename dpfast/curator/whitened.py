@@ -382,7 +382,7 @@ def compiled(view: View, units: Units | None = None, **kept: Array | None) -> Re
     elif view.intercept:
         matrix = np.ascontiguousarray(matrix)
     else:
-        matrix = np.concatenate([np.zeros((1, p)), matrix])
+        matrix = np.concatenate([np.zeros((1, p)), np.ascontiguousarray(matrix)])
     discount, reach = view.held
     back = None
     if discount is not None:

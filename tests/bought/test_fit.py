@@ -264,6 +264,20 @@ def test_persons_and_no_intercept():
     assert through.params[0] == pytest.approx(300.0, abs=5.0 * through.bse[0])
 
 
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic"])
+def test_a_column_that_is_left_out_beside_no_intercept(loss):
+    """What was left lay in memory column by column then, which the kernels refused when all was
+    paid."""
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(N, 2))
+    y = columns[:, 0] + rng.logistic(size=N)
+    columns = np.column_stack([columns, rng.random(N) < 1e-4])
+    about = dpfast.Objective(loss, fit_intercept=False)
+    y = (y > 0.0) * 1.0 if loss == "logistic" else y
+    fit = dpfast.fit(columns, y, about, privacy=2.0, noise=dpfast.SeededNoise(1))
+    assert fit.params[0] == pytest.approx(1.0, abs=5.0 * fit.bse[0]) and fit.params[2] == 0.0
+
+
 @pytest.mark.parametrize("row", [[1e300, 0.0, 0.0], [np.nan, 1.0, 1.0], [0.0, 0.0, -np.inf]])
 def test_a_fit_that_buys_passes_record_and_replay(row):
     rows = np.column_stack([X, Y])[:400]
