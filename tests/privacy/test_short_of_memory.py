@@ -169,8 +169,15 @@ def test_copies_of_the_records_are_there_before_the_charge():
     assert len(ledger.entries) == 1
 
 
-def test_matrices_of_many_columns_are_there_before_the_charge(monkeypatch):
-    """Some 25 at a time, whatever the number of records."""
+WIDE = {
+    "least squares": lambda X, **paid: dpfast.fit(X, X[:, 0], "least-squares", **paid),
+    "quantiles": lambda X, **paid: dpfast.fit_quantiles(X, X[:, 0], [0.2, 0.5, 0.7, 0.9], **paid),
+}
+
+
+@pytest.mark.parametrize("call", WIDE)
+def test_matrices_of_many_columns_are_there_before_the_charge(call, monkeypatch):
+    """Some 25 at a time, whatever the number of records, and more of several fits."""
     rooms, charge = [], request.Account.charge
 
     def charged(self, label, room=0):
@@ -179,9 +186,9 @@ def test_matrices_of_many_columns_are_there_before_the_charge(monkeypatch):
         tracemalloc.start()
 
     monkeypatch.setattr(request.Account, "charge", charged)
-    X = np.random.default_rng(0).normal(size=(2000, 650))
+    X = np.random.default_rng(0).normal(size=(2000, 600))
     try:
-        dpfast.fit(X, X[:, 0], "least-squares", privacy=8.0, standardize=False)
+        WIDE[call](X, privacy=8.0, standardize=False)
         used = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

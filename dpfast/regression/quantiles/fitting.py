@@ -157,7 +157,8 @@ def _on_road(
 
     with KeepingPaid(so_far, privacy=request.guarantee, units=lambda: planned.units):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
-        request.account.charge(label, request.room_on_road())
+        matrices = 32 * len(losses) * request.dimension**2  # of the fits that are there already
+        request.account.charge(label, request.room_on_road() + matrices)
         planned.begin()
         for k in range(len(losses)):
             found = planned.run(k, iterates, after(report, STEPS * k, STEPS * len(losses)))
