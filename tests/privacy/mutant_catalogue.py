@@ -5128,6 +5128,22 @@ LEAST_SQUARES = (
         "FIRST_PART",
     ),
     plant(
+        "means-at-zero-are-told",
+        "a table warns of means at an end of 0, which amounts have that are mostly none",
+        "dpfast/tables/results.py",
+        ("tests/tables/test_tables.py::test_means_at_an_end_of_what_was_declared_are_told",),
+        "for end in (low, high) if end]",
+        "for end in (low, high)]",
+    ),
+    plant(
+        "means-at-an-end-of-silence",
+        "a table says nothing of means at an end of what was declared",
+        "dpfast/tables/results.py",
+        ("tests/tables/test_tables.py::test_means_at_an_end_of_what_was_declared_are_told",),
+        "& narrow))",
+        "& ~narrow))",
+    ),
+    plant(
         "no-larger-sample",
         "rounds read all records where the first sample does not reach a level",
         "dpfast/regression/road.py",
