@@ -5144,6 +5144,14 @@ LEAST_SQUARES = (
         "& ~narrow))",
     ),
     plant(
+        "rows-whose-sum-overflows",
+        "a person's row of large entries counts as one that lacks some",
+        "dpfast/data/persons/means.py",
+        ("tests/privacy/test_persons.py",),
+        "    found[doubtful] = np.isfinite(X[doubtful]).all(axis=1)\n",
+        "",
+    ),
+    plant(
         "no-larger-sample",
         "rounds read all records where the first sample does not reach a level",
         "dpfast/regression/road.py",
