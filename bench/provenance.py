@@ -69,6 +69,10 @@ MEASURED = {
 #: Names of numbers that are times or sizes, in a figure's data and a table's head.
 TIMES = re.compile(r"seconds|\btimes?\b|\bfast|\bms\b|memory|bytes", re.IGNORECASE)
 
+#: The library whose roundings follow the processor computes probes as on this one, which searches
+#: by noisy comparisons tell from others.
+ALIKE = {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
+
 #: How many numbers are stored, and how far others may be: those of another machine are.
 SAMPLED, NEAR = 50, 1e-3
 
@@ -126,7 +130,29 @@ def _cells(text: str) -> Iterator[float]:
                 yield from (float(x.strip("%").replace(",", "")) for x in NUMBER.findall(cell))
 
 
+#: Prints the probe of a figure.
+FIGURE = """
+import json, sys
+from bench.provenance import _of_figure
+print("\\n" + json.dumps(_of_figure(sys.argv[1])))
+"""
+
+
+def _printed(*command: str) -> str:
+    """Output of a small run."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *command],
+        cwd=ROOT, env=os.environ | ALIKE, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip() or "no message").splitlines()[-1])
+    return done.stdout
+
+
 def _of_figure(name: str) -> Probe | None:
+    if not ALIKE.items() <= os.environ.items():
+        found = json.loads(_printed("-c", FIGURE, name).splitlines()[-1])
+        return found and Probe(*found)
     from bench.figures.runner import Run, figures_of
 
     paper, _, figure = name.removeprefix("paper").partition("/")
@@ -136,11 +162,7 @@ def _of_figure(name: str) -> Probe | None:
 
 
 def _of_table(name: str) -> Probe | None:
-    command = [sys.executable, "-W", "ignore", "-m", *shlex.split(TABLES[name])]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError((done.stderr.strip() or "no message").splitlines()[-1])
-    return _sampled(list(_cells(done.stdout)))
+    return _sampled(list(_cells(_printed("-m", *shlex.split(TABLES[name])))))
 
 
 @cache

@@ -146,8 +146,7 @@ class Whitened:
         label, cost = f"{plan.label} + {receipt.query}", math.hypot(mu, mu_counts) * (1 + MARGIN_6)
         curator.ledger.charge(GDP(cost), label)
         if self._raw.read_again or self._raw.elsewhere:
-            counting: Any = Counting(kernel, edges)
-            *sums, counts = self._sums(view, counting, plan.want, radius, layout)
+            *sums, counts = self._sums(view, Counting(kernel, edges), plan.want, radius, layout)
         else:
             sums = self._sums(view, kernel, plan.want, radius, layout)
             counts = self._counts(view, edges)
@@ -266,7 +265,7 @@ class Whitened:
         return total(compiled(view, units).counts, *given)
 
     def _sums(
-        self, view: View, kernel: RecordKernel, want: int, radius: float | None, layout: Any = None
+        self, view: View, kernel: Any, want: int, radius: float | None, layout: Any = None
     ) -> Any:
         """Exact means of what is seen, by the kernels; of persons their rows, or scores."""
         asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads

@@ -139,7 +139,7 @@ def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
     """Columns that a formula reads, of a table that is not there yet, and their levels."""
     responses, written, _ = _sides(formula)
     names, levels = dict[str, None](), dict[str, Any]()
-    quoted = re.findall("`([^`]+)`", formula)
+    quoted = _quoted(formula)
     for text in [*(responses or ()), *(text for factors in written for text in factors)]:
         found, listed = _read_by(text, quoted)
         names |= dict.fromkeys(found)
@@ -177,15 +177,29 @@ def _listed(node: ast.Call, text: str) -> Any:
     return found[0] if found else None
 
 
+def _quoted(formula: str) -> list[str]:
+    """Names between backticks."""
+    return re.findall("`([^`]+)`", formula)
+
+
+def parts_at_bars(formula: str) -> list[str]:
+    """What stands between bars, which none within backticks is."""
+    return re.split(r"\|(?=(?:[^`]*`[^`]*`)*[^`]*$)", formula)
+
+
 def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
     """Response, covariates and whether there is an intercept, where nothing is declared."""
     responses, written, intercept = _sides(formula)
-    if responses is None or len(responses) != 1 or not responses[0].isidentifier():
+
+    def is_column(text: str) -> bool:
+        return text.isidentifier() or text in _quoted(formula)
+
+    if responses is None or len(responses) != 1 or not is_column(responses[0]):
         raise InvalidInput(
             f"formula {formula!r} must have one column on its left side: 'response ~ terms'."
         )
     for factors in written:
-        if len(factors) > 1 or not factors[0].isidentifier():
+        if len(factors) > 1 or not is_column(factors[0]):
             raise InvalidInput(
                 f"term {':'.join(factors)!r} needs the ranges or levels of a schema: without one, "
                 "each term is a numeric column here. Pass schema=dpfast.Schema({...}) where there "

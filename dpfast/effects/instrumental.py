@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.instruments.stages import Stages
 from dpfast.data.columns import number_columns
-from dpfast.data.formula import columns_of_formula
+from dpfast.data.formula import columns_of_formula, parts_at_bars
 from dpfast.data.source import records
 from dpfast.effects.iv import TwoStage
 from dpfast.errors import InvalidInput, described
@@ -146,14 +146,14 @@ def two_stage(
 
 
 def _parsed(formula: Any) -> tuple[_Columns, str]:
-    if type(formula) is not str or formula.count("|") != 1:
+    parts = parts_at_bars(formula) if type(formula) is str else []
+    if len(parts) != 2:
         raise InvalidInput(
             "formula must be text with one bar, 'y ~ x + w | z + w': regressors, and after the bar "
             f"the instruments with the exogenous regressors; received {described(formula)}."
         )
-    left, _, right = formula.partition("|")
-    response, regressors, intercept = columns_of_formula(left)
-    _, after, also = columns_of_formula(f"{response} ~ {right}")
+    response, regressors, intercept = columns_of_formula(parts[0])
+    _, after, also = columns_of_formula(f"`{response}` ~ {parts[1]}")
     if not (intercept and also):
         raise InvalidInput("two_stage has an intercept, which is its own instrument.")
     exogenous = [name for name in regressors if name in after]

@@ -54,6 +54,7 @@ BOUGHT = {
     "histogram of weights": ": their unit",
     "gradient": ": scores, which say where to go",
     "gradient + meat": ": scores, and how they vary",
+    "gradient + histogram of lengths": ": a first score, and the norm to which others are held",
 }
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.tables.levels import Levels, levels_receipt
-from dpfast.data.formula import codings_of_table
+from dpfast.data.formula import codings_of_table, parts_at_bars
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -114,13 +114,15 @@ def absorbed(
 
 def parts_of(formula: Any) -> tuple[str, str]:
     """The regression, and what is absorbed."""
-    if type(formula) is not str or "|" not in formula:
+    parts = parts_at_bars(formula) if type(formula) is str else []
+    if len(parts) < 2:
         raise InvalidInput(
             "formula must be text with a bar, 'y ~ x | state': regressors, and after the bar the "
             f"column whose levels are absorbed; received {described(formula)}."
         )
-    left, _, right = formula.rpartition("|")
-    name = right.strip()
+    left, name = "|".join(parts[:-1]), parts[-1].strip()
+    if len(quoted := name.split("`")) == 3 and not quoted[0] + quoted[2] and quoted[1]:
+        return left, quoted[1]
     if "~" in name or "+" in name or not name:
         raise InvalidInput(
             "after the bar of 'y ~ x | state' stands one column, which the schema declares "

@@ -23,6 +23,15 @@ Array = NDArray[np.float64]
 #: A count is told if it is so many standard deviations of its noise, and means are made of it.
 SEEN = 4.0
 
+#: Part of a declared range up to which an interval at its end is no matter of noise.
+NARROW = 0.05
+
+AT_AN_END = (
+    "means of {column} lie at an end of its declared range in {cells}: values beyond it count as "
+    "the end, and if there are any, intervals do not cover the mean of the column as it is. "
+    "Declare a wider range, from public knowledge."
+)
+
 #: What stands in place of a number that is hidden by noise, or by a rule.
 TOO_SMALL = "too small"
 
@@ -46,7 +55,9 @@ class CellTable(NamedTuple):
         Mean of each column in its own units, its standard error, sampling and privacy noise
         together, and how well that is known; NaN in cells too small to say.
     ranges : ndarray of shape (columns, 2)
-        Declared, and the ends of what an interval can be.
+        Declared, and the ends of what an interval can be; values beyond count as these.
+    warnings : tuple of str
+        Whether means lie at an end, so that values may lie beyond it.
     n_records : int
     privacy : Guarantee
 
@@ -80,6 +91,21 @@ class CellTable(NamedTuple):
     def told(self) -> NDArray[np.bool_]:
         """Which cells are large enough to say more of than that, of the shape of ``counts``."""
         return np.asarray(self.counts >= self.least)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Columns whose values may lie beyond what was declared, as released numbers tell."""
+        found = []
+        for name, (low, high) in zip(self.columns, self.ranges.tolist(), strict=True):
+            ends = self.conf_int(name)
+            narrow = ends[..., 1] - ends[..., 0] < NARROW * (high - low)
+            open_ends = [end for end in (low, high) if end]  # amounts have nothing below 0
+            at = np.isin(ends, open_ends).any(axis=-1)
+            cells = int(np.count_nonzero(at & narrow))
+            if cells and (low, high) != (0.0, 1.0):  # a share may be all
+                many = "all records" if not self.by else f"{cells} of {self.counts.size} cells"
+                found.append(AT_AN_END.format(column=name, cells=many))
+        return tuple(found)
 
     def conf_int(
         self, column: str | None = None, level: float = 0.95, *, alpha: float | None = None
@@ -324,9 +350,10 @@ def _shown(
     ]
     hidden = int(np.count_nonzero(~table.told))
     told = f"Fewer than {math.ceil(table.least)} records are too few to say more of."
+    warnings = table.warnings if isinstance(table, CellTable) else ()
     return shown(
-        f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy,
-        remark=told if hidden else "",
+        f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy, warnings,
+        told if hidden else "",
     )  # fmt: skip
 
 

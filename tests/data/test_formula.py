@@ -196,3 +196,23 @@ def test_a_bound_that_overflows_is_refused_whatever_the_values_are(formula, valu
         warnings.simplefilter("error")
         with pytest.raises(InvalidInput, match="no finite bound"):
             design_from_formula(formula, table, schema)
+
+
+def test_names_between_backticks_are_columns_at_every_door():
+    """With spaces, dashes and bars, which no bar of the formula is."""
+    rng, n = np.random.default_rng(0), 4_000
+    z, level = rng.normal(size=n), rng.integers(0, 3, n)
+    x = z + rng.normal(size=n)
+    table = {"pay|month": x + level, "an x": x, "a-z": z, "the level": level}
+    table |= {"my weeks": np.ceil(rng.exponential(20.0, n)), "died": (rng.random(n) < 0.6) * 1.0}
+    schema = dpfast.Schema({"the level": dpfast.Categorical([0, 1, 2])})
+    told = {"schema": schema, "privacy": 2.0}
+    fits = (
+        dpfast.effects.two_stage("`pay|month` ~ `an x` | `a-z`", table, privacy=2.0),
+        dpfast.tables.absorbed("`pay|month` ~ `an x` | `the level`", table, **told),
+        dpfast.tables.fits("`pay|month` ~ `an x`", table, "the level", **told),
+        dpfast.effects.cox("`my weeks` ~ `an x`", table, event="died", cuts=[9, 30], privacy=2.0),
+    )
+    assert all(fit.names[-1] == "an x" for fit in fits)
+    with pytest.raises(dpfast.InvalidInput, match="stands one column"):
+        dpfast.tables.absorbed("y ~ x | `a` + `b`", table, **told)

@@ -29,6 +29,7 @@ def fits(run):
 def fresh(monkeypatch, tmp_path):
     """Nothing of today is known yet, and there is one more figure."""
     monkeypatch.setattr(provenance, "KNOWN", tmp_path / "probes.json")
+    monkeypatch.setattr(provenance, "ALIKE", {})
     monkeypatch.setitem(
         runner.figures_of(1), "fits", runner.Figure(1, "fits", "Fits", "", function=fits)
     )

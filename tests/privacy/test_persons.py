@@ -16,7 +16,7 @@ from dpfast.curator.door import observed
 from dpfast.curator.persons import PERSONS_AT_A_TIME
 from dpfast.data import as_records
 from dpfast.data.beside.joined import Join, joined
-from dpfast.data.persons.means import MOST_ROWS, ROWS_AT_A_TIME, averaged
+from dpfast.data.persons.means import MOST_ROWS, ROWS_AT_A_TIME, _usable, averaged
 from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, summation_depth
@@ -339,3 +339,13 @@ def test_c72_no_answer_moves_by_more_than_announced_whatever_rows_a_person_has(l
             assert moved <= 1.0, first.query
             largest = max(largest, moved)
     assert largest > 0.3
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_are_usable_whose_entries_are_finite_whatever_their_sum(dtype):
+    top = np.finfo(dtype).max
+    X = np.array([[1.0, 2.0], [top, top], [np.inf, -np.inf], [np.nan, 1.0], [-top, -top]], dtype)
+    y = np.array([0.0, 1.0, 1.0, 1.0, np.inf], dtype)
+    with np.errstate(all="raise"):
+        assert _usable(X, y).tolist() == [True, True, False, False, False]
+        assert _usable(X[:, :0], y).tolist() == [True, True, True, True, False]

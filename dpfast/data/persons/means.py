@@ -89,7 +89,7 @@ class PersonMeans(Records):
         """Covariates, responses as they are and persons of the usable rows, some at a time."""
         for X, y, persons in _pieces(self._rows, self._whose):
             usable = (persons >= 0) & _usable(X, y)
-            yield X[usable], y[usable], persons[usable]
+            yield (X, y, persons) if usable.all() else (X[usable], y[usable], persons[usable])
 
     def without_covariates(self) -> PersonMeans:
         """The same persons with the responses of their usable rows alone."""
@@ -179,7 +179,10 @@ def refuse_cluster(X: Any) -> None:
 
 def _usable(X: Any, y: Any) -> NDArray[np.bool_]:
     """Which rows have finite covariates, responses and offsets."""
-    found: NDArray[np.bool_] = np.isfinite(X).all(axis=1)
+    with np.errstate(all="ignore"):
+        found: NDArray[np.bool_] = np.isfinite(X @ np.ones(X.shape[1], X.dtype))
+    doubtful = np.flatnonzero(~found)  # a sum of finite numbers may overflow
+    found[doubtful] = np.isfinite(X[doubtful]).all(axis=1)
     return found & (np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(axis=1))
 
 
