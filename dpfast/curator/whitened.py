@@ -19,14 +19,14 @@ from dpfast.curator.answers import (
     joint_answer_of,
 )
 from dpfast.curator.curator import Curator, prepare
-from dpfast.curator.door import hand_out_together
+from dpfast.curator.door import hand_out, hand_out_together
 from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import FREE, At, Discount, Held, View, view_of
 from dpfast.data.bought.units import Units
 from dpfast.kernels.records import RecordKernel, RecordView
 from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, joint_grids
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.rounding import MARGIN_6
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
 
@@ -150,11 +150,9 @@ class Whitened:
         else:
             sums = self._sums(view, kernel, plan.want, radius, layout)
             counts = self._counts(view, edges)
-        receipts, values = (plan.receipts[0], receipt), (sums[0], counts / self.n)
-        scales = tuple([receipt.noise_scale for receipt in receipts])
-        grids = joint_grids((values[0].shape, values[1].shape), scales)
         question = (label, cost, edges, "score", at.theta)
-        score, counted = hand_out_together(curator._noise, question, receipts, grids, values)
+        score = hand_out(curator._noise, question, plan.receipts[0], sums[0])
+        counted = hand_out(curator._noise, question, receipt, counts / self.n)
         score = many.back(score) if many else score
         return answer_of((-score.value, *score[1:])), counted
 

@@ -153,21 +153,21 @@ def test_a_curvature_is_no_larger_than_scores_vary():
     """Up to a factor that most directions share, and what noise may hide."""
     C, turn = np.diag([2.0, 1.0, 1.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) + np.eye(3))[0]
     for over in (0.2, 1.0, 5.0):  # counts are more dispersed, or less
-        found, least, few = narrowed(C, *as_scores_vary(C, over * C, 0.0, min(over, 1.0)))
+        found, least, few = narrowed(C, *as_scores_vary(C, over * C, 0.0, min(over, 1.0), None))
         np.testing.assert_allclose(found, C, atol=1e-12)
         assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9
         rare = C - 0.9 * np.diag([2.0, 0.0, 0.0])
-        found, least, few = narrowed(C, *as_scores_vary(C, over * rare, 0.0, min(over, 1.0)))
+        found, least, few = narrowed(C, *as_scores_vary(C, over * rare, 0.0, min(over, 1.0), None))
         np.testing.assert_allclose(found, rare, atol=1e-12)
         np.testing.assert_allclose(least, over * np.diag([0.2, 0.0, 0.0]), atol=1e-12)
         assert few == 0
     meat = turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T
-    more = narrowed(np.eye(3), *as_scores_vary(np.eye(3), meat, 0.1, 1.0))
+    more = narrowed(np.eye(3), *as_scores_vary(np.eye(3), meat, 0.1, 1.0, None))
     doubt = 0.1 * math.sqrt(2.0 / 3.0) * 3.0
     found = turn @ np.diag([doubt, 1.0, 1.0]) @ turn.T
     np.testing.assert_allclose(more[0], found, atol=1e-12)
     assert more[2] == 1
-    again = narrowed(more[0], *as_scores_vary(more[0], meat, 0.0, 1.0))
+    again = narrowed(more[0], *as_scores_vary(more[0], meat, 0.0, 1.0, None))
     assert (np.linalg.eigvalsh(more[0] - again[0]) > -1e-9).all()
 
 
@@ -756,3 +756,25 @@ def test_rounds_of_a_quantile_do_not_go_to_and_fro():
         fit = dpfast.fit(X, y, dpfast.Quantile(0.5), privacy=1.0, noise=noise)
         off.append(np.abs(fit.params[1:] - [1.0, 1.0, 1.0, 0.5, 0.0]).max())
     assert max(off) < 0.012
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_all_levels_beside_an_intercept_leave_others_alone(loss):
+    """Three seeded fits of 100,000: the errors and intervals of other columns are at most three
+    times those without a level (1.6 and 1.9 times as wide); they were 20 times as wide.
+    """
+    n, found = 100_000, []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        levels = np.eye(4)[rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])]
+        X = np.column_stack([rng.normal(size=(n, 2)), levels])
+        eta = X @ [0.5, 0.25, -0.5, -0.2, 0.1, 0.4]
+        y = rng.poisson(np.exp(eta)) * 1.0
+        if loss == "logistic":
+            y = (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
+        noise = dpfast.SeededNoise(seed)
+        fits = [dpfast.fit(Z, y, loss, privacy=1.0, noise=noise) for Z in (X, X[:, :-1])]
+        found.append([np.asarray(fit.bse)[1:3] for fit in fits])
+        assert (np.abs(fits[0].params[1:3] - [0.5, 0.25]) < 4.0 * found[-1][0]).all()
+    together, apart = np.mean(found, axis=(0, 2))
+    assert together < 3.0 * apart

@@ -5202,8 +5202,8 @@ LEAST_SQUARES = (
         ("tests/privacy/test_whitened.py::test_an_answer_that_cannot_be_paid_reads_nothing",),
         "        curator.ledger.charge(GDP(cost), label)\n",
         "",
-        "        receipts, values = (plan",
-        "        curator.ledger.charge(GDP(cost), label)\n        receipts, values = (plan",
+        "        question = (label, cost,",
+        "        curator.ledger.charge(GDP(cost), label)\n        question = (label, cost,",
     ),
     plant(
         "few-records-tell-of-a-rare-level",
@@ -5335,8 +5335,18 @@ LEAST_SQUARES = (
         "a curvature of hardly anything is taken to be as small as noise says it is",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_is_no_larger_than_scores_vary",),
-        "told = np.minimum(unit, values + doubt) / unit",
-        "told = np.minimum(unit, values + 1e-3 * doubt) / unit",
+        "told, columns = np.minimum(unit, values + doubt) / unit,",
+        "told, columns = np.minimum(unit, values + 1e-3 * doubt) / unit,",
+    ),
+    plant(
+        "columns-that-go-together-widen-others",
+        "where columns go together intervals of others are the wider the more records there are",
+        ROAD,
+        (
+            "tests/optimize/test_road_choices.py::test_all_levels_beside_an_intercept_leave_others_alone",
+        ),
+        "    blank = None if values[0] > floor else",
+        "    blank = None if True else",
     ),
     plant(
         "directions-that-hardly-vary-unsaid",

@@ -339,8 +339,7 @@ def begin(rows: Whitened, setting: Setting, budget: Budgets) -> Begun:
     rows, scale = rows.mapped(mapping), 1.0
     if setting.loss.needs_scale:  # far from the end it is not the one that was declared
         at = At(theta, setting.loss)
-        edges = tops_of_cells(COARSE)[:-1]
-        found = rows.few().lengths(edges, budget.histogram, at, "residual")
+        found = rows.few().lengths(tops_of_cells(COARSE)[:-1], budget.histogram, at, "residual")
         scale = Lengths.visible(*found[:2], COARSE).median() / MEDIAN
     clear = bool(values[0] > HEARD * floor)
     return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
@@ -382,11 +381,10 @@ def road(
         arrived = settled and scale <= told
         if settled:  # on to a smaller one, whose scores point elsewhere
             scale, rounds = max(told, 0.5 * scale), []
-    among, times = (one, *setting.offset), broadened(At(theta, loss))[1]
-    fine = tops_of_cells(FINE)[:-1]
+    times, fine = broadened(At(theta, loss))[1], tops_of_cells(FINE)[:-1]
     # a sharp curvature is that of too few of them, and a sample of many takes as long
     tried = few_rows is not rows and times == 1.0 and few_rows.n <= QUARTER * n
-    scale, came = told, None
+    among, scale, came = (one, *setting.offset), told, None
 
     def report(theta: Array, done: int) -> None:
         iterates.append(mapping.dot(theta))
@@ -466,7 +464,8 @@ def road(
         scores.mean_square(bound),
     )
 
-    bends = Bends(whiten, back, broad, among, setting.varies, normal) if most else None
+    blank = None if values[0] > floor else np.where(values <= floor, 1.0 - purse.few(), 0.0)
+    bends = Bends(whiten, back, broad, among, setting.varies, normal, blank) if most else None
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
         steep, at, bound, held, budget.steps, came, inference, rough, bends, report, first
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,6 +213,8 @@ class Bends(NamedTuple):
     among: tuple[Array | None, float, float]
     varies: float
     start: Normal | None = None
+    #: How surely there is no curvature along a coordinate.
+    blank: Array | None = None
 
     def halfway(self, step: Array, theta: Array, curvature: Array | None, now: Normal) -> Array:
         """A step by what is curved halfway, where a score that falls off is met in the mean."""
@@ -278,16 +280,20 @@ class Rough(NamedTuple):
         return stays <= math.hypot(SLIGHT * noise, OF_SAMPLING * math.sqrt(self.spread / n))
 
 
-def as_scores_vary(curvature: Array, meat: Array, noise: float, factor: float) -> Seen:
-    """Of a curvature no more than scores vary by, in units of what they do along most columns."""
-    values, vectors = eigh(curvature)
+def as_scores_vary(known: Array, meat: Array, noise: float, factor: float, blank: Any) -> Seen:
+    """Of a curvature no more than scores vary by, in units of what they do along most columns;
+    but where none was seen: columns that go together have none, nor do their scores vary.
+    """
+    values, vectors = eigh(known)
     white = vectors / np.sqrt(values)
     values, turned = eigh(white.T.dot(meat).dot(white))
     values = np.maximum(values, 0.0)
     unit = max(factor, middle_of(values), LEAST)
     doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
-    told = np.minimum(unit, values + doubt) / unit
-    return white.dot(turned), told, values, doubt, unit
+    told, columns = np.minimum(unit, values + doubt) / unit, white.dot(turned)
+    if blank is not None:
+        told += (1.0 - told) * (blank.dot(columns**2) / np.add.reduce(columns**2))
+    return columns, told, values, doubt, unit
 
 
 def narrowed(
@@ -342,7 +348,7 @@ def walk(
     def seen(curvature: Array | None) -> Seen | None:
         if varied and bends and bends.varies < math.inf:
             known = identity if curvature is None else curvature
-            return as_scores_vary(known, *varied, bends.varies)
+            return as_scores_vary(known, *varied, bends.varies, bends.blank)
         return None
 
     while left:
