@@ -119,6 +119,30 @@ PAIRS = [
 BESIDE = (False, (1.0, 0.3), (1e300, -2.0), (np.inf, 1e308), (np.nan, 0.0), (0.5, np.inf))
 
 
+def test_c60_the_worst_pair_of_scores_with_their_lengths(loss):
+    """In units of noise: no pair is farther apart than what both cost together, and one as far."""
+    at, cells, found = point(loss), tops_of_cells(1)[:-1], []
+
+    class Both:
+        def __init__(self):
+            self.moved = []
+
+        def release(self, question, release, draw):
+            self.moved.append(np.ravel(release.value) / release.noise_scale)
+            self.cost = question[1]
+            return draw()
+
+    with np.errstate(all="ignore"):
+        for rows in neighbouring(tuple(PAIRS), 30, True, False, 0.0, None):
+            watch = Both()
+            with observed(watch):
+                rows.clipped_and_counted(at, 1.7, 0.3, cells, 0.2)
+            found.append(np.concatenate(watch.moved))
+    flat = np.array(found)
+    move = np.sqrt(((flat[:, None] - flat) ** 2).sum(axis=2)).max()
+    assert 0.99 * watch.cost <= move <= watch.cost
+
+
 @each("what", QUANTITIES)
 @each("mapped", [True, False])
 def test_c60_the_worst_pair_of_a_histogram(loss, what, mapped):
