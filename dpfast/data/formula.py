@@ -182,9 +182,14 @@ def _quoted(formula: str) -> list[str]:
     return re.findall("`([^`]+)`", formula)
 
 
-def parts_at_bars(formula: str) -> list[str]:
-    """What stands between bars, which none within backticks is."""
-    return re.split(r"\|(?=(?:[^`]*`[^`]*`)*[^`]*$)", formula)
+def parts_at(mark: str, formula: str) -> list[str]:
+    """What stands between such marks, which none within backticks is."""
+    return re.split(rf"{re.escape(mark)}(?=(?:[^`]*`[^`]*`)*[^`]*$)", formula)
+
+
+def response_of(formula: str) -> str:
+    """The name on the left side, if that is one."""
+    return parts_at("~", formula)[0].strip().strip("`")
 
 
 def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:

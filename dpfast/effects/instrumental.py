@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.instruments.stages import Stages
 from dpfast.data.columns import number_columns
-from dpfast.data.formula import columns_of_formula, parts_at_bars
+from dpfast.data.formula import columns_of_formula, parts_at
 from dpfast.data.source import records
 from dpfast.effects.iv import TwoStage
 from dpfast.errors import InvalidInput, described
@@ -146,7 +146,7 @@ def two_stage(
 
 
 def _parsed(formula: Any) -> tuple[_Columns, str]:
-    parts = parts_at_bars(formula) if type(formula) is str else []
+    parts = parts_at("|", formula) if type(formula) is str else []
     if len(parts) != 2:
         raise InvalidInput(
             "formula must be text with one bar, 'y ~ x + w | z + w': regressors, and after the bar "

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dpfast.arguments import number_in, one_of, positive
-from dpfast.data.formula import coding_from_formula, columns_of_formula
+from dpfast.data.formula import coding_from_formula, columns_of_formula, response_of
 from dpfast.data.schema import Binary, Schema
 from dpfast.effects.hazards import checked_cuts
 from dpfast.effects.instrumental import columns_of
@@ -366,7 +366,7 @@ def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Re
 
 def _of_formula(formula: str, schema: Schema | None) -> Reads:
     """As for fits by level: where the response is not declared, nothing of the formula is."""
-    if schema is None or formula.partition("~")[0].strip() not in schema.columns:
+    if schema is None or response_of(formula) not in schema.columns:
         response, names, intercept = columns_of_formula(formula)
         return Reads((), tuple(dict.fromkeys([response, *names])), tuple(names), intercept)
     coding = coding_from_formula(formula, schema)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.tables.levels import Levels, levels_receipt
-from dpfast.data.formula import codings_of_table, parts_at_bars
+from dpfast.data.formula import codings_of_table, parts_at
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -114,7 +114,7 @@ def absorbed(
 
 def parts_of(formula: Any) -> tuple[str, str]:
     """The regression, and what is absorbed."""
-    parts = parts_at_bars(formula) if type(formula) is str else []
+    parts = parts_at("|", formula) if type(formula) is str else []
     if len(parts) < 2:
         raise InvalidInput(
             "formula must be text with a bar, 'y ~ x | state': regressors, and after the bar the "
@@ -184,9 +184,8 @@ class _Plan:
             levels_receipt(n, self.n_levels, q + 1, part)
         rows = planned_rows(n, q + 1, request.noise)
         rows.refuse((self._gram,))
-        self._planned(
-            request.paying(Account(self._fit))
-        )  # refuses what an answer would be refused for
+        # refuses what an answer would be refused for
+        self._planned(request.paying(Account(self._fit)))
 
     @property
     def least(self) -> float:

@@ -13,7 +13,7 @@ from dpfast.arguments import positive
 from dpfast.curator.tables.cells import Cells
 from dpfast.data import Records
 from dpfast.data.columns import number_columns
-from dpfast.data.formula import coding_from_formula, columns_of_formula
+from dpfast.data.formula import coding_from_formula, columns_of_formula, response_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -226,8 +226,7 @@ def _columns(formula: Any, table: Any, schema: Schema) -> tuple[Array, Array, An
     """Covariates, response, names and whether there is an intercept."""
     if not isinstance(formula, str):
         raise InvalidInput(f"formula must be text; received {described(formula)}.")
-    left = formula.partition("~")[0].strip()
-    if left not in schema.columns:  # then nothing of it is
+    if response_of(formula) not in schema.columns:  # then nothing of it is
         response, names, intercept = columns_of_formula(formula)
         found = number_columns(table, [*names, response])
         return found[:, :-1], found[:, -1], names, intercept

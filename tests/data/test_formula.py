@@ -214,5 +214,13 @@ def test_names_between_backticks_are_columns_at_every_door():
         dpfast.effects.cox("`my weeks` ~ `an x`", table, event="died", cuts=[9, 30], privacy=2.0),
     )
     assert all(fit.names[-1] == "an x" for fit in fits)
+    declared = dpfast.Schema(
+        {name: dpfast.Numeric(-9.0, 9.0) for name in ("pay|month", "an x")}
+        | {"the level": dpfast.Categorical([0, 1, 2])}
+    )
+    by_level = dpfast.tables.fits(
+        "`pay|month` ~ `an x`", table, "the level", schema=declared, privacy=2.0
+    )
+    assert by_level.names[-1] == "an x"
     with pytest.raises(dpfast.InvalidInput, match="stands one column"):
         dpfast.tables.absorbed("y ~ x | `a` + `b`", table, **told)
