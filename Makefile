@@ -13,7 +13,7 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench stale bench-quick bench-compare lint hooks format mutants docs docs-check wheels clean
+.PHONY: help demo test test-all bench evidence bench-quick bench-compare lint hooks format mutants docs docs-check wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
@@ -27,7 +27,7 @@ help:
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make docs-check   open every page of it in a browser (needs Chromium)"
 	@echo "make wheels    sdist and manylinux wheels (PYTHONS='python3.11 python3.12 ...')"
-	@echo "make stale     name stored results whose small run gives other numbers (REDRAW=60: draw for an hour)"
+	@echo "make evidence  measure every stored result again, before a release: hours (ARGS=--quick: minutes)"
 	@echo "make reproducible   the same wheel twice, byte by byte"
 	@echo "make clean     remove what was built"
 
@@ -65,9 +65,8 @@ ARGS ?=
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench $(SUITE) $(ARGS)
 
-REDRAW ?=
-stale: $(VENV)/.bench
-	$(BIN)/python -m bench stale $(if $(REDRAW),--redraw $(REDRAW))
+evidence: $(VENV)/.bench
+	$(BIN)/python -m bench evidence $(ARGS)
 
 bench-quick: ARGS := --quick
 bench-quick: bench

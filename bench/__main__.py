@@ -8,7 +8,7 @@ python -m bench outofcore --store  fits larger than memory (bench/outofcore/limi
 python -m bench.rivals.packages    installed packages, private and not (bench/rivals/packages.py)
 python -m bench passes --store     default fits against reading once, and peers (bench/passes.py)
 python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
-python -m bench stale              stored results whose small run gives other numbers
+python -m bench evidence           every stored result again (bench/evidence.py)
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def main(argv: list[str] | None = None) -> int:
         from bench.figures.runner import main as draw_figures
 
         return draw_figures(argv[1:])
-    if argv[:1] == ["stale"]:
-        from bench.provenance import main as name_stale
+    if argv[:1] == ["evidence"]:
+        from bench.evidence import main as redraw
 
-        return name_stale(argv[1:])
+        return redraw(argv[1:])
     if argv[:1] == ["limits"]:
         from bench.kernel_limits import main as measure_limits
 

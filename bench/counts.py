@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dpfast
-from bench.provenance import keep
+from bench.stored import keep
 
 RESULTS = Path(__file__).parent / "results"
 SLOPES = np.array([0.5, 0.0])

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
-from bench.provenance import keep
+from bench.stored import keep
 from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"

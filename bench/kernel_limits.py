@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bench import limits
 from bench.harness import processor
 from bench.kernels import references
-from bench.provenance import keep
+from bench.stored import keep
 from bench.table import seconds_text
 from dpfast.kernels import records
 
@@ -212,8 +212,7 @@ References are multiples of our time. They are given the weights of the records,
 them; tabmat's `sandwich` is given the curvature, too; scikit-learn's and glum's Hessians come with
 their gradients. "float32" is the same gradient of X stored in single precision (below 1: faster).
 JAX's functions are compiled before they are timed, in double precision, on arrays that it holds
-already; it uses all CPUs in the rows of one thread, too. The same on an AMD Zen 4, with earlier
-kernels: [kernels-zen4.md](kernels-zen4.md).
+already; it uses all CPUs in the rows of one thread, too.
 
 ## Targets (two threads)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import dpfast
 from bench import limits
 from bench.harness import Call, interleaved, processor
-from bench.provenance import keep
+from bench.stored import keep
 
 Array = NDArray[np.float64]
 STORED = Path(__file__).with_name("results") / "passes.md"

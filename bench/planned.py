@@ -22,7 +22,7 @@ import numpy as np
 import dpfast
 from bench.arrival.designs import Cell, simulate
 from bench.arrival.grid import grid_cells
-from bench.provenance import keep
+from bench.stored import keep
 from dpfast.errors import DpfastError
 
 RESULTS = Path(__file__).parent / "results" / "planned.md"

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 import dpfast
-from bench.provenance import keep
+from bench.stored import keep
 from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench import limits
-from bench.provenance import keep
+from bench.stored import keep
 from bench.table import seconds_text
 from dpfast.kernels import records
 from dpfast.models.losses import Logistic

@@ -17,18 +17,17 @@ import argparse
 import json
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from bench.provenance import ROOT, keep
+from bench.stored import RESULTS, ROOT, keep
 
 __all__ = ["SPECIFICATIONS", "main", "page"]
 
-RESULT, PAGE = ROOT / "bench" / "results" / "replicability.json", ROOT / "docs" / "replicability.md"
+RESULT, PAGE = RESULTS / "replicability.json", ROOT / "docs" / "replicability.md"
 
 EPSILONS, DELTA = (1.0, 3.0), 1e-6
 
@@ -309,8 +308,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(json.dumps(results[-1])[:200], flush=True)
     print(page(results))
     if asked.store:
-        keep(RESULT, "[\n" + ",\n".join(json.dumps(one) for one in results) + "\n]\n")
-        Path(PAGE).write_text(page(results), encoding="utf-8")
+        RESULT.write_text("[\n" + ",\n".join(json.dumps(one) for one in results) + "\n]\n")
+        keep(PAGE, page(results))
 
 
 if __name__ == "__main__":

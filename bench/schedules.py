@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
-from bench.provenance import keep
+from bench.stored import keep
 from dpfast.models import Mallows, Objective, resolve_loss
 from tests.flat import flat
 

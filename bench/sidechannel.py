@@ -18,8 +18,8 @@ import numpy as np
 
 import dpfast
 from bench.harness import interleaved, processor
-from bench.provenance import keep
 from bench.rivals import literature
+from bench.stored import keep
 from tests.flat import flat
 
 STORED = Path(__file__).with_name("results") / "sidechannel.md"

@@ -23,7 +23,7 @@ import numpy as np
 import dpfast
 from bench.figures.paper3.survey import table
 from bench.figures.runner import data_folder
-from bench.provenance import keep
+from bench.stored import keep
 from dpfast.bayesopt import Integer, Tuning, private_choice
 from dpfast.cli import ProgressBar
 

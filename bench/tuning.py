@@ -21,7 +21,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper4.problems import PRINTED, GaussianProcessRegression, settled
-from bench.provenance import keep
+from bench.stored import keep
 from dpfast.bayesopt import RBF, Smoothed
 from dpfast.cli import ProgressBar
 

@@ -9,7 +9,6 @@ import json
 import re
 import runpy
 import shutil
-import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +28,7 @@ def gather() -> None:
     for page in sorted((ROOT / "bench" / "results").glob("*.md")):
         text = page.read_text()
         title = "" if text.startswith("# ") else f"# {page.stem.capitalize()}\n\n"
-        (gallery / page.name).write_text(title + text + stored(page))
+        (gallery / page.name).write_text(title + text)
     for folder in sorted((ROOT / "bench" / "results" / "figures").glob("paper*")):
         number = folder.name.removeprefix("paper")
         parts = [f"# Experiments of paper {number}\n"]
@@ -43,21 +42,10 @@ def gather() -> None:
                 parts.append(f"![{report['title']}]({copied.name})\n")
             parts.append(f"*The paper:* {report['statement']}\n")
             parts.append(f"*Reproduced:* {report['reproduced']}. {report['remark']}\n")
+            stamp = "Stored {date}, commit {commit}, `{command}`; {versions}.\n"
+            parts.append(stamp.format(**report["stored"]))
         if len(parts) > 1:
             (gallery / f"figures-{folder.name}.md").write_text("\n".join(parts))
-
-
-def stored(page: Path) -> str:
-    """When a page was written last, where the history of the repository is at hand to tell."""
-    asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%as, %h", "--", str(page)]
-    try:
-        shallow = subprocess.check_output([*asked[:3], "rev-parse", "--is-shallow-repository"])
-        told = subprocess.check_output(asked, text=True).strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    if shallow.strip() == b"true" or not told:
-        return ""
-    return f"\n\n*Stored last: {told}.*\n"
 
 
 def _by_number(path: Path) -> tuple[bool, int, str]:

@@ -5,8 +5,7 @@
     python -m bench figures --paper 3 --quick         tiny sizes: only to see that they run
 
 The JSON holds the paper's statement, whether it was reproduced and why, the numbers behind the
-picture, the seconds it took, the versions it ran with and numbers of its quick run, by which
-bench/provenance.py knows whether it is old.
+picture, the seconds it took, and its stamp (``bench/stored.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import importlib
 import json
 import os
 import pkgutil
-import platform
 import sys
 import time
 import zlib
@@ -29,8 +27,7 @@ from typing import Any
 
 import numpy as np
 
-import dpfast
-from bench.provenance import probe_of
+from bench.stored import stamp
 from dpfast.cli import ProgressBar
 
 __all__ = ["Figure", "Outcome", "Run", "data_folder", "main"]
@@ -145,12 +142,7 @@ def draw(paper: int, name: str, quick: bool, out: Path, bar: bool) -> dict[str, 
         "remark": outcome.remark,
         "quick": quick,
         "seconds": round(seconds, 1),
-        "probe": None if quick else probe_of(f"paper{paper}/{name}"),
-        "versions": {
-            "dpfast": dpfast.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "stored": stamp(f"python -m bench figures --paper {paper} {name}" + " --quick" * quick),
         "data": outcome.data,
     }
     folder = out / f"paper{paper}"

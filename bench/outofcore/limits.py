@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.harness import processor
 from bench.outofcore.parquet_fit import measured
-from bench.provenance import keep
+from bench.stored import keep
 
 STORED = Path(__file__).resolve().parents[1] / "results" / "outofcore.md"
 GIGABYTES = (0.5, 1.5)

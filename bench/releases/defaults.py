@@ -21,8 +21,9 @@ from unittest import mock
 import numpy as np
 
 import dpfast
-from bench.provenance import keep
+from bench.figures.runner import data_folder
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
+from bench.stored import keep
 from dpfast.curator.release import one_step
 from dpfast.data.bought.seen import projections
 from dpfast.release import routes
@@ -330,7 +331,7 @@ def summary(cells: list[tuple[Design, float, Cell]]) -> Iterator[str]:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 4.0])
     parser.add_argument("--only", default="", help="designs whose names have this; 'raw': none")

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.provenance import keep
+from bench.figures.runner import data_folder
+from bench.stored import keep
 
 __all__ = [
     "LOGISTIC_TABLES",
@@ -286,7 +287,7 @@ def options(
 ) -> argparse.ArgumentParser:
     """The options that all benchmarks of tables have."""
     parser = argparse.ArgumentParser(description=about, prog=f"python -m {name}")
-    parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--only", default="")
     if budgets is not None:

@@ -146,15 +146,17 @@ def test_the_gallery_has_every_stored_result(tmp_path, monkeypatch):
     results.mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     (tmp_path / "bench" / "results" / "kernels.md").write_text("# Kernels\n")
+    stamp = {"commit": "a1", "command": "python", "date": "2026-01-01", "versions": "numpy 2"}
     for k in (2, 10, 1):
         report = {"figure": f"figure-{k}", "title": "t", "statement": "s", "reproduced": "yes",
-                  "remark": "r"}  # fmt: skip
+                  "remark": "r", "stored": stamp}  # fmt: skip
         (results / f"figure-{k}.json").write_text(json.dumps(report))
     monkeypatch.setattr(gather, "ROOT", tmp_path)
     monkeypatch.setattr(gather, "DOCS", tmp_path / "docs")
     gather.gather()
     page = (tmp_path / "docs" / "gallery" / "figures-paper1.md").read_text()
     assert re.findall(r"figure-\d+", page) == ["figure-1", "figure-2", "figure-10"]
+    assert page.count("Stored 2026-01-01, commit a1, `python`; numpy 2.\n") == 3
     assert (tmp_path / "docs" / "gallery" / "kernels.md").exists()
 
 

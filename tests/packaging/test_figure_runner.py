@@ -34,6 +34,7 @@ def test_a_figure_leaves_a_seeded_report(one_figure, tmp_path, capsys):
         assert (tmp_path / folder / "paper9" / "figure-1.png").stat().st_size > 0
     assert reports[0]["data"] == reports[1]["data"]
     assert len(reports[0]["data"]["value"]) == 3
+    assert reports[0]["stored"]["command"] == "python -m bench figures --paper 9 figure-1"
     assert reports[0]["statement"] == "a statement" and reports[0]["reproduced"] == "in part"
     assert "in part" in capsys.readouterr().out
 
