@@ -1,14 +1,17 @@
 """The ``dpfast`` command.  Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the ledger cannot pay;
-4 paid for, but not delivered as asked: a message says where the result is; 130 interrupted.
+4 paid for, but not delivered as asked: a message says where the result is; 128 and the number of
+the signal that ended it, 130 for Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
 
+from dpfast.cli.interrupts import INTERRUPTS
 from dpfast.cli.output import silence, tell
 from dpfast.cli.parser import make_parser, spoken
 from dpfast.cli.progress import ProgressBar
@@ -26,13 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        code = _run(arguments)
+        with INTERRUPTS.raised():
+            code = _run(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         tell("interrupted. What was charged stays charged.")
-        return 130
+        return 128 + int(getattr(stopped, "number", signal.SIGINT))
     except BrokenPipeError:
         silence()
         return 1

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from dpfast.cli.interrupts import INTERRUPTS, Interrupted
 from dpfast.errors import InvalidInput
 
 #: Bytes taken on the disk before the charge: the report of about 180 coefficients with their
@@ -140,13 +141,15 @@ def _shown(show: Callable[[], str], report: str) -> str:
 def _saved(report: str) -> str | None:
     """A new file in the working directory, or else in that for temporary files."""
     for folder in (os.curdir, tempfile.gettempdir()):
-        try:
+        with suppress(OSError):
             descriptor, path = tempfile.mkstemp(".json", "dpfast-result-", os.path.abspath(folder))
             os.close(descriptor)
-            _fill(path, report)
-        except OSError:
-            continue
-        return path
+            try:
+                _fill(path, report)
+            except OSError:
+                os.unlink(path)  # nothing, or a part of it
+                raise
+            return path
     return None
 
 
@@ -160,13 +163,17 @@ def save_unfinished(report: str) -> None:
 
 
 def _printed(text: str) -> bool:
-    """Print, and know whether it arrived: pipes are closed, disks full, encodings narrow."""
+    """Print, and know whether it arrived: pipes are closed, disks full, encodings narrow.
+
+    A reader that takes nothing can hold it for ever, so that a signal is heard here.
+    """
     if sys.stdout is None:
         return False
     try:
-        print(text)
-        sys.stdout.flush()
-    except (OSError, ValueError):
+        with INTERRUPTS.waiting(False):
+            print(text)
+            sys.stdout.flush()
+    except (OSError, ValueError, Interrupted):
         silence()
         return False
     return True

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dpfast
+from dpfast.cli.interrupts import INTERRUPTS
 from dpfast.cli.output import PaidResult, save_unfinished
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
@@ -98,7 +99,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(_text(quote.to_dict()) if arguments.json else quote)
         return 0
     return _deliver(
-        arguments, lambda: study.answer(document), dict, lambda result: result["summary"]
+        arguments,
+        lambda: study.run(document),
+        lambda _: study.answer(document),  # the same again, which costs nothing, in plain values
+        lambda _: str(study.answer(document)["summary"]),
     )
 
 
@@ -228,12 +232,17 @@ def _deliver(
 ) -> int:
     named = ("data", "schema", "ledger", "request", "like")
     inputs = [getattr(arguments, name, None) for name in named]
-    with PaidResult(arguments.out, inputs) as delivery:
+    finished: list[Any] = []
+    # a signal is heard while there is something to stop, and waits while something is saved
+    with INTERRUPTS.waiting(), PaidResult(arguments.out, inputs) as delivery:
         try:
-            result = run()
+            with INTERRUPTS.waiting(False):
+                finished.append(run())
         except BaseException as error:
-            if (found := getattr(error, "partial_result", None)) is not None:
-                save_unfinished(_text(_unfinished(found)) + "\n")
-            raise
+            if not finished:  # or else it arrived after the last answer: all of it is delivered
+                if (found := getattr(error, "partial_result", None)) is not None:
+                    save_unfinished(_text(_unfinished(found)) + "\n")
+                raise
+        result = finished[0]
         text = _text(report(result))
         return delivery.deliver(text + "\n", lambda: text if arguments.json else show(result))

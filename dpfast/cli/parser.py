@@ -13,7 +13,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EXIT_CODES = (
     "exit codes: 0 done; 1 refused, with a message that says what to do; 2 wrong usage; 3 the "
     "ledger cannot pay; 4 paid for, but not delivered as asked: a message says where the result "
-    "is; 130 interrupted"
+    "is; 128 and the number of the signal that ended it, as 130 for Ctrl-C"
 )
 
 DELIMITED = "--delimiter: of a CSV file, 'tab' for a tab (default: found in its first row)"

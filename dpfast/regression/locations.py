@@ -170,6 +170,8 @@ class Search:
         self._complete, self._precision = 0.0, 0.0
         self._quantiles = {column: _Quantile() for column in self.columns}
         self._known: dict[int, _Distances] = {}
+        #: Of every column, once all were measured; what is asked after that makes them better.
+        self.found: dict[int, Location] = {}
 
     def counts_asked(self) -> list[tuple[int, float]]:
         """How many counts, and at what mu, may be asked for at once: the extremes."""
@@ -196,7 +198,7 @@ class Search:
         """The locations, in the order of the columns."""
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
-        found = self._measure(self.columns, LOOK_SHARE)
+        self.found = found = self._measure(self.columns, LOOK_SHARE)
         unseen = [column for column in self.columns if not found[column].seen]
         if spend and not unseen:
             found |= self._measure(self.columns, 0.0)

@@ -246,7 +246,7 @@ def standardize(
     request = Request(X, y, account, fit_intercept=fit_intercept, noise=noise, takes=("group",))
     refuse_no_columns(request)
     purchase = Purchase(request, request.mu, response=response)
-    with KeepingPaid(privacy=request.guarantee):
+    with KeepingPaid(privacy=request.guarantee, units=purchase.so_far):
         account.charge(request.label("standardize"), request.room())
         return purchase.run()
 
@@ -352,8 +352,21 @@ class Purchase:
 
     def run(self, spend: bool = True) -> Standardized:
         """Pay, and say in which units the columns are, and how they are coded."""
-        request, q = self._request, len(self.names)
-        found, size = self._search.run(spend), None
+        self.released = self._told(self._search.run(spend))
+        return self.released
+
+    def so_far(self) -> Standardized | None:
+        """For an exception: the units, if all columns were measured, though not for the last time.
+
+        What they are told by was released, so that they cost nothing.
+        """
+        if self.released is None and self._search.found:
+            return self._told([self._search.found[column] for column in self._search.columns])
+        return self.released
+
+    def _told(self, found: list[Location]) -> Standardized:
+        """Released locations as units, and how columns are coded in them."""
+        request, q, size = self._request, len(self.names), None
         found = [AS_IT_IS] * q * self._own + found
         offset = found.pop(q) if self._offset else AS_IT_IS
         if self._linked and len(found) > q:  # a response with a link stays as it is
@@ -403,7 +416,7 @@ class Purchase:
 
     def in_place(self, spend: bool = True) -> None:
         """Pay, and put the request's records into these units."""
-        self.released = found = self.run(spend)
+        found = self.run(spend)
         self._request.in_units(found._units, found._coding, inner=self.inner)
 
 

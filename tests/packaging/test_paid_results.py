@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -279,3 +280,112 @@ def test_a_fit_without_intervals_arrives_without_them(folder, capsys, form):
     printed = capsys.readouterr().out
     found = json.loads(printed if "--json" in form else Path("result.json").read_text())
     assert np.isfinite(found["params"][0]) and "conf_int" not in found
+
+
+# ---- signals that end a process ------------------------------------------------------------------
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+class Sent(Stopping):
+    """Sends a signal to this process when so many questions were answered, once."""
+
+    def __init__(self, most, number):
+        super().__init__(most)
+        self.number = number
+
+    def release(self, question, release, draw):
+        if not self.left:
+            self.left = -1
+            os.kill(os.getpid(), self.number)
+        self.left -= 1
+        return draw()
+
+
+@pytest.fixture
+def handlers():
+    """What the process does with each signal is as it was, also after a test that failed."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield before
+    now = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert now == before
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_in_a_run_saves_what_was_released(folder, capsys, handlers, number):
+    with observed(Sent(3, number)):
+        assert main([*PAID, "--out", "fit.json"]) == 128 + number
+    (kept,) = reports_in(folder)
+    assert kept.name.startswith("dpfast-result-") and str(kept) in capsys.readouterr().err
+    assert json.loads(kept.read_text())["unfinished"] is True
+    assert spent() == 1
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_after_the_last_answer_waits_until_the_result_is_delivered(
+    folder, capsys, monkeypatch, handlers, number
+):
+    fill = dpfast.cli.output._fill
+
+    def signalled(path, report):
+        os.kill(os.getpid(), number)
+        fill(path, report)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("dpfast.cli.output._fill", signalled)
+    assert main([*PAID, "--out", "fit.json"]) == 0
+    assert [path.name for path in reports_in(folder)] == ["fit.json"]
+    assert json.loads(Path("fit.json").read_text())["names"] == ["intercept", "größe"]
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_room_is_made_leaves_no_file_and_costs_nothing(
+    folder, capsys, monkeypatch, handlers, number
+):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.kill(os.getpid(), number))
+    assert main([*PAID, "--out", "fit.json"]) == 128 + number
+    assert reports_in(folder) == [] and spent() == 0
+
+
+@pytest.mark.serial
+def test_a_signal_while_a_reader_takes_nothing_saves_the_result(
+    folder, capsys, monkeypatch, handlers
+):
+    class Full:
+        def write(self, text):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        def flush(self):
+            pass
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    monkeypatch.setattr("dpfast.cli.output.silence", lambda: None)
+    assert main(PAID) == 4
+    (kept,) = reports_in(folder)
+    assert json.loads(kept.read_text())["names"] == ["intercept", "größe"]
+    assert kept.name in capsys.readouterr().err
+
+
+@pytest.mark.serial
+def test_what_a_program_chose_to_do_with_a_signal_stays(folder, capsys, handlers):
+    """As nohup does, or who calls the command from a program with handlers of its own."""
+    seen = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        with observed(Sent(3, number)):
+            assert main([*PAID, "--out", "fit.json"]) == 0
+    assert seen == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.serial
+def test_importing_and_fitting_change_no_handler(handlers):
+    dpfast.fit(np.zeros((50, 1)), np.zeros(50), "log-cosh", privacy=1.0)

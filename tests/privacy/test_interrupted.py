@@ -205,6 +205,19 @@ def test_units_come_with_the_exception_and_are_handed_back(name):
     assert {"counts", "histogram of distances"} & {label for label, _ in bought.privacy.entries}
 
 
+def test_standardize_keeps_the_units_as_soon_as_every_column_was_measured():
+    def call(noise=None):
+        return dpfast.standardize(X, Y, privacy=4.0, noise=noise or seeded())
+
+    kept = [after(k, call).units for k in range(1, number_of_answers(call))]
+    assert kept[0] is None and kept[-1] is not None
+    first = next(k for k, units in enumerate(kept) if units is not None)
+    assert all(units is not None for units in kept[first:])
+    ledger = dpfast.Ledger(3.0)
+    again = dpfast.fit(X, Y, "log-cosh", privacy=3.0, standardize=kept[first], ledger=ledger)
+    assert again.units is kept[first] and len(ledger.entries) == 1
+
+
 @each("name", ["least squares", "nothing declared", "logistic", "quantiles"])
 def test_a_path_is_gone_on_with_from_where_it_was(name):
     found = after(number_of_answers(lambda: OWN[name](X, Y)) - 1, lambda: OWN[name](X, Y))
