@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.data.coding import Coding
 from dpfast.data.records import Records
-from dpfast.errors import RecordsUnavailable
+from dpfast.errors import InvalidInput, RecordsUnavailable
 
 Array = NDArray[np.float64]
 Block = tuple[Array, Array]
@@ -103,7 +103,67 @@ def memmap_records(X: Any, y: Any, names: tuple[str, ...] | None) -> Records:
 
 def csr_records(X: Any, y: Any, names: tuple[str, ...] | None) -> Records:
     """Records of a sparse matrix in compressed rows, made dense block by block."""
-    return _sliced(lambda rows: X[rows].toarray(), X.shape, y, names)
+    rows = CompressedRows(X)
+    return _sliced(rows.dense, rows.shape, y, names)
+
+
+class CompressedRows:
+    """A sparse matrix whose rows are read one by one, whatever its entries say.
+
+    How many rows and columns there are, and where each row begins and ends, is the container's and
+    is refused where it is wrong.  Which columns a row names is a value: a row that names one that
+    is not there is missing, and reaches no other.
+
+    Privacy
+    -------
+    A row follows from its own entries.  That pointers rise from 0 to the number of entries is
+    public: every list of rows has such pointers, whatever the rows hold.
+    """
+
+    def __init__(self, X: Any) -> None:
+        ends, self._columns, self._values = X.indptr, X.indices, X.data
+        self.shape: tuple[int, int] = X.shape
+        arrays = (ends, self._columns, self._values)
+        if not all(isinstance(one, np.ndarray) and one.ndim == 1 for one in arrays) or not all(
+            one.dtype.kind in "iu" for one in arrays[:2]
+        ):
+            raise _broken("indptr and indices must be arrays of integers, and data one of numbers")
+        # a copy: nothing beyond the arrays is read even if the caller changes theirs
+        self._ends = ends.astype(np.int64)
+        count = len(self._columns)
+        if len(self._ends) != self.shape[0] + 1 or len(self._values) != count:
+            raise _broken(
+                f"shape {self.shape} has {len(self._ends)} pointers, {count} indices and "
+                f"{len(self._values)} entries"
+            )
+        if self._ends[0] != 0 or self._ends[-1] > count or (np.diff(self._ends) < 0).any():
+            raise _broken("the pointers do not rise from 0 to the number of entries")
+
+    def dense(self, rows: slice) -> NDArray[Any]:
+        """Some rows as an array; a row with an entry in no column of X is missing."""
+        from scipy.sparse import csr_matrix
+
+        ends = self._ends[rows.start : rows.stop + 1]
+        entries = slice(ends[0], ends[-1])
+        ends = ends - ends[0]
+        columns = self._columns[entries].astype(np.int64)
+        values = self._values[entries]
+        if not values.dtype.isnative or values.dtype == np.float16:  # SciPy has neither
+            values = values.astype(np.float64)
+        odd = np.flatnonzero((columns < 0) | (columns >= self.shape[1]))
+        columns[odd] = 0
+        shape = len(ends) - 1, max(1, self.shape[1])
+        with np.errstate(all="ignore"):  # entries that stand twice are added
+            found = csr_matrix((values, columns, ends), shape=shape).toarray().astype(np.float64)
+        found[np.searchsorted(ends, odd, side="right") - 1] = np.nan
+        return np.asarray(found[:, : self.shape[1]])
+
+
+def _broken(what: str) -> InvalidInput:
+    return InvalidInput(
+        f"X is no sparse matrix of compressed rows: {what}. Make it anew, as by "
+        "scipy.sparse.csr_matrix(X), which checks them; no record was read."
+    )
 
 
 def _sliced(

@@ -162,6 +162,106 @@ def test_other_sparse_formats_and_types_are_refused():
         as_records(X, sparse.csr_matrix(Y))
 
 
+def raw_rows(kind, rows, columns=3, indices="i4", dtype="f8"):
+    """Compressed rows from lists of (column, number) as they are, which nobody checked."""
+    found = kind((len(rows), columns), dtype=dtype)
+    found.indptr = np.cumsum([0, *map(len, rows)]).astype(indices)
+    found.indices = np.array([j for row in rows for j, _ in row]).astype(indices)
+    found.data = np.array([v for row in rows for _, v in row], dtype=dtype)
+    return found
+
+
+def as_lists(x):
+    return [[(j, row[j]) for j in np.flatnonzero(row)] for row in x]
+
+
+MALFORMED = {
+    "beyond the last column": [(3, 9.0)],
+    "in the columns of other rows": [(3 + j, 9.0) for j in range(300)],
+    "far out": [(2**31 - 1, 9.0)] * 50,
+    "before the first": [(0, 1.0), (-1, 9.0)],
+    "far before": [(-(2**31), 9.0)],
+    "among others": [(0, 1.0), (1, 2.0), (77, 3.0)],
+}
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array])
+@each("row", MALFORMED.values(), ids=MALFORMED)
+@each("place", [0, 500, N - 1])
+def test_a_malformed_row_is_an_incomplete_record(small_blocks, kind, row, place):
+    """Entries in columns that are not there were numbers of other rows, or ended the process."""
+    x = np.nan_to_num(X)
+    rows = as_lists(x)
+    rows[place] = row
+    x[place] = np.nan
+    assert_same_sums(as_records(raw_rows(kind, rows), Y), x)
+
+
+@each("indices", ["i4", "i8", "u4", "u8", "i2", ">i4"])
+@each("dtype", ["f8", "f4", "f2", "i1", "u1", "?", ">f8"])
+def test_entries_of_any_type(small_blocks, indices, dtype):
+    x = np.nan_to_num(X).astype(dtype)
+    made = raw_rows(sparse.csr_matrix, as_lists(x.astype(float)), 3, indices)
+    made.data = made.data.astype(dtype)
+    assert_same_sums(as_records(made, Y), x.astype(float))
+
+
+def test_entries_that_stand_twice_are_added(small_blocks):
+    x = np.nan_to_num(X)
+    rows = as_lists(x)
+    rows[7] = [(2, 1.0), (0, 3.0), (2, 0.5)]
+    x[7] = 3.0, 0.0, 1.5
+    assert_same_sums(as_records(raw_rows(sparse.csr_matrix, rows), Y), x)
+
+
+def broken(**changed):
+    found = sparse.csr_matrix(np.nan_to_num(X))
+    for name, change in changed.items():
+        setattr(found, name, change(getattr(found, name)))
+    return found
+
+
+def with_entry(place, value):
+    def change(array):
+        array = array.copy()
+        array[place] = value
+        return array
+
+    return change
+
+
+@each(
+    "changed",
+    [
+        {"indptr": with_entry(500, 0)},
+        {"indptr": with_entry(0, 1)},
+        {"indptr": with_entry(0, -1)},
+        {"indptr": with_entry(-1, 2**31 - 1)},
+        {"indptr": lambda a: a[:-1]},
+        {"indptr": lambda a: np.append(a, a[-1])},
+        {"indptr": lambda a: a.astype(float)},
+        {"indptr": lambda a: a[:, None]},
+        {"indptr": lambda a: a.tolist()},
+        {"indices": lambda a: a[:-1]},
+        {"indices": lambda a: a.astype(float)},
+        {"data": lambda a: a[:-1]},
+        {"data": lambda a: a[:, None]},
+    ],
+)
+def test_a_broken_container_of_compressed_rows_is_refused(changed):
+    ledger = dpfast.Ledger(1.0)
+    with pytest.raises(dpfast.InvalidInput, match="compressed rows"):
+        fit(broken(**changed), Y, privacy=0.5, ledger=ledger)
+    assert ledger.entries == ()
+
+
+def test_pointers_that_change_after_the_opening_reach_nothing(small_blocks):
+    x = sparse.csr_matrix(np.nan_to_num(X))
+    records = as_records(x, Y)
+    x.indptr[:] = 2**31 - 1
+    assert_same_sums(records, np.nan_to_num(X))
+
+
 def test_groups_need_memory(small_blocks):
     with pytest.raises(dpfast.InvalidInput, match="in memory"):
         fit(sparse.csr_matrix(X), Y, group=np.arange(N), group_size=2)
@@ -328,6 +428,19 @@ def test_replay(tmp_path, monkeypatch, stored, kind):
     pair = neighbours(X[20:50, :2], Y[20:50], kind)
     with np.errstate(all="ignore"):
         replay(lambda data: fit(*stored(tmp_path, data)), *pair, budget=1.0).raise_on_leak()
+
+
+@each("row", MALFORMED.values(), ids=MALFORMED)
+def test_replay_of_a_malformed_row(monkeypatch, row):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 8 * 8 * 3)
+    x = np.nan_to_num(X[20:50])
+    rows, other = as_lists(x), x.copy()
+    other[4] = np.nan  # stands for the malformed row
+    stored = [raw_rows(sparse.csr_matrix, some) for some in (rows, [*rows[:4], row, *rows[5:]])]
+    pair = (x, Y[20:50]), (other, Y[20:50])
+    replay(
+        lambda d: fit(stored[int(np.isnan(d[0][4, 0]))], d[1]), *pair, budget=1.0
+    ).raise_on_leak()
 
 
 PEAK = """
