@@ -252,6 +252,7 @@ class _Plan:
         if cut > CUT * math.sqrt(1.0 / request.n + noise**2):
             told.append(CUT_OFF)
         slopes = params[K:] / scales
+        known = Covariance(covariance, 0, np.zeros(len(slopes)), tuple(told))
         return Fit(
             params=slopes,
             names=request.column_names,
@@ -260,7 +261,7 @@ class _Plan:
             "hazard ratios",
             method=f"{len(STEPS)} Newton steps on held scores of persons",
             privacy=request.guarantee(),
-            covariance=Covariance(covariance, 0, np.zeros(len(slopes)), tuple(told)),
+            covariance=request.told(known, request.column_names),
             iterates=np.array([np.zeros(len(slopes)), slopes]),
             fit_intercept=False,
             rows=NewRows(),

@@ -17,7 +17,7 @@ from dpfast.effects.iv import TwoStage
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Account, Request
-from dpfast.inference.degrees import LEAST
+from dpfast.inference.degrees import LEAST, Covariance
 from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
 from dpfast.privacy.budget import Budget
@@ -353,6 +353,8 @@ def _natural(
         j = len(x) - 1
         ranges = _anderson_rubin(found, columns, moments)
         unit = spread / scale[j]
+        if request.uncounted:  # no coefficient is told
+            ranges = (ranges[0], np.full_like(ranges[1], np.nan), ranges[2])
         rubin = (found.params[x][j] * unit, unit, ranges)
     told = list(request.remarks)
     if f < WEAK:
@@ -367,20 +369,22 @@ def _natural(
             "estimate by more than a standard error. Use the logarithm of a response that spans "
             "orders of magnitude, or a larger budget."
         )
+    known = Covariance(covariance, 0, np.zeros(len(params)), tuple(told))
+    known = request.told(known, names).representable(params, names)
     return TwoStage(
         params=params,
-        bse=np.sqrt(covariance.diagonal()),
+        bse=np.sqrt(known.matrix.diagonal()),
         degrees_of_freedom=degrees,
         names=names,
         response=response,
         endogenous=tuple([columns.names[j - 1] for j in ends]),
         instruments=tuple([columns.names[j - 1] for j in columns.excluded]),
-        covariance=covariance,
+        covariance=known.matrix,
         first_stage_f=f,
         overidentification=(statistic, freedom),
         n_records=request.n,
         privacy=request.guarantee(),
-        warnings=tuple(told),
+        warnings=known.remarks,
         curve=rubin,
     )
 

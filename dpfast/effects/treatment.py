@@ -27,7 +27,9 @@ from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidBudget, InvalidInput, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Account, Request, rows_unseen
+from dpfast.inference.degrees import UNCOUNTED
 from dpfast.optimize.road.histogram import CANCELS, Lengths, tops_of_cells
+from dpfast.optimize.road.run import TOLD
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.dealing import part_sizes
 from dpfast.privacy.ledger import Ledger, Part
@@ -401,6 +403,9 @@ class _Analysis:
         remarks = _remarks(located, seen, shares, poor, self._overlap, aim)
         if complete < MOST_MISSING:
             remarks.append(INCOMPLETE.format(complete))
+        nobody = self._request.uncounted or no_shares(answer)
+        if nobody:
+            remarks.append(UNCOUNTED)
         if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:
             remarks.append(NUISANCES_UNKNOWN)
         if unsure > MOST_UNSURE * counts:
@@ -411,7 +416,7 @@ class _Analysis:
             )
         return _Found(
             located.estimate * unit,
-            located.error * unit,
+            math.nan if nobody else located.error * unit,
             located.degrees,
             clip * unit,
             located.noise * unit,
@@ -456,6 +461,11 @@ class _Analysis:
             cost = costs[i] + weighed.product(float(candidates[i]), spread)
             best, least = (i, cost) if cost < least else (best, least)
         return float(candidates[best]), spread, float(over[best] - foreseen[best])
+
+
+def no_shares(shares: Any) -> bool:
+    """Whether all shares together are within their noise of zero."""
+    return float(np.sum(shares.value)) < TOLD * shares.noise_scale * math.sqrt(len(shares.value))
 
 
 def _complete(shares: Any) -> float:

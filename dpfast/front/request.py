@@ -23,7 +23,7 @@ from dpfast.data.records import LEAST_OF_ALL
 from dpfast.data.source import source_of
 from dpfast.errors import BudgetWarning, InvalidBudget, InvalidInput, described
 from dpfast.front.rows import NewRows
-from dpfast.inference.degrees import Covariance
+from dpfast.inference.degrees import UNSEEN, Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
@@ -61,6 +61,10 @@ class Request:
     """Checked arguments that all methods of fitting share."""
 
     remarks: tuple[str, ...] = ()
+    #: Whether a released number of records that count is within its noise of zero.
+    uncounted = False
+    #: Names of covariates of which no spread was seen.
+    unseen: tuple[str, ...] = ()
     within = False
     most_rows: int | None
     account: Account
@@ -393,7 +397,7 @@ class Request:
             + WITHIN * self.within,
             method=method,
             privacy=self.guarantee() if privacy is None else privacy,
-            covariance=covariance,
+            covariance=covariance and self.told(covariance),
             missing=missing,
             remarks=self.remarks,
             predictor=predictor,
@@ -404,6 +408,16 @@ class Request:
             reads=self._reads,
             rows=self.new_rows,
         )
+
+    def told(self, covariance: Covariance, names: Sequence[str] = ()) -> Covariance:
+        """A covariance, or none where no records count, as far as was released.
+
+        Of coefficients with names none where no spread of their columns was seen, either.
+        """
+        lost = np.array([name in self.unseen for name in names], dtype=bool)
+        if lost.any():
+            covariance = covariance.without(lost, UNSEEN)
+        return covariance.uncounted() if self.uncounted else covariance
 
     def _coefficient_names(self) -> tuple[str, ...]:
         names = self.column_names

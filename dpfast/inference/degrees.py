@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,6 +22,21 @@ NORMAL = 1e7
 #: Fewer are not told apart: a variance that is mostly noise.
 LEAST = 2.0
 
+
+#: Variances that float64 holds with all their digits.
+SMALLEST, LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
+
+BEYOND = (
+    "variances of {} are beyond what float64 holds (2.2e-308 to 1.8e308), so these have no "
+    "intervals (NaN). Measure columns and response in units in which they are nearer to 1."
+)
+
+UNCOUNTED = (
+    "no more records count than noise explains: nothing was estimated, and there are no intervals "
+    "(NaN). See that the columns hold numbers, or use a larger budget."
+)
+
+UNSEEN = "coefficients of columns of which no spread was seen have no intervals (NaN)."
 
 #: Nominal coverage of intervals.
 DEFAULT_LEVEL = 0.95
@@ -88,6 +104,31 @@ class Covariance(NamedTuple):
         known, lost = estimable(contrasts, self.matrix)
         found = self.spread.degrees_of_freedom(contrasts, variances(contrasts, known))
         return np.where(lost, np.inf, found)
+
+    def without(self, lost: NDArray[np.bool_], why: str) -> Covariance:
+        """The same where these coefficients have no variance, and why: NaN."""
+        matrix = np.where(lost | lost[:, None], np.nan, self.matrix)
+        unfinished = np.where(lost, 0.0, self.unfinished)
+        return self._replace(matrix=matrix, unfinished=unfinished, remarks=(*self.remarks, why))
+
+    def uncounted(self) -> Covariance:
+        """The same where no records count: of no coefficient there is an interval."""
+        return self.without(np.ones(len(self.matrix), dtype=bool), UNCOUNTED)
+
+    def representable(
+        self, params: Matrix, names: Sequence[str], before: Matrix | None = None
+    ) -> Covariance:
+        """The same without the variances that float64 does not hold, in whatever units.
+
+        ``before``: the variances in other units, NaN of what was left out there.
+        """
+        diagonal = self.matrix.diagonal()
+        out = np.isnan(diagonal if before is None else before)
+        with np.errstate(all="ignore"):
+            lost = ~((diagonal >= SMALLEST) & (diagonal <= LARGEST) & np.isfinite(params)) & ~out
+        if not lost.any():
+            return self
+        return self.without(lost, BEYOND.format([*np.array(names, object)[lost]]))
 
 
 def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -101,7 +101,7 @@ class Fit(AfterFit):
         self.method = method
         self.privacy = privacy
         self.iterates = iterates
-        self._covariance = covariance
+        self._covariance = covariance and covariance.representable(params, names)
         self._predictor = predictor  # coefficients of predictions, if they are shrunk
         self._of_units = remarks  # of what was bought before
         self._missing = missing  # why there is no covariance although it was asked for
@@ -160,7 +160,9 @@ class Fit(AfterFit):
         found.iterates = to_natural.params(self.iterates)
         found.model += f", of coded columns; coefficients in the columns' own units{given}"
         if self._covariance is not None:
-            found._covariance = to_natural.covariance(self._covariance)
+            before = self._covariance.matrix.diagonal()
+            moved = to_natural.covariance(self._covariance)
+            found._covariance = moved.representable(found.params, self.names, before)
         if self._predictor is not None:
             found._predictor = to_natural.params(self._predictor)
         assert to_natural.units is not None

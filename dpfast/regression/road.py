@@ -413,13 +413,14 @@ class OnRoad:
         if self.kept is not None:  # others are not estimable
             out = ~self.kept.any(axis=1)
             matrix[out], matrix[:, out] = np.nan, np.nan
-        return Covariance(
+        covariance = Covariance(
             matrix,
             0,
             np.zeros(len(W)),  # what is undone is in the matrix
             tuple(remarks),
             VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
         )
+        return covariance if found.told else covariance.uncounted()
 
     @property
     def _response_spread(self) -> float:

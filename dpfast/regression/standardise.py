@@ -16,6 +16,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Account, Request
 from dpfast.inference.guarantees import Guarantee
+from dpfast.optimize.road.run import TOLD
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -72,6 +73,9 @@ class Standardized:
     >>> bought.unseen, bool(1.4e6 < bought.centres[0] < 1.6e6)
     ((), True)
     """
+
+    #: Whether no more records count than noise explains.
+    _uncounted = False
 
     def __init__(
         self,
@@ -292,7 +296,7 @@ class Handed:
         """As of a :class:`Purchase`, and nothing is paid."""
         units = self.released
         self._request.in_units(units._units, units._coding)
-        self._request.remarks = units.warnings
+        self._request.remarks, self._request.uncounted = units.warnings, units._uncounted
 
 
 class Purchase:
@@ -383,6 +387,7 @@ class Purchase:
         )
         weighted = request.beside is not None and request.beside.weight is not None
         told = self._counted(), request.n_units, self.names, self._labels, weighted
+        request.unseen, request.uncounted = unseen, told[0][0] < TOLD * told[0][1]
         request.remarks = (
             *complete_remarks(*told),
             *_remarks(unseen, response_seen),
@@ -400,6 +405,7 @@ class Purchase:
         released = Standardized(
             self.names, unseen, units, coding, request.guarantee(), request.remarks, of_response
         )
+        released._uncounted = request.uncounted
         released._found = found[q * self._own : q]
         released._told = {"size": size} if size else {}
         if self._offset:

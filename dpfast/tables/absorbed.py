@@ -308,7 +308,7 @@ class _Plan:
             f"{self.n_levels} levels of {self._by}",
             method=f"released means of levels, {len(SUMS)} rounds; {how}",
             privacy=request.guarantee(),
-            covariance=covariance,
+            covariance=request.told(covariance, self.names),
             iterates=np.array([np.zeros(p), params]),
             fit_intercept=False,
             rows=NewRows(),

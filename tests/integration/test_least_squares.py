@@ -195,6 +195,10 @@ def test_whatever_the_records_are_a_result_arrives(kind, n, standardize):
     HOSTILE[kind](X, y)
     fit = private(X, y, standardize=standardize)
     out = np.isnan(fit.bse)  # columns without a spread are left out
+    if any("no more records count than noise explains" in said for said in fit.warnings):
+        assert out.all() and (n == 30 or kind == "no response") and isinstance(fit.summary(), str)
+        return
+    assert kind != "no response"
     assert np.isfinite(fit.params).all() and not fit.params[out].any()
     assert np.isfinite(fit.cov_params()[~out][:, ~out]).all() and (
         standardize is None or not out.any()

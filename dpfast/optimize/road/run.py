@@ -80,6 +80,9 @@ FIRST = 0.05
 #: of the longest: rows of a rare level are long, and counted in part would be made longer still.
 FIRST_RADIUS, FIRST_PART = 1.5, 0.5
 
+#: Standard deviations of its noise from which on a count, or the size of a matrix, is of records.
+TOLD = 3.0
+
 #: Slopes of logarithms that covariances with means say are too steep for columns with a long right
 #: tail, and a step from a start that is too flat is shorter than one from too steep a one.
 OVERSTATED = 0.5
@@ -147,6 +150,8 @@ class Found(NamedTuple):
     held: Held = FREE
     #: Curvature of long rows beyond what was seen, as a whole.
     steeper: float = 0.0
+    #: Whether the rows' second moments are told from noise.
+    told: bool = True
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -521,6 +526,7 @@ def road(
         steps=done,
         held=held,
         steeper=beyond,
+        told=not no_records(gram),
     )
 
 
@@ -605,6 +611,11 @@ def leaned(gram: Answer, target: Array) -> Answer:
     noise = gram.noise_scale**2 * p * (p + 1) / 2.0
     kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
     return gram._replace(value=target + kept * away)
+
+
+def no_records(gram: Answer) -> bool:
+    """Whether the mean length of rows, squared, is within its noise of zero."""
+    return bool(gram.value.trace() < TOLD * gram.noise_scale * math.sqrt(2.0 * len(gram.value)))
 
 
 def floor_of(gram: Answer) -> float:
