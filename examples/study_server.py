@@ -7,7 +7,7 @@ asks itself two questions:
 """
 
 import json
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.request import Request, urlopen
 
@@ -17,19 +17,23 @@ import dpfast
 from dpfast.errors import BudgetExceeded, DpfastError
 
 LONGEST = 1 << 16  # bytes of a request
+PATIENCE = 10.0  # seconds that a client may send nothing
 
 
 def handler_of(study):
     """What answers POST /quote and POST /run, each with a request as its body."""
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = PATIENCE
+
         def do_POST(self):
             size = self.headers.get("Content-Length", "")
             ask = {"/quote": lambda body: study.quote(body).to_dict(), "/run": study.answer}
             if self.path not in ask or not size.isdecimal() or int(size) > LONGEST:
                 return self.send(400, {"refused": f"POST at most {LONGEST} bytes: /quote or /run"})
+            body = self.rfile.read(int(size))
             try:
-                return self.send(200, ask[self.path](self.rfile.read(int(size))))
+                return self.send(200, ask[self.path](body))
             except DpfastError as error:  # says what to do, and nothing of any record
                 code = 402 if isinstance(error, BudgetExceeded) else 400
                 return self.send(code, {"refused": str(error)})
@@ -48,6 +52,11 @@ def handler_of(study):
             """The ledger is the log."""
 
     return Handler
+
+
+def server_of(study):
+    """A thread for each client, so that a slow one holds up nobody; on a port that is free."""
+    return ThreadingHTTPServer(("127.0.0.1", 0), handler_of(study))
 
 
 def example_study():
@@ -73,7 +82,7 @@ def demonstrate(url, study):
 
 if __name__ == "__main__":
     study = example_study()
-    with HTTPServer(("127.0.0.1", 0), handler_of(study)) as server:  # a port that is free
+    with server_of(study) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         demonstrate(f"http://127.0.0.1:{server.server_port}", study)
         server.shutdown()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain
@@ -108,6 +108,8 @@ class Tape:
     def __init__(self) -> None:
         self._kept: deque[tuple[Released, int]] = deque()  # with how many numbers each holds
         self._size = 0
+        #: Says what a call within this one had released, by the name of an exception, if it ended.
+        self.ended: Callable[[str], Any] | None = None
 
     @property
     def answers(self) -> tuple[Released, ...]:

@@ -94,6 +94,7 @@ class KeepingPaid:
     ) -> None:
         self._so_far, self._privacy, self._units = so_far, privacy, units
         self._tape = Tape()
+        self._within: Tape | None = None
         self._error: BaseException | None = None
 
     def points(self, dimension: int) -> list[NDArray[np.float64]]:
@@ -111,6 +112,7 @@ class KeepingPaid:
         return getattr(self._error, "partial_result", None)
 
     def __enter__(self) -> KeepingPaid:
+        self._within = TAPE.get()
         self._token: Token[Tape | None] = TAPE.set(self._tape)
         self._quiet = np.errstate(all="ignore")
         self._quiet.__enter__()
@@ -120,6 +122,8 @@ class KeepingPaid:
         self._quiet.__exit__(kind, error, traceback)
         TAPE.reset(self._token)
         if error is None:
+            if self._within is not None:  # an interrupt may come before its result is in its place
+                self._within.ended = self._found
             return
         self._error = error
         with suppress(Exception):  # a caller's exception may be of any make
@@ -135,6 +139,8 @@ class KeepingPaid:
                 found = self._so_far(error)
                 if found is not None:
                     return found
+        if self._privacy is None and self._tape.ended is not None:
+            return self._tape.ended(error)
         if self._privacy is None or not self._tape.answers:
             return None
         return Unfinished(self._tape.answers, self._privacy(), self._units())

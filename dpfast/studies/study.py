@@ -6,17 +6,25 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from dpfast.arguments import file_path, flag, whole_number
 from dpfast.data.columns import column, column_names
 from dpfast.data.files import read_numbers, read_table
 from dpfast.data.schema import Schema
-from dpfast.errors import InvalidInput, UnsupportedConversion, described, understood
+from dpfast.errors import (
+    InvalidInput,
+    LedgerClosed,
+    UnsupportedConversion,
+    described,
+    understood,
+)
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.plain import plain
 from dpfast.inference.shown.study import report_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.studies.answers import answered, ends_of, summary_of
 from dpfast.studies.asking import Asking
@@ -74,6 +82,10 @@ class Study(Asking):
     answered again from the log, or refused where another process paid for it.  Another ``name``
     makes it another request.
 
+    Threads may share a study: analyses wait for each other, quotes, the log and reports for none.
+    A study is not copied or pickled, and a process that was forked asks it only with a ledger in a
+    file.  After an interrupt that came too late to stop an analysis its answer is in the log.
+
     Privacy
     -------
     The total, of all that is ever released from the ledger, under replacement of one record, n
@@ -115,7 +127,8 @@ class Study(Asking):
             self.n = _rows(data, column_names(data)[0])
         self.ledger = _ledger_of(ledger, privacy)
         self._answers: dict[str, tuple[Request, Any]] = {}
-        self._one_at_a_time = threading.Lock()
+        #: One analysis at a time.  Of each process: a fork may leave one that nobody releases.
+        self._locks: dict[object, threading.RLock] = {}
 
     @property
     def remaining(self) -> Budget:
@@ -126,7 +139,16 @@ class Study(Asking):
     @property
     def log(self) -> list[tuple[dict[str, Any], Any]]:
         """Requests that were answered here, in order, with their answers."""
-        return [(asked.to_dict(), result) for asked, result in self._answers.values()]
+        return [(asked.to_dict(), result) for asked, result in list(self._answers.values())]
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Neither ``copy`` nor ``pickle``."""
+        raise LedgerClosed(
+            "a Study was to be copied or pickled: a copy would not know what the other was "
+            "answered and paid for. Threads share the study itself; give each process its own, "
+            "dpfast.Study(data, ledger='study.ledger'), on one ledger in a file, and save answers "
+            "(study.log) rather than the study."
+        )
 
     def quote(self, request: Any) -> Quote:
         """What a request costs, and how wide its intervals will be; no record is looked at.
@@ -192,14 +214,29 @@ class Study(Asking):
         return self._answered(self._read(request))
 
     def _answered(self, asked: Request) -> Any:
-        with self._one_at_a_time:
-            if asked.digest not in self._answers:
+        lock, digest = self._locks.setdefault(this_process(), threading.RLock()), asked.digest
+        if lock._is_owned():  # type: ignore[attr-defined]
+            raise LedgerClosed(
+                "a study was asked by a signal handler (or a function of yours) that interrupted "
+                "an analysis of it in the same thread. Nothing was spent. Ask after it returned."
+            )
+        with lock:
+            if digest not in self._answers:
                 table, purse = self._table(asked), _Purse(self.ledger, asked)
-                result = answered(
-                    asked, table, self.schema, privacy=purse.total, ledger=purse, noise=self._noise
-                )
-                self._answers[asked.digest] = asked, result
-            return self._answers[asked.digest][1]
+                with KeepingPaid(lambda _: self._answers[digest][1]):  # of one that is entered
+                    # at once: no interrupt falls between the end of the analysis and its entry
+                    self._answers[digest] = (
+                        asked,
+                        answered(
+                            asked,
+                            table,
+                            self.schema,
+                            privacy=purse.total,
+                            ledger=purse,
+                            noise=self._noise,
+                        ),
+                    )
+            return self._answers[digest][1]
 
     def answer(self, request: Any) -> dict[str, Any]:
         """As :meth:`run`, as plain values for JSON: what a server sends.
@@ -237,7 +274,7 @@ class Study(Asking):
         """
         answers = [
             (asked.to_dict(), asked.mark, result, summary_of(asked, result).table)
-            for asked, result in self._answers.values()
+            for asked, result in list(self._answers.values())  # before their charges are listed
         ]
         return report_of(self.ledger, answers, path)
 

@@ -6,8 +6,8 @@ import json
 import re
 import runpy
 from http.client import HTTPConnection
-from http.server import HTTPServer
 from pathlib import Path
+from socket import create_connection
 from threading import Thread
 
 import pytest
@@ -60,7 +60,7 @@ def test_the_server_refuses_what_a_study_refuses(tmp_path, monkeypatch):
     example = runpy.run_path(str(FOLDER / "study_server.py"))
     study = example["example_study"]()
     request = {"analysis": "counts", "by": "region", "share": 0.25}
-    with HTTPServer(("127.0.0.1", 0), example["handler_of"](study)) as server:
+    with example["server_of"](study) as server:
         Thread(target=server.serve_forever, daemon=True).start()
 
         def post(path, body):
@@ -82,3 +82,21 @@ def test_the_server_refuses_what_a_study_refuses(tmp_path, monkeypatch):
         assert post("/run", json.dumps(request | {"share": 0.9}))[0] == 402
         assert len(study.ledger.entries) == 1
         server.shutdown()
+
+
+def test_a_slow_client_holds_up_nobody(tmp_path, monkeypatch):
+    """One that sent half of its request, and one that sent nothing at all."""
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(FOLDER / "study_server.py"))
+    study = example["example_study"]()
+    with example["server_of"](study) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = "127.0.0.1", server.server_port
+        with create_connection(address) as slow, create_connection(address):
+            slow.sendall(b"POST /quote HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
+            client = HTTPConnection(*address, timeout=30)
+            client.request("POST", "/quote", '{"analysis": "counts", "by": "region", "share": 1}')
+            assert client.getresponse().status == 200
+        server.shutdown()
+    handler = example["handler_of"](study)
+    assert 0.0 < handler.timeout < 60.0  # and it is let go, with its thread

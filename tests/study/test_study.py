@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +21,7 @@ from hypothesis import given, settings, strategies as st
 
 import dpfast
 from dpfast.cli import main
-from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput
+from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput, LedgerClosed
 from dpfast.studies.requests import ANALYSES, part_of, read_request
 from tests.loops import each
 
@@ -497,6 +500,146 @@ def test_a_crash_between_charge_and_answer_leaves_the_ledger_honest(tmp_path):
     with pytest.raises(BudgetExceeded, match="granted before"):
         study.run(COUNTS)
     assert study.run(COUNTS | {"name": "after the crash"}).n_records == N
+
+
+def asked_while_it_answers(monkeypatch, study, what):
+    """Do something while a thread of this process is in the middle of an analysis."""
+    answered, begun, go_on = dpfast.studies.study.answered, threading.Event(), threading.Event()
+
+    def slow(*given, **named):
+        begun.set()
+        assert go_on.wait(60)
+        return answered(*given, **named)
+
+    monkeypatch.setattr("dpfast.studies.study.answered", slow)
+    thread = threading.Thread(target=lambda: study.counts("sex", share=0.1), daemon=True)
+    thread.start()
+    assert begun.wait(60)
+    monkeypatch.setattr("dpfast.studies.study.answered", answered)
+    try:
+        return what()
+    finally:
+        go_on.set()
+        thread.join(60)
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("kept_in", ["file", "memory"])
+def test_a_child_that_is_forked_during_an_analysis_waits_for_nobody(tmp_path, monkeypatch, kept_in):
+    ledger = tmp_path / "ledger" if kept_in == "file" else None
+    study = dpfast.Study(TABLE, privacy=1.0, schema=SCHEMA, ledger=ledger)
+
+    def asked(queue):
+        try:
+            queue.put(study.counts("sex", share=0.2).by)
+        except DpfastError as error:
+            queue.put(type(error))
+
+    def forked():
+        context = multiprocessing.get_context("fork")
+        queue = context.SimpleQueue()
+        child = context.Process(target=asked, args=(queue,))
+        child.start()
+        child.join(60)
+        waits = child.is_alive()
+        child.kill()
+        return None if waits else queue.get()
+
+    found = asked_while_it_answers(monkeypatch, study, forked)
+    assert found == (("sex",) if kept_in == "file" else LedgerClosed)
+    assert len(study.log) == 1 and len(study.ledger.entries) == 1 + (kept_in == "file")
+
+
+@pytest.mark.serial
+def test_others_quote_and_report_while_a_thread_is_answered(tmp_path, monkeypatch):
+    study = dpfast.Study(TABLE, privacy=1.0, schema=SCHEMA)
+    study.means("pay", "sex", share=0.1)
+    found = asked_while_it_answers(
+        monkeypatch,
+        study,
+        lambda: [len(study.log), study.report(tmp_path / "page.html"), study.remaining,
+                 study.quote({"analysis": "counts", "by": "sex", "share": 0.2}).payable],
+    )  # fmt: skip
+    assert found[0] == 1 and found[3]
+    assert len(study.log) == 2
+    assert dpfast.inference.verify_report(tmp_path / "page.html").passed
+
+
+@pytest.mark.parametrize("what", ["log", "report"])
+def test_the_log_is_read_while_it_grows(tmp_path, monkeypatch, what):
+    """What another thread does in between is done here, between two entries."""
+    study = dpfast.Study(TABLE, privacy=1.0, schema=SCHEMA)
+    study.counts("sex", share=0.1)
+    study.counts("t", share=0.1)
+    kind, grows = type(read_request(REQUESTS[5] | {"share": 0.1}, SCHEMA, study.ledger.total)), []
+    to_dict = kind.to_dict
+
+    def growing(request):
+        if not grows:
+            grows.append(None)
+            study.counts(["sex", "t"], share=0.1)
+        return to_dict(request)
+
+    monkeypatch.setattr(kind, "to_dict", growing)
+    found = study.log if what == "log" else study.report(tmp_path / "page.html")
+    assert len(study.log) == 3
+    if what == "log":
+        assert len(found) == 2
+    else:
+        assert dpfast.inference.verify_report(tmp_path / "page.html").passed
+
+
+class Interrupting(dict):
+    """The log of a study, with an interrupt as soon as something is entered."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_after_an_analysis_loses_no_answer():
+    study = dpfast.Study(TABLE, privacy=1.0, schema=SCHEMA)
+    study._answers = Interrupting()
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        study.counts("sex", share=0.1)
+    ((_, answer),) = study.log
+    assert stopped.value.partial_result is answer
+    assert study.counts("sex", share=0.1) is answer and len(study.ledger.entries) == 1
+
+
+@each("number", range(len(REQUESTS)))
+def test_an_interrupt_as_an_analysis_returns_keeps_what_it_released(number):
+    """It is raised where nobody has the result yet: after its last question, in any frame."""
+    study = dpfast.Study(TABLE, privacy=4.0, schema=SCHEMA)
+    whole = dpfast.studies.study.answered
+
+    def returning(*given, **named):
+        whole(*given, **named)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpfast.studies.study.answered", returning)
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            study.run(REQUESTS[number] | {"share": 0.5})
+    found = stopped.value.partial_result
+    assert found.privacy.total == study.ledger.spent
+    assert found.to_dict() and "partial_result" in stopped.value.__notes__[0]
+
+
+def test_an_analysis_in_an_analysis_of_the_same_thread_is_refused():
+    """As a handler of signals would ask: it would wait for itself."""
+    study = dpfast.Study(TABLE, privacy=1.0, schema=SCHEMA)
+    lock = study._locks.setdefault(dpfast.studies.study.this_process(), threading.RLock())
+    with lock, pytest.raises(LedgerClosed, match="Ask after it returned"):
+        study.counts("t", share=0.1)
+    assert study.ledger.entries == () and study.counts("t", share=0.1).by == ("t",)
+
+
+@each("copying", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_study_is_not_copied(copying):
+    study = dpfast.Study(TABLE, privacy=1.0, schema=SCHEMA)
+    with pytest.raises(LedgerClosed, match="give each process its own"):
+        copying(study)
 
 
 def test_a_mark_is_charged_once(tmp_path):
