@@ -62,6 +62,11 @@ def replay(
     not a proof.  A test and release may fail with a probability its delta covers: pass it seeded
     noise.  Lines are traced with ``sys.settrace``, so a debugger is suspended meanwhile.
 
+    Secret choices, as of a sample of the records or of folds, are recorded and are the same in
+    all runs.  Given a sample of m records, an answer about it may move by the sensitivity of m
+    records, for which it is charged: no amplification by sampling is claimed (C85).  A record
+    outside of the sample moves no such answer, so try several records.
+
     Privacy
     -------
     None: the exact values behind every answer are looked at.
@@ -111,14 +116,26 @@ def replay(
 
 def _reproduction(first: Recorded, again: Recorded) -> list[str]:
     """Differences between two runs on the same data with the same answers."""
-    found = again.divergence or _outcome_difference(first, again)
+    found = again.divergence or _outcome_difference(first, again) or _other_values(first, again)
     if not found:
         return []
     return [
         "on the SAME data with the same answers the callable did something else, so it is not a "
-        "function of its answers: noise drawn outside a Curator, its own randomness, the clock, "
-        f"or state kept between calls (a shared ledger belongs inside the callable): {found}"
+        "function of its answers: noise drawn outside a Curator, a sample or randomness of its "
+        "own, the clock, or state kept between calls (a shared ledger belongs inside the "
+        f"callable): {found}"
     ]
+
+
+def _other_values(first: Recorded, again: Recorded) -> str | None:
+    """The first answer that has another exact value behind it."""
+    pairs = zip(first.events, again.events, strict=True)
+    for number, (left, right) in enumerate(pairs):
+        if isinstance(left, Answered) and isinstance(right, Answered):
+            path = f"exact value of event {number} ({left.release.query})"
+            if found := first_difference(left.release.value, right.release.value, path):
+                return found
+    return None
 
 
 def _divergences(again: Recorded, other: Recorded) -> list[str]:

@@ -48,6 +48,7 @@ class Answered(NamedTuple):
 class Chosen(NamedTuple):
     """Secret randomness other than noise, which stays the same in a replay."""
 
+    question: tuple[Any, ...]
     value: Any
 
 
@@ -126,15 +127,17 @@ class _Observer:
         return copy.deepcopy(handed_out)
 
     def source(self, noise: NoiseSource) -> NoiseSource:
+        if isinstance(noise, _ObservedNoise) and noise.observer is self:
+            return noise
         return _ObservedNoise(noise, self)
 
-    def choice(self, draw: Callable[[], Any]) -> Any:
+    def choice(self, question: tuple[Any, ...], draw: Callable[[], Any]) -> Any:
         """Secret randomness: recorded, and the same in a replay."""
         if self._releasing:  # noise of a release: it is the answer that is recorded
             return draw()
-        expected = self._expected(Chosen(None))
+        expected = self._expected(Chosen(question, None))
         value = draw() if expected is None else expected.value
-        self.events.append(Chosen(copy.deepcopy(value)))
+        self.events.append(Chosen(question, copy.deepcopy(value)))
         return copy.deepcopy(value)
 
     def charge(self, ledger: Ledger, spend: Any, label: str, outcome: str) -> None:
@@ -181,18 +184,20 @@ class _ObservedNoise(NoiseSource):
 
     def __init__(self, noise: NoiseSource, observer: _Observer) -> None:
         self._noise = noise
-        self._observer = observer
+        self.observer = observer
 
     def normals(self, size: int, bits: int) -> Any:
-        return self._observer.choice(lambda: self._noise.normals(size, bits))
+        return self._asked("normals", size, bits)
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> Any:
-        return self._observer.choice(
-            lambda: self._noise.discrete_laplace(size, numerator, denominator)
-        )
+        return self._asked("discrete_laplace", size, numerator, denominator)
 
     def words(self, size: int) -> Any:
-        return self._observer.choice(lambda: self._noise.words(size))
+        return self._asked("words", size)
+
+    def _asked(self, kind: str, *numbers: int) -> Any:
+        draw = getattr(self._noise, kind)
+        return self.observer.choice((kind, *numbers), lambda: draw(*numbers))
 
 
 def _public(event: Event) -> Any:
@@ -200,7 +205,7 @@ def _public(event: Event) -> Any:
     if isinstance(event, Charged):
         return event
     if isinstance(event, Chosen):
-        return None
+        return event.question  # how many numbers, and of which law
     release = event.release
     public = {name: getattr(release, name) for name in release._fields if name != "value"}
     return event.question, public, release.value.shape, release.value.dtype

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.door import source_of_noise
 from dpfast.data.parts import KEPT_BYTES, Block, dealt
 from dpfast.data.records import LEAST_OF_ALL, Covariates, Records
 from dpfast.data.reduction import additions
@@ -75,4 +76,4 @@ def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | Non
     width = math.ceil(min(1.0, wanted / records.n) * n_slots)
     if width * LEAST_OF_ALL > n_slots or not records.can_be_dealt:
         return None
-    return Sample(records, source, width)
+    return Sample(records, source_of_noise(source), width)

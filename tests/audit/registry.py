@@ -30,7 +30,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.curator.Curator.plan": "public constants only",
     "dpfast.curator.curator.Curator.receipts": "public constants only",
     "dpfast.curator.curator.Curator.depth": "public constants only",
-    "dpfast.curator.blocks": "samples behind the Curator; attacked by test_blocks and test_samples",
+    "dpfast.curator.blocks": "samples behind the Curator, audited within fits at their size",
     "dpfast.curator.many": "sums behind `Whitened`, attacked by test_whitened (claim C94)",
     "dpfast.curator.persons": "sums behind the Curator, attacked by test_persons",
     "dpfast.curator.effects": (

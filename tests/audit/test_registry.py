@@ -7,6 +7,8 @@ import pytest
 
 import dpfast
 from dpfast.audit import neighbours, replay
+from dpfast.audit.transcript import Chosen, perform
+from dpfast.curator.whitened import Whitened
 from tests.audit import calls, registry
 from tests.audit.remembered import runs_shared
 from tests.loops import each
@@ -154,6 +156,43 @@ def test_registered_calls_raise_nothing_where_numpy_is_told_to_raise(size):
             example.call((np.sign(X) * size, y))
 
     raises_nothing()
+
+
+SAMPLES = list(calls.samples())
+
+
+@pytest.mark.parametrize("sized", SAMPLES, ids=lambda sized: sized.example.label)
+@pytest.mark.parametrize("kind", ["huge", "orthogonal"])
+def test_registered_calls_leak_nothing_where_a_secret_sample_is_drawn(sized, kind, monkeypatch):
+    """At their own size, of a record that is in every sample: of others nothing would move."""
+    X, y = sized.table()
+    example, asked, ask = sized.example, set(), Whitened._ask
+
+    def noted(rows, *arguments):
+        found = ask(rows, *arguments)
+        asked.add(calls.seen(rows))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Whitened, "_ask", noted)
+        events = perform(example.call, (X, y), None).events
+    drawn = [event.value for event in events if isinstance(event, Chosen)]
+    assert len(drawn) == sized.draws and sized.shows(asked)
+    slots = np.array([words.view(np.uint8)[: sized.n] for words in drawn if len(words) < sized.n])
+    inside = int(slots.max(axis=0).argmin())
+    report = replay(example.call, *neighbours(X, y, kind, index=inside), budget=example.budget)
+    assert report.passed, str(report)
+    assert report.worst["counts"].ratio > 0.0  # of units, which are bought of the sample
+
+
+def test_what_is_drawn_past_the_observer_is_found(monkeypatch):
+    """Attack: the sample of every run is another one."""
+    sized = SAMPLES[0]
+    own = dpfast.SeededNoise(0)
+    monkeypatch.setattr("dpfast.curator.blocks.source_of_noise", lambda source: own)
+    report = replay(sized.example.call, *neighbours(*sized.table(), "huge"))
+    assert "a sample or randomness of its own" in report.leaks[0]
+    assert "exact value of event" in report.leaks[0]
 
 
 @pytest.mark.slow

@@ -4308,6 +4308,14 @@ RANDOM_BLOCKS = (
         "        if True:\n",
     ),
     plant(
+        "sample-past-the-observer",
+        "no replay sees which records are asked about",
+        BLOCKS,
+        REGISTRY,
+        "return Sample(records, source_of_noise(source), width)",
+        "return Sample(records, source, width)",
+    ),
+    plant(
         "rounding-of-what-was-kept",
         "the depth of a sum tells how many records were kept",
         KEPT,

@@ -22,10 +22,11 @@ from tests.audit.calls.fits import (
 from tests.audit.calls.minimizations import minimizations
 from tests.audit.calls.queries import gradient_queries, joint_releases, steering_queries
 from tests.audit.calls.releases import releases
+from tests.audit.calls.samples import Sized, samples, seen
 from tests.audit.calls.searches import searches
 from tests.audit.calls.tables import tables
 
-__all__ = ["MAKERS", "Example", "examples"]
+__all__ = ["MAKERS", "Example", "Sized", "examples", "samples", "seen"]
 
 #: What makes the calls; a public function that answers questions about records needs some here.
 MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
