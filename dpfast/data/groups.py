@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import one_of, whole_number
+from dpfast.data.beside.joined import JoinedArrays
 from dpfast.data.persons.numbering import Numbering
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
@@ -37,7 +38,7 @@ def checked_group_size(group: Any, group_size: Any, each: str = "row") -> int:
 
 def grouped(records: Records, group: Any, group_size: int) -> Records:
     """``group_size`` slots for each person, in order; rows without a label are **one** person."""
-    if not hasattr(records, "X"):
+    if not (hasattr(records, "X") or isinstance(records, JoinedArrays)):
         raise InvalidInput(
             f"group=... needs arrays in memory; received {described(records)}. Keep at most "
             "group_size rows of each person when the data are prepared, and ask for a budget of "
@@ -49,12 +50,16 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
             f"group must have one label for each of the {records.n} rows; received {len(labelled)}."
         )
     slots, persons = _slots(labelled, group_size)
-    kept = slots >= 0
     n = persons * group_size
-    X = np.full((n, records.n_covariates), np.nan)
-    y = np.full((n, *records.y.shape[1:]), np.nan)
-    X[slots[kept]] = records.X[kept]
-    y[slots[kept]] = records.y[kept]
+    start = 0
+    X, y = np.full((n, records.n_covariates), np.nan), np.empty(0)
+    for rows, responses in records.blocks():
+        if not start:
+            y = np.full((n, *responses.shape[1:]), np.nan)
+        some = slots[start : start + len(responses)]
+        kept = some >= 0
+        X[some[kept]], y[some[kept]] = rows[kept], responses[kept]
+        start += len(responses)
     found = Records(X, y, records.names)
     found.together = group_size
     return found

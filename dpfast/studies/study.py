@@ -50,6 +50,8 @@ class Study(Asking):
         the columns that it names.  None for quotes only.
     privacy : GDP, ZCDP, ApproxDP or float, optional
         The total of all analyses; a float is mu of Gaussian DP.  Needed unless the ledger exists.
+        An (epsilon, delta) becomes the largest mu within it; of a ledger in (epsilon, delta) a
+        study shares what it pays in Gaussian DP.
     schema : Schema, optional
         Public facts.  A formula whose response it does not declare is one of numeric columns of
         which nothing is declared.
@@ -134,7 +136,14 @@ class Study(Asking):
     def remaining(self) -> Budget:
         """What is left of the total, rounded down."""
         left: Budget = self.ledger.remaining
-        return left
+        total = self._total
+        return left if type(left) is type(total) else total  # no charge in GDP fixed it yet
+
+    @property
+    def _total(self) -> Budget:
+        """What requests share: of an (epsilon, delta) ledger what it pays in GDP (claim C87)."""
+        total: Budget = self.ledger.total_in_gdp
+        return total
 
     @property
     def log(self) -> list[tuple[dict[str, Any], Any]]:
@@ -195,7 +204,7 @@ class Study(Asking):
         """
         if not (flag(records, "records") or self.n):
             raise InvalidInput("a plan needs the number of records: pass n= to the study.")
-        n, total = None if records else self.n, self.ledger.total
+        n, total = None if records else self.n, self._total
         return plan_of(requests, self.schema, total, n, self._public)
 
     def run(self, request: Any) -> Any:
@@ -279,14 +288,14 @@ class Study(Asking):
         return report_of(self.ledger, answers, path)
 
     def _read(self, request: Any) -> Request:
-        return read_request(request, self.schema, self.ledger.total)
+        return read_request(request, self.schema, self._total)
 
     def _quoted(self, request: Request) -> Quote:
         spend, ledger = request.spend, self.ledger
         assert spend is not None
-        share = share_of(ledger.total, spend)
+        share = share_of(self._total, spend)
         ends = tuple(entry.label for entry in ledger.entries if entry.label.endswith(request.mark))
-        payable = not ends and share <= share_of(ledger.total, ledger.remaining)
+        payable = not ends and share <= share_of(self._total, self.remaining)
         told = expected_widths(request, spend, self.n, self._public(request), self.schema)
         return Quote(request.to_dict(), request.digest, spend, float(share), payable, *told)
 
@@ -321,25 +330,39 @@ class _Purse(Ledger):
 
 
 def _ledger_of(ledger: Any, privacy: Any) -> Ledger:
-    total = None if privacy is None else as_budget(privacy)
-    if isinstance(total, ApproxDP):
-        total = GDP.within(total)
+    asked = total = None if privacy is None else as_budget(privacy)
+    if isinstance(asked, ApproxDP):
+        total = GDP.within(asked)
     if isinstance(ledger, Ledger):
         found = ledger
-        if total is not None and found.total != total:
-            raise InvalidInput(f"the ledger has the total {found.total!r}, not {total!r}.")
+    elif ledger is not None and total is not asked and _is_kept(ledger):
+        found = Ledger.open(ledger)
     elif ledger is not None:
         found = Ledger.open(ledger, total)
     elif total is None:
         raise InvalidInput("a study needs a total: pass privacy=, or a ledger that has one.")
     else:
         found = Ledger(total)
-    if not isinstance(found.total, GDP | ZCDP):
+    if total is not None and found.total not in (asked, total):
+        raise InvalidInput(f"the ledger has the total {found.total!r}, not {total!r}.")
+    if not isinstance(found.total_in_gdp, GDP | ZCDP):
         raise UnsupportedConversion(
-            f"a study shares a total in GDP or zCDP; this ledger has {found.total!r}. Open one "
-            "with GDP.within(ApproxDP(epsilon, delta)) as its total."
+            f"a study shares a total in GDP, zCDP or (epsilon, delta); this ledger has "
+            f"{found.total!r}. Open one with GDP(mu), ZCDP(rho) or (epsilon, delta) as its total."
+        )
+    if not any(found.total_in_gdp.values()):
+        raise InvalidInput(
+            f"nothing of the ledger's total {found.total!r} is left for Gaussian noise, which "
+            "every analysis of a study adds. Keep less apart, or open a ledger with a larger total."
         )
     return found
+
+
+def _is_kept(path: Any) -> bool:
+    """Whether there is a file, with something in it, that a ledger may be kept in."""
+    with suppress(OSError, ValueError, TypeError):
+        return os.path.getsize(path) > 0
+    return False
 
 
 def _source(data: Any, name: str) -> Any:

@@ -146,9 +146,9 @@ def test_missing_records_count_in_nothing():
 class Scripted:
     """Answers of an adversary: any counts at all."""
 
-    def __init__(self, n, seed, kind):
+    def __init__(self, n, seed, kind, ledger=None):
         self.n = n
-        self.ledger = dpfast.Ledger(1.0)
+        self.ledger = ledger or dpfast.Ledger(1.0)
         self._rng, self._kind = np.random.default_rng(seed), kind
         self.asked, self.asked_first = 0, None
 
@@ -198,6 +198,32 @@ def test_every_path_stays_within_its_budget(kind, q):
             assert np.isfinite(location.centre) and 0.0 < location.spread < np.inf
             assert location.low <= location.centre <= location.high
             assert np.isfinite([location.low, location.high]).all()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "low", "high", "middle", "wild"])
+@pytest.mark.parametrize("q", [1, 2, 7])
+@pytest.mark.values
+def test_labels_and_all_records_stay_within_the_budget_of_a_search(kind, q):
+    """Four counts more, and a second search of what a sample did not show: all of it is one total.
+
+    Each part has what the claim says, so that no receipt of a later part is refused.
+    """
+    searched = 0
+    for seed in range(20):
+        few = Scripted(1000, seed, kind)
+        every = Scripted(10_000, seed, kind, few.ledger)
+        search = Search(few, range(q), 1.0 - 2.0**-40, q, every)
+        found = search.run(seed % 2 == 1)
+        assert few.ledger.spent.mu <= 1.0
+        if not all(location.seen for location in found):
+            assert few.ledger.spent.mu > 0.999
+        paid = [(entry.label, entry.spend.mu**2) for entry in few.ledger.entries]
+        first = [label for label, _ in paid].index("distances")
+        assert sum(square for _, square in paid[:first]) < 0.52
+        assert paid[first - 1][1] <= 0.4 * 4 / 14 * (1 + 1e-9)
+        assert min(square for label, square in paid if label == "distances") > 0.15 * 0.25
+        searched += every.asked > 0
+    assert searched or kind != "middle"
 
 
 @pytest.mark.parametrize(

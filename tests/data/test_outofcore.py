@@ -408,6 +408,27 @@ def test_a_source_of_another_length_is_noticed():
 # ---- privacy and memory --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_persons_with_weights_are_those_of_memory(tmp_path, small_blocks, dtype):
+    """Slots of a mapped file are filled block by block, with weights and offsets as they come."""
+    values = X.astype(dtype)
+    persons = np.arange(len(Y)) % (len(Y) // 3)
+    columns = {
+        "sample_weight": np.linspace(-0.1, 1.2, len(Y)), "largest_weight": 1.0,
+        "offset": np.linspace(0.0, 1.0, len(Y)),
+    }  # fmt: skip
+    for given in (["sample_weight", "largest_weight"], ["offset"], list(columns)):
+        beside = {name: columns[name] for name in given}
+        found = [
+            dpfast.fit(
+                dpfast.records(some, Y, group=persons, group_size=2, **beside), None,
+                dpfast.Objective("huber", scale=1.0), privacy=4.0, noise=dpfast.SeededNoise(1),
+            )
+            for some in (values, mapped(tmp_path, values))
+        ]  # fmt: skip
+        assert found[0].params.tobytes() == found[1].params.tobytes()
+
+
 def as_memmap(folder, data):
     return mapped(folder, data[0].astype("f4")), data[1]
 

@@ -62,6 +62,18 @@ def test_a_mechanism_costs_less_than_the_decimal_of_its_charge():
     assert 200 < below < 600  # doubles lie on either side of their decimals
 
 
+def test_the_grid_is_paid_in_full_down_to_the_least_budget():
+    """The margin of the noise is none of the grid's, which ``GRID_COST`` itself has to cover."""
+    root = math.isqrt(3 << 400) + 1
+    grid = Fraction(root, 1 << 220) * (1 + 2 * U)  # the largest cost of three on one grid (C16)
+    assert Fraction(GRID_COST) * (1 - Fraction(1, 2**41)) >= grid
+    rng = np.random.default_rng(2)
+    beyond = [math.nextafter(1.0, 2.0), *(1.0 + 10.0 ** rng.uniform(-15.0, 8.0, 300)).tolist()]
+    for mu in (math.nextafter(GRID_COST * factor, math.inf) for factor in beyond):
+        noise = Fraction(1 / 3) / Fraction(gaussian_scale(1 / 3, mu, 3))
+        assert noise + grid <= (1 - 28 * U) * Fraction(mu)
+
+
 def test_searches_for_noise_ask_for_a_little_less_than_the_pair(monkeypatch):
     """What costs just the pair, as doubles, is not enough."""
     asked = []
@@ -284,3 +296,73 @@ def test_children_of_a_pair():
         ledger.child(PureDP(0.1), "and not in mu, where there would be room")
     ledger.charge(PureDP(0.1), "which a single charge may take")
     assert [type(entry.charged) for entry in ledger.entries] == [GDP, ApproxDP, ApproxDP, GDP]
+
+
+# ---- R41 ----------------------------------------------------------------------------------------
+
+
+def most_told(ledger, steps, pairs, worst, *, divided=True, epsilon=2.0, delta=1e-4):
+    """The largest ``P(S) - exp(epsilon) P'(S)`` over all orders and all rules that see the answers.
+
+    Charges in (epsilon, delta) as in R35: everything is given away with probability d, as after a
+    bound that failed, and else the loss is e; with ``worst``, which only one order of a pair
+    allows, always, otherwise with either sign.  Gaussian noise comes in equal steps.  What is
+    told grows with the loss so far, by backward induction over it.
+    """
+    mu = math.sqrt(ledger.remaining.mu**2 / steps)
+    width = 0.0025
+    loss = np.arange(-8.0, 10.0, width)
+    noise = np.arange(-round(9.0 * mu / width), round(9.0 * mu / width) + 1) * width
+    kernel = norm.pdf(noise, 0.5 * mu * mu, mu) * width  # of a step's loss; turned, to convolve
+
+    def after_step(value):
+        padded = np.pad(value, len(noise) // 2, mode="edge")
+        return np.convolve(padded, kernel[::-1], mode="valid")
+
+    def after_pair(value, e, d):
+        up = np.interp(loss + e, loss, value, right=1.0)
+        down = np.interp(loss - e, loss, value)
+        return d + (1.0 - d) * (up if worst else (math.exp(e) * up + down) / (math.exp(e) + 1.0))
+
+    stop = -np.expm1(np.minimum(epsilon - loss, 0.0))
+    value = {}
+    for paid in range(len(pairs), -1, -1):
+        for gone in range(steps, -1, -1):
+            ways = [stop]
+            if gone < steps:
+                ways.append(after_step(value[paid, gone + 1]))
+            if paid < len(pairs) and (divided or gone < steps):
+                ways.append(after_pair(value[paid + 1, gone if divided else steps], *pairs[paid]))
+            value[paid, gone] = np.max(ways, axis=0)
+    return float(np.interp(0.0, loss, value[0, 0]))
+
+
+@pytest.mark.parametrize("worst", [True, False])
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(0.1, 2e-5), (0.4, 2e-5)],  # a certificate and what it allows
+        [(0.1, 1e-5)] * 3 + [(0.3, 2e-5)],  # refused twice
+        [(0.2, 4e-5), (1.0, 1e-6)],
+    ],
+)
+def test_r41_no_order_of_certificates_and_gaussian_noise_beats_the_pair(pairs, worst):
+    epsilon, delta = (math.fsum(part) for part in zip(*pairs, strict=True))
+    ledger = Ledger((2.0, 1e-4), apart=(epsilon, delta))
+    ledger.charge(1e-4, "the first fit")  # fixes what is left for GDP
+    told = most_told(ledger, 3, pairs, worst)
+    for pair in pairs:
+        ledger.charge(pair, "within what was kept")
+    assert told <= 1e-4
+    if worst:
+        assert told > 0.999e-4
+
+
+def test_r41_limits_that_follow_answers_would_be_beaten():
+    """The same search finds what is gained where delta goes to what an answer makes worth most."""
+    ledger = Ledger((2.0, 1e-4))
+    ledger.charge(1e-4, "the first fit")
+    mu = ledger.remaining.mu * math.sqrt(1.0 / 3.0)
+    left = 1e-4 - gdp_delta(mu, 2.0)
+    told = most_told(ledger, 3, [(0.0, left)], True, divided=False)
+    assert told > 1.5e-4

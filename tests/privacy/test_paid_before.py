@@ -6,6 +6,7 @@ a ledger that cannot pay, and of every public function that spends, on ledgers o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -465,6 +466,30 @@ def test_a_certificate_is_charged_and_then_what_it_allows(monkeypatch, name, par
         assert [Fraction(a) + Fraction(b) for a, b in zip(
             found.left.values(), ledger.spent.values(), strict=True
         )] == [Fraction(a) for a in RELEASES.values()]  # fmt: skip
+
+
+@each("fit", [0, 1, 2])
+def test_certificates_and_fits_share_one_pair(fit):
+    """Claim R41: each charge as what it is, in any order, and all of them within the total."""
+    ledger = Ledger((14.0, 2e-3), apart=(9.0, 1.5e-3))
+    loss = Objective("huber", scale=1.0)
+    calls = [
+        lambda: (
+            APPROXIMATE["parameter, not certified"](
+                privacy=ApproxDP(3.0, 5e-4), ledger=ledger
+            ).certified
+        ),
+        lambda: APPROXIMATE["functional"](privacy=RELEASES, ledger=ledger).certified,
+    ]
+    calls.insert(fit, lambda: dpfast.fit(X, Y, loss, privacy=GDP(0.5), ledger=ledger).params)
+    assert sum(call() is True for call in calls) == 1
+    charged = [entry.charged for entry in ledger.entries]
+    pairs = [spend for spend in charged if type(spend) is ApproxDP]
+    epsilon, delta = (sum(Fraction(*written(p.values()[k])) for p in pairs) for k in (0, 1))
+    assert [type(spend) for spend in charged].count(GDP) == len(charged) - len(pairs) == 1
+    assert epsilon <= 9 and delta <= Fraction("1.5e-3")
+    most = math.hypot(ledger.remaining.mu, 0.5)
+    assert 4.99 < GDP(most).epsilon(5e-4) <= 5.0 * (1.0 + 1e-12)
 
 
 class Meanwhile(Watched):

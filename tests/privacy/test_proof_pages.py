@@ -76,6 +76,40 @@ def test_claims_are_numbered_without_gaps(name):
     assert found == [f"{PAGES[name].letter}{k + 1}" for k in range(len(found))]
 
 
+#: Every page with proofs, those of methods of the benches among them.
+EVERY = [PRIVACY / "PROOFS.md", *sorted(PRIVACY.rglob("PROOFS-*.md")), RIVALS / "PROOFS-rivals.md"]
+NUMBERED = r"[BCDEGKRT][1-9]\d*"
+
+
+@each("page", EVERY)
+def test_heads_of_pages_name_files_and_folders_that_exist(page):
+    """What stands above the first claim, where no claim's own test looks."""
+    head = re.split(r"^### ", page.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
+    for link in re.findall(r"\]\(([^)#]+)", head):
+        assert (page.parent / link).exists(), f"{page.name} links to {link}"
+    places = page.parent, PACKAGE, TESTS / "privacy", TESTS.parent
+    files = re.findall(r"`([\w./-]+\.(?:py|md|h|c|pyx))`", head)
+    assert files
+    for name in files:
+        assert any((place / name).exists() for place in places), f"{page.name} names {name}"
+    for folder in re.findall(r"`((?:dpfast|tests)(?:/\w+)+)`", head):
+        assert (TESTS.parent / folder).is_dir(), f"{page.name} names {folder}"
+
+
+def test_claims_that_pages_name_exist():
+    """In heads, proofs and errata alike; G0 is a constant of release."""
+    texts = {page.name: page.read_text(encoding="utf-8") for page in EVERY}
+    known = set(re.findall(rf"^### ({NUMBERED})\b", "\n".join(texts.values()), re.MULTILINE))
+    assert len(known) > 100
+    texts["privacy.md"] = (TESTS.parent / "docs" / "privacy.md").read_text(encoding="utf-8")
+    gone = {
+        f"{name}: {claim}"
+        for name, text in texts.items()
+        for claim in set(re.findall(rf"\b{NUMBERED}\b", text)) - known
+    }
+    assert not gone
+
+
 @each(("name", "claim"), [(name, claim) for name in PAGES for claim in claims(name)])
 def test_every_claim_is_complete(name, claim):
     text = claims(name)[claim]

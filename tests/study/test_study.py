@@ -120,6 +120,51 @@ def test_a_share_of_gaussian_privacy_is_one_of_its_square():
             dpfast.Study(None, privacy=total)
 
 
+@pytest.mark.parametrize("apart", [None, (0.5, 2e-7)])
+def test_a_ledger_in_epsilon_and_delta_pays_for_a_study(tmp_path, apart):
+    """Shares are of what it pays in GDP (claim C87), which the first request fixes."""
+    path, schema = str(tmp_path / "book"), dpfast.Schema({"sex": SCHEMA["sex"]})
+    dpfast.Ledger.open(path, dpfast.ApproxDP(2.0, 1e-6), apart)
+    table = {"sex": ["F", "M"] * 50}
+    first = dpfast.Study(table, schema=schema, ledger=path)
+    whole = first.remaining
+    assert whole == dpfast.GDP.within((2.0, 1e-6) if apart is None else (1.5, 8e-7))
+    quote = first.quote({"analysis": "counts", "by": "sex", "share": 0.1, "name": "0"})
+    assert quote.payable and quote.spend == part_of(whole, 0.1)
+    for k in range(10):
+        # the total may be said again, as the ledger has it
+        study = dpfast.Study(table, schema=schema, ledger=path, privacy=(2.0, 1e-6))
+        study.counts("sex", share=0.1, name=str(k))
+    with pytest.raises(BudgetExceeded):
+        study.counts("sex", share=0.1, name="another")
+    assert {entry.charged for entry in study.ledger.entries} == {quote.spend}
+    assert study.remaining.mu < 1e-7
+    assert not study.quote({"analysis": "counts", "by": "sex", "share": 0.1}).payable
+    if apart is not None:
+        study.ledger.charge(apart, "a release out of what is kept")
+    with pytest.raises(BudgetExceeded):
+        study.ledger.charge((0.1, 1e-8), "more than is kept")
+    study.report(tmp_path / "page.html")
+    assert dpfast.inference.verify_report(tmp_path / "page.html").passed
+    with pytest.raises(InvalidInput, match="has the total"):
+        dpfast.Study(table, schema=schema, ledger=path, privacy=(2.0, 1e-7))
+
+
+def test_a_ledger_without_a_part_in_gaussian_privacy_is_refused():
+    ledger = dpfast.Ledger((2.0, 1e-6), apart=(2.0, 1e-6))
+    with pytest.raises(InvalidInput, match="left for Gaussian noise"):
+        dpfast.Study(None, ledger=ledger)
+
+
+def test_charges_before_the_first_request_leave_it_less():
+    ledger = dpfast.Ledger((2.0, 1e-6))
+    study = dpfast.Study({"sex": ["F", "M"] * 50}, schema=SCHEMA, ledger=ledger)
+    ledger.charge((1.0, 5e-7), "a release")
+    assert study.remaining == dpfast.GDP.within((1.0, 5e-7))
+    study.counts("sex", share=1.0)
+    assert study.remaining.mu < 1e-7
+
+
 # ---- what is answered ----------------------------------------------------------------------------
 
 
@@ -757,7 +802,8 @@ def test_a_report_that_was_changed_is_noticed(once_reported, change):
 # ---- the command ---------------------------------------------------------------------------------
 
 
-def test_another_process_runs_a_request(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("total", [dpfast.GDP(3.0), dpfast.ApproxDP(20.0, 1e-6)], ids=repr)
+def test_another_process_runs_a_request(tmp_path, monkeypatch, capsys, total):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -767,11 +813,13 @@ def test_another_process_runs_a_request(tmp_path, monkeypatch, capsys):
     Path("request.json").write_text(json.dumps(FIT | {"loss": "least-squares"}))
     ledger = ["--ledger", "study.ledger", "--schema", "schema.toml"]
     asked = ["run", "request.json", *ledger]
-    assert main(["ledger", "create", "study.ledger", "--mu", "3"]) == 0
+    names = ("--mu",) if type(total) is dpfast.GDP else ("--epsilon", "--delta")
+    typed = [str(x) for pair in zip(names, total.values(), strict=True) for x in pair]
+    assert main(["ledger", "create", "study.ledger", *typed]) == 0
     assert main([*asked, "--quote", "--n", str(N), "--data", "absent.parquet", "--json"]) == 0
     said = capsys.readouterr().out
     quote = json.loads(said[said.index("{") :])
-    assert quote["spend"]["mu"] == part_of(dpfast.GDP(3.0), 0.1).mu and quote["payable"]
+    assert quote["spend"]["mu"] == part_of(dpfast.GDP.within(total), 0.1).mu and quote["payable"]
     typed = ["run", Path("request.json").read_text(), *ledger, "--n", str(N), "--quote", "--json"]
     assert main(typed) == 0 and json.loads(capsys.readouterr().out)["digest"] == quote["digest"]
     assert main([*asked, "--data", "table.parquet", "--out", "answer.json"]) == 0

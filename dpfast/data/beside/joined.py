@@ -74,14 +74,19 @@ class JoinedBlocks(Wrapped):
             yield X, self._join.of(y, *self._columns(k))
 
 
+class JoinedArrays(JoinedBlocks):
+    """The same of arrays in a mapped file, whose rows are in place."""
+
+
 def joined(records: Records, join: Join, weight: Array | None, offset: Array | None) -> Records:
     """Records with weights and offsets of shape (n,) in memory."""
     if records.in_memory:
         return Joined(records, join.of(records.y, weight, offset))
+    kind = JoinedBlocks
     if hasattr(records, "X"):  # of which the whole is one block
-        records = memmap_records(records.X, records.y, records.names)
+        records, kind = memmap_records(records.X, records.y, records.names), JoinedArrays
     ends = np.concatenate([[0], np.cumsum(records.block_sizes)])
-    return JoinedBlocks(records, join, partial(_of_block, ends, (weight, offset)))
+    return kind(records, join, partial(_of_block, ends, (weight, offset)))
 
 
 def _of_block(ends: NDArray[np.int64], columns: Columns, k: int) -> Columns:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from fractions import Fraction
 from html import escape
 from typing import Any
 
 from dpfast.arguments import file_path
+from dpfast.errors import DpfastError
 from dpfast.inference.composition import amounts, in_numbers, plain_spend, totalled
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import printable
@@ -26,6 +26,7 @@ from dpfast.inference.shown.transcript import (
     target,
     transcript,
 )
+from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 
 #: An answer: its request, the mark of its charge, the result, and its table.
@@ -40,6 +41,7 @@ def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
         "version": str(sys.modules["dpfast"].__version__),
         "ledger": ledger.identity,
         "total": plain_spend(ledger.total),
+        **({} if ledger.apart is None else {"apart": plain_spend(ledger.apart)}),
         "charges": [[label, plain_spend(charged)] for label, _, charged in ledger.entries],
         "answers": [_told(*answer) for answer in answers],
     }
@@ -104,16 +106,20 @@ def _table(told: dict[str, Any]) -> Table:
 
 
 def _ledger_adds_up(told: dict[str, Any], text: str) -> bool:
-    total = totalled(told["total"])
-    kind = type(total)
-    spent = sum((amounts(totalled(spend), kind)[0] for _, spend in told["charges"]), Fraction(0))
-    positive = all(amounts(totalled(spend), kind)[0] >= 0 for _, spend in told["charges"])
-    return positive and spent <= amounts(total, kind)[0]
+    """A ledger of the same total grants the same charges in the same order."""
+    apart = told.get("apart")
+    try:
+        again = Ledger(totalled(told["total"]), None if apart is None else totalled(apart))
+        for label, spend in told["charges"]:
+            again.charge(totalled(spend), label)
+    except DpfastError:
+        return False
+    return True
 
 
 def _each_was_charged(told: dict[str, Any], text: str) -> bool:
     """Every answer has one charge of its own, of at least what it promises."""
-    kind = type(totalled(told["total"]))
+    kind = GDP if isinstance(totalled(told["total"]), ApproxDP) else type(totalled(told["total"]))
     marks = [answer["mark"] for answer in told["answers"]]
     for answer in told["answers"]:
         paid = [spend for label, spend in told["charges"] if label.endswith(answer["mark"])]

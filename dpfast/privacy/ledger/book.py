@@ -271,6 +271,23 @@ class Ledger:
         return self._as_budget(tuple([limit - used for limit, used in pairs]), up=False)
 
     @property
+    def apart(self) -> Any:
+        """What an (epsilon, delta) total keeps for charges that are not in GDP, or None."""
+        return self._as_budget(self._apart, up=False) if any(self._apart) else None
+
+    @property
+    def total_in_gdp(self) -> Any:
+        """What of the total pays for Gaussian noise: of (epsilon, delta) a mu (claim C87).
+
+        Before the first charge in GDP it is what that would fix if it came now.  Of other totals it
+        is the total.
+        """
+        if not self.keeps_apart:
+            return self._total
+        spent = self._current()[0]
+        return self._as_mu((spent[3:] or self._divided(spent))[2], up=False)
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """Every charge, in order."""
         return tuple([Entry(*line) for line in self._current()[1]])
