@@ -1,6 +1,7 @@
 """Run a benchmark suite and print its table.
 
 python -m bench kernels            one suite
+python -m bench releases --store   one that has a page, whose table is measured again
 python -m bench all --quick        every suite, small sizes
 python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytest-benchmark compare`
 python -m bench limits --store     the kernels against the machine (bench/kernel_limits.py)
@@ -22,6 +23,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench.stored import RESULTS, STORED, keep
 from bench.table import rows_of, table
 
 HERE = Path(__file__).resolve().parent
@@ -83,6 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("suite", nargs="?", default="all", choices=[*available, "all"])
     parser.add_argument("--quick", action="store_true", help="small sizes, few rounds")
     parser.add_argument("--json", metavar="FILE", type=Path, help="keep pytest-benchmark's JSON")
+    parser.add_argument("--store", action="store_true", help="put the table into the suite's page")
     parser.add_argument("-k", dest="keyword", metavar="EXPR", help="only cases matching EXPR")
     arguments = parser.parse_args(argv)
 
@@ -99,13 +102,30 @@ def main(argv: list[str] | None = None) -> int:
             )
             if code == 5 and arguments.keyword is not None:  # nothing here matches the keyword
                 code = 0
+            if code == 0 and not report["benchmarks"] and arguments.keyword is None:
+                print(f"{suite}: nothing was measured; each case was skipped", file=sys.stderr)
+                code = 1
             worst = max(worst, code)
             print(f"\n{suite}" + (" (quick)" if arguments.quick else ""))
             print(table(rows_of(report)), flush=True)
+            if arguments.store and not arguments.quick and code == 0:
+                store(suite, table(rows_of(report)))
             merged = {**report, "benchmarks": merged.get("benchmarks", []) + report["benchmarks"]}
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(merged, indent=1))
+    if not merged["benchmarks"] and not worst:
+        print(f"no case matches {arguments.keyword!r}", file=sys.stderr)
+        worst = 1
     return worst
+
+
+def store(suite: str, measured: str) -> None:
+    """Put a table in the place of the one in the page of a suite."""
+    page = RESULTS / f"{suite}.md"
+    text = STORED.sub("", page.read_text(encoding="utf-8"))
+    head, _, rest = text.partition("```\n")
+    _, _, tail = rest.partition("\n```")
+    keep(page, f"{head}```\n{measured}\n```{tail}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import scipy
 
 import dpfast
 
-__all__ = ["RESULTS", "ROOT", "keep", "stamp", "told"]
+__all__ = ["RESULTS", "ROOT", "STORED", "keep", "stamp", "told"]
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"

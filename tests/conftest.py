@@ -1,4 +1,5 @@
 """Settings shared by all tests."""
+# ruff: noqa: E402 - the environment is settled before NumPy is imported
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-# One of several processes that share the machine: threads for BLAS would only be in each other's
-# way.  Set before anything loads NumPy; the subprocesses of tests inherit it.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Roundings of the BLAS follow its threads and the processor that it is told to be.  Whatever the
+# caller's environment says of either, or tells dpfast, every test sees the same: one thread and no
+# other setting.  Done before anything loads NumPy; the subprocesses of tests inherit it.
+for _name in [*os.environ]:
+    if _name.startswith(("OPENBLAS_", "GOTO_", "OMP_", "MKL_", "BLIS_", "VECLIB_", "DPFAST_")):
+        del os.environ[_name]
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
 
 import numpy as np
 import pytest

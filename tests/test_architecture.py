@@ -306,6 +306,20 @@ def test_margins_for_rounding_are_proved_in_one_place(path):
     assert set(own) <= known, f"{name_of(path)}: {own}"
 
 
+def test_least_squares_say_below_what_a_singular_value_is_zero():
+    """NumPy 1 warns where ``rcond`` is missing, and an error made of that loses what was paid."""
+    against = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for room in ("dpfast", "bench", "tests", "examples")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if "lstsq(" in (text := path.read_text(encoding="utf-8"))
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("np.linalg.lstsq")
+        and "rcond" not in [given.arg for given in call.keywords]
+    ]  # fmt: skip
+    assert not against, against
+
+
 def sources_in(*rooms: str) -> list[Path]:
     """Files that people write; what Cython generates is as long as it likes."""
     found = [path for room in rooms for path in (ROOT / room).rglob("*")]

@@ -20,7 +20,8 @@ def numpy_cells(Z):
     Z = Z[np.isfinite(Z).all(axis=1)]
     bits = Z.view(np.int64)
     cells = (np.where(bits >= 0, bits, FIRST - bits) >> 52) + 2048
-    return np.array([np.bincount(column, minlength=4096) for column in cells.T])
+    counts = np.array([np.bincount(column, minlength=4096) for column in cells.T])
+    return np.column_stack([np.zeros(len(counts), dtype=np.int64), counts.cumsum(axis=1)])
 
 
 def numpy_distances(Z):

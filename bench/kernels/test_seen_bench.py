@@ -55,8 +55,8 @@ def test_seen(benchmark, n, q, case):
     if case in OF_KEPT:
         keep = np.empty(n)
         compiled(view, units, keep=keep).counts(X, y, EDGES, 1)
-        plain = View(_known(q + 1)[1], True, what, at._replace(theta=W @ at.theta))
-        ours = compiled(plain, units, squares=keep)
+        kept = View(_known(q + 1)[1], True, what, at._replace(theta=W @ at.theta))
+        ours = compiled(kept, units, squares=keep)
 
     def function():
         if not want:

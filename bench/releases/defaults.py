@@ -188,14 +188,15 @@ class Step(NamedTuple):
             eta = A @ theta
             score = A.T @ self.at.loss._score_at(z, eta, self.at.scale)
             curvature = A.T @ (A * self.at.loss._curvature_at(z, eta, self.at.scale)[:, None])
-            step = np.linalg.lstsq(curvature, score)[0]
+            step = np.linalg.lstsq(curvature, score, rcond=None)[0]
             theta = theta + step / max(1.0, float(np.abs(step).max()) * self.at.loss.bends)
         moved = 0.0
         for _ in range(20):
             at = self.at._replace(theta=theta + moved * self.direction)
             scores = gather(self.rows._view("score", at, held=self.held, turned=False))
             moved += float(np.clip(np.nan_to_num(scores), -self.bound, self.bound).mean())
-        along = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), A @ self.direction)[0][1]
+        rows = np.column_stack([np.ones(len(X)), X])
+        along = np.linalg.lstsq(rows, A @ self.direction, rcond=None)[0][1]
         return float(moved * along * (spread / z.std()))
 
 
@@ -222,7 +223,7 @@ def raw_tables(folder: Path | None, epsilons: list[float], runs: int) -> Iterato
             Z, spread = (X - X.mean(axis=0)) / size, 1.0
             if loss == "least-squares":
                 whole, spread = (
-                    np.linalg.lstsq(np.column_stack([np.ones(len(y)), Z]), y)[0],
+                    np.linalg.lstsq(np.column_stack([np.ones(len(y)), Z]), y, rcond=None)[0],
                     y.std(),
                 )
             else:

@@ -406,7 +406,7 @@ def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
         remaining -= size * inverse @ (used @ remaining)
     with np.errstate(all="ignore"):
         travelled = trajectory.iterates[first] - trajectory.theta
-        error = np.linalg.lstsq(np.eye(p) - remaining, travelled)[0]
+        error = np.linalg.lstsq(np.eye(p) - remaining, travelled, rcond=None)[0]
         return np.asarray(remaining @ error)
 
 

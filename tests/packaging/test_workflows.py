@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import subprocess
@@ -107,6 +108,16 @@ def test_hooks_run_the_tools_of_the_lint_group():
 def test_ci_runs_the_command_of_the_readme():
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert lines[-1] == "make test" and "make test " in (ROOT / "README.md").read_text()
+
+
+def test_settings_of_threads_do_not_reach_the_tests():
+    """Whether a test passed hung on variables of the BLAS that happened to be set."""
+    told = {"OPENBLAS_CORETYPE": "Nehalem", "OMP_NUM_THREADS": "7", "DPFAST_NUM_THREADS": "many"}
+    program = "import os; import tests.conftest; print(*sorted(os.environ.items()), sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | told,
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert "OPENBLAS_CORETYPE" not in done.stdout and "DPFAST_" not in done.stdout
+    assert "('OMP_NUM_THREADS', '1')\n('OPENBLAS_NUM_THREADS', '1')\n" in done.stdout
 
 
 def test_every_extra_is_for_users_and_groups_are_for_developers():
