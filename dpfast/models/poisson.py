@@ -181,7 +181,7 @@ class Poisson(Loss):
 
     @property
     def _highest(self) -> float | None:
-        return 2.0 * self.h if self.declared else None
+        return 2.0 * self.h if self.h < UNBOUNDED else None
 
     def _link(self, mean: float) -> float:
         return math.log(mean)

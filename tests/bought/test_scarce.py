@@ -29,12 +29,12 @@ def private(X, y, loss="least-squares", privacy=1.0, seed=0, **options):
 COUNTS = dpfast.Poisson(4.0)
 
 
-@each("loss", ["least-squares", "log-cosh", "huber", "logistic", COUNTS])
+@each("loss", ["least-squares", "log-cosh", "huber", "logistic", "poisson", "gamma", COUNTS])
 def test_few_records_are_answered_with_the_mean_of_the_response(loss):
     X, y = records(150, 1)
     if loss == "logistic":
         y = (y > 500.0) * 1.0
-    if loss is COUNTS:
+    if loss in (COUNTS, "poisson", "gamma"):
         y = np.clip(np.round(y / 300.0), 0.0, 8.0)  # from twice the largest mean on they are cut
     ledger = dpfast.Ledger(1.0)
     fit = private(X, y, loss, ledger=ledger, standardize=True)
