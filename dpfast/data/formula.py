@@ -356,6 +356,16 @@ def _names(factor: Factor) -> list[str]:
     return [factor.name]
 
 
+def refuse_terms_of(coding: Coding, names: Sequence[str], why: str) -> None:
+    """Refuse a formula with a term that is a function of these columns alone."""
+    for term in coding.terms:
+        read = {name for factor in term for name in _names(factor)}
+        if read and read <= {*names}:
+            raise InvalidInput(
+                f"a term of the formula reads {' and '.join(map(repr, sorted(read)))} alone: {why}"
+            )
+
+
 def _factor(text: str, schema: Schema) -> Factor:
     if text in schema.columns:
         return Main(text)

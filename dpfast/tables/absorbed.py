@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.tables.levels import Levels, levels_receipt
-from dpfast.data.formula import codings_of_table, parts_at
+from dpfast.data.formula import codings_of_table, parts_at, refuse_terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -31,23 +33,33 @@ from dpfast.tables.grouping import declared_levels, grouping_of
 
 Array = NDArray[np.float64]
 
-#: Shares of mu^2, of what units leave: of each round of sums by level, and of the Gram before each
-#: but the first.  Least squares of what is left has the rest.
+#: Shares of mu^2, of what units leave: of each round of sums by level, and of the Gram after each.
+#: Least squares of what is left has the rest.
 SUMS, GRAM = (0.05, 0.05, 0.05, 0.14), 0.025
 
 #: Norms to which rows are held, in the root of their number of columns: of the first round, whose
 #: rows have levels in them, and of the others; and of the Grams.
-RADII, GRAM_RADIUS = (2.0, 1.5, 1.5, 1.5), 1.5
+RADII, GRAM_RADIUS = (2.5, 2.0, 2.0, 1.5), 1.5
 
 #: Variance of the noise in a level's mean, in that within levels, beyond which it is left out.
 LOUD = 0.5
 
-#: Part of a direction's variance that is its own, and not that of the levels' noise, below which
-#: nothing is told of it.
-LEAST_OWN = 0.3
+#: Part of a direction's variance within levels that is its own, and not that of the levels' noise,
+#: and the same in what noise alone does to the least eigenvalue of a Gram: below either, nothing is
+#: told of it.
+LEAST_OWN, LEAST_SEEN = 0.3, 4.0
+
+#: Of the norm that rows are held to, how far the mean of a level moves in the last round if what is
+#: left of it is between levels, and from where on the level is left out.
+STILL_MOVES, STILL_FAR = 0.5, 0.8
 
 #: Share of the records in levels that are left out from which on it is told.
 LEFT_OUT = 0.02
+
+ABSORBED = (
+    "within the levels that are absorbed it is a constant, and has no coefficient. Leave it out; a "
+    "product with another column ('x:z') may stay."
+)
 
 COPIES = 8
 
@@ -67,7 +79,7 @@ def absorbed(
     with noise and taken from its records, twice more of what these leave, and what the noise does
     to the slopes is corrected and in their intervals.  Levels with so few records that the noise of
     their means would be most of what is left of them are left out, by released counts; a warning
-    says how many.
+    says how many.  So are regressors that hardly vary within levels: their coefficients are NaN.
 
     Parameters
     ----------
@@ -140,8 +152,25 @@ class _Round(NamedTuple):
     slopes: Array
     spread: float
     means: Array
+    left: Array
     counts: Array
     variances: Array
+
+
+class _Within(NamedTuple):
+    """What varies within levels: regressors that are told, and the rows in which they are fitted.
+
+    ``turned`` says how the noise of the means, of unit variance where these were asked for, is in
+    such rows; ``varies`` how much of it there is in a record, and how unequal that is.
+    """
+
+    told: NDArray[np.intp]
+    now: _Round
+    map: Array
+    kept: NDArray[np.bool_]
+    far: int
+    turned: Array
+    varies: tuple[float, float]
 
 
 class _Plan:
@@ -156,6 +185,8 @@ class _Plan:
         coding, response = codings_of_table(left, table)
         if not coding.fit_intercept:
             raise InvalidInput("levels that are absorbed hold the intercept: leave '- 1' out.")
+        refuse_terms_of(coding, [self._by], ABSORBED)
+        refuse_terms_of(response, [self._by], ABSORBED)
         design, y = coding.design(table), response.covariates(table)[:, 0]
         self._codes = declared_levels(schema, self._by, table)
         if len(self._codes) != len(y):
@@ -170,7 +201,7 @@ class _Plan:
         self._purchase, rest = purchase_within(request, mu)
         self._sums = [rest * math.sqrt(part) for part in SUMS]
         self._gram = rest * math.sqrt(GRAM)
-        used = sum(SUMS) + GRAM * (len(SUMS) - 1)
+        used = sum(SUMS) + GRAM * len(SUMS)
         self._fit = GDP(rest * math.sqrt(1.0 - used) * (1.0 - MARGIN_8000))
         refuse_scarce(n, request.dimension, self._fit.mu, ": slopes", "regressors")
         least = self.least
@@ -204,19 +235,20 @@ class _Plan:
         p = levels.columns - 1
         start = np.zeros((self.n_levels, p + 1))
         nothing = np.zeros(self.n_levels)
-        now = _Round(np.eye(p), np.zeros(p), 1.0, start, nothing, nothing)
-        before = now
+        now = _Round(np.eye(p), np.zeros(p), 1.0, start, start, nothing, nothing)
         for k in range(len(SUMS)):
-            before = now
             if k:
-                now = self._whitened(levels, now)
+                now = _whitened(self._asked(levels, now), now)
             now = self._round(levels, now, k)
-        kept = (now.variances <= LOUD) & (now.counts > 0.0)
-        rows = levels.mapped(now.means, kept, _map(now))
+        within = self._within(levels, now)
+        if not within.told.size:
+            return self._natural(None, within)
+        rows = levels.mapped(now.means, within.kept, within.map)
+        names = [self.names[j] for j in within.told]
         part = Account(self._fit, request.ledger)
-        left = Request(rows[:, :p], rows[:, p], part, fit_intercept=True, noise=request.noise)
-        inner = self._planned(left).fit(None)
-        return self._natural(inner, now, before, kept)
+        inner = records(rows[:, :-1], rows[:, -1], names=names)
+        left = Request(inner, None, part, fit_intercept=True, noise=request.noise)
+        return self._natural(self._planned(left).fit(None), within)
 
     def _planned(self, request: Request) -> OnRoad:
         """Least squares in the units that are bought before."""
@@ -225,20 +257,47 @@ class _Plan:
             inference=True,
         )  # fmt: skip
 
-    def _whitened(self, levels: Levels, now: _Round) -> _Round:
-        """With the map, slopes and spread that a Gram of all columns tells."""
+    def _asked(
+        self, levels: Levels, now: _Round, kept: NDArray[np.bool_] | None = None
+    ) -> tuple[Array, float]:
+        """Mean products of the columns and the response within levels, and what noise does."""
+        radius = GRAM_RADIUS * math.sqrt(levels.columns)
+        answer = levels.gram(now.means, _map(now), radius, self._gram, kept)
+        return answer.value, math.sqrt(2.0 * levels.columns) * answer.noise_scale
+
+    def _within(self, levels: Levels, now: _Round) -> _Within:
+        """Which regressors vary within levels by more than noise, and their whitened rows.
+
+        A level whose mean still moves by most of the norm that rows are held to, as one far from
+        all others does, is between levels what is left of it: that is taken from the Gram.
+        """
         p = levels.columns - 1
-        back = np.linalg.inv(_map(now))
-        radius = GRAM_RADIUS * math.sqrt(p + 1)
-        answer = levels.gram(now.means, _map(now), radius, self._gram)
-        values, vectors = np.linalg.eigh(answer.value)
-        floor = math.sqrt(2.0 * (p + 1)) * answer.noise_scale
-        gram = back.T @ (vectors * np.maximum(values, floor)) @ vectors.T @ back
-        slopes = np.linalg.solve(gram[:p, :p], gram[:p, p])
-        left = max(float(gram[p, p] - gram[p, :p] @ slopes), 1e-12 * float(gram[p, p]), 1e-300)
-        values, vectors = np.linalg.eigh(gram[:p, :p])
-        matrix = vectors / np.sqrt(np.maximum(values, 1e-300)) @ vectors.T
-        return now._replace(matrix=matrix, slopes=slopes, spread=math.sqrt(left))
+        kept = (now.variances <= LOUD) & (now.counts > 0.0)
+        gram, floor = self._asked(levels, now, kept)
+        weights = np.where(kept, now.counts, 0.0)
+        weights = weights / max(float(weights.sum()), 1e-300)
+        loud = np.where(kept, now.variances, 0.0)
+        noise = float(weights @ loud)
+        held, sure = RADII[-1] * math.sqrt(p + 1), 3.0 * np.sqrt(loud)
+        moved = kept & (np.linalg.norm(now.left, axis=1) > STILL_MOVES * held + sure)
+        apart = now.left[moved].T * weights[moved] @ now.left[moved]
+        own = (gram - noise * np.eye(p + 1) - apart)[:p, :p]
+        values, vectors = np.linalg.eigh(own)
+        whole = np.einsum("ji,jk,ki->i", vectors, gram[:p, :p], vectors)
+        lost = values < np.maximum(LEAST_SEEN * floor, LEAST_OWN * whole)
+        # of each such direction one regressor, that has most of it
+        taken = qr((now.matrix @ vectors[:, lost]).T, mode="r", pivoting=True)[1]
+        told = np.sort(taken[int(lost.sum()) :])
+        seen = np.linalg.norm(now.left @ np.pad(vectors[:, ~lost], ((0, 1), (0, 0))), axis=1)
+        far = kept & (np.hypot(seen, now.left[:, p]) > STILL_FAR * held + sure)
+        after = _whitened((gram, floor), now, told)
+        columns = np.append(told, p)
+        mapped = np.zeros((p + 1, len(columns)))
+        mapped[columns] = _map(after)
+        turned = np.asarray(np.linalg.inv(_map(now)) @ mapped, dtype=np.float64)
+        varies = noise, float(weights**2 @ loud**2)
+        few = int(np.count_nonzero(far))
+        return _Within(told, after, mapped, kept & ~far, few, turned, varies)
 
     def _round(self, levels: Levels, now: _Round, k: int) -> _Round:
         """Take from the means what the sums by level of centred rows say is left of them."""
@@ -251,55 +310,40 @@ class _Plan:
         left[variances > 1.0] = 0.0  # would be noise
         means = now.means + left @ np.linalg.inv(_map(now))
         seen = np.where(sums[:, -1] > noise, sums[:, -1], 0.0)
-        return now._replace(means=means, counts=seen, variances=variances)
+        return now._replace(means=means, left=left, counts=seen, variances=variances)
 
-    def _natural(self, inner: Fit, now: _Round, before: _Round, kept: NDArray[np.bool_]) -> Fit:
+    def _natural(self, inner: Fit | None, within: _Within) -> Fit:
         """The slopes in their own units, without what the noise of means does to them."""
-        p, request = len(now.slopes), self.request
-        weights = np.where(kept, now.counts, 0.0)
-        weights = weights / max(float(weights.sum()), 1e-300)
-        identity = np.eye(p)
-        seen = before.counts > 0.0
-        parts = np.where(seen, before.counts, 0.0) / max(float(before.counts.sum()), 1e-300)
-        earlier = float(parts @ np.where(before.variances > 1.0, 0.0, before.variances))
-        turned = np.linalg.solve(before.matrix, now.matrix)
-        values, vectors = np.linalg.eigh(identity - earlier * turned.T @ turned)
-        own = (vectors * np.maximum(values, LEAST_OWN)) @ vectors.T
-        noise, inverse = float(weights @ np.where(kept, now.variances, 0.0)), np.linalg.inv(own)
-        correction = identity + noise * inverse
-        slopes = correction @ inner.params[1:]
-        varies = float(weights**2 @ np.where(kept, now.variances, 0.0) ** 2)
-        varies *= 1.0 + float(slopes @ slopes)
-        told = inner._covariance
-        assert told is not None and told.spread is not None and told.spread.units is not None
-        scales, unit = _units(request)
-        to_own = (unit / scales)[:, None] * now.spread * now.matrix
-        through = to_own @ correction
-        matrix = through @ told.matrix[1:, 1:] @ through.T
-        matrix += varies * to_own @ inverse @ inverse @ to_own.T
-        params = unit / scales * now.slopes + to_own @ slopes
-        remarks = [*told.remarks]
-        out = 1.0 - float(now.counts[kept].sum()) / max(float(now.counts.sum()), 1e-300)
-        if out > LEFT_OUT:
-            remarks.append(
-                f"{int(np.count_nonzero(~kept))} of {self.n_levels} levels, with about {out:.0%} "
-                "of the records, are too small for their means to be told from noise, and were "
-                "left out. Use coarser levels or a larger budget."
-            )
-        if values.min() < LEAST_OWN:
-            remarks.append(
-                "within levels some combination of the regressors hardly varies beside the noise "
-                "of the levels' means: its slope is not told. Use coarser levels, fewer regressors "
-                "or a larger budget."
-            )
-        how, _, _ = inner.method.partition("; predictions keep")  # there are none
-        covariance = Covariance(
-            0.5 * (matrix + matrix.T),
-            told.n_floored,
-            np.abs(through) @ told.unfinished[1:],
-            tuple(remarks),
-            told.spread._replace(units=through @ told.spread.units[1:]),
-        )
+        request, now, told = self.request, within.now, within.told
+        p, k = len(self.names), len(told)
+        params, matrix = np.full(p, np.nan), np.full((p, p), np.nan)
+        unfinished, remarks, spread = np.zeros(p), [*self._said(within)], None
+        how = "nothing was told within levels"
+        if inner is not None:
+            noise, varies = within.varies
+            regressors, response = within.turned[:, :k], within.turned[:, k]
+            values, vectors = np.linalg.eigh(np.eye(k) - noise * regressors.T @ regressors)
+            inverse = vectors / np.maximum(values, LEAST_OWN) @ vectors.T
+            slopes = inverse @ (inner.params[1:] - noise * regressors.T @ response)
+            left = response - regressors @ slopes
+            both = regressors.T @ left
+            known = inner._covariance
+            assert known is not None and known.spread is not None and known.spread.units is not None
+            scales, unit = _units(request)
+            to_own = (unit / scales[told])[:, None] * now.spread * now.matrix
+            through = to_own @ inverse
+            found = through @ known.matrix[1:, 1:] @ through.T
+            moved = float(left @ left) * regressors.T @ regressors + np.outer(both, both)
+            found += varies * through @ moved @ through.T
+            params[told] = unit / scales[told] * now.slopes + to_own @ slopes
+            matrix[np.ix_(told, told)] = 0.5 * (found + found.T)
+            unfinished[told] = np.abs(through) @ known.unfinished[1:]
+            units = np.zeros((p, known.spread.units.shape[1]))
+            units[told] = through @ known.spread.units[1:]
+            spread = known.spread._replace(units=units)
+            remarks = [*known.remarks, *remarks]
+            how, _, _ = inner.method.partition("; predictions keep")  # there are none
+        covariance = Covariance(matrix, 0, unfinished, tuple(remarks), spread)
         return Fit(
             params=params,
             names=self.names,
@@ -314,6 +358,42 @@ class _Plan:
             rows=NewRows(),
             remarks=request.remarks,
         )
+
+    def _said(self, within: _Within) -> Iterator[str]:
+        """What is left out, from released numbers."""
+        counts, kept = within.now.counts, within.kept
+        out = 1.0 - float(counts[kept].sum()) / max(float(counts.sum()), 1e-300)
+        if out > LEFT_OUT or within.far:
+            few = int(np.count_nonzero(~kept)) - within.far
+            small = f"{few} are too small for their means to be told from noise"
+            far = f"{within.far} lie too far from the others for their means to be found"
+            what = " and ".join([small] * bool(few) + [far] * bool(within.far))
+            yield (
+                f"of {self.n_levels} levels {what}: with about {out:.1%} of the records they were "
+                "left out. Use coarser levels, logarithms of columns that span orders of "
+                "magnitude, or a larger budget."
+            )
+        lost = [name for j, name in enumerate(self.names) if j not in within.told]
+        if lost:
+            yield (
+                f"within levels {lost} hardly {'varies' if len(lost) == 1 else 'vary'} beyond the "
+                "noise, or go with the other regressors: their coefficients are not estimable "
+                "(NaN), and the others are those of a model without them. Leave them out, or use "
+                "coarser levels or a larger budget."
+            )
+
+
+def _whitened(seen: tuple[Array, float], now: _Round, told: Any = slice(None)) -> _Round:
+    """With the map, slopes and spread that a Gram of all columns tells, of these regressors."""
+    (gram, floor), back = seen, np.linalg.inv(_map(now))
+    values, vectors = np.linalg.eigh(gram)
+    gram = back.T @ (vectors * np.maximum(values, floor)) @ vectors.T @ back
+    inner, moments, whole = gram[:-1, :-1][told][:, told], gram[:-1, -1][told], float(gram[-1, -1])
+    slopes = np.linalg.solve(inner, moments)
+    left = max(whole - float(moments @ slopes), 1e-12 * whole, 1e-300)
+    values, vectors = np.linalg.eigh(inner)
+    matrix = vectors / np.sqrt(np.maximum(values, 1e-300)) @ vectors.T
+    return now._replace(matrix=matrix, slopes=slopes, spread=math.sqrt(left))
 
 
 def _map(now: _Round) -> Array:

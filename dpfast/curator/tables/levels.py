@@ -64,9 +64,16 @@ class Levels:
                 found += column[:, None] * row
         return found
 
-    def gram(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
+    def gram(
+        self,
+        means: Array,
+        matrix: Array,
+        radius: float,
+        mu: float,
+        kept: NDArray[np.bool_] | None = None,
+    ) -> Answer:
         """Mean product of what is mapped with itself, weighted (claim C14); costs ``mu``."""
-        seen = _Mapped(self, means, matrix)
+        seen = _Mapped(self, means, matrix, kept)
         objective = Objective(LeastSquares(), Mallows(1.0), seen.n_covariates, fit_intercept=False)
         curator = Curator(seen, objective, self._ledger, self._noise, self._threads)
         return Whitened(curator).gram(radius, mu)
@@ -87,13 +94,15 @@ class Levels:
 
 
 class _Mapped(Records):
-    """Rows of all levels under a map, which are made when they are read: once that is paid for."""
+    """Rows of levels under a map, which are made when they are read: once that is paid for."""
 
     __slots__ = ("_made",)
 
-    def __init__(self, levels: Levels, means: Array, matrix: Array) -> None:
-        everywhere = np.ones(levels.n_levels, dtype=bool)
-        self._made = partial(levels.mapped, means, everywhere, matrix)
+    def __init__(
+        self, levels: Levels, means: Array, matrix: Array, kept: NDArray[np.bool_] | None
+    ) -> None:
+        kept = np.ones(levels.n_levels, dtype=bool) if kept is None else kept
+        self._made = partial(levels.mapped, means, kept, matrix)
         self.n, self.n_covariates, self.names = levels.n, matrix.shape[1], None
         self.block_sizes = (self.n,)
 
