@@ -1266,6 +1266,22 @@ MONEY = (
         "fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)",
     ),
     plant(
+        "a-line-with-another-check",
+        "a damaged line of a ledger in a file, its total among them, is taken as it stands",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "    if end.rstrip() != check + b'\"}':\n",
+        "    if not end:\n",
+    ),
+    plant(
+        "a-check-of-one-line",
+        "a charge that was cut out of the middle of a ledger is not missed",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "hashlib.sha256(before + body)",
+        "hashlib.sha256(body)",
+    ),
+    plant(
         "file-ledger-without-fsync",
         "charges of a file-backed ledger are not forced to disk",
         LEDGER_FILE,

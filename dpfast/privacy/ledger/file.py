@@ -2,6 +2,7 @@
 
 Append-only JSON lines: a header with the total, then one line per charge.  A last line that is cut
 short is of a charge that never returned, and is cut off; anything else not as written is damage.
+Each line ends with a check, a digest of it and of the check before: a changed digit is noticed.
 """
 
 from __future__ import annotations
@@ -33,8 +34,14 @@ from dpfast.privacy.noise import random_name
 
 _T = TypeVar("_T")
 
-#: Every ledger begins like this; nothing else is read any further.
-_BEGINNING = b'{"dpfast ledger": 2, "total": ["'
+#: Every ledger begins like one of these; nothing else is read any further.
+_BEGINNING = b'{"dpfast ledger": 3, "total": ["'
+
+#: As ledgers began whose lines have no checks; they are continued as they are.
+_WITHOUT_CHECKS = b'{"dpfast ledger": 2, "total": ["'
+
+#: Where the check of a line begins; its hexadecimal digits and a brace end the line.
+_CHECK = b', "check": "'
 
 #: And every charge like this.
 _CHARGE = b'{"label": "'
@@ -105,6 +112,7 @@ class _Known(NamedTuple):
     length: int
     count: int  # type: ignore[assignment]
     spent: tuple[int, ...]
+    check: bytes | None  # of the last line; None in a ledger without checks
     seen: _Seen | None = None  # as this handle's last charge left it
 
 
@@ -130,7 +138,10 @@ class FileLedger(Ledger):
             raise self._refuse("it is another file, or became shorter, or was changed")
         header = content[: content.find(b"\n") + 1]
         try:
+            check = None if header.startswith(_WITHOUT_CHECKS) else _check_of(header[:-1], b"")
             told = json.loads(header.decode())
+            if check is None and "check" in told:
+                raise ValueError
             found, kept = _positive(told["total"]), told.get("apart")
             kept = None if kept is None else _positive(kept)
             super().__init__(found, kept)
@@ -148,7 +159,7 @@ class FileLedger(Ledger):
             )
         self._bytes = bytearray(header)
         self._lines: list[Entry] = []
-        self._known = _Known(len(header), 0, self._spent)
+        self._known = _Known(len(header), 0, self._spent, check)
         self._take(content)
 
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
@@ -184,9 +195,12 @@ class FileLedger(Ledger):
             _refuse_again(once, islice(self._lines, known.count))
         after, granted = self._after(known.spent, charges)
         entry = Entry._make(granted)
-        line = _line(
-            {"label": entry.label, "spend": _code(entry.spend), "charged": _code(entry.charged)}
-        )
+        charge = {
+            "label": entry.label,
+            "spend": _code(entry.spend),
+            "charged": _code(entry.charged),
+        }
+        line, check = _line(charge, known.check)
         end, size = known.length, file.seek(0, os.SEEK_END)
         if size > end:  # what an interrupted charge left of its line
             file.truncate(end)
@@ -196,7 +210,7 @@ class FileLedger(Ledger):
             raise self._refuse(
                 "it was replaced by another file during a charge, which was not granted"
             )
-        self._learn(line, [entry], after, _stamped(file))
+        self._learn(line, [entry], after, check, _stamped(file))
 
     def _read(self, file: FileIO) -> _Known:
         """What is in the file by now; it is not read again while this handle alone writes to it."""
@@ -206,17 +220,23 @@ class FileLedger(Ledger):
         return self._take(self._content(file))
 
     def _learn(
-        self, content: bytes, entries: list[Entry], spent: tuple[int, ...], seen: _Seen | None
+        self,
+        content: bytes,
+        entries: list[Entry],
+        spent: tuple[int, ...],
+        check: bytes | None,
+        seen: _Seen | None,
     ) -> None:
         """The file goes on like this.  An interrupt before the last line leaves what was known."""
         known = self._known
         self._bytes[known.length :] = content
         self._lines[known.count :] = entries
-        self._known = _Known(known.length + len(content), known.count + len(entries), spent, seen)
+        length, count = known.length + len(content), known.count + len(entries)
+        self._known = _Known(length, count, spent, check, seen)
 
     def _content(self, file: FileIO) -> bytes:
         """All of it, with the newline that a whole last line may lack."""
-        if file.read(len(_BEGINNING)) != _BEGINNING:
+        if file.read(len(_BEGINNING)) not in (_BEGINNING, _WITHOUT_CHECKS):
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
         content = file.readall()
@@ -232,21 +252,22 @@ class FileLedger(Ledger):
         if not content.startswith(self._bytes):
             raise self._refuse(_difference(bytes(self._bytes), content))
         end = content.rfind(b"\n") + 1
-        spent, entries = known.spent, list[Entry]()
+        spent, check, entries = known.spent, known.check, list[Entry]()
         for line in content[known.length : end].split(b"\n")[:-1]:
             try:
+                check = None if check is None else _check_of(line, check)
                 entry = _entry(line)
                 if type(entry.charged) not in (self._currency, GDP)[: 1 + self.keeps_apart]:
                     raise ValueError
             except _UNREADABLE:
                 number = known.count + len(entries) + 2
-                raise self._refuse(f"line {number} is not a charge") from None
+                raise self._refuse(f"line {number} is not a charge as it was written") from None
             after = self._added(spent, self._cost_of(entry.charged))
             if after is None:
                 raise self._refuse("more was charged than its total")
             spent = after
             entries.append(entry)
-        self._learn(content[known.length : end], entries, spent, None)
+        self._learn(content[known.length : end], entries, spent, check, None)
         return self._known
 
     # -- opening it
@@ -300,14 +321,14 @@ class FileLedger(Ledger):
         total = _positive(_code(total))
         Ledger(total, apart)  # refuses what is no part of it
         header = {
-            "dpfast ledger": 2,
+            "dpfast ledger": 3,
             "total": _code(total),
             **({} if apart is None else {"apart": _code(as_budget(apart))}),
             "created": time.time_ns(),
             "id": random_name(),  # tells this ledger from a later one at its path
         }
         with _as_ours(self._path):
-            _locked(self._path, "ab", fcntl.LOCK_EX, partial(_begin, _line(header)))
+            _locked(self._path, "ab", fcntl.LOCK_EX, partial(_begin, _line(header, b"")[0]))
             _sync_directory(os.path.dirname(self._path))
 
     def _refuse(self, reason: str) -> LedgerCorrupted:
@@ -463,8 +484,27 @@ def _sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def _line(content: Mapping[str, object]) -> bytes:
-    return json.dumps(content).encode() + b"\n"
+def _line(content: Mapping[str, object], before: bytes | None) -> tuple[bytes, bytes | None]:
+    """Write a line, and its check where the line before it has one."""
+    body = json.dumps(content).encode()[:-1]
+    if before is None:
+        return body + b"}\n", None
+    check = _digest(before, body)
+    return body + _CHECK + check + b'"}\n', check
+
+
+def _digest(before: bytes, body: bytes) -> bytes:
+    """Digest a line's content and the check of the line before it."""
+    return hashlib.sha256(before + body).hexdigest()[:16].encode()
+
+
+def _check_of(line: bytes, before: bytes) -> bytes:
+    """Return the check at the end of a line; refuse one that its content does not have."""
+    body, _, end = line.rpartition(_CHECK)
+    check = _digest(before, body)
+    if end.rstrip() != check + b'"}':
+        raise ValueError
+    return check
 
 
 def _is_torn(line: bytes) -> bool:
