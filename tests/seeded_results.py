@@ -1,0 +1,219 @@
+"""Compute some 150 seeded results and compare their bits with those of another version of the code.
+
+python -m tests.seeded_results write FILE      store a digest of each result
+python -m tests.seeded_results compare FILE    name the results whose numbers differ
+
+A change of names or words changes no number.  Digests are of numbers alone: names,
+messages and the order of attributes do not matter.  They hold on one machine with the same versions
+of NumPy and SciPy, so that a file of them is written and compared there, and not stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpfast
+from dpfast import effects, tables
+from dpfast.curator import door
+from tests.audit.calls import examples
+from tests.audit.calls.example import Example
+
+#: One registered call in so many is computed.
+THINNING = 8
+N = 3000
+
+
+class Seeded:
+    """Replace the noise of every curator by seeded noise, and change nothing else."""
+
+    def source(self, noise: Any) -> Any:
+        return dpfast.SeededNoise(11)
+
+    def release(self, question: Any, release: Any, draw: Callable[[], Any]) -> Any:
+        return draw()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def table() -> dict[str, Any]:
+    """Make a table with columns of most kinds."""
+    rng = np.random.default_rng(5)
+    x, z, age = rng.normal(size=N), rng.normal(size=N), rng.integers(18, 80, N).astype(float)
+    line = 0.5 * x - 0.2 * z + 0.01 * (age - 48.0)
+    return {
+        "x": x, "z": z, "age": age, "g": rng.choice(["a", "b", "c"], N), "id": np.arange(N) // 3,
+        "d": (rng.random(N) < 1.0 / (1.0 + np.exp(-x))).astype(float),
+        "w": rng.uniform(1.0, 3.0, N),
+        "y": line + rng.normal(size=N), "event": (rng.random(N) < 0.7).astype(float),
+        "label": (line + rng.logistic(size=N) > 0.0).astype(float),
+        "count": rng.poisson(np.exp(0.3 * line)).astype(float),
+        "cost": np.exp(line) * rng.gamma(2.0, 0.5, N), "t": rng.exponential(np.exp(-0.3 * x)),
+        "endogenous": z + x + rng.normal(size=N),
+    }  # fmt: skip
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield labelled calls as users make them, with nothing declared."""
+    data = table()
+    X = np.column_stack([data["x"], data["z"], data["age"]])
+    responses = {
+        "least-squares": "y", "log-cosh": "y", "huber": "y", "logistic": "label", "probit": "label",
+        "poisson": "count", "gamma": "cost",
+    }  # fmt: skip
+    for loss, response in responses.items():
+        y = data[response]
+        yield f"fit {loss}", lambda y=y, loss=loss: dpfast.fit(X, y, loss, privacy=2.0)
+        yield (
+            f"fit {loss} float32",
+            lambda y=y, loss=loss: dpfast.fit(X.astype(np.float32), y, loss, privacy=2.0),
+        )
+        yield (
+            f"fit {loss} weights",
+            lambda y=y, loss=loss: dpfast.fit(
+                dpfast.records(X, y, sample_weight=data["w"], largest_weight=3.0),
+                None, loss, privacy=2.0,
+            ),
+        )  # fmt: skip
+        yield (
+            f"fit {loss} persons",
+            lambda y=y, loss=loss: dpfast.fit(
+                dpfast.records(X, y, group=data["id"], group_size=3), None, loss, privacy=6.0
+            ),
+        )
+        yield (
+            f"formula {loss}",
+            lambda r=response, loss=loss: dpfast.fit(
+                f"{r} ~ x + I(x**2) + z + C(g, levels=['a', 'b', 'c'])", data, loss, privacy=3.0
+            ),
+        )
+    big = np.random.default_rng(6).normal(size=(60_000, 3))
+    wide = big @ [1.0, -0.5, 0.2] + np.random.default_rng(7).normal(size=60_000)
+    yield "fit, a sample", lambda: dpfast.fit(big, wide, "least-squares", privacy=1.0)
+    yield "fit, a sample, logistic", lambda: dpfast.fit(big, wide > 0.0, "logistic", privacy=1.0)
+    yield "quantiles", lambda: dpfast.fit_quantiles(X, data["y"], [0.25, 0.5], privacy=3.0)
+    yield "two_stage", lambda: effects.two_stage("y ~ endogenous | z", data, privacy=9.0)
+    yield (
+        "cox",
+        lambda: effects.cox("t ~ x + z", data, event="event", cuts=[0.3, 0.6, 1.0], privacy=5.0),
+    )
+    yield (
+        "treatment_effect",
+        lambda: effects.treatment_effect(X[:, :2], data["d"], data["y"], privacy=9.0),
+    )
+    schema = dpfast.Schema(
+        {
+            "g": dpfast.Categorical(("a", "b", "c")), "y": dpfast.Numeric(-5.0, 5.0),
+            "x": dpfast.Numeric(-4.0, 4.0), "label": dpfast.Binary(1, 0),
+        }
+    )  # fmt: skip
+    yield "counts", lambda: tables.counts(data, "g", schema=schema, privacy=1.0)
+    yield "means", lambda: tables.means(data, ["y", "label"], "g", schema=schema, privacy=1.0)
+    yield "table quantiles", lambda: tables.quantiles(data, "y", "g", schema=schema, privacy=1.0)
+    yield "fits", lambda: tables.fits("y ~ x", data, "g", schema=schema, privacy=5.0)
+    yield (
+        "absorbed",
+        lambda: tables.absorbed("y ~ x | g", data, schema=schema, privacy=5.0),
+    )
+    yield (
+        "minimize",
+        lambda: dpfast.minimize(X, data["y"], dpfast.Objective("tukey", scale=1.0), privacy=5.0),
+    )
+    yield (
+        "private_quantiles",
+        lambda: dpfast.private_quantiles(data["age"], [0.5], low=0, high=99, privacy=1.0),
+    )
+    yield "plan", lambda: dpfast.plan(n=5000, p=4, privacy=1.0)
+    yield (
+        "tune",
+        lambda: dpfast.tune(
+            lambda theta: (data["y"] - theta[0] * data["x"]) ** 2,
+            [(-2.0, 2.0)], n_records=N, clip=4.0, steps=4, privacy=3.0,
+        ),
+    )  # fmt: skip
+
+
+def numbers(thing: Any, leaves: set[bytes], visited: set[int], depth: int = 0) -> None:
+    """Collect the bytes of all numbers that an object leads to."""
+    if isinstance(thing, (float, int, np.number)):
+        with suppress(OverflowError):
+            leaves.add(struct.pack("<d", thing))
+    elif isinstance(thing, np.ndarray):
+        if thing.dtype.kind in "fiu":
+            leaves.add(np.ascontiguousarray(thing, dtype="<f8").tobytes())
+        elif thing.dtype.kind == "O":
+            numbers(thing.tolist(), leaves, visited, depth)
+    elif depth < 12 and id(thing) not in visited and not isinstance(thing, (str, bytes, type)):
+        visited.add(id(thing))
+        parts: Any = ()
+        if isinstance(thing, dict):
+            parts = thing.values()
+        elif isinstance(thing, (tuple, list, set, frozenset)):
+            parts = thing
+        elif type(thing).__module__.startswith("dpfast"):
+            parts = [getattr(thing, name, None) for name in _attributes(thing)]
+        for part in parts:
+            numbers(part, leaves, visited, depth + 1)
+
+
+def _attributes(thing: Any) -> list[str]:
+    """Name what an object keeps, in its dictionary and in slots."""
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [*slots, *getattr(thing, "__dict__", {})]
+
+
+def digest(call: Callable[[], Any]) -> str:
+    """Run a call under seeded noise; return a digest of its numbers, or the kind of its error."""
+    with door.observed(Seeded()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = call()
+        except dpfast.DpfastError as error:
+            return type(error).__name__
+    leaves: set[bytes] = set()
+    numbers(result, leaves, set())
+    return hashlib.sha256(b"".join(sorted(leaves))).hexdigest()[:16]
+
+
+def results() -> dict[str, str]:
+    """Compute every digest, by label."""
+    digests = {label: digest(call) for label, call in calls()}
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 2))
+    y = X @ [1.0, -0.5] + rng.normal(size=40)
+    chosen: list[Example] = examples()[::THINNING]
+    for k, example in enumerate(chosen):
+        data = (X, (y > 0.0).astype(float) if example.binary else y)
+        label = f"{k}: {example.name.rpartition('.')[2]}, {example.label}"
+        digests[label] = digest(lambda example=example, data=data: example.call(data))
+    return digests
+
+
+def main(arguments: list[str]) -> int:
+    """Write the digests to a file, or compare them with those of a file."""
+    if len(arguments) != 2 or arguments[0] not in ("write", "compare"):
+        print(__doc__)
+        return 2
+    path, now = Path(arguments[1]), results()
+    if arguments[0] == "write":
+        path.write_text(json.dumps(now, indent=0))
+        print(f"{len(now)} results")
+        return 0
+    before = json.loads(path.read_text())
+    other = [label for label in {**before, **now} if before.get(label) != now.get(label)]
+    print(*other, f"{len(now)} results, {len(other)} differ", sep="\n")
+    return int(bool(other))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
