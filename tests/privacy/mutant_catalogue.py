@@ -1314,9 +1314,9 @@ MONEY = (
         "a ledger counts lines as read before it has added them up: an interrupt undercounts",
         LEDGER_FILE,
         LEDGER_MOMENTS,
-        "        spent, entries = known.spent, list[Entry]()\n",
-        "        spent, entries = known.spent, list[Entry]()\n"
-        "        self._learn(content[known.length : end], [], known.spent, None)\n",
+        "        spent, check, entries = known.spent, known.check, list[Entry]()\n",
+        "        spent, check, entries = known.spent, known.check, list[Entry]()\n"
+        "        self._learn(content[known.length : end], [], known.spent, check, None)\n",
     ),
     plant(
         "own-charge-counted-before-it-is-written",
@@ -1324,9 +1324,9 @@ MONEY = (
         LEDGER_FILE,
         LEDGER_MOMENTS,
         '        _write(file, b"\\n" * (size < end) + line)\n',
-        "        self._learn(line, [entry], known.spent, None)\n"
+        "        self._learn(line, [entry], known.spent, check, None)\n"
         '        _write(file, b"\\n" * (size < end) + line)\n',
-        "        self._learn(line, [entry], after, _stamped(file))\n",
+        "        self._learn(line, [entry], after, check, _stamped(file))\n",
         "        self._known = self._known._replace(spent=after)\n",
     ),
     plant(
