@@ -158,6 +158,8 @@ def described(value: object, *, text: bool = False) -> str:
     if kind.__name__ in ("function", "builtin_function_or_method", "method"):
         return f"the function {getattr(value, '__qualname__', kind.__name__)}"
     name = kind.__name__ if origin in ("builtins", "__main__") else f"{origin}.{kind.__name__}"
+    if origin == "pyarrow" and name.endswith("Array"):
+        name = "pyarrow.Array"  # of whichever type, which Arrow may have found in the cells
     found = f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
     if kind in (str, bytes, list, tuple, dict, set, frozenset):
         return f"{found} of length {len(value)}"  # type: ignore[arg-type]
@@ -166,8 +168,8 @@ def described(value: object, *, text: bool = False) -> str:
         shape = getattr(value, "shape", None) if kind.__name__ != "LazyFrame" else None
         if type(shape) is tuple and shape and all(type(size) is int for size in shape):
             facts.append(f"shape {shape}")
-        if hasattr(value, "dtype"):
-            facts.append(f"dtype {dtype_name(value.dtype)}")
+        if origin in ("numpy", "scipy") and hasattr(value, "dtype"):
+            facts.append(f"dtype {dtype_name(value.dtype)}")  # a missing cell makes pandas' floats
         found += " of " * bool(facts) + " and ".join(facts)
     return found
 
@@ -178,9 +180,28 @@ def _is_loss(kind: type) -> bool:
 
 
 def dtype_name(dtype: object) -> str:
-    """A type of numbers without the categories or fields that it may list."""
+    """Say what a type is called, without what it lists or measures: that may follow the cells.
+
+    Categories, fields of a struct, lengths of text and of lists, how wide the numbers of levels
+    are, digits of a decimal, units and zones of times, what a sparse column is filled with.
+
+    Parameters
+    ----------
+    dtype : object
+        A type of NumPy, pandas, polars or Arrow.
+
+    Examples
+    --------
+    >>> from dpfast.errors import dtype_name
+    >>> dtype_name(np.array(["a", "Bb"]).dtype), dtype_name(np.dtype("float32"))
+    ('str', 'float32')
+    """
     name = getattr(dtype, "name", None)
-    return name if isinstance(name, str) else str(dtype).partition("(")[0]
+    name = name if isinstance(name, str) else str(dtype)
+    for bracket in "[(<{":
+        name = name.partition(bracket)[0]
+    name = name.removeprefix("large_").removesuffix("_view")  # of Arrow, for much text
+    return name.rstrip("0123456789") if getattr(dtype, "char", "") in ("U", "S", "V") else name
 
 
 def understood(called: Called) -> Called:

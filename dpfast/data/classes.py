@@ -159,6 +159,6 @@ def check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
     matching = [level for level in levels if not isinstance(level, str) or _other_kinds(level)]
     if is_number and not matching:
         raise InvalidInput(
-            f"column {described(name, text=True)} holds numbers (type {dtype}), and its declared "
-            "levels are text. Declare the numbers it holds, or convert the column to these labels."
+            f"column {described(name, text=True)} holds numbers, and its declared levels are text. "
+            "Declare the numbers it holds, or convert the column to these labels."
         )

@@ -416,8 +416,7 @@ def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding
     if not hasattr(table, "map_partitions") or not hasattr(table, "dtypes"):
         raise InvalidInput(f"a formula reads a data frame of Dask; received {described(table)}.")
     _refuse_workers_without_dpfast()
-    unlisted = [name for name, kind in table.dtypes.items() if _is_unlisted(kind)]
-    empty = table._meta.astype(dict.fromkeys(unlisted, object))
+    empty = table._meta
     terms = terms_of_table(formula, empty, schema)
     names = terms.coding.design(empty).names
     declared = terms.columns
@@ -459,11 +458,6 @@ def _of_partitions(
     )
     found._chunks = (tuple(lengths), (width,))
     return _without_empty_chunks(found)
-
-
-def _is_unlisted(kind: Any) -> bool:
-    """Whether a type of levels does not say which."""
-    return "__UNKNOWN_CATEGORIES__" in getattr(kind, "categories", ())
 
 
 def _terms(part: Any, terms: Terms, plain: list[str]) -> NDArray[np.float64]:

@@ -23,6 +23,9 @@ ARROW_NUMBERS = frozenset(
 )
 ARROW_TEXT = frozenset(["string", "large_string", "string_view"])
 ARROW_BYTES = frozenset(["binary", "large_binary", "binary_view"])
+#: Types of columns that leave open what their cells are: in Arrow dictionaries are what pandas had
+#: as categories, of a type that it took from the cells.
+UNTYPED = ("object", "category", "dictionary")
 #: Arrow's types whose different values Arrow can list.
 ARROW_ENCODED = (ARROW_NUMBERS | ARROW_TEXT | {"binary", "large_binary"}) - {"halffloat", "null"}
 
@@ -129,12 +132,23 @@ def number_columns(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
     return np.column_stack(found)
 
 
-def public_levels(values: Any) -> list[Any] | None:
-    """Levels that a column's type lists (pandas, polars), public whatever its cells are."""
+def public_levels(values: Any) -> list[str] | None:
+    """Levels that somebody declared with a column's type: those of an Enum of polars.
+
+    What pandas, polars and Arrow list of a ``category``, a Categorical or a dictionary they found
+    among the cells: those are values.
+    """
     kind: Any = getattr(values, "dtype", None)
-    if type(kind).__name__ not in ("CategoricalDtype", "Enum"):
+    if library(values) != "polars" or type(kind).__name__ != "Enum":
         return None
-    return [getattr(level, "item", lambda level=level: level)() for level in kind.categories]
+    return list(kind.categories)
+
+
+def declaring_levels(name: str) -> str:
+    """What to write about a column of labels, whose levels are a private fact of the data."""
+    quoted = described(name, text=True)
+    formula = f"C({name}, levels=[...]) in a formula, or " if name.isidentifier() else ""
+    return f"{formula}schema=dpfast.Schema({{{quoted}: dpfast.Categorical([...])}})"
 
 
 def refuse_other_rows(X: Any, other: Any, what: str) -> None:
@@ -175,7 +189,8 @@ def refused_type(dtype: Any, what: str) -> InvalidInput:
     return InvalidInput(
         f"{what} has dtype {dtype_name(dtype)}{', which does not say what it holds' * untold}; "
         "allowed are floats of at most 64 bits, integers and booleans. Convert numbers to float64 "
-        "first; columns of labels are declared in a dpfast.Schema."
+        "first; levels of labels are declared: C(column, levels=[...]) in a formula, or "
+        "schema=dpfast.Schema({...})."
     )
 
 
@@ -223,7 +238,7 @@ def numbers(values: Any, name: str) -> NDArray[np.float64]:
     if found is None:
         raise InvalidInput(
             f"column {described(name, text=True)} must be numbers or booleans and has type "
-            f"{_type_of(values)}{_remedy(values, name)}"
+            f"{type_of(values)}{_remedy(values, name)}"
         )
     return found
 
@@ -240,10 +255,14 @@ def cell_numbers(values: Any, name: str) -> NDArray[np.float64]:
 def _remedy(values: Any, name: str) -> str:
     """What to do about a column whose type is none of numbers."""
     declared = (
-        f"declare labels: schema=dpfast.Schema({{{described(name, text=True)}: "
-        "dpfast.Categorical([...])}), of which a formula may say C(...); of a response with two "
-        f"labels make 0 and 1: table[{described(name, text=True)}] == 'yes'."
+        f"declare labels: {declaring_levels(name)}; of a response with two labels make 0 and 1: "
+        f"table[{described(name, text=True)}] == 'yes'."
     )
+    if lists_labels(values):
+        return (
+            ", which does not say which levels there can be: it lists the labels that records "
+            f"have, a private fact of the data. Convert it to a numeric type first, or {declared}"
+        )
     if is_untyped(values):
         return (
             ", which does not say what its cells are: text among them would count as missing. "
@@ -278,7 +297,7 @@ def _of_pandas(values: Any) -> Numbers:
 
 
 def _of_arrow(values: Any) -> Numbers:
-    if not is_arrow_number(_value_type(values)):
+    if not is_arrow_number(values.type):  # nor is a dictionary one, as pandas' categories are none
         return None
     with np.errstate(all="ignore"):
         # cast first: otherwise a null would change the type
@@ -303,7 +322,7 @@ def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
     if found is None:
         raise InvalidInput(
             f"column {described(name, text=True)} must be labels (text, integers, booleans) and "
-            f"has type {_type_of(values)}. Convert it to text or integers first."
+            f"has type {type_of(values)}. Convert it to text or integers first."
         )
     return found
 
@@ -392,9 +411,14 @@ def _value_type(values: Any) -> Any:
 
 def is_untyped(values: Any) -> bool:
     """Whether the type of a column (objects, categories) leaves open what its cells are."""
-    dtype = getattr(values, "dtype", None)
-    name = "" if dtype is None else dtype_name(dtype).lower().removeprefix("sparse[")
-    return name.startswith(("object", "category"))
+    dtype: Any = getattr(values, "dtype", getattr(values, "type", None))
+    dtype = dtype.subtype if type(dtype).__name__ == "SparseDtype" else dtype
+    return dtype is not None and dtype_name(dtype).lower() in UNTYPED
+
+
+def lists_labels(values: Any) -> bool:
+    """Whether a library took a list of labels from the cells: it is no declaration of levels."""
+    return type_of(values).lower() in ("category", "categorical", "dictionary")
 
 
 def _is_encoded(values: Any) -> bool:
@@ -415,9 +439,7 @@ def _is_arrow_backed(dtype: Any) -> bool:
     return type(dtype).__name__ == "ArrowDtype" or getattr(dtype, "storage", None) == "pyarrow"
 
 
-def _type_of(values: Any) -> str:
-    """Of a column, in its library's words but without the categories that it may list."""
-    dtype = getattr(values, "dtype", None)
-    if dtype is None:
-        return str(getattr(values, "type", type(values).__name__))
-    return dtype_name(dtype)
+def type_of(values: Any) -> str:
+    """The name of a column's type, as its library calls it, without what may follow the cells."""
+    dtype = getattr(values, "dtype", getattr(values, "type", None))  # Arrow calls it type
+    return type(values).__name__ if dtype is None else dtype_name(dtype)

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Column, Encoded, Factor, Main
-from dpfast.data.columns import column, column_names, numbers, public_levels
+from dpfast.data.columns import (
+    column,
+    column_names,
+    declaring_levels,
+    numbers,
+    public_levels,
+    type_of,
+)
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
@@ -116,8 +123,9 @@ def _undeclared(texts: Sequence[str], table: Any) -> Schema:
             given = levels.get(name) or public_levels(column(table, name))
             if given is None and name in levels:
                 raise InvalidInput(
-                    f"{text!r}: which levels there are is a private fact of the data. List them: "
-                    f"C({name}, levels=[...]), or declare {name!r} in a schema."
+                    f"{text!r}: which levels column {name!r} (type {type_of(column(table, name))}) "
+                    "has is a private fact of the data, also where a library lists them. Declare "
+                    f"them: {declaring_levels(name)}."
                 )
             found[name] = Released(0.0, 1.0) if given is None else Categorical(tuple(given))
     return Schema(found)

@@ -422,8 +422,24 @@ def test_a_formula_takes_columns_beside_it_and_parts_of_objects():
     assert dpfast.fit("y ~ a", weighed, "log-cosh", privacy=1.0).n_records == N
     odd = table.map_partitions(lambda part: part.assign(a=part.a.astype(object)), meta=table._meta)
     assert dpfast.fit("y ~ a", odd, "log-cosh", privacy=1.0).names == ("intercept", "a")
-    known = dd.from_pandas(labelled().astype({"g": "category"}), npartitions=2)
-    assert dpfast.fit("y ~ g", known, "log-cosh", privacy=1.0).names[1:] == ("g[v]", "g[w]")
+
+
+def test_categories_that_dask_knows_are_no_levels():
+    """Those of one partition, or of all of them, are labels that records have."""
+    pytest.importorskip("formulaic")
+    said = set()
+    for last in ("v", "patient 4711"):
+        table = labelled()
+        table.loc[N - 1, "g"] = last
+        known = dd.from_pandas(table.astype({"g": "category"}), npartitions=2)
+        for given in (known, known.assign(g=known.g.cat.as_unknown())):
+            for term in ("g", "C(g)"):
+                with pytest.raises(dpfast.InvalidInput, match=r"C\(g, levels=") as refused:
+                    dpfast.fit(f"y ~ {term}", given, "log-cosh", privacy=1.0)
+                said.add((term, str(refused.value)))
+        names = dpfast.fit(FORMULA, known, "least-squares", privacy=3.0).names
+        assert names[-1] == "g[v]"
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize("kind", ["str", "object", "category"])

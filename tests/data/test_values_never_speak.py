@@ -170,9 +170,6 @@ TYPED = {
     "Arrow chunks": (
         lambda c: arrow().chunked_array([c[:2], c[2:3], c[3:]], arrow().bool_()), BOOLS, [None],
     ),
-    "Arrow dictionary": (
-        lambda c: arrow().array(c).dictionary_encode(), FLOATS, [None, 9.0, np.nan],
-    ),
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def table(n=N):
     line = 0.3 + 0.08 * educ + 0.03 * exper - 5e-4 * exper**2 + 0.2 * (region == "south")
     wage = np.exp(line + 0.002 * educ * exper + 0.3 * rng.standard_t(5, n))
     found = pandas.DataFrame({"wage": wage, "educ": educ, "exper": exper, "region": region})
-    return found.assign(area=pandas.Categorical(region, categories=[*LEVELS, "west"][:3]))
+    return found
 
 
 TABLE = table()
@@ -38,8 +38,9 @@ LISTED = f"C(region, levels={LEVELS!r})"
     "formula",
     [
         "wage ~ educ + exper", "log(wage) ~ educ + exper + I(exper**2)", "wage ~ educ*exper - 1",
-        "wage ~ educ + area", "wage ~ educ:area + educ", "wage ~ area - 1", "wage ~ 0 + area*educ",
-        "wage ~ log(educ) + sqrt(exper) + educ:exper:area", "wage ~ I(educ/exper) + C(area)",
+        f"wage ~ educ + {LISTED}", f"wage ~ educ:{LISTED} + educ", f"wage ~ {LISTED} - 1",
+        f"wage ~ 0 + {LISTED}*educ", f"wage ~ I(educ/exper) + {LISTED}",
+        f"wage ~ log(educ) + sqrt(exper) + educ:exper:{LISTED}",
     ],
 )  # fmt: skip
 def test_terms_are_those_of_formulaic(formula):
@@ -135,9 +136,22 @@ def test_levels_are_public_and_never_read_from_the_values():
     design = codings_of_table(f"wage ~ {LISTED}", other)[0].design(other)
     assert np.isnan(design.X[0]).all() and np.isfinite(design.X[1:]).all()
     # a level that nobody has is a column all the same
-    wide = TABLE.assign(area=pandas.Categorical(TABLE.region, categories=[*LEVELS, "west"]))
-    names = codings_of_table("wage ~ area", wide)[0].design(wide).names
-    assert names == ("area[north]", "area[south]", "area[west]")
+    wide = f"wage ~ C(region, levels={[*LEVELS, 'west']!r})"
+    names = codings_of_table(wide, TABLE)[0].design(TABLE).names
+    assert names == ("region[north]", "region[south]", "region[west]")
+
+
+def test_an_enum_of_polars_declares_its_levels():
+    """Nobody makes one without listing them, and what pandas makes of it does no longer say so."""
+    polars = pytest.importorskip("polars")
+    area = polars.Series(TABLE.region.tolist(), dtype=polars.Enum([*LEVELS, "west"]))
+    rows = polars.DataFrame({"wage": TABLE.wage.to_numpy(), "area": area})
+    for term in ("area", "C(area)"):
+        names = codings_of_table(f"wage ~ {term}", rows)[0].design(rows).names
+        assert names == ("area[north]", "area[south]", "area[west]")
+    back = rows.to_pandas()
+    with pytest.raises(InvalidInput, match=r"category.*C\(area, levels=\[...\]\)"):
+        dpfast.fit("wage ~ area", back, privacy=1.0)
 
 
 def test_values_decide_about_their_record_alone():

@@ -16,7 +16,7 @@ from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
 from dpfast.data.formula import Terms, terms_of_table
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
-from dpfast.errors import InvalidInput, RecordsUnavailable, described, understood
+from dpfast.errors import InvalidInput, RecordsUnavailable, described, dtype_name, understood
 
 
 @understood
@@ -256,8 +256,8 @@ def _check_column(arrow_schema: Any, file: str, place: str, name: Any, number: b
     kind = arrow_schema.field(name).type
     if number and not is_arrow_number(kind):
         raise InvalidInput(
-            f"column {name!r} of {file!r} has type {kind}; without a schema columns must be "
-            "numbers or booleans. Pass schema=dpfast.Schema({...}) that declares it."
+            f"column {name!r} of {file!r} has type {dtype_name(kind)}; without a schema columns "
+            "must be numbers or booleans. Pass schema=dpfast.Schema({...}) that declares it."
         )
 
 
