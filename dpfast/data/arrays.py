@@ -137,6 +137,8 @@ def _matrix(table: Any, names: Any, columns: list[Any]) -> Covariates:
     """The columns of a data frame side by side; of one type of floats they stay as they are."""
     if library(table) == "pandas" and {column.dtype for column in columns} in ONE_FLOAT:
         return np.asarray(table)
+    if any(len(values) != len(table) for values in columns):  # of Arrow's, from a damaged file
+        raise InvalidInput("the columns have different lengths; each needs an entry for each row.")
     # covariate by covariate, as the columns are stored: the kernels read any strides
     found: NDArray[np.float64] = np.empty((len(columns), len(table)))
     for j, (row, values) in enumerate(zip(found, columns, strict=True)):

@@ -95,3 +95,19 @@ def _decoded(cell: bytes | None) -> str | None:
         return None if cell is None else cell.decode("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+#: Bytes that a view of Arrow's has room for itself.
+INLINE = 12
+
+
+def view_cell(
+    own: NDArray[np.uint8], size: int, buffers: Sequence[memoryview], buffer: int, start: int
+) -> bytes | None:
+    """The bytes that a view stands for; None where it is missing or points to nothing."""
+    if size <= INLINE:
+        return own[:size].tobytes() if size >= 0 else None
+    if not 0 <= buffer < len(buffers) or start < 0:
+        return None
+    found = bytes(buffers[buffer][start : start + size])
+    return found if len(found) == size else None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.arrow_arrays import BrokenBuffers, encoded, is_encoded, parts
 from dpfast.data.cells import is_sequence, number_cells, objects, text, told
 from dpfast.errors import InvalidInput, described, dtype_name
 
@@ -210,6 +211,17 @@ def foreign_array(values: Any, what: str) -> NDArray[Any]:
 
 def _read(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> Any:
     """What the reader for this kind of column finds: pandas, Arrow, polars, lists, arrays."""
+    try:
+        return _read_as_it_is(values, name, readers)
+    except BrokenBuffers:
+        pass  # raised below without its context
+    raise InvalidInput(
+        f"column {described(name, text=True)} is damaged: Arrow's buffers do not fit it. Read or "
+        "make the table anew."
+    )
+
+
+def _read_as_it_is(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> Any:
     of_pandas, of_arrow, of_polars, of_cells, of_array = readers
     origin = library(values)
     if origin == "pandas" and hasattr(values, "dtype"):
@@ -289,7 +301,7 @@ def _of_pandas(values: Any) -> Numbers:
     if _is_arrow_backed(dtype):
         return _of_arrow(values.__arrow_array__())
     if isinstance(dtype, np.dtype) or type(dtype).__name__ in ("SparseDtype", "NumpyEADtype"):
-        return _of_array(np.asarray(values))
+        return _of_array(foreign_array(values, "a column"))
     if getattr(dtype, "kind", "O") in "iufb":  # nullable
         with np.errstate(all="ignore"):
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -299,9 +311,13 @@ def _of_pandas(values: Any) -> Numbers:
 def _of_arrow(values: Any) -> Numbers:
     if not is_arrow_number(values.type):  # nor is a dictionary one, as pandas' categories are none
         return None
-    with np.errstate(all="ignore"):
-        # cast first: otherwise a null would change the type
-        return np.asarray(values.cast("float64", safe=False).to_numpy(zero_copy_only=False))
+    found = [np.empty(0)]
+    for cells, codes in parts(values):
+        with np.errstate(all="ignore"):
+            # cast first: otherwise a null would change the type
+            numbers = cells.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+            found.append(numbers if codes is None else np.append(numbers, np.nan)[codes])
+    return found[1] if len(found) == 2 else np.concatenate(found)
 
 
 def _of_polars(values: Any) -> Numbers:
@@ -324,7 +340,8 @@ def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
             f"column {described(name, text=True)} must be labels (text, integers, booleans) and "
             f"has type {type_of(values)}. Convert it to text or integers first."
         )
-    return found
+    table, codes = found  # those of pandas are as unchecked as Arrow's
+    return table, np.where((codes < 0) | (codes >= len(table)), -1, codes)
 
 
 Labels = tuple[list[Any], NDArray[np.int64]] | None  # None: refused for its type
@@ -370,26 +387,16 @@ def _arrow_labels(values: Any) -> Labels:
     if not is_arrow_number(kind) and kind not in ARROW_TEXT | ARROW_BYTES:
         return None
     table: list[Any] = []
-    parts = [np.empty(0, dtype=np.int64)]
-    for chunk in getattr(values, "chunks", [values]):
-        if not hasattr(chunk, "dictionary") and kind in ARROW_ENCODED:
-            chunk = chunk.dictionary_encode()  # so that each different value is read once
-        if hasattr(chunk, "dictionary"):
-            # positions in 64 bits: those of a dictionary may have 8, all of them taken
-            own = chunk.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
-            cells = _arrow_cells(chunk.dictionary)
-        else:
-            own, cells = np.arange(len(chunk)), _arrow_cells(chunk)
-        parts.append(np.where(own < 0, -1, own + len(table)))
-        table.extend(cells)
-    return table, np.concatenate(parts)
-
-
-def _arrow_cells(values: Any) -> list[Any]:
-    kind = str(values.type)
-    if kind in ARROW_TEXT:  # as bytes, because whatever is stored may not be text
-        return list(text(values.cast(kind.replace("string", "binary")).to_pylist()))
-    return list(values.to_pylist())
+    positions = [np.empty(0, dtype=np.int64)]
+    for cells, codes in parts(values):
+        if codes is None and kind in ARROW_ENCODED:
+            cells, codes = encoded(cells)  # so that each different value is read once
+        own = np.arange(len(cells)) if codes is None else codes
+        positions.append(np.where(own < 0, -1, own + len(table)))
+        # text comes as bytes, because whatever is stored may not be text
+        listed = cells.to_pylist()
+        table.extend(text(listed) if kind in ARROW_TEXT else listed)
+    return table, np.concatenate(positions)
 
 
 def _polars_labels(values: Any) -> Labels:
@@ -406,7 +413,7 @@ def _polars_labels(values: Any) -> Labels:
 
 def _value_type(values: Any) -> Any:
     """Arrow's type of a column's values, whether or not they are kept in a dictionary."""
-    return getattr(values.type, "value_type", values.type) if _is_encoded(values) else values.type
+    return getattr(values.type, "value_type", values.type) if is_encoded(values) else values.type
 
 
 def is_untyped(values: Any) -> bool:
@@ -419,10 +426,6 @@ def is_untyped(values: Any) -> bool:
 def lists_labels(values: Any) -> bool:
     """Whether a library took a list of labels from the cells: it is no declaration of levels."""
     return type_of(values).lower() in ("category", "categorical", "dictionary")
-
-
-def _is_encoded(values: Any) -> bool:
-    return str(values.type).startswith("dictionary<")
 
 
 def kept_encoded(arrow_schema: Any) -> list[str]:

@@ -2615,10 +2615,9 @@ SHARES_AND_GROUPS = (
         "a nullable column is read as Python objects, where one cell is missing",
         "dpfast/data/columns.py",
         CELL_TESTS,
-        '        return np.asarray(values.cast("float64", safe=False)'
-        ".to_numpy(zero_copy_only=False))\n",
-        "        return _of_array(values.to_numpy(zero_copy_only=False))"
-        " if values.null_count == 0 else None\n",
+        "    found = [np.empty(0)]\n    for cells, codes in parts(values):\n",
+        "    found = [np.empty(0)]\n    if values.null_count > 0:\n        return None\n"
+        "    for cells, codes in parts(values):\n",
     ),
     plant(
         "an-argument-is-quoted",
@@ -3948,6 +3947,38 @@ TRIALS_SAMPLES_AND_BLOCKS = (
         ("tests/data/test_outofcore.py::test_a_malformed_row_is_an_incomplete_record",),
         'found[np.searchsorted(ends, odd, side="right") - 1] = np.nan',
         'found[np.searchsorted(ends, odd, side="left") - 1] = np.nan',
+    ),
+    plant(
+        "codes-beyond-their-levels",
+        "a code of Arrow's beyond the levels is believed, and raises what it is",
+        "dpfast/data/arrow_arrays.py",
+        ("tests/data/test_malformed_files.py::test_a_bad_code_of_numbers_is_missing",),
+        "    return np.where((codes < 0) | (codes >= n_levels), -1, codes)\n",
+        "    return np.where(codes < 0, -1, codes)\n",
+    ),
+    plant(
+        "offsets-believed",
+        "offsets of text are believed, and a cell reaches into others or beyond its memory",
+        "dpfast/data/arrow_arrays.py",
+        ("tests/data/test_malformed_files.py::test_broken_buffers_are_refused_before_the_charge",),
+        "    found.validate(full=wanted is not None)\n",
+        "    found.validate()\n",
+    ),
+    plant(
+        "views-from-the-end",
+        "a view that begins before its buffer is read from the end, where another record's text is",
+        "dpfast/data/cells.py",
+        ("tests/data/test_malformed_files.py::test_a_bad_cell_of_arrow_is_missing",),
+        "not 0 <= buffer < len(buffers) or start < 0",
+        "not buffer < len(buffers)",
+    ),
+    plant(
+        "codes-of-pandas-from-the-end",
+        "a code of pandas below -1 counts from the end, another person's group",
+        "dpfast/data/columns.py",
+        ("tests/data/test_malformed_files.py::test_a_bad_code_of_pandas_is_missing",),
+        "np.where((codes < 0) | (codes >= len(table)), -1, codes)",
+        "np.where(codes >= len(table), -1, codes)",
     ),
     plant(
         "parts-added-by-size",

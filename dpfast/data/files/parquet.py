@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import file_path
+from dpfast.data.arrow_arrays import refuse_broken
 from dpfast.data.coding import Coding
 from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
 from dpfast.data.formula import Terms, terms_of_table
@@ -51,8 +52,9 @@ def open_parquet(
     -------
     StreamedRecords
         To be passed as ``dpfast.fit(records, None, ...)``.  A missing value or one that the schema
-        does not allow makes its record contribute zero.  If a file changes between queries, the
-        next raises :class:`~dpfast.errors.RecordsUnavailable` and its charge stays.
+        does not allow makes its record contribute zero.  If a file changes between queries, or a
+        page is not what its checksum says, the next raises
+        :class:`~dpfast.errors.RecordsUnavailable` and its charge stays.
 
     Privacy
     -------
@@ -113,14 +115,16 @@ def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[Streamed
         try:
             metadata = parquet.read_metadata(file)
             found = metadata.schema.to_arrow_schema()
+            groups_rows = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
+            if min(groups_rows, default=0) < 0 or sum(groups_rows) != metadata.num_rows:
+                found = None
         except Exception:
             found = None  # raised below without its context
         if found is None:
             raise InvalidInput(f"{file!r} cannot be read: it is damaged or is no Parquet file.")
         opened[file] = Footer(stamp, metadata)
         encodings.append(encode(found, file))
-        for k in range(metadata.num_row_groups):
-            rows = metadata.row_group(k).num_rows
+        for k, rows in enumerate(groups_rows):
             if rows:
                 groups.append(Group(file, k, rows, kept_encoded(found)))
     if not groups:
@@ -204,9 +208,14 @@ class Decoder:
             footer = self._footers[group.file]
             unchanged = _stamp(group.file) == footer.stamp
             with parquet.ParquetFile(
-                group.file, metadata=footer.metadata, read_dictionary=group.kept_encoded
+                group.file,
+                metadata=footer.metadata,
+                read_dictionary=group.kept_encoded,
+                page_checksum_verification=True,
             ) as file:
                 table = file.read_row_group(group.number, columns=columns)
+            for column in table.columns:
+                refuse_broken(column)
         except Exception:  # Arrow's, with what it read
             unchanged = False
         if not unchanged:

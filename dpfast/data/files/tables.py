@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.arrow_arrays import refuse_broken
 from dpfast.data.coding import Column
 from dpfast.data.columns import kept_encoded
 from dpfast.data.schema import Categorical, Numeric, Schema
@@ -118,12 +119,23 @@ def _read_arrow(path: Path, schema: Schema, kind: str) -> Any:
         raise ImportError(
             "Parquet and Arrow files need pyarrow: pip install 'dpfast[tables]'."
         ) from error
-    if kind != ".parquet":
-        return feather.read_table(path)
-    found = parquet.read_schema(path)
-    wanted = [name for name in found.names if name in schema.columns]
-    _refuse_repeated(wanted, path)
-    return parquet.read_table(path, columns=wanted, read_dictionary=kept_encoded(found))
+    if kind == ".parquet":
+        found = parquet.read_schema(path)
+        wanted = [name for name in found.names if name in schema.columns]
+        _refuse_repeated(wanted, path)
+        table = parquet.read_table(
+            path,
+            columns=wanted,
+            read_dictionary=kept_encoded(found),
+            page_checksum_verification=True,
+        )
+    else:
+        table = feather.read_table(path)
+    table.validate()  # one length for all columns
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        if name in schema.columns:
+            refuse_broken(values)
+    return table
 
 
 def _refuse_repeated(names: list[str], path: Path) -> None:
