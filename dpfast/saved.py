@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Main
 from dpfast.data.formula import Arithmetic, Spline
 from dpfast.data.schema import Binary, Categorical, Numeric
+from dpfast.documents import read_document, write_document
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import FormulaRows, NewRows
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, adds_up
@@ -29,7 +31,10 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, a
 __all__ = ["load", "save"]
 
 #: What the first line of a file says; another version is refused by name.
-FORMAT = "dpfast fit 1"
+FORMAT = "dpfast fit 2"
+
+#: Read as well: without a digest.
+OLDER = "dpfast fit 1"
 
 LARGEST = 100_000_000  # bytes of a file: a fit of a thousand coefficients has some tens of millions
 
@@ -54,13 +59,15 @@ _FIT = {
 
 
 def save(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write a fit to a file, as JSON.
+    """Write a fit to a file, as JSON with a SHA-256 of it.
 
     Parameters
     ----------
     fit : Fit
         All of it but :attr:`Fit.units`, which further fits of the same records are for.
     path : path
+        What is there is replaced once all of the new file is on the disk; ``OSError`` if it cannot
+        be written.
 
     Privacy
     -------
@@ -78,12 +85,14 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
     """
     if type(fit) is not Fit:
         raise InvalidInput(f"save takes a fit of dpfast.fit; received {described(fit)}.")
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(_text(fit))
+    write_document(path, _text(fit, FORMAT))
 
 
-def _text(fit: Fit) -> str:
-    return json.dumps({"format": FORMAT, "fit": _plain(fit)}, allow_nan=False) + "\n"
+def _text(fit: Fit, form: str) -> str:
+    """The file in a format: the second has the SHA-256 of its fit before it."""
+    told = json.dumps(_plain(fit), allow_nan=False)
+    digest = "" if form == OLDER else f'"sha256": "{sha256(told.encode()).hexdigest()}", '
+    return f'{{"format": "{form}", {digest}"fit": {told}}}\n'
 
 
 def load(path: str | os.PathLike[str]) -> Fit:
@@ -108,22 +117,34 @@ def load(path: str | os.PathLike[str]) -> Fit:
     Traceback (most recent call last):
     FileNotFoundError: ...
     """
-    with open(path, "rb") as file:
-        content = file.read(LARGEST + 1)
+    content = read_document(path, LARGEST)
     try:
-        told = json.loads(content[:LARGEST].decode())
-        if told["format"] != FORMAT:
+        told = json.loads(_checked(content))
+        if told["format"] not in (FORMAT, OLDER):
             raise ValueError
         found = _read(told["fit"])
-        if not _is_fit(found) or _text(found) != content.decode():
+        if not _is_fit(found) or _text(found, told["format"]) != content.decode():
             raise ValueError
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
         raise InvalidInput(
-            f"{os.fspath(path)!r} is no fit that dpfast.saved.save wrote, or one of another "
-            f"version ({FORMAT!r} is read). Save it again where it was made."
+            f"{os.fspath(path)!r} is no fit that dpfast.saved.save wrote, was changed since, or is "
+            f"one of another version ({FORMAT!r} and {OLDER!r} are read). Save it again where it "
+            "was made."
         ) from None
     assert isinstance(found, Fit)
     return found
+
+
+def _checked(content: bytes) -> str:
+    """The text, once its digest is right, so that what was changed is not even read."""
+    beginning = f'{{"format": "{FORMAT}", "sha256": "'.encode()
+    if content.startswith(beginning):
+        digest, _, rest = content[len(beginning) :].partition(b'", "fit": ')
+        if sha256(rest[:-2]).hexdigest().encode() != digest:
+            raise ValueError
+    elif not content.startswith(f'{{"format": "{OLDER}", "fit": '.encode()):
+        raise ValueError
+    return content.decode()
 
 
 def _is_fit(found: Any) -> bool:

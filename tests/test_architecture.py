@@ -22,7 +22,7 @@ ADAPTERS = {"estimators", "plots", "cli", "__main__"}
 BEHIND_THE_DOOR = {"optimize", "inference"}
 #: Whole analyses, each from its arguments to its result.
 ANALYSES = {"regression", "nonconvex", "release", "effects", "bayesopt", "tables"}
-BASE = {"errors", "arguments", "kernels", "models", "data", "privacy", "curator"}
+BASE = {"errors", "arguments", "documents", "kernels", "models", "data", "privacy", "curator"}
 
 # What each room may import from dpfast besides itself.  A room or top-level module that is not
 # listed may import every room, but no adapter.
@@ -30,10 +30,11 @@ ALLOWED = {
     "rooms": {"habits"},  # what to type, once something was refused
     "errors": {"habits"},
     "arguments": {"errors"},
+    "documents": {"errors"},  # files that are written whole and read whole
     "habits": set(),
     "kernels": {"errors"},
     "models": {"errors", "arguments", "kernels"},
-    "data": {"errors", "arguments", "habits", "kernels"},
+    "data": {"errors", "arguments", "documents", "habits", "kernels"},
     "datasets": {"errors"},
     "privacy": {"errors", "kernels"},
     "curator": BASE - {"curator"},

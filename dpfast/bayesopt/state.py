@@ -12,10 +12,12 @@ import numpy as np
 
 from dpfast.bayesopt.search import Search, search_for
 from dpfast.bayesopt.settings import Settings
-from dpfast.data.files.private_folder import any_folder, replacing
+from dpfast.documents import any_folder, read_document, replacing
 from dpfast.errors import InvalidInput, described
 
 FORMAT = 1
+
+LARGEST = 1_000_000_000  # bytes of a file; a step has a point and a gradient
 
 #: What a search has found: points and gradients, and numbers, with their types.
 ROWS = ("points", "iterates", "gradients", "variances", "origins")
@@ -50,26 +52,25 @@ def staged_state(
     }
     state |= {name: np.array(getattr(search, name)).tolist() for name in (*ROWS, *NUMBERS)}
     place, name = os.path.split(os.path.abspath(path))
-    with any_folder(place) as folder:
-        with replacing(folder, name) as file:
-            file.write(json.dumps(state).encode())  # floats are written with all their digits
-            file.flush()
-            os.fsync(file.fileno())
-            yield
-        os.fsync(folder)
+    with any_folder(place) as folder, replacing(folder, name) as file:
+        file.write(json.dumps(state).encode())  # floats are written with all their digits
+        file.flush()
+        os.fsync(file.fileno())
+        yield
 
 
 def load_state(path: str) -> dict[str, Any]:
     """Read what :func:`save_state` wrote."""
     try:
-        with open(path) as file:
-            state: dict[str, Any] = json.load(file)
+        state: dict[str, Any] = json.loads(read_document(path, LARGEST))
+    except InvalidInput:
+        raise
     except FileNotFoundError:
         raise InvalidInput(
             f"there is no search at {described(path, text=True)}. Start one with Tuner(..., "
             "path=...)."
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(
             f"{described(path, text=True)} is not a search of dpfast: it is not JSON."
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from dpfast.cli.paid import fit, run
 from dpfast.cli.parser import BUDGET
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
+from dpfast.documents import write_document
 from dpfast.errors import InvalidInput
 from dpfast.front.plain import plain
 from dpfast.inference.composition import plain_spend
@@ -64,10 +66,12 @@ def plan(arguments: argparse.Namespace) -> int:
 
 def _drawn(figure: Any, path: str) -> None:
     """Save a figure; what it cannot be saved as is refused."""
+    picture = io.BytesIO()
     try:
-        figure.savefig(path, dpi=120)
+        figure.savefig(picture, dpi=120, format=Path(path).suffix[1:] or "none")
     except ValueError as error:
         raise InvalidInput(f"--plot {path!r}: name a .png, .pdf or .svg file.") from error
+    write_document(path, picture.getvalue())
 
 
 def explain(arguments: argparse.Namespace) -> int:

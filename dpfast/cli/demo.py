@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from dpfast.data.files.private_folder import any_folder, replacing
 from dpfast.datasets import Table, load_census2000
+from dpfast.documents import any_folder, replacing
 
 NAMES = ("education", "experience", "exper. squared")
 PLOT_FILE = "demo-census2000.png"

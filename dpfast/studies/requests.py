@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from dpfast.arguments import number_in, one_of, positive
 from dpfast.data.formula import coding_from_formula, columns_of_formula, response_of
 from dpfast.data.schema import Binary, Schema
+from dpfast.documents import read_document
 from dpfast.effects.hazards import checked_cuts
 from dpfast.effects.instrumental import columns_of
 from dpfast.effects.treatment import ESTIMANDS, METHODS
@@ -276,8 +277,7 @@ def read_file(path: str) -> str | bytes:
     if path.lstrip().startswith("{"):
         return path
     try:
-        with open(path, "rb") as file:
-            return file.read(LONGEST + 1)
+        return read_document(path, LONGEST)
     except OSError as error:
         raise InvalidInput(f"the request {path!r} cannot be read ({error.strerror}).") from error
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+import signal
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dpfast
+from dpfast.bayesopt.state import load_state
 from dpfast.errors import InvalidInput
 from dpfast.inference.shown.transcript import transcript
 from dpfast.saved import load, save
+from dpfast.studies.requests import read_file
+from tests.loops import each
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
@@ -88,9 +96,11 @@ def changed(told, place, value):
 def test_what_was_not_written_by_save_is_refused(tmp_path):
     path = tmp_path / "fit.json"
     save(FITS["formula"](), path)
-    told = json.loads(path.read_text())
+    told = older(path)
+    path.write_text(json.dumps(told) + "\n")
+    load(path)
     for place, value in (
-        (("format",), "dpfast fit 2"), (("more",), 1), (("fit",), None), (("fit", "is"), "GDP"),
+        (("format",), "dpfast fit 3"), (("more",), 1), (("fit",), None), (("fit", "is"), "GDP"),
         (("fit", "names"), ["a"]), (("fit", "names", "tuple"), ["a"]), (("fit", "model"), 3),
         (("fit", "more"), 1), (("fit", "n_records"), "many"), (("fit", "n_records"), 10.5),
         (("fit", "privacy"), {"is": "GDP", "mu": 1.0}), (("fit", "privacy", "total", "mu"), -1.0),
@@ -100,7 +110,7 @@ def test_what_was_not_written_by_save_is_refused(tmp_path):
         (("fit", "covariance", "matrix", "array"), [[1.0]]), (("fit", "coded"), {"is": "Main"}),
         (("fit", "privacy", "expression"), {"is": "Charge"}),
     ):  # fmt: skip
-        path.write_text(json.dumps(changed(told, place, value)))
+        path.write_text(json.dumps(changed(told, place, value)) + "\n")
         with pytest.raises(InvalidInput, match="is no fit that"):
             load(path)
     for content in (b"", b"{}", b"[]", b"\xff", b"[" * 100_000, b'{"format": "dpfast fit 1"}'):
@@ -111,6 +121,120 @@ def test_what_was_not_written_by_save_is_refused(tmp_path):
         load(tmp_path / "none.json")
     with pytest.raises(InvalidInput, match="save takes a fit"):
         save(1.0, tmp_path / "one.json")
+
+
+def older(path):
+    """What a file says, as the first format has it: without a digest."""
+    return {"format": "dpfast fit 1", "fit": json.loads(path.read_text())["fit"]}
+
+
+def test_a_file_of_the_first_format_is_read(tmp_path):
+    path, fit = tmp_path / "fit.json", FITS["formula"]()
+    save(fit, path)
+    path.write_text(json.dumps(older(path)) + "\n")
+    assert load(path).to_dict() == fit.to_dict()
+
+
+def test_a_file_in_which_anything_was_changed_is_refused(tmp_path):
+    """Every character that can be another one and leaves a fit: a digit, a sign, a letter."""
+    path = tmp_path / "fit.json"
+    save(FITS["least squares"](), path)
+    content = path.read_bytes()
+    for at in RNG.choice(len(content), 300, replace=False).tolist():
+        other = {48 <= content[at] < 57: content[at] + 1}.get(True, content[at] ^ 1)
+        path.write_bytes(content[:at] + bytes([other]) + content[at + 1 :])
+        with pytest.raises(InvalidInput, match="is no fit that"):
+            load(path)
+    for cut in (1, 2, len(content) // 2):
+        path.write_bytes(content[:-cut])
+        with pytest.raises(InvalidInput, match="is no fit that"):
+            load(path)
+
+
+def test_what_is_there_stays_until_the_new_file_is_whole(tmp_path):
+    """A limit of the size of files stands for a full disk."""
+    fit, path = FITS["least squares"](), tmp_path / "fit.json"
+    save(fit, path)
+    before, limit = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    page = tmp_path / "page.html"
+    fit.report(page)
+    shown = page.read_bytes()
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+        for write in (lambda: save(FITS["seeded"](), path), lambda: fit.report(page)):
+            with pytest.raises(OSError, match="what was there is as it was"):
+                write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == before and page.read_bytes() == shown
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["fit.json", "page.html"]
+
+
+def test_an_interrupt_leaves_what_was_there(tmp_path, monkeypatch):
+    fit, path = FITS["least squares"](), tmp_path / "fit.json"
+    path.write_text("old")
+
+    def interrupted(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save(fit, path)
+    assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["fit.json"]
+
+
+def test_a_file_keeps_its_mode_and_its_links(tmp_path):
+    fit, path, link = FITS["least squares"](), tmp_path / "fit.json", tmp_path / "link.json"
+    path.touch(0o600)
+    path.chmod(0o640)
+    link.symlink_to("fit.json")
+    save(fit, link)
+    assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
+    assert load(path).to_dict() == fit.to_dict()
+    name = tmp_path / ("x" * 255)  # the longest
+    save(fit, name)
+    assert load(name).n_records == N
+
+
+#: What reads a document from a path.
+READERS = {
+    "a fit": load,
+    "a page": dpfast.inference.verify_report,
+    "a schema": lambda path: dpfast.Schema.from_toml(path),
+    "a search": lambda path: load_state(str(path)),
+    "a request": lambda path: read_file(str(path)),
+}
+
+
+@each("kind", READERS)
+def test_a_pipe_a_folder_and_a_device_are_refused_at_once(kind):
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = Path(folder) / "pipe"
+        os.mkfifo(pipe)
+        for place in (pipe, Path(folder), Path("/dev/zero")):
+            with pytest.raises(InvalidInput):
+                READERS[kind](place)
+
+
+@each("kind", READERS)
+def test_what_is_too_large_is_refused_unread(kind):
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "file"
+        place.write_bytes(b'{"format": "dpfast fit 1", "fit": [' + b"1," * 20_000_000 + b"1]}\n")
+        with pytest.raises(InvalidInput):
+            READERS[kind](place)
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    fit, pipe = FITS["least squares"](), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path):
+        for write in (lambda place=place: save(fit, place), lambda place=place: fit.report(place)):
+            with pytest.raises(InvalidInput, match="not an ordinary file"):
+                write()
+    assert pipe.is_fifo()
 
 
 def test_no_record_is_in_the_file(tmp_path):

@@ -3065,7 +3065,7 @@ GUARDED_FILES = (
     plant(
         "draft-through-a-link",
         "a link planted under the name of a draft is followed",
-        "dpfast/data/files/private_folder.py",
+        "dpfast/documents.py",
         PLANTED,
         "    with suppress(FileNotFoundError):  # of a process that was killed\n        os.unlink(draft, dir_fd=folder)\n",
         "",

@@ -22,6 +22,7 @@ import dpfast
 from dpfast.bayesopt import Tuner
 from dpfast.cli import demo
 from dpfast.cli.output import PaidResult
+from dpfast.documents import write_document
 from dpfast.errors import DpfastError
 from tests.test_architecture import tree_of
 
@@ -37,18 +38,14 @@ LOSSES = np.linspace(0.0, 1.0, N)
 #: Each function that can write a file: the writers that go through it, or why there is none.
 PLACES = {
     "privacy/ledger/file.py:_locked_at_once": ("ledger", "search"),
-    "data/files/private_folder.py:replacing": ("search", "demo"),
+    "documents.py:replacing": ("search", "demo", "document"),
     "cli/output.py:__enter__": ("command",),
     "cli/output.py:_write": ("command",),
     "cli/output.py:_fill": ("command",),
     "cli/output.py:_saved": "in the system's folder for temporary files, under a random name",
     "cli/output.py:silence": "the null device",
     "cli/demo.py:_plot": ("demo",),
-    "cli/commands.py:_drawn": "public numbers, in the very file that was named",
-    "inference/shown/page.py:save": "released numbers, in the very file that was named",
-    "inference/shown/study.py:report_of": "released numbers, in the very file that was named",
-    "saved.py:save": "released numbers, in the very file that was named",
-    "inference/shown/methods.py:report": "released numbers, in the very file that was named",
+    "cli/commands.py:_drawn": "in memory",
     "plots.py:savefig": "released numbers, in the very file that was named",
     "plots.py:_repr_html_": "in memory",
 }
@@ -142,10 +139,16 @@ def plot(folder):
         os.chdir(before)
 
 
-WRITERS = {"search": search, "ledger": ledger, "command": command, "demo": plot}
+def document(folder):
+    write_document(folder / "document.html", "released numbers")
+
+
+WRITERS = {
+    "search": search, "ledger": ledger, "command": command, "demo": plot, "document": document,
+}  # fmt: skip
 
 #: Released numbers, which take the place of the file that was named, wherever a link of it leads.
-NAMED = {"command": {"result.json"}}
+NAMED = {"command": {"result.json"}, "document": {"document.html"}}
 
 
 class Names:
@@ -229,9 +232,12 @@ def test_what_a_planted_link_leads_to_is_never_written(tmp_path, names_of, write
         assert not target.exists() if kind == "link to nowhere" else target.read_bytes() == mine
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("writer", [writer for writer in WRITERS if writer != "document"])
 def test_whatever_is_written_is_for_its_owner_alone(tmp_path, names_of, writer):
-    """Also where a file that everybody can read or write waits under the name."""
+    """Also where a file that everybody can read or write waits under the name.
+
+    But documents: they are made to be handed on, and the umask says to whom.
+    """
     for i, name in enumerate([None, *sorted(names_of(writer))]):
         folder = tmp_path / f"waiting{i}"
         folder.mkdir(mode=0o700)

@@ -7,11 +7,14 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpfast.documents import read_document
 from dpfast.errors import InvalidInput, described
 
 if TYPE_CHECKING:
     from dpfast.data.coding import Column
     from dpfast.data.schema import Schema
+
+LARGEST = 50_000_000  # bytes of a file: some million levels
 
 #: Keys of each kind of column; the first ones are required.
 KEYS = {
@@ -52,7 +55,7 @@ def _content(path: Path) -> str:
     if not path.is_file():
         raise InvalidInput(f"there is no schema file {str(path)!r}.")
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_document(path, LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidInput(f"the schema file {str(path)!r} is not UTF-8 text.") from None
     except OSError as error:

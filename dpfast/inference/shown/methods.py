@@ -135,11 +135,12 @@ class Shown:
             the page to the publication.
         """
         from dpfast.arguments import file_path
-        from dpfast.inference.shown.page import page, save
+        from dpfast.documents import write_document
+        from dpfast.inference.shown.page import page
         from dpfast.inference.shown.transcript import digest, transcript
 
         name, told = file_path(path, "path"), transcript(self, coverage(level))  # type: ignore[arg-type]
-        save(name, page(told))
+        write_document(name, page(told))
         return digest(told)
 
 

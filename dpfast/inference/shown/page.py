@@ -92,20 +92,6 @@ def document(title: str, sections: list[str], told: dict[str, Any]) -> str:
     )
 
 
-def save(name: str, written: str) -> None:
-    """Write a page; what was paid for is not lost where it cannot be written."""
-    try:
-        with open(name, "w", encoding="utf-8", newline="\n") as file:
-            file.write(written)
-    except OSError as error:
-        raise type(error)(
-            error.errno,
-            f"the page could not be written ({error.strerror}); what it is about is as it was. "
-            "Pass the path of a file in a folder that exists and that you may write to",
-            name,
-        ) from None
-
-
 def void(privacy: dict[str, Any]) -> str:
     """What a reader has to know first, of a run that promises nothing."""
     if privacy["total"] is None:

@@ -9,11 +9,12 @@ from html import escape
 from typing import Any
 
 from dpfast.arguments import file_path
+from dpfast.documents import write_document
 from dpfast.errors import DpfastError
 from dpfast.inference.composition import amounts, in_numbers, plain_spend, totalled
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import printable
-from dpfast.inference.shown.page import document, found, in_words, save, void
+from dpfast.inference.shown.page import document, found, in_words, void
 from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
 from dpfast.inference.shown.transcript import (
@@ -45,7 +46,7 @@ def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
         "charges": [[label, plain_spend(charged)] for label, _, charged in ledger.entries],
         "answers": [_told(*answer) for answer in answers],
     }
-    save(name, study_page(told))
+    write_document(name, study_page(told))
     return digest(told)
 
 

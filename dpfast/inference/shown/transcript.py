@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpfast.arguments import file_path
+from dpfast.documents import read_document
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.inference.composition import (
     Composition,
@@ -188,9 +189,7 @@ def verify_report(path: Any) -> ReportCheck:
 
 def _read(name: str) -> tuple[str, dict[str, Any]]:
     try:
-        with open(name, "rb") as file:
-            raw = file.read(LARGEST)
-        text = raw.decode("utf-8")
+        text = read_document(name, LARGEST).decode("utf-8")
         body = text[text.index(BEGIN) + len(BEGIN) :]
         told = json.loads(body[: body.index(END)])
         if told["format"] in FORMATS:
