@@ -16,7 +16,7 @@ from dpfast.curator.answers import (
     StepBudget,
     joint_answer_of,
 )
-from dpfast.curator.door import hand_out, hand_out_together, source_of_noise
+from dpfast.curator.door import for_observers, hand_out, hand_out_together, source_of_noise
 from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
@@ -58,6 +58,8 @@ class Curator:
         self.n = records.n
         self.ledger = ledger
         self._records = records
+        #: Released and public numbers with which the records were made, for observers.
+        self._made_with: tuple[Any, ...] = ()
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel, constants = prepared or prepare(objective)
@@ -71,7 +73,7 @@ class Curator:
         self.ledger.charge(plan.cost, plan.label)
         sums = self._sums(theta, plan.want)
         mu = plan.cost.mu
-        question = (plan.label, mu, theta)
+        question = (plan.label, mu, theta, *for_observers(self._made_with))
         answers = hand_out_together(self._noise, question, plan.receipts, plan.grids, sums)
         return joint_answer_of((*answers, mu))
 

@@ -56,6 +56,11 @@ def source_of_noise(noise: NoiseSource) -> NoiseSource:
     return noise if replace is None else replace(noise)
 
 
+def for_observers(*public: Any) -> tuple[Any, ...]:
+    """What an observer is told of a question beside what a caller is; nothing if nobody watches."""
+    return () if OBSERVER.get() is None else public
+
+
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
     """Install an observer for the duration of a ``with`` block.  Not private."""

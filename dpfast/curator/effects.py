@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt, StepBudget, gaussian_receipt
 from dpfast.curator.curator import Curator, prepare
-from dpfast.curator.door import hand_out_together, source_of_noise
+from dpfast.curator.door import for_observers, hand_out_together, source_of_noise
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.data.bought.seen import predictors
@@ -167,7 +167,7 @@ class Trial:
                 ]
         propensities = taken(propensities, self._one)
         return PseudoOutcomes(
-            self._alone(propensities, ledger), outcomes, counted, self._alone, ledger
+            (*nuisances, overlap), propensities, outcomes, counted, self._alone, ledger
         )
 
     def _propensities(self, rows: Any, covariates: Array, nuisance: Nuisance) -> Array:
@@ -296,7 +296,8 @@ def refuse_pooled(
 class PseudoOutcomes:
     """Queries about all records at once: their propensities and their pseudo-outcomes."""
 
-    _propensities: Curator
+    _made_with: tuple[Any, ...]
+    _propensities: Array
     _told: Array
     _counted: Array
     _alone: Callable[[Array, Ledger], Curator]
@@ -304,13 +305,12 @@ class PseudoOutcomes:
 
     def overlap(self, edges: Array, mu: float) -> Answer:
         """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
-        return Whitened(self._propensities).lengths(
-            edges, mu, At(np.zeros(1), LeastSquares()), "score"
-        )
+        propensities = self._curator(self._propensities)
+        return Whitened(propensities).lengths(edges, mu, At(np.zeros(1), LeastSquares()), "score")
 
     def lengths(self, centre: float, edges: Array, mu: float) -> Answer:
         """Shares of the records with these distances to a centre; costs ``mu`` (claim C60)."""
-        deviations = self._alone(self._deviations(centre), self._ledger)
+        deviations = self._curator(self._deviations(centre), centre)
         return Whitened(deviations).lengths(edges, mu, At(np.zeros(1), LeastSquares()), "score")
 
     def location(
@@ -325,6 +325,12 @@ class PseudoOutcomes:
         values = np.where(usable, np.clip(self._counted, 0.0, 1.0), 0.0) - 0.5
         return self._mean(values, (mu, 0.5, 0.5), False)[0]
 
+    def _curator(self, values: Array, *made_with: float) -> Curator:
+        """A curator of one number a record, made of their rows and of what was released."""
+        curator = self._alone(values, self._ledger)
+        curator._made_with = (*self._made_with, *made_with)
+        return curator
+
     def _deviations(self, centre: float) -> Array:
         with np.errstate(all="ignore"):
             return np.asarray(self._told - centre * self._counted)
@@ -334,7 +340,7 @@ class PseudoOutcomes:
     ) -> tuple[Answer, Answer | None]:
         mu, _, clip = asked
         objective = Objective(Huber(clip), Mallows(1.0), 0, scale=1.0)
-        alone = self._alone(values, self._ledger)
+        alone = self._curator(values)
         curator = alone._beside(alone._records, objective, self._ledger)
         want = GRADIENT | MEAT if square else GRADIENT
         receipts = location_receipts(curator.n, clip, mu, square, curator.depth(want))
@@ -342,7 +348,7 @@ class PseudoOutcomes:
         score, _, meat = curator._sums(np.zeros(1), want)
         means = [-score, meat.reshape(1)] if square else [-score]
         grids = joint_grids(((1,),) * len(means), tuple([r.noise_scale for r in receipts]))
-        question = (receipts[0].query, *asked)
+        question = (receipts[0].query, *asked, *for_observers(alone._made_with))
         found = hand_out_together(alone._noise, question, receipts, grids, means)
         return found[0], found[1] if square else None
 

@@ -19,7 +19,7 @@ from dpfast.curator.answers import (
     joint_answer_of,
 )
 from dpfast.curator.curator import Curator, prepare
-from dpfast.curator.door import hand_out, hand_out_together
+from dpfast.curator.door import for_observers, hand_out, hand_out_together
 from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data.bought.maps import FREE, At, Discount, Held, View, view_of
 from dpfast.data.bought.units import Units
@@ -150,7 +150,7 @@ class Whitened:
         else:
             sums = self._sums(view, kernel, plan.want, radius, layout)
             counts = self._counts(view, edges)
-        question = (label, cost, edges, "score", at.theta)
+        question = (label, cost, edges, "score", at.theta, *self._seen(view, radius))
         score = hand_out(curator._noise, question, plan.receipts[0], sums[0])
         counted = hand_out(curator._noise, question, receipt, counts / self.n)
         score = many.back(score) if many else score
@@ -187,7 +187,7 @@ class Whitened:
             whole, seen = whole_of(self.n), compiled(view, self._units)
             counts = self._raw.total(seen.counts, edges, curator._threads, whole) / whole
         theta, beside = None if at is None else at.theta, () if along is None else (along,)
-        question = (receipt.query, mu, edges, what, theta, *beside)
+        question = (receipt.query, mu, edges, what, theta, *beside, *self._seen(view))
         return curator._release(question, receipt, counts / self.n)
 
     def refuse(
@@ -250,10 +250,15 @@ class Whitened:
         kernel, plan = _planned(weights, radius, cap, layout, gradient, hessian, meat)
         curator.ledger.charge(plan.cost, plan.label)
         sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None, layout)
-        question = (plan.label, plan.cost.mu, _known(self.dimension)[0])
+        at = _known(self.dimension)[0]
+        question = (plan.label, plan.cost.mu, at, *self._seen(view, radius, cap))
         answers = hand_out_together(curator._noise, question, plan.receipts, plan.grids, sums)
         answers = [*map(self._many.back, answers)] if self._many else answers
         return joint_answer_of((*answers, plan.cost.mu))
+
+    def _seen(self, view: View, *norms: float) -> tuple[Any, ...]:
+        """For observers: what rows and responses are made with, and held to."""
+        return for_observers(view, norms, self._units, self._curator._made_with)
 
     def _counts(self, view: View, edges: Array) -> Any:
         """Exact numbers of rows with lengths between these edges."""

@@ -190,6 +190,30 @@ def test_a_bound_from_the_data():
     assert "sensitivity" in "".join(replay(radius, *long).leaks)
 
 
+def test_rows_made_with_what_nobody_released():
+    """Every residual moves a little, which the sensitivity of one record would hide."""
+    from dpfast.curator.instruments.stages import Stages
+    from dpfast.curator.whitened import Whitened
+
+    def residuals_at(centre):
+        def call(data):
+            ledger, params = Ledger(9.0), np.array([centre(data[1]), 0.0, 0.0])
+            stages = Stages(as_records(*data), ledger, SeededNoise(0), 1)
+            return stages.scores(np.eye(3), params, 1e-3, 1.0).gradient
+
+        return call
+
+    assert replay(residuals_at(lambda y: 0.25), *PAIRS["flipped"]).passed
+    found = leaks(residuals_at(lambda y: 1e-9 * y.mean()), "flipped")
+    assert "sequence of questions depends on the record" in found
+
+    def under_a_map(data):
+        rows = Whitened(curator(data)).mapped(np.eye(3) * (1.0 + 1e-9 * data[1].mean()))
+        return rows.gram(1.0, 1.0)
+
+    assert "sequence of questions depends on the record" in leaks(under_a_map, "flipped")
+
+
 def test_dropped_records():
     def call(data):
         keep = ~np.isnan(data[0]).any(axis=1)

@@ -35,6 +35,7 @@ class AtRisk(Stages):
         threads: int,
     ) -> None:
         super().__init__(records, ledger, noise, threads)
+        self._cuts = cuts
         self._events, self._risk = intervals(self._y, event, cuts)
         self.intervals = len(cuts) - 1
         self.dimension = self.intervals + self._X.shape[1]
@@ -50,14 +51,16 @@ class AtRisk(Stages):
             rows = np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]])
         else:
             rows = scores_of(self._X, self._events, self._risk, params)
-        return self._of(rows, matrix)
+        return self._of(rows, matrix, params)
 
-    def _of(self, rows: Array, matrix: Array | None = None) -> Whitened:
+    def _of(
+        self, rows: Array, matrix: Array | None = None, params: Array | None = None
+    ) -> Whitened:
         objective = Objective(LeastSquares(), Mallows(1.0), rows.shape[1], fit_intercept=False)
         records: Any = Records(rows, np.where(np.isfinite(rows).all(axis=1), 1.0, np.nan), None)
-        return Whitened(
-            Curator(records, objective, self._ledger, self._noise, self._threads), matrix
-        )
+        curator = Curator(records, objective, self._ledger, self._noise, self._threads)
+        curator._made_with = (self._cuts, params)
+        return Whitened(curator, matrix)
 
 
 def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:

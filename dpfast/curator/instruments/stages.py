@@ -59,6 +59,7 @@ class Stages:
         objective = Objective(LeastSquares(), Mallows(1.0), self._X.shape[1])
         records: Any = Records(self._X, y, None)
         curator = Curator(records, objective, self._ledger, self._noise, self._threads)
+        curator._made_with = (params,)
         return Whitened(curator, matrix)
 
 

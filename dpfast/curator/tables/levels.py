@@ -76,6 +76,7 @@ class Levels:
         seen = _Mapped(self, means, matrix, kept)
         objective = Objective(LeastSquares(), Mallows(1.0), seen.n_covariates, fit_intercept=False)
         curator = Curator(seen, objective, self._ledger, self._noise, self._threads)
+        curator._made_with = (means, matrix, kept)
         return Whitened(curator).gram(radius, mu)
 
     def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
