@@ -47,6 +47,17 @@ QUIET = 0.3
 #: First-stage F below which instruments are called weak (Staiger and Stock 1997).
 WEAK = 10.0
 
+WEAK_ALONE = (
+    "instruments are weak (first-stage F = {:.1f}): estimates lean towards least squares and their "
+    "intervals may not cover. Use anderson_rubin(), whose variance has the first stage's noise."
+)
+
+WEAK_TOGETHER = (
+    "instruments are weak: they hardly move one endogenous regressor apart from the others "
+    "(conditional first-stage F = {:.1f}). Estimates lean towards least squares and their "
+    "intervals may not cover. Use instruments that move them apart, or one endogenous regressor."
+)
+
 #: What is cut off the scores, in standard errors, from which on it is told.
 CUT = 1.0
 
@@ -218,13 +229,14 @@ class _Moments(NamedTuple):
     gram: Array
     noise: float
     response: Array
+    back: Array
 
 
 def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Moments:
     seen = whitening_and_gram(stages, mu)
     moment = stages.moment(seen.whitening, seen.radius, CAP, mu["pilot"])
-    response = np.linalg.inv(seen.whitening).T @ moment.value
-    return _Moments(seen.gram, seen.noise, response)
+    back = np.asarray(np.linalg.inv(seen.whitening), dtype=np.float64)
+    return _Moments(seen.gram, seen.noise, back.T @ moment.value, back)
 
 
 class Seen(NamedTuple):
@@ -272,6 +284,9 @@ class _Found(NamedTuple):
     cut: float
     spread: float
     mixed: Array
+    root: Array
+    noise: float
+    place: Array
 
 
 def _steps(
@@ -316,11 +331,12 @@ def _steps(
         weight * (score - jacobian @ (params - place)[x])
         for weight, score, place in zip(weights, scores[1:], places[1:], strict=True)
     )
+    place = sum(weight * one for weight, one in zip(weights, places[1:], strict=True))
     left = moments.response - gram @ params
     spread = math.sqrt(max(float(np.trace(asked.meat.value)) / k, noise**2))
     return _Found(
         params, covariance, degrees, moment, variance, jacobian, bound, CANCELS * cut,
-        spread, left,
+        spread, left, root, noise, np.asarray(place),
     )  # fmt: skip
 
 
@@ -358,10 +374,7 @@ def _natural(
         rubin = (found.params[x][j] * unit, unit, ranges)
     told = list(request.remarks)
     if f < WEAK:
-        told.append(
-            f"instruments are weak (first-stage F = {f:.1f}): estimates lean towards least squares "
-            "and their intervals may not cover. Use anderson_rubin(), which holds all the same."
-        )
+        told.append((WEAK_ALONE if len(ends) == 1 else WEAK_TOGETHER).format(f))
     largest = float(np.linalg.norm(np.linalg.pinv(found.jacobian), 2)) * found.cut
     if largest > CUT * math.sqrt(float(np.max(np.linalg.eigvalsh(found.covariance)))):
         told.append(
@@ -396,21 +409,34 @@ def _units(request: Request) -> tuple[list[float], list[float]]:
 
 
 def _first_stage_f(moments: _Moments, columns: _Columns, n: int) -> float:
-    """Least of the endogenous regressors' F, of the instruments beside the exogenous ones."""
-    z, own, excluded = columns.z, columns.own, columns.excluded
-    gram = moments.gram
-    inner = gram[np.ix_(excluded, excluded)] - gram[np.ix_(excluded, own)] @ np.linalg.solve(
-        gram[np.ix_(own, own)], gram[np.ix_(own, excluded)]
-    )
+    """Least of the endogenous regressors' F, of the instruments beside the exogenous ones.
+
+    Of several regressors, conditional ones: of what instruments tell of one beside what they tell
+    of the others (Sanderson and Windmeijer 2016, without their correction of degrees of freedom in
+    the residual).
+    """
+    own, excluded, gram = columns.own, columns.excluded, moments.gram
+    ends, k = columns.ends, len(columns.excluded)
+
+    def beside(rows: list[int], others: list[int]) -> Array:
+        """Products of these columns less what the exogenous ones tell of them."""
+        told = np.linalg.solve(gram[np.ix_(own, own)], gram[np.ix_(own, others)])
+        return np.asarray(gram[np.ix_(rows, others)] - gram[np.ix_(rows, own)] @ told)
+
+    half = inverse_root(beside(excluded, excluded), 1e-12)
+    first = half @ beside(excluded, ends)
+    whole = beside(ends, ends)
     found = []
-    for j in columns.ends:
-        first = np.linalg.solve(gram[np.ix_(z, z)], gram[z, j])
-        left = max(float(gram[j, j] - gram[z, j] @ first), 1e-12)
-        pi = first[-len(excluded) :]
-        explained = float(pi @ inner @ pi)
+    for j in range(len(ends)):
+        way = np.zeros(len(ends))
+        others = [i for i in range(len(ends)) if i != j]
+        way[j] = 1.0
+        way[others] = -np.linalg.lstsq(first[:, others], first[:, j], rcond=None)[0]
+        explained = float(np.sum((first @ way) ** 2))
+        left = max(float(way @ whole @ way) - explained, 1e-12)
         # of whitened rows; in units of the regressor as it is
-        noise = moments.noise**2 * float(gram[j, j])
-        found.append(explained / (len(excluded) * (left / n + noise)))
+        noise = moments.noise**2 * float(way @ gram[np.ix_(ends, ends)] @ way)
+        found.append(explained / ((k - len(others)) * (left / n + noise)))
     return min(found)
 
 
@@ -428,6 +454,9 @@ def _overidentification(found: _Found, columns: _Columns) -> tuple[float, int]:
 #: Least variance of residuals anywhere, relative to that at the estimate.
 LEAST_INFLATION = 0.05
 
+#: Entries of matrices that are made at once.
+MOST = 1_000_000
+
 #: Distances from the estimate that the Anderson-Rubin test is inverted at, in standard errors.
 GRID = np.concatenate([-np.geomspace(1e4, 1e-3, 4000), [0.0], np.geomspace(1e-3, 1e4, 4000)])
 
@@ -435,10 +464,16 @@ GRID = np.concatenate([-np.geomspace(1e4, 1e-3, 4000), [0.0], np.geomspace(1e-3,
 def _anderson_rubin(
     found: _Found, columns: _Columns, moments: _Moments
 ) -> tuple[Array, Array, int]:
-    """Distances from the coded estimate, the statistic there, and its degrees of freedom."""
+    """Distances from the coded estimate, the statistic there, and its degrees of freedom.
+
+    Moments at a coefficient are those of scores, asked at ``place``, less the released first stage
+    times the way from there.  So the variance has three parts: of sampling, as residuals there
+    have it; of the noise in scores; and, along that way, of the noise ``E`` in the first stage,
+    whose Gram is ``back' (. + E) back``: ``cov(E v) = s^2 (|v|^2 I + v v') / 2``.
+    """
     own, j = len(columns.own), columns.ends[0]
     error = math.sqrt(float(found.covariance[-1, -1]))
-    away, gram = GRID * error, moments.gram
+    away, gram, x = GRID * error, moments.gram, columns.x
     left = max(
         float(gram[j, j] - gram[columns.z, j] @ np.linalg.solve(
             gram[np.ix_(columns.z, columns.z)], gram[columns.z, j]
@@ -446,11 +481,30 @@ def _anderson_rubin(
         0.0,
     )  # fmt: skip
     inflation = 1.0 + (-2.0 * away * float(found.mixed[j]) + away**2 * left) / found.spread**2
-    half = inverse_root(found.variance, 1e-300)
-    exogenous, moment = half @ found.jacobian[:, :own], half @ found.moment
-    both = np.stack([moment, half @ found.jacobian[:, -1]], axis=1)
-    both = both - exogenous @ np.linalg.lstsq(exogenous, both, rcond=None)[0]
-    products = both.T @ both
-    lengths = products[0, 0] - 2.0 * away * products[0, 1] + away**2 * products[1, 1]
-    statistics = lengths / np.maximum(inflation, LEAST_INFLATION)
+    inflation = np.maximum(inflation, LEAST_INFLATION)
+    # what no coefficient of an exogenous regressor moves
+    apart = np.linalg.qr(found.jacobian[:, :own], mode="complete")[0][:, own:]
+    moment = (found.moment - np.outer(away, found.jacobian[:, -1])) @ apart
+    # the exogenous coefficients that go with each
+    both = np.stack([found.moment, -found.jacobian[:, -1]], axis=1)
+    beside = np.linalg.lstsq(found.jacobian[:, :own], both, rcond=None)[0]
+    start, along = (found.params - found.place)[x], np.append(beside[:, 1], 1.0)
+    start[:own] += beside[:, 0]
+    ways = (start + np.outer(away, along)) @ moments.back[:, x].T
+    through = apart.T @ found.root @ moments.back[:, columns.z].T
+    turned, lengths = ways @ through.T, (ways**2).sum(axis=1)
+    noise, k = found.noise**2 * np.eye(columns.instruments), 0.5 * moments.noise**2
+    sampling = apart.T @ found.variance @ apart - noise
+    values, vectors = np.linalg.eigh(sampling)
+    sampling = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    statistics = np.empty(len(away))
+    for some in np.array_split(np.arange(len(away)), 1 + len(away) * len(sampling) ** 2 // MOST):
+        variance = (
+            inflation[some, None, None] * sampling
+            + noise
+            + k * lengths[some, None, None] * (through @ through.T)
+            + k * turned[some, :, None] * turned[some, None, :]
+        )
+        solved = np.linalg.solve(variance, moment[some, :, None])[:, :, 0]
+        statistics[some] = (moment[some] * solved).sum(axis=1)
     return away, statistics, columns.instruments

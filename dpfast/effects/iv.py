@@ -32,8 +32,8 @@ class TwoStage(NamedTuple):
         Of the coefficients, of the regressors that are not exogenous, and of what is excluded.
     response, covariance : str, ndarray of shape (p, p)
     first_stage_f : float
-        Of the excluded instruments; of several endogenous regressors the least.  The noise in the
-        first stage is in its denominator.
+        Of the excluded instruments; of several endogenous regressors the least conditional one
+        (Sanderson and Windmeijer 2016).  The noise in the first stage is in its denominator.
     overidentification : (float, int)
         Hansen's J, and how many instruments are more than needed.
     n_records, privacy, warnings
@@ -80,7 +80,8 @@ class TwoStage(NamedTuple):
     def anderson_rubin(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Ends of the endogenous coefficients not rejected (Anderson and Rubin 1949), shape (2,).
 
-        Valid however weak the instruments are; NaN if all are rejected, and maybe unbounded.
+        Valid however weak the instruments are, with the noise of scores and of the first stage in
+        its variance; NaN if all are rejected, and maybe unbounded.
         Refused (``InferenceUnavailable``) with more than one endogenous regressor.
         """
         level = coverage(level, alpha)
