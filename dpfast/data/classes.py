@@ -7,6 +7,7 @@ is read.  The kind of a column is a dtype and may raise: text compared with numb
 from __future__ import annotations
 
 import datetime
+import re
 from numbers import Number
 from typing import Any
 
@@ -116,9 +117,16 @@ class Spellings:
     def __init__(self, levels: tuple[Any, ...], outside: int) -> None:
         self._outside = outside
         self._exact = {level: code for code, level in enumerate(levels)}
-        for code, level in enumerate(levels):  # 1 stands for "1", and "1" for 1
+        for code, level in enumerate(levels):  # 1 stands for "1" and "1.0", and each for it
             for same in _other_kinds(level):
                 self._exact.setdefault(same, code)
+        written: dict[float, list[int]] = {}
+        for code, level in enumerate(levels):
+            if isinstance(level, str) and (number := _written(level)) is not None:
+                written.setdefault(number, []).append(code)
+        for number, codes in written.items():  # 1 for "01", if nothing else writes it
+            if len(codes) == 1:
+                self._exact.setdefault(number, codes[0])
         alike: dict[str, set[int]] = {}
         for label, code in self._exact.items():
             if isinstance(label, str):
@@ -142,12 +150,26 @@ class Spellings:
             return self._outside
 
 
+#: What a level writes a number as: digits of ASCII, not so many that no number has them.
+NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?")
+
+
+def _written(level: str) -> float | None:
+    """The number that text writes, as Python has it: whole ones are integers."""
+    if not NUMBER.fullmatch(level):
+        return None
+    return float(level) if "." in level else int(level)
+
+
 def _other_kinds(level: Any) -> tuple[Any, ...]:
-    """A whole number as text, and the whole number that text writes."""
-    if not isinstance(level, str):
-        return (str(level),) if isinstance(level, bool) else (str(level), f"{level}.0")
-    digits = level.removeprefix("-")
-    return (int(level),) if digits.isdecimal() and str(int(digits)) == digits else ()
+    """A whole number as text, as pandas writes it beside a missing one too, and as a number."""
+    if isinstance(level, bool):
+        return (str(level),)
+    whole = level.removesuffix(".0") if isinstance(level, str) else str(level)
+    number = _written(whole) if isinstance(level, str) else level
+    if number is None or str(number) != whole or "." in whole:
+        return ()
+    return (number, whole, f"{whole}.0")
 
 
 def check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
@@ -156,8 +178,8 @@ def check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
     kind = getattr(dtype, "kind", None) or str(dtype)
     is_number = len(kind) == 1 and kind in "iufb"
     is_number |= kind.lower().startswith(("int", "uint", "float", "double", "halffloat", "bool"))
-    matching = [level for level in levels if not isinstance(level, str) or _other_kinds(level)]
-    if is_number and not matching:
+    matching = [not isinstance(level, str) or _written(level) is not None for level in levels]
+    if is_number and not any(matching):
         raise InvalidInput(
             f"column {described(name, text=True)} holds numbers, and its declared levels are text. "
             "Declare the numbers it holds, or convert the column to these labels."

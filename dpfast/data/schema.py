@@ -121,8 +121,9 @@ class Categorical(Column):
     """One of a declared list of levels, coded as one indicator per level but the reference.
 
     A cell is a level if it is spelled like it, or else, if that leaves no choice, like it but for
-    spaces around it and the case of its letters.  An empty cell and a missing one are the same:
-    the level ``""`` if it is declared.
+    spaces around it and the case of its letters.  A number is the level that writes it, and "1.0",
+    as files have integers beside an empty cell, is "1".  An empty cell and a missing one are the
+    same: the level ``""`` if it is declared.
 
     Parameters
     ----------

@@ -64,9 +64,10 @@ def records(
         robust losses, of rows in memory; nothing is spent on it.
     sample_weight : array-like of shape (n,) or str, optional
         Private weight of each record, as of a sampling design, or the name of its column in a data
-        frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
-        or missing is zero.  Standard errors are those of sampling weights, and do not change if all
-        weights are multiplied by a number; ``freq_weights`` are another model.
+        frame or Parquet file (of Dask: a collection of its own, or the name).  Without a
+        positive, finite weight a record is incomplete.  Standard errors are those of sampling
+        weights, and do not change if all weights are multiplied by a number; ``freq_weights`` are
+        another model.
     largest_weight : float, optional
         Public bound A; larger weights are held to it.  The default fits need none: the norm to
         which weighted scores are held is bought.  Required with ``sample_weight`` wherever weights,

@@ -23,17 +23,38 @@ def incomplete(
     weighted: bool = False,
 ) -> str:
     """About how many records count, and what to do about the others."""
-    found, noise = counted
-    step = 10.0 ** max(0.0, math.floor(math.log10(3.0 * noise))) if noise > 0.0 else 1.0
-    rounded = step * round(max(found, 0.0) / step)
-    columns = repr(names[0]) if len(names) == 1 else f"each of {[*names]}"
-    if len(names) > LISTED:
-        columns = f"each of {len(names)} columns"
+    levels = any(name.endswith("]") for name in names)  # as columns of levels are called
+    others = ["text", "empty cells", "infinities"]
+    others += ["labels that are no declared level"] * levels + ["other labels"] * labels
+    others += ["weights that are not positive and finite"] * weighted
     return (
-        f"about {rounded:,.0f} of {n:,} records have a number in {columns} and "
-        f"{'0 or 1 ' * labels}in the response; the others (text, empty cells, infinities"
-        f"{', other labels' * labels}{', weights that are not positive' * weighted}) counted for "
+        f"{_about(counted, n)} have a number in {_listed(names)} and "
+        f"{'0 or 1 ' * labels}in the response; the others ({', '.join(others)}) counted for "
         "nothing. Declare text in a schema, and leave out columns that are mostly empty."
         + OTHERWISE.format("response", LABELLED)
         * labels
     )
+
+
+def unmatched(counted: tuple[float, float], n: int, names: Sequence[str]) -> str:
+    """About how many records are in any declared cell, and what to do about the others."""
+    return (
+        f"{_about(counted, n)} have what was declared in {_listed(names)}: a level, or a number; "
+        "the others (labels that are spelled otherwise or not declared, empty cells) counted for "
+        "nothing. See how the levels are spelled in the data, or declare one for all others: "
+        "Categorical([..., 'other'], other='other')."
+    )
+
+
+def _about(counted: tuple[float, float], n: int) -> str:
+    """A released number of records, to as many digits as it has."""
+    found, noise = counted
+    step = 10.0 ** max(0.0, math.floor(math.log10(3.0 * noise))) if noise > 0.0 else 1.0
+    return f"about {step * round(max(found, 0.0) / step):,.0f} of {n:,} records"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Columns by their names, if they are not too many."""
+    if len(names) > LISTED:
+        return f"each of {len(names)} columns"
+    return repr(names[0]) if len(names) == 1 else f"each of {[*names]}"

@@ -185,11 +185,26 @@ def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
 
 def complete_remarks(counted: tuple[float, float], n: int, *about: Any) -> tuple[str, ...]:
     """That few records count, if the released number of them says so."""
-    if not counted[0] + 3.0 * counted[1] < MOST_MISSING * n:
+    if not many_missing(counted, n):
         return ()
     from dpfast.regression.incomplete import incomplete
 
     return (incomplete(counted, n, *about),)
+
+
+def cell_remarks(counts: Any, noise: float, n: int, names: Sequence[str]) -> tuple[str, ...]:
+    """That few records are in any declared cell, if the released counts of all cells say so."""
+    counted = float(np.sum(counts)), noise * math.sqrt(np.size(counts))
+    if not many_missing(counted, n):
+        return ()
+    from dpfast.regression.incomplete import unmatched
+
+    return (unmatched(counted, n, names),)
+
+
+def many_missing(counted: tuple[float, float], n: int) -> bool:
+    """Whether the released number of records that count, with its noise, tells that many do not."""
+    return counted[0] + 3.0 * counted[1] < MOST_MISSING * n
 
 
 @understood

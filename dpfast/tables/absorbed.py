@@ -28,7 +28,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.road import OnRoad
 from dpfast.regression.shared import purchase_within, refuse_scarce
-from dpfast.regression.standardise import refuse_no_columns
+from dpfast.regression.standardise import cell_remarks, refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of
 
 Array = NDArray[np.float64]
@@ -304,6 +304,7 @@ class _Plan:
         radius = RADII[k] * math.sqrt(levels.columns)
         answer = levels.sums(now.means, _map(now), radius, self._sums[k])
         noise, sums = answer.noise_scale, answer.value.reshape(self.n_levels, -1)
+        self._counted = sums[:, -1], noise
         counts = np.maximum(sums[:, -1], noise)
         variances = (radius * noise / counts) ** 2
         left = radius * sums[:, :-1] / counts[:, None]
@@ -361,6 +362,7 @@ class _Plan:
 
     def _said(self, within: _Within) -> Iterator[str]:
         """What is left out, from released numbers."""
+        yield from cell_remarks(*self._counted, self.request.n, (*self.names, self._by))
         counts, kept = within.now.counts, within.kept
         out = 1.0 - float(counts[kept].sum()) / max(float(counts.sum()), 1e-300)
         if out > LEFT_OUT or within.far:

@@ -15,6 +15,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import cells_of, headings, shown
+from dpfast.regression.standardise import cell_remarks
 from dpfast.tables.results import TOO_SMALL
 
 Array = NDArray[np.float64]
@@ -37,6 +38,8 @@ class SubgroupFits(NamedTuple):
         Records in each level, as released, and the standard deviation of the noise in it.
     least : float
         Levels whose count was below it were not fitted.
+    warnings : tuple of str
+        Of the fits, each with its level, and whether few records are in any level.
     n_records : int
     privacy : Guarantee
         Of everything together: what each fit says of itself is a part of it.
@@ -69,6 +72,17 @@ class SubgroupFits(NamedTuple):
     n_records: int
     privacy: Guarantee
     unfinished: Any = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of each level's fit, and whether few records are in any level."""
+        few = cell_remarks(self.counts, self.count_noise, self.n_records, (self.by,))
+        each = {
+            f"{own}: {said}"
+            for own, one in zip(self.levels, self.fits, strict=True)
+            for said in (() if one is None else one.warnings)
+        }
+        return (*few, *sorted(each))
 
     @property
     def params(self) -> Array:
@@ -160,14 +174,9 @@ class SubgroupFits(NamedTuple):
             ("Records", str(self.n_records)),
             ("Equality", f"the same in all levels: {tests}"),
         )
-        warned = {
-            f"{own}: {said}"
-            for own, one in zip(self.levels, self.fits, strict=True)
-            for said in (() if one is None else one.warnings)
-        }
         return shown(
             "dpfast: private fits by level", facts, headings(level), rows, self.privacy,
-            sorted(warned),
+            self.warnings,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

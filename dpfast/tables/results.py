@@ -17,6 +17,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary
 from dpfast.inference.summary import shown
+from dpfast.regression.standardise import cell_remarks
 
 Array = NDArray[np.float64]
 
@@ -57,7 +58,8 @@ class CellTable(NamedTuple):
     ranges : ndarray of shape (columns, 2)
         Declared, and the ends of what an interval can be; values beyond count as these.
     warnings : tuple of str
-        Whether means lie at an end, so that values may lie beyond it.
+        Whether few records have what was declared, as where levels are spelled otherwise, and
+        whether means lie at an end, so that values may lie beyond it.
     n_records : int
     privacy : Guarantee
 
@@ -94,8 +96,8 @@ class CellTable(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Columns whose values may lie beyond what was declared, as released numbers tell."""
-        found = []
+        """What was declared may not be what there is, as far as released numbers tell."""
+        found = [*_unmatched(self, self.columns)]
         for name, (low, high) in zip(self.columns, self.ranges.tolist(), strict=True):
             ends = self.conf_int(name)
             narrow = ends[..., 1] - ends[..., 0] < NARROW * (high - low)
@@ -248,6 +250,8 @@ class QuantileTable(NamedTuple):
         In the column's own units, with the ends of intervals; NaN in cells too small to say.
     level : float
         Nominal coverage of the intervals, chosen before: other ends are other questions.
+    warnings : tuple of str
+        Whether few records have what was declared.
 
     Privacy
     -------
@@ -280,6 +284,11 @@ class QuantileTable(NamedTuple):
     def told(self) -> NDArray[np.bool_]:
         """Which cells are large enough to say more of than that, of the shape of ``counts``."""
         return np.asarray(self.counts >= self.least)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was declared may not be what there is, as far as released counts tell."""
+        return _unmatched(self, (self.column,))
 
     def to_frame(self) -> Any:
         """One row for each cell and probability.
@@ -350,11 +359,16 @@ def _shown(
     ]
     hidden = int(np.count_nonzero(~table.told))
     told = f"Fewer than {math.ceil(table.least)} records are too few to say more of."
-    warnings = table.warnings if isinstance(table, CellTable) else ()
     return shown(
-        f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy, warnings,
+        f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy, table.warnings,
         told if hidden else "",
     )  # fmt: skip
+
+
+def _unmatched(table: CellTable | QuantileTable, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """That few records are in any cell, from released counts."""
+    names = (*table.by, *columns)
+    return cell_remarks(table.counts, table.count_noise, table.n_records, names)
 
 
 def _ends(level: float) -> tuple[str, str]:

@@ -113,7 +113,9 @@ def test_labels_that_are_not_0_and_1_count_for_nothing_and_that_is_said(labels, 
 def test_weights_that_are_not_positive_are_said():
     weight = np.where(np.arange(N) % 2, 1.0, -1.0)
     fitted = dpfast.fit(dpfast.records(X, Y, sample_weight=weight), privacy=2.0)
-    assert "empty cells, infinities, weights that are not positive)" in fitted.warnings[0]
+    assert (
+        "empty cells, infinities, weights that are not positive and finite)" in fitted.warnings[0]
+    )
 
 
 def test_text_in_a_csv_file_is_said(tmp_path, capsys):

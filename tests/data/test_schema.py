@@ -91,6 +91,38 @@ def test_a_whole_number_is_the_same_label_as_its_text(levels, cells, kind):
     np.testing.assert_array_equal(y, [1.0, 0.0, 1.0, math.nan])
 
 
+PAIRS = {
+    "whole, of a column with a missing cell": ("1", ["1.0", "2.0", "nan"], [0, 1, -1]),
+    "points declared": ("1.0", ["1", "2", "1.00"], [0, 1, -1]),
+    "points, and numbers in the file": ("1.0", np.array([1, 2, 3]), [0, 1, -1]),
+    "codes that were read as numbers": ("01", np.array([1, 2, 3]), [0, 1, -1]),
+    "codes with a missing cell": ("01", np.array([1.0, 2.0, np.nan]), [0, 1, -1]),
+    "codes as text": ("01", ["01", "1", "2.0"], [0, -1, -1]),
+    "a decimal": ("0.5", np.array([0.5, 2.0, 1.0]), [0, 1, -1]),
+    "a sign": ("-1", ["-1.0", "2", "+1"], [0, 1, -1]),
+    "booleans": ("1", np.array([True, False, True]), [0, -1, 0]),
+}
+
+
+@each("case", PAIRS)
+def test_a_level_that_writes_a_number_is_that_number(case):
+    """Text is compared with text, and a number with what text writes: nothing matched, unsaid."""
+    first, cells, codes = PAIRS[case]
+    second = "02" if first == "01" else "2"
+    assert Categorical([first, second]).codes(cells, "x").tolist() == codes
+    if second == "2" and isinstance(cells, list):
+        declared = Binary(second, first).encode(cells, "x")[0][:, 0]
+        np.testing.assert_array_equal(np.isnan(declared), np.array(codes) < 0)
+
+
+def test_a_number_that_two_levels_write_is_neither():
+    """That leaves a choice; the one that writes it as Python does is the first to be asked."""
+    assert Categorical(["01", "1.00", "2"]).codes([1, 2, "01"], "x").tolist() == [-1, 2, 0]
+    assert Categorical(["01", "1", "2"]).codes([1, 1.0, "1.0"], "x").tolist() == [1, 1, 1]
+    diagnoses = Categorical(["250.0", "250.00", "250.1"])
+    assert diagnoses.codes(["250.00", "250.0", "250.10"], "x").tolist() == [1, 0, -1]
+
+
 def test_exact_labels_come_before_their_text():
     both = Categorical(["1", 1, "01"])
     assert both.codes(["1", 1, "01", 1.0], "x").tolist() == [0, 1, 2, 1]

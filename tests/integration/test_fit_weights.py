@@ -361,7 +361,7 @@ def test_a_schema_codes_the_offset_with_the_response(tmp_path):
 
 
 @each("loss", ["log-cosh", "logistic", "least-squares"])
-@each("bad", [np.nan, -3.0, 0.0, -np.inf])
+@each("bad", [np.nan, -3.0, 0.0, np.inf, -np.inf])
 def test_a_record_without_a_weight_is_one_without_a_response(loss, bad):
     y = B if loss == "logistic" else Y
     scale = {"scale": 1.0} if loss == "log-cosh" else {}
@@ -388,8 +388,35 @@ def test_a_record_without_an_offset_is_one_without_a_response(loss, bad):
     np.testing.assert_array_equal(found.params, expected.params)
 
 
+def test_infinite_weights_do_not_take_over_a_fit():
+    """Without a bound the records that had one were the fit: no others counted beside them."""
+    infinite, missing, y = W.copy(), W.copy(), Y.copy()
+    infinite[:200], missing[:200], y[:200] = np.inf, np.nan, Y[:200] + 40.0
+    for given in ({}, {"largest_weight": 4.0}):
+        found, expected = (
+            fit(X, y, "least-squares", sample_weight=weights, **given)
+            for weights in (infinite, missing)
+        )
+        np.testing.assert_array_equal(found.params, expected.params)
+        np.testing.assert_array_equal(found.bse, expected.bse)
+        exact = [
+            flat(dpfast.nonprivate_fit)(X, y, "least-squares", sample_weight=weights, **given)
+            for weights in (infinite, missing)
+        ]
+        np.testing.assert_array_equal(exact[0].params, exact[1].params)
+        arm = B.copy()
+        effects = [
+            dpfast.effects.treatment_effect(
+                dpfast.records(X, y, sample_weight=weights, largest_weight=4.0), arm,
+                privacy=30.0, noise=dpfast.SeededNoise(0),
+            ).estimate
+            for weights in (infinite, missing)
+        ]  # fmt: skip
+        assert effects[0] == effects[1]
+
+
 def test_weights_beyond_the_largest_are_held_to_it():
-    for huge in (7.0, 1e300, np.inf):
+    for huge in (7.0, 1e300):
         held = np.where(W == 4.0, huge, W)
         found = fit(X, Y, "log-cosh", scale=1.0, sample_weight=held, largest_weight=4.0)
         expected = fit(X, Y, "log-cosh", scale=1.0, sample_weight=W, largest_weight=4.0)

@@ -149,6 +149,50 @@ def test_means_at_an_end_of_what_was_declared_are_told():
     assert "in all records: values beyond" in alone.warnings[0]
 
 
+FEW = 6000
+DRAWN = np.random.default_rng(11)
+COLUMNS = {"x": DRAWN.normal(size=FEW), "d": np.tile([0.0, 1.0, 1.0], FEW // 3)}
+COLUMNS["y"] = COLUMNS["x"] + DRAWN.normal(size=FEW)
+LISTED = dpfast.Schema(
+    {"g": dpfast.Categorical(["a", "b"]), "y": dpfast.Numeric(-9.0, 9.0), "s": dpfast.Binary(1, 0)}
+)
+ALONE = dpfast.Schema({"g": LISTED["g"]})
+IN_LEVELS = "C(g, levels=['a', 'b'])"
+
+#: Every function that takes declared levels and releases how many records count.
+OF_LEVELS = {
+    "counts": lambda t, **given: tables.counts(t, "g", schema=LISTED, **given),
+    "means": lambda t, **given: tables.means(t, "y", "g", schema=LISTED, **given),
+    "means of a binary": lambda t, **given: tables.means(t, "s", schema=LISTED, **given),
+    "quantiles": lambda t, **given: tables.quantiles(t, "y", "g", schema=LISTED, **given),
+    "fits": lambda t, **given: tables.fits("y ~ x", t, "g", schema=ALONE, **given),
+    "absorbed": lambda t, **given: tables.absorbed("y ~ x | g", t, schema=LISTED, **given),
+    "fit": lambda t, **given: dpfast.fit(f"y ~ x + {IN_LEVELS}", t, "least-squares", **given),
+    "cox": lambda t, **given: dpfast.effects.cox(
+        f"x ~ y + {IN_LEVELS}", t | {"x": np.abs(t["x"])}, event="d", cuts=[1.0, 2.0], **given
+    ),
+}
+
+
+@each("name", OF_LEVELS)
+@each("share", [0.0, 0.1, 1.0])
+def test_levels_that_match_nothing_are_told_from_released_counts(name, share):
+    """Nine of ten records without a level: nothing was said.  The bound is many errors of noise."""
+    rng = np.random.default_rng(12)
+    found = rng.random(FEW) < share
+    labels = np.where(found, rng.choice(["a", "b"], FEW), "elsewhere")
+    table = COLUMNS | {"g": labels, "s": np.where(found, rng.integers(0, 2, FEW), 7)}
+    result = OF_LEVELS[name](table, privacy=6.0, noise=seeded())
+    told = [said for said in result.warnings if f"of {FEW:,} records" in said]
+    assert len(told) == (share < 1.0), result.warnings
+    shown = " ".join(str(result.summary()).split())
+    assert share == 1.0 or f"of {FEW:,} records" in shown
+    if told:
+        number = float(told[0].removeprefix("about ").split()[0].replace(",", ""))
+        assert abs(number - share * FEW) < 0.1 * FEW
+        assert "declared" in told[0]
+
+
 def test_what_is_too_small_is_not_told():
     table = population(3000)
     few = tables.counts(table, "region", schema=SCHEMA, privacy=1.0, noise=seeded())

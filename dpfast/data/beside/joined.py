@@ -38,6 +38,7 @@ class Join(NamedTuple):
             found = np.zeros((len(y), 3))
             found[:, 0], found[:, 1] = y, 1.0
             if weight is not None:
+                weight = np.where(np.isfinite(weight), weight, 0.0)  # or it would be the whole fit
                 found[:, 1] = weight / (self.largest_weight or BOUNDLESS)
                 found[~(weight > 0.0), 0] = np.nan
             if offset is not None:
