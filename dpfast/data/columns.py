@@ -312,11 +312,10 @@ def _of_arrow(values: Any) -> Numbers:
     if not is_arrow_number(values.type):  # nor is a dictionary one, as pandas' categories are none
         return None
     found = [np.empty(0)]
-    for cells, codes in parts(values):
+    for cells, _ in parts(values):
         with np.errstate(all="ignore"):
             # cast first: otherwise a null would change the type
-            numbers = cells.cast("float64", safe=False).to_numpy(zero_copy_only=False)
-            found.append(numbers if codes is None else np.append(numbers, np.nan)[codes])
+            found.append(cells.cast("float64", safe=False).to_numpy(zero_copy_only=False))
     return found[1] if len(found) == 2 else np.concatenate(found)
 
 

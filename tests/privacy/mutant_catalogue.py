@@ -2615,9 +2615,9 @@ SHARES_AND_GROUPS = (
         "a nullable column is read as Python objects, where one cell is missing",
         "dpfast/data/columns.py",
         CELL_TESTS,
-        "    found = [np.empty(0)]\n    for cells, codes in parts(values):\n",
+        "    found = [np.empty(0)]\n    for cells, _ in parts(values):\n",
         "    found = [np.empty(0)]\n    if values.null_count > 0:\n        return None\n"
-        "    for cells, codes in parts(values):\n",
+        "    for cells, _ in parts(values):\n",
     ),
     plant(
         "an-argument-is-quoted",
@@ -3950,9 +3950,9 @@ TRIALS_SAMPLES_AND_BLOCKS = (
     ),
     plant(
         "codes-beyond-their-levels",
-        "a code of Arrow's beyond the levels is believed, and raises what it is",
+        "a code of Arrow's beyond the levels of its chunk is another level, of the next chunk",
         "dpfast/data/arrow_arrays.py",
-        ("tests/data/test_malformed_files.py::test_a_bad_code_of_numbers_is_missing",),
+        ("tests/data/test_malformed_files.py::test_a_bad_cell_of_arrow_is_missing",),
         "    return np.where((codes < 0) | (codes >= n_levels), -1, codes)\n",
         "    return np.where(codes < 0, -1, codes)\n",
     ),
