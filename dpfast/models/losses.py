@@ -116,6 +116,8 @@ class Loss:
         "squares where errors are symmetric and the model is right"
     )
     largest_response: ClassVar[float | None] = None
+    #: Whether nothing but zeros, say, in a level leaves it without a finite coefficient.
+    may_separate: ClassVar[bool] = False
     over_foreseen: ClassVar[float | None] = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
@@ -477,6 +479,7 @@ class Labels(Loss):
     binary_response = True
     on_road = True
     largest_response = 1.0
+    may_separate = True
     noun = "share of ones"
 
     def _response(self, y: Array) -> Array:

@@ -76,6 +76,7 @@ class Poisson(Loss):
     code = 14
     needs_scale = False
     link = "log"
+    may_separate = True
     noun = "mean of counts"
     estimates = (
         "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "

@@ -403,6 +403,7 @@ class OnRoad:
         if found.pointing is not None:
             columns = _most_of(found.pointing, request)
             remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
+        remarks += self._separated(found, loss)
         matrix = W @ whole @ W.T
         matrix = 0.5 * (matrix + matrix.T)
         if found.n_hidden:
@@ -421,6 +422,26 @@ class OnRoad:
             VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
         )
         return covariance if found.told else covariance.uncounted()
+
+    def _separated(self, found: Found, loss: Loss) -> list[str]:
+        """What is said of levels in which all responses are alike."""
+        request = self.request
+        whole = self.setting.alone and request.fit_intercept
+        if not (loss.may_separate and whole and found.scores is not None):
+            return []
+        from dpfast.regression.separation import separated
+
+        to_own = np.eye(request.dimension)
+        codings: list[Any] = [request.coding]
+        if self._inner is not None:
+            codings.insert(0, self._inner.coding)
+        for coding in codings:
+            if coding is not None:
+                to_own = natural_map(coding, True, False).matrix @ to_own
+        with np.errstate(all="ignore"):
+            own = np.asarray(np.linalg.inv(to_own).T, np.float64)
+        told = request.column_names, self.setting.offset, request.n, self._each
+        return separated(found.scores, loss, own, *told)
 
     @property
     def _response_spread(self) -> float:

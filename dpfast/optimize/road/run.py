@@ -127,6 +127,23 @@ Both = tuple[Whitened, Whitened]
 Asks = tuple[bool, int, bool]
 
 
+class Scores(NamedTuple):
+    """Mean scores where they were asked for, and second moments of the rows, both of the design.
+
+    Scores have noise of covariance ``noise^2 rows'rows``.
+    """
+
+    moments: Array
+    rows: Array
+    asked: tuple[Asked, ...]
+
+    def among(self, kept: Array) -> Scores:
+        """Of all columns, where some were left out."""
+        asked = [one._replace(theta=kept.dot(one.theta), score=kept.dot(one.score))
+                 for one in self.asked]  # fmt: skip
+        return Scores(kept.dot(self.moments).dot(kept.T), self.rows.dot(kept.T), tuple(asked))
+
+
 class Found(NamedTuple):
     """The result of a run; matrices are of whitened coefficients, which ``mapping`` maps back."""
 
@@ -152,6 +169,7 @@ class Found(NamedTuple):
     steeper: float = 0.0
     #: Whether the rows' second moments are told from noise.
     told: bool = True
+    scores: Scores | None = None
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -160,6 +178,7 @@ class Found(NamedTuple):
             mapping=kept.dot(self.mapping),
             unmapping=self.unmapping.dot(kept.T),
             pointing=None if self.pointing is None else kept.dot(self.pointing),
+            scores=None if self.scores is None else self.scores.among(kept),
         )
 
 
@@ -366,6 +385,7 @@ def road(
     if begun is None:
         begun = begin(rows, setting, budget)
     rows, mapping, unmapping, theta, pilot_variance, scale, clear = begun
+    moments = unmapping.T.dot(unmapping)
     loss, one = setting.loss, unmapping[:, 0] if setting.intercept else None
     if one is not None and loss.link == "identity":
         theta = theta + loss.level_shift * scale * one
@@ -471,9 +491,13 @@ def road(
 
     blank = None if values[0] > floor else np.where(values <= floor, 1.0 - purse.few(), 0.0)
     bends = Bends(whiten, back, broad, among, setting.varies, normal, blank) if most else None
-    theta, steep_along, least, hidden, noise, varied, noises, done, pointing = walk(
+    theta, steep_along, least, hidden, noise, varied, noises, done, pointing, steps = walk(
         steep, at, bound, held, budget.steps, came, inference, rough, bends, report, first
     )
+    asked_at = [
+        Asked(mapping.dot(one.theta), unmapping.T.dot(one.score), one.noise) for one in steps
+    ]
+    scored = Scores(moments, unmapping, tuple(asked_at))
     meat, meat_scale = np.zeros((p, p)), 0.0
     if varied:
         mean, meat_scale = varied
@@ -527,6 +551,7 @@ def road(
         held=held,
         steeper=beyond,
         told=not no_records(gram),
+        scores=scored,
     )
 
 

@@ -317,6 +317,7 @@ class Walked(NamedTuple):
     noises: list[float]
     steps: int
     pointing: Array | None
+    asked: list[Asked]
 
 
 def walk(
@@ -405,4 +406,4 @@ def walk(
         curvature, least, hidden = narrowed(known, *vary)
     pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
     noises = [one.noise for one in asked[1 - since :]]
-    return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing)
+    return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing, asked)

@@ -1,0 +1,71 @@
+"""Levels without a response, or with nothing but responses: a fit says that no estimate may be."""
+
+import numpy as np
+import pytest
+
+import dpfast
+
+WORDS = "no finite estimate may exist"
+
+
+def table(seed, successes, loss="logistic", n=20_000, share=0.05):
+    """A label of this share, with so many expected responses."""
+    rng = np.random.default_rng(seed)
+    label, x = 1.0 * (rng.random(n) < share), rng.normal(size=n)
+    rate = successes / (n * share)
+    if loss == "poisson":
+        y = rng.poisson(np.where(label == 1.0, rate, np.exp(0.5 + 0.3 * x)))
+    else:
+        y = rng.random(n) < np.where(label == 1.0, rate, 1.0 / (1.0 + np.exp(0.5 - 0.5 * x)))
+    return np.column_stack([x, label]), 1.0 * y
+
+
+def told(X, y, loss="logistic", mu=1.0, seed=0):
+    fit = dpfast.fit(X, y, loss, privacy=mu, noise=dpfast.SeededNoise(seed))
+    return [said for said in fit.warnings if WORDS in said]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "probit", "poisson"])
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_a_level_without_a_response_is_named(loss, share):
+    """Said in .92 to 1 of such fits, of which at least 3 of 6 fail with probability below 2e-4."""
+    found = [told(*table(seed, 0.0, loss, share=share), loss, seed=seed) for seed in range(6)]
+    assert sum(map(bool, found)) >= 4
+    assert all(len(one) <= 1 and "1 in 'x2' are 0" in one[0] for one in found if one)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "probit", "poisson"])
+def test_a_level_with_twenty_responses_is_not(loss):
+    """Of 960 fits of levels with 20/mu of them 1 said so; two of 6 with probability 2e-5."""
+    assert sum(bool(told(*table(seed, 20.0, loss), loss, seed=seed)) for seed in range(6)) <= 1
+
+
+def test_a_level_of_nothing_but_responses_and_one_of_all_others():
+    X, y = table(0, 0.0)
+    assert "1 in 'x2' are 1" in told(X, 1.0 - y)[0]
+    X[:, 1] = 1.0 - X[:, 1]
+    assert "0 in 'x2' are 0" in told(X, y)[0]
+
+
+def test_levels_of_a_formula_and_declared_ones_are_named_as_well():
+    X, y = table(0, 0.0)
+    rows = {"y": y, "x": X[:, 0], "g": np.where(X[:, 1] == 1.0, "rare", "other")}
+    noise = dpfast.SeededNoise(0)
+    formula = 'y ~ x + C(g, levels=["other", "rare"])'
+    fit = dpfast.fit(formula, rows, "logistic", privacy=1.0, noise=noise)
+    assert any(WORDS in said and "rare" in said for said in fit.warnings)
+    schema = dpfast.Schema(
+        {"x": dpfast.Numeric(-4, 4), "g": dpfast.Categorical(["other", "rare"]),
+         "y": dpfast.Binary(1, 0)}
+    )  # fmt: skip
+    design = schema.encode(rows, response="y")
+    fit = dpfast.fit(design, None, "logistic", privacy=1.0, noise=dpfast.SeededNoise(0))
+    assert any(WORDS in said and "rare" in said for said in fit.warnings)
+
+
+def test_rare_responses_everywhere_are_no_separation():
+    """100 responses of 20,000: a level of 5% has 5 of them, or none."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=20_000), 1.0 * (rng.random(20_000) < 0.05)])
+    for seed in range(3):
+        assert not told(X, 1.0 * (rng.random(20_000) < 0.005), seed=seed)
