@@ -499,17 +499,28 @@ class Spline:
     every_level: bool = False
     own_units: ClassVar[bool] = True
 
-    def encode(self, table: Any, columns: Mapping[str, Column] | Schema) -> Encoded:
+    def _basis(self) -> Any:
         from scipy.interpolate import BSpline, make_interp_spline
 
-        x, knots = numbers(column(table, self.name), self.name), np.array(self.knots)
+        knots = np.array(self.knots)
+        if self.what != "bs":
+            return make_interp_spline(knots, np.eye(len(knots)), 3, bc_type="natural")
+        knots = np.pad(knots, self.degree, "edge")
+        return BSpline(knots, np.eye(len(knots) - self.degree - 1), self.degree)
+
+    def derivatives(self, table: Any) -> Array:
+        """Of its columns, by the number in the column; beyond the ends nothing moves."""
+        x, low, high = numbers(column(table, self.name), self.name), self.knots[0], self.knots[-1]
         with np.errstate(all="ignore"):
-            if self.what != "bs":
-                basis = make_interp_spline(knots, np.eye(len(knots)), 3, bc_type="natural")
-            else:
-                knots = np.pad(knots, self.degree, "edge")
-                basis = BSpline(knots, np.eye(len(knots) - self.degree - 1), self.degree)
-            held = np.where(np.isfinite(x), np.clip(x, knots[0], knots[-1]), np.nan)
+            held = np.where(np.isfinite(x), np.clip(x, low, high), np.nan)
+            found = self._basis().derivative()(held) * ((low <= x) & (x <= high))[:, None]
+        return np.asarray(found[:, int(not self.every_level) :])
+
+    def encode(self, table: Any, columns: Mapping[str, Column] | Schema) -> Encoded:
+        x, ends = numbers(column(table, self.name), self.name), (self.knots[0], self.knots[-1])
+        with np.errstate(all="ignore"):
+            basis = self._basis()
+            held = np.where(np.isfinite(x), np.clip(x, *ends), np.nan)
             # B-splines are nonnegative and sum to one: their coefficients bound what they sum to
             low, high = basis.c.min(axis=0), basis.c.max(axis=0)
             values = np.clip(basis(held), low, high)

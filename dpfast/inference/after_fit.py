@@ -22,7 +22,13 @@ Array = NDArray[np.float64]
 AVERAGES = (
     "an average of effects over the records is a query about them, which a fit does not pay for: "
     "its interval needs the mean gradient of their effects. Pass the public rows at which effects "
-    "are wanted, such as fit.marginal_effects([[0.0, 1.0]]) or a table; received {received}."
+    "are wanted, such as fit.marginal_effects([[0.0, 1.0]]) or a table, or nothing for effects at "
+    "the declared or bought centre of the columns; received {received}."
+)
+
+NO_CENTRE = (
+    "effects depend on where they are taken, and no centre of {which} was declared or bought. Pass "
+    "the public rows at which effects are wanted, such as a table of one row."
 )
 
 
@@ -58,19 +64,23 @@ class Ratios(NamedTuple):
 
 
 class MarginalEffects(NamedTuple):
-    """Derivatives of the mean response at public rows; fields have shape (m, q) unless noted.
+    """Effects of variables on the mean response at public rows; of shape (m, v) unless noted.
 
     Attributes
     ----------
     names : tuple of str
-        The q coefficients, without the intercept.
-    estimate : ndarray of shape (m, q)
-        Change of the mean response, in its own units, for one unit of a coefficient's column.
-    bse : ndarray of shape (m, q)
+        The v variables: columns that the model reads, levels but the reference one by one.  A
+        variable counts once, with all terms that contain it.
+    estimate : ndarray of shape (m, v)
+        Derivative of the mean response, in its own units, by the variable; of a declared level the
+        difference from the reference.
+    bse : ndarray of shape (m, v)
         Standard errors by the delta method; they include the privacy noise.
-    pvalues : ndarray of shape (m, q)
+    pvalues : ndarray of shape (m, v)
         Two-sided.
-    interval : ndarray of shape (m, q, 2)
+    interval : ndarray of shape (m, v, 2)
+    at : dict of str to float or level, or None
+        The centre at which the effects are taken where no rows were given.
 
     Privacy
     -------
@@ -82,6 +92,24 @@ class MarginalEffects(NamedTuple):
     bse: Array
     pvalues: Array
     interval: Array
+    at: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        lines = [] if self.at is None else [f"at the centre, {_written(self.at)}"]
+        for i, rows in enumerate(zip(self.estimate, self.interval, strict=True)):
+            lines += [f"row {i}"] * (len(self.estimate) > 1)
+            lines += [
+                f"{name} {e:.4g} [{a:.4g}, {b:.4g}]"
+                for name, e, (a, b) in zip(self.names, *rows, strict=True)
+            ]
+        return "\n".join(lines)
+
+
+def _written(at: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in at.items()
+    )
 
 
 class AfterFit(Shown):
@@ -217,24 +245,33 @@ class AfterFit(Shown):
         return Ratios(*[named(one, self.names, pair) for one in found])
 
     def marginal_effects(
-        self, X: Any, level: float = 0.95, *, alpha: float | None = None
+        self, X: Any = "centre", level: float = 0.95, *, alpha: float | None = None
     ) -> MarginalEffects:
-        """Effects of each column on the mean response at public rows, by the delta method.
+        """Effects of each variable on the mean response at public rows, by the delta method.
+
+        The effect of a variable is the derivative of the prediction by it, through all terms that
+        contain it: powers, products, splines, logarithms.  Where the model is not linear in it, it
+        depends on where it is taken.
 
         Parameters
         ----------
         X : table, or array-like of shape (m, q)
-            Public rows, as for :meth:`dpfast.Fit.predict`.  Not "overall" or "mean": averages over
-            the records, or at their means, are queries about them.
+            Public rows, as for :meth:`dpfast.Fit.predict`.  By default one: the declared or bought
+            centre of the columns, levels at their reference; the result says where that is.  Not
+            "overall" or "mean": averages over the records, or at their means, are queries about
+            them.
 
         Privacy
         -------
-        Costs nothing for public rows.  The effect at a private row tells of that row.
+        Costs nothing for public rows, and at the centre.  The effect at a private row tells of that
+        row.
 
         Notes
         -----
-        A derivative, also for a column of zeros and ones; of a coded column for its coded unit, and
-        in the columns' own units for ``fit.natural``.
+        A derivative, also for a column of zeros and ones; of a declared level and of a binary
+        column the difference from the reference.  After a schema it is for the coded unit of a
+        column, and in the columns' own units for ``fit.natural``.  Beyond the range to which a
+        column is held predictions do not move with it, so that the effect is 0.
 
         Examples
         --------
@@ -245,26 +282,52 @@ class AfterFit(Shown):
         >>> bool(abs(at_zero.estimate[0, 0] - p * (1.0 - p) * fit.params[1]) < 1e-12)
         True
         """
-        level = coverage(level, alpha)
+        level, at = coverage(level, alpha), None
+        if isinstance(X, str) and X == "centre":
+            at, X = self._centre()
         if X is None or isinstance(X, str):
             raise InferenceUnavailable(AVERAGES.format(received=described(X, text=True)))
         rows = self._rows(X)
-        m, width = rows.shape
-        first = int(self._fit_intercept)
-        slopes = self.params[first:width]
+        width, first = rows.shape[1], int(self._fit_intercept)
+        found = self._new_rows.changes(X, self.names[first:width])
+        estimate = np.empty((len(rows), len(found)))
+        gradients = np.zeros((*estimate.shape, len(self.params)))
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
             once, twice = self._mean_slopes(rows @ self.params[:width])
-            gradients = np.zeros((m, len(slopes), len(self.params)))
-            gradients[:, :, :width] = (twice[:, None] * slopes)[:, :, None] * rows[:, None, :]
-            for j in range(len(slopes)):
-                gradients[:, j, first + j] += once
-            estimate = once[:, None] * slopes
+            for j, change in enumerate(found):
+                if change.slopes is not None:
+                    slopes = np.pad(change.unit * change.slopes, ((0, 0), (first, 0)))
+                    along = slopes @ self.params[:width]
+                    estimate[:, j] = once * along
+                    moves = (twice * along)[:, None] * rows + once[:, None] * slopes
+                else:
+                    assert change.levels is not None
+                    (mean, low), (other, high) = [self._mean_and_gradient(x) for x in change.levels]
+                    estimate[:, j], moves = other - mean, high - low
+                gradients[:, j, :width] = moves
             flat = gradients.reshape(-1, len(self.params))
             bse = np.sqrt(variances(flat, self.cov_params())).reshape(estimate.shape)
             degrees = self._degrees(flat).reshape(estimate.shape)
             pvalues = t_pvalues(estimate / bse, degrees)
         ends = t_intervals(level, estimate, bse, degrees)
-        return MarginalEffects(self.names[first:width], estimate, bse, pvalues, ends)
+        names = tuple([change.name for change in found])
+        return MarginalEffects(names, estimate, bse, pvalues, ends, at)
+
+    def _mean_and_gradient(self, covariates: Array) -> tuple[Array, Array]:
+        """Mean response at rows without the intercept's ones, and its gradient."""
+        ones = np.ones((len(covariates), int(self._fit_intercept)))
+        rows = np.column_stack([ones, covariates])
+        t = rows @ self.params[: rows.shape[1]]
+        return self._response(t), self._mean_slopes(t)[0][:, None] * rows
+
+    def _centre(self) -> tuple[dict[str, Any], Any]:
+        """The declared or bought centre of the columns: by name, and as a new row."""
+        centres = self._new_rows.centres()
+        lack = [] if centres is None else [name for name, value in centres if value is None]
+        if centres is None or lack:
+            which = " and ".join(map(repr, lack)) or "the columns"
+            raise InferenceUnavailable(NO_CENTRE.format(which=which))
+        return dict(centres), self._new_rows.row([value for _, value in centres])
 
     def _combinations(self, contrast: Any) -> tuple[Array, Array]:
         """Rows of weights, every coefficient's by default, and their values."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.degrees import Covariance, estimable
+from dpfast.inference.rows import Change
 from dpfast.kernels.linalg import congruence
 
 if TYPE_CHECKING:
@@ -30,9 +31,29 @@ class NaturalRows(NamedTuple):
 
     def covariates(self, X: Any) -> Array:
         """Numbers of shape (m, q), without the intercept's ones."""
-        return np.asarray(
-            np.linalg.solve(self.matrix, (self.coded.covariates(X) - self.constant).T).T
-        )
+        return self._natural(self.coded.covariates(X) - self.constant)
+
+    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
+        """Those of the coded rows, in the units of the columns as they came."""
+        found = []
+        for name, _, slopes, levels in self.coded.changes(X, names):
+            if slopes is not None:
+                found.append(Change(name, 1.0, self._natural(slopes)))
+            elif levels is not None:
+                low, high = [self._natural(rows - self.constant) for rows in levels]
+                found.append(Change(name, 1.0, None, (low, high)))
+        return found
+
+    def centres(self) -> list[tuple[str, Any]] | None:
+        """As of the coded rows."""
+        return self.coded.centres()
+
+    def row(self, values: list[Any]) -> Any:
+        """As of the coded rows."""
+        return self.coded.row(values)
+
+    def _natural(self, rows: Array) -> Array:
+        return np.asarray(np.linalg.solve(self.matrix, rows.T).T)
 
 
 class NaturalMap(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,19 @@ class Coded(Protocol):
         """``(location, spread)``: the response is ``location + spread * coded``."""
 
 
+class Change(NamedTuple):
+    """How rows of a design change with one variable, through all the terms that contain it.
+
+    Of a number: ``slopes``, derivatives of shape (m, q) for one of its own units.  Of a level: the
+    rows at the reference level and at this one.
+    """
+
+    name: str
+    unit: float  # what a coded 1 is worth in the variable's own units
+    slopes: NDArray[np.float64] | None
+    levels: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+
 class RowReader(Protocol):
     """Reads new rows as those of the fit were."""
 
@@ -50,3 +63,12 @@ class RowReader(Protocol):
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
         """Numbers of shape (m, q), without the intercept's ones."""
+
+    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
+        """Of each variable, at new rows; ``names`` are those of the design's columns."""
+
+    def centres(self) -> list[tuple[str, Any]] | None:
+        """Declared or bought centre of each column that is read, None of one that has none."""
+
+    def row(self, values: list[Any]) -> Any:
+        """One new row with such values of the columns that are read."""

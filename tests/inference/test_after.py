@@ -103,6 +103,132 @@ def test_marginal_effects_are_those_of_statsmodels(kind):
     assert ((found.pvalues < 0.01) == (p > 2.576)).all()
 
 
+def people(n=4000):
+    """Wages of persons who do not exist: bent in age, and schooling worth more in one region."""
+    rng = np.random.default_rng(3)
+    table = {
+        "age": rng.uniform(18, 80, n), "educ": rng.uniform(6, 20, n),
+        "region": rng.choice(["east", "north", "west"], n), "union": rng.choice(["no", "yes"], n),
+    }  # fmt: skip
+    bent = -5.0 + 0.16 * table["age"] - 0.0016 * table["age"] ** 2 + 0.1 * table["educ"]
+    table["pay"] = 20.0 + 5.0 * bent + rng.normal(size=n)
+    table["high"] = (rng.random(n) < 1.0 / (1.0 + np.exp(-bent))).astype(int)
+    return table
+
+
+PEOPLE = people()
+DECLARED = dpfast.Schema(
+    {
+        "age": dpfast.Numeric(16, 80), "educ": dpfast.Numeric(5, 21), "pay": dpfast.Numeric(0, 60),
+        "region": dpfast.Categorical(["east", "north", "west"]), "high": dpfast.Binary(1, 0),
+        "union": dpfast.Binary("yes", "no"),
+    }
+)  # fmt: skip
+LEVELS = "C(region, levels=['east', 'north', 'west'])"
+ENDS = "knots=[30, 45], lower_bound=16, upper_bound=80"
+
+#: Right sides without a schema, and with one: powers, products, functions, splines, levels.
+BENT = {
+    "squares": ("age + I(age**2) + educ", False),
+    "products": (f"age*educ + {LEVELS}", False),
+    "products of levels": (f"log(age) + age:{LEVELS}", False),
+    "functions": ("exp(age/40) + sqrt(educ + 1) + abs(educ - 10) + I(educ/age - (-educ))", False),
+    "B-splines": (f"bs(age, {ENDS}) + educ", False),
+    "natural splines": (f"cr(age, {ENDS}) * educ", False),
+    "declared squares": ("age + I(age**2) + educ*region + union", True),
+    "declared splines": ("bs(age, knots=[30, 45]) + educ*union + log(educ + 2)", True),
+}
+UNITS = {"age": 32.0, "educ": 8.0}
+
+
+@each("kind", BENT)
+@each("response", ["high", "pay"])
+def test_a_marginal_effect_is_the_slope_of_predictions(kind, response):
+    """Through all terms; of a level the difference from the reference.  Seen by differences."""
+    right, declared = BENT[kind]
+    loss = "logistic" if response == "high" else dpfast.Objective("log-cosh", scale=1.0)
+    fit = dpfast.fit_formula(
+        f"{response} ~ {right}", PEOPLE, loss, schema=DECLARED if declared else None,
+        privacy=20.0, noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    row = {"age": [40.0], "educ": [12.0], "region": ["north"], "union": ["yes"]}
+    found = fit.marginal_effects(row)
+    assert len(found.names) == len(set(found.names))
+    expected = []
+    for name in found.names:
+        variable, _, level = name.rstrip("]").partition("[")
+        numeric = variable in UNITS
+        if numeric:
+            values = [row[variable][0] - 1e-4, row[variable][0] + 1e-4]
+        else:
+            values = {"region": ["east", level], "union": ["no", "yes"]}[variable]
+        low, high = (fit.predict(row | {variable: [value]})[0] for value in values)
+        expected.append((high - low) / (2e-4 if numeric else 1.0))
+        expected[-1] *= UNITS[variable] if numeric and declared else 1.0
+    np.testing.assert_allclose(found.estimate[0], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_standard_errors_of_effects_are_those_of_the_delta_method():
+    """As a difference quotient of the predictions in the coefficients says."""
+    fit = dpfast.fit(
+        f"high ~ age + I(age**2) + {LEVELS}*educ", PEOPLE, "logistic", privacy=20.0,
+        noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    row = {"age": [40.0], "educ": [12.0], "region": ["north"]}
+    found, params, cov = fit.marginal_effects(row), fit.params.copy(), fit.cov_params()
+    steps, gradients = 1e-4 * np.sqrt(np.diag(np.asarray(cov))), []
+    for k, step in enumerate(steps):
+        ends = []
+        for sign in (-1.0, 1.0):
+            moved = np.array(params)
+            moved[k] += sign * step
+            fit.params = moved
+            ends.append(fit.marginal_effects(row).estimate[0])
+        gradients.append((ends[1] - ends[0]) / (2.0 * step))
+    G = np.array(gradients).T
+    expected = np.sqrt(np.einsum("ij,jk,ik->i", G, np.asarray(cov), G))
+    assert {*found.names} == {"age", "educ", "region[north]", "region[west]"}
+    np.testing.assert_allclose(found.bse[0], expected, rtol=1e-4)
+
+
+def test_effects_without_rows_are_at_the_centre_and_say_where():
+    noise = dpfast.SeededNoise(0)
+    formula = f"high ~ age + I(age**2) + {LEVELS}"
+    fit = dpfast.fit(formula, PEOPLE, "logistic", privacy=20.0, noise=noise)
+    found = fit.marginal_effects()
+    assert list(found.at) == ["age", "region"] and found.at["region"] == "east"
+    assert found.at["age"] == pytest.approx(dict(fit.released_units())["age"][0])
+    row = {name: [value] for name, value in found.at.items()}
+    np.testing.assert_array_equal(found.estimate, fit.marginal_effects(row).estimate)
+    assert "at the centre, age = " in repr(found) and "region = east" in repr(found)
+    declared = dpfast.fit_formula(
+        "high ~ age + union", PEOPLE, "logistic", schema=DECLARED, privacy=20.0, noise=noise
+    ).marginal_effects()
+    assert declared.at == {"age": 48.0, "union": "no"}
+    spline = dpfast.fit(f"pay ~ cr(age, {ENDS})", PEOPLE, privacy=20.0, noise=noise)
+    assert spline.marginal_effects().at == {"age": 48.0}
+    array = dpfast.fit(PEOPLE["age"][:, None], PEOPLE["pay"], privacy=20.0, noise=noise)
+    assert list(array.marginal_effects().at) == ["x1"]
+    for unknown in (
+        FITS["linear"][0],
+        dpfast.fit("pay ~ log(age) + educ", PEOPLE, privacy=20.0, noise=noise),
+    ):
+        with pytest.raises(InferenceUnavailable, match="no centre of"):
+            unknown.marginal_effects()
+
+
+def test_nothing_moves_beyond_the_range_to_which_a_column_is_held():
+    fit = dpfast.fit_formula(
+        "pay ~ bs(age, knots=[30, 45]) + educ", PEOPLE, dpfast.Objective("log-cosh", scale=1.0),
+        schema=DECLARED, privacy=20.0, noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    rows = {"age": [90.0, 40.0], "educ": [12.0, 30.0]}
+    estimate = fit.marginal_effects(rows).estimate
+    assert (estimate == 0.0).tolist() == [[True, False], [False, True]]
+    lacking = fit.marginal_effects({"age": [np.nan], "educ": [12.0]}).estimate
+    assert np.isnan(lacking[0, 0])
+
+
 @each("kind", FITS)
 @each("asked", ["overall", "mean", None])
 def test_averages_over_the_records_are_refused_with_the_reason(kind, asked):
