@@ -67,6 +67,10 @@ def replay(
     records, for which it is charged: no amplification by sampling is claimed (C85).  A record
     outside of the sample moves no such answer, so try several records.
 
+    Of text in Arrow and of categories each different label is read once: data sets with another
+    number of labels take other lines, which is time and no part of the promise.  Replace a label
+    that occurs once by another that does.
+
     Privacy
     -------
     None: the exact values behind every answer are looked at.

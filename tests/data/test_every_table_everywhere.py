@@ -17,6 +17,8 @@ import pytest
 from scipy import sparse
 
 import dpfast
+from dpfast.audit import replay
+from dpfast.cli import main
 from dpfast.data.files import read_table
 from tests.data.test_values_never_speak import arrow, pandas, polars
 from tests.flat import flat
@@ -521,10 +523,12 @@ FORMULAS = {
 }
 
 
+def changed(column, cell):
+    return [*column[:CHANGED], cell, *column[CHANGED + 1 :]]
+
+
 def label_pair(make):
-    secret = list(WORDS)
-    secret[CHANGED] = "patient 4711"
-    return make(WORDS), make(secret)
+    return make(WORDS), make(changed(WORDS, "patient 4711"))
 
 
 def heard_of(name, terms, table, **declared):
@@ -569,7 +573,61 @@ def test_a_label_that_nobody_else_has(name, kind):
     assert first == second and first[0] == "returned", first
 
 
-def test_levels_of_a_file(tmp_path):
+CODED = dpfast.Schema({"g": LEVELS, "x": dpfast.Numeric(-9.0, 9.0), "y": dpfast.Numeric(-9.0, 9.0)})
+SEEDED = {"privacy": 30.0, "noise": dpfast.SeededNoise(0)}
+
+#: Doors that take levels from a schema.
+DECLARED = {
+    "counts": lambda t: dpfast.tables.counts(t, "g", schema=CODED, **SEEDED),
+    "means": lambda t: dpfast.tables.means(t, "y", "g", schema=CODED, **SEEDED),
+    "quantiles": lambda t: dpfast.tables.quantiles(
+        t, "y", "g", schema=CODED, **SEEDED, steps=4
+    ),
+    "fits": lambda t: dpfast.tables.fits("y ~ x", t, "g", schema=CODED, **SEEDED),
+    "absorbed": lambda t: dpfast.tables.absorbed("y ~ x | g", t, schema=CODED, **SEEDED),
+    "schema": lambda t: dpfast.fit_formula(
+        "y ~ x + C(g)", t, "least-squares", schema=CODED, **SEEDED
+    ),
+    "design": lambda t: dpfast.fit(CODED.encode(t, ["x", "g"], "y"), None, "huber", **SEEDED),
+    "effect": lambda t: dpfast.effects.treatment_effect(
+        CODED.encode(t, ["x", "g"], "y"), NUMBERS["d"], **SEEDED
+    ),
+    "quantile regression": lambda t: dpfast.fit_quantiles(
+        CODED.encode(t, ["x", "g"], "y"), taus=[0.5], **SEEDED
+    ),
+    "minimize": lambda t: dpfast.minimize(
+        CODED.encode(t, ["x", "g"], "y"), None, dpfast.Objective("tukey", scale=1.0),
+        method=dpfast.optimize.Adaptive(last_share=0.1, max_steps=20), **SEEDED,
+    ),
+}  # fmt: skip
+REPLAYED = DECLARED | {
+    name: lambda t, name=name: FORMULAS[name][0](
+        FORMULAS[name][1].format("C(g, levels=['a', 'b'])"), t, **FORMULAS[name][2], **SEEDED
+    )
+    for name in ("fit", "fit_formula", "persons", "cox")
+}
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.one_in(2)
+def test_a_replay_of_a_label_that_nobody_else_has(name):
+    """Another one that nobody has, so that as many are read; time is no part of the promise."""
+    pytest.importorskip("formulaic")
+    kinds = list(LISTING)
+    kind = kinds[list(REPLAYED).index(name) % len(kinds)]
+    make, _ = LISTING[kind]
+    one, other = [np.array(changed(WORDS, cell), dtype=object) for cell in ("solo", "patient 4711")]
+
+    def call(labels):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return REPLAYED[name](make(labels.tolist()))
+
+    report = replay(call, one, other)
+    assert report.passed and report.n_answers > 0, (kind, report.leaks)
+
+
+def test_levels_of_a_file(tmp_path, capsys):
     """A Parquet file keeps the type: labels of one record, and of how many there are."""
     pytest.importorskip("formulaic")
     from pyarrow import parquet
@@ -588,16 +646,17 @@ def test_levels_of_a_file(tmp_path):
                 call()
             assert "dictionary" in str(refused.value) and "chema" in str(refused.value)
             said.add(str(refused.value).replace(str(path), ""))
+        for terms in ("g", "C(g)"):
+            code = main(["fit", str(path), "--formula", f"y ~ x + {terms}", "--mu", "1"])
+            told = capsys.readouterr().err
+            assert code == 1 and "C(g, levels=[...])" in told
+            said.add(told)
         names = dpfast.fit("y ~ x + C(g, levels=['a', 'b'])", path, privacy=9.0).names
         assert names == ("intercept", "x", "g[b]")
-    assert len(said) == 3  # one for each call
+    assert len(said) == 5  # one for each call
 
 
 # ---- what a library finds among the cells, and calls a type --------------------------------------
-
-
-def changed(column, cell):
-    return [*column[:CHANGED], cell, *column[CHANGED + 1 :]]
 
 
 def series(column, dtype=None):
