@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.stored import RESULTS, STORED, keep
+from bench.stored import RESULTS, put
 from bench.table import rows_of, table
 
 HERE = Path(__file__).resolve().parent
@@ -109,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"\n{suite}" + (" (quick)" if arguments.quick else ""))
             print(table(rows_of(report)), flush=True)
             if arguments.store and not arguments.quick and code == 0:
-                store(suite, table(rows_of(report)))
+                put(RESULTS / f"{suite}.md", table(rows_of(report)))
             merged = {**report, "benchmarks": merged.get("benchmarks", []) + report["benchmarks"]}
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(merged, indent=1))
@@ -117,15 +117,6 @@ def main(argv: list[str] | None = None) -> int:
         print(f"no case matches {arguments.keyword!r}", file=sys.stderr)
         worst = 1
     return worst
-
-
-def store(suite: str, measured: str) -> None:
-    """Put a table in the place of the one in the page of a suite."""
-    page = RESULTS / f"{suite}.md"
-    text = STORED.sub("", page.read_text(encoding="utf-8"))
-    head, _, rest = text.partition("```\n")
-    _, _, tail = rest.partition("\n```")
-    keep(page, f"{head}```\n{measured}\n```{tail}")
 
 
 if __name__ == "__main__":

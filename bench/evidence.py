@@ -5,8 +5,9 @@
     python -m bench evidence --list           what is left, and its hours
     python -m bench evidence --quick          a small run of each, which stores nothing
 
-What these sources have stored is not measured twice: an interrupted run resumes.  Hours are
-rough, of two cores.  Public tables come from ``$DPFAST_DATA`` and from packages.
+What these sources have stored is not measured twice: an interrupted run resumes.  Hours of figures
+are those that they took, of pages rough guesses, on two cores.  Public tables come from
+``$DPFAST_DATA`` and from packages.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bench.figures.runner import data_folder
 from bench.stored import RESULTS, ROOT, stamp, told
 
 __all__ = ["Result", "main", "results"]
@@ -27,6 +29,7 @@ __all__ = ["Result", "main", "results"]
 #: Page, hours, command, and the options that make it small.
 PAGES = """
 acquisition.md | 0.1 | bench acquisition --store | --quick
+certificates.md | 0.2 | bench.releases.smooth --store | --repetitions 1
 constants-minimize.md | 1 | bench.constants_minimize --runs 4 --store | --runs 1 --only none
 constants.md | 3 | bench.constants --runs 6 --store | --runs 1 --only FIRST_PART
 counts.md | 0.5 | bench.counts --runs 200 | --quick
@@ -121,6 +124,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if commit.endswith("+changes") and not asked.quick:
         print("the sources have changes that no commit has; commit them first", file=sys.stderr)
+        return 2
+    if data_folder() is None and not asked.quick:  # rows of a table would be gone
+        print("the public tables are not here: set DPFAST_DATA to their folder", file=sys.stderr)
         return 2
     failed = []
     for one in left:

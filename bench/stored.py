@@ -15,7 +15,7 @@ import scipy
 
 import dpfast
 
-__all__ = ["RESULTS", "ROOT", "STORED", "keep", "stamp", "told"]
+__all__ = ["RESULTS", "ROOT", "keep", "put", "stamp", "told"]
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
@@ -74,6 +74,20 @@ def keep(path: Path, text: str) -> None:
     """
     line = "*Stored {date}, commit {commit}, `{command}`; {versions}.*"
     path.write_text(f"{text.rstrip()}\n\n{line.format(**stamp())}\n", encoding="utf-8")
+
+
+def put(path: Path, table: str) -> None:
+    """Put a table of plain text in the place of the one in a page, whose words stay.
+
+    Parameters
+    ----------
+    path : Path
+    table : str
+    """
+    text = STORED.sub("", path.read_text(encoding="utf-8"))
+    head, _, rest = text.partition("```\n")
+    _, _, tail = rest.partition("\n```")
+    keep(path, f"{head}```\n{table}\n```{tail}")
 
 
 def told(text: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.thinned import thin
+from tests.thinned import in_sixth, thin
 
 try:
     import fcntl
@@ -92,8 +92,14 @@ def turn(item: pytest.Item) -> int:
     return 1 if marker is None else 2 * len(marker.args)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sixth", type=int, choices=range(6), help="only a sixth of the tests, by their names"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Serial tests come first; cases that are left out of the quick ones are slow.
 
     A fork copies what its process has mapped, which grows with every test.  Of an interrupt within
@@ -102,6 +108,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     thin(items)
     items.sort(key=turn)
+    sixth = config.getoption("--sixth")
+    if sixth is not None:
+        left = [item for item in items if not in_sixth(item.nodeid, sixth)]
+        items[:] = [item for item in items if in_sixth(item.nodeid, sixth)]
+        config.hook.pytest_deselected(items=left)
 
 
 #: Modules whose costly fixture would be made once in each process: one process takes them whole.

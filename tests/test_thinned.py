@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.thinned import covering, thin
+from tests.thinned import covering, in_sixth, thin
 
 AXES = {"a": range(3), "b": range(4), "c": range(2), "d": range(3)}
 PRODUCT = [dict(zip(AXES, case, strict=True)) for case in itertools.product(*AXES.values())]
@@ -32,6 +32,14 @@ def test_values_are_spread():
 def test_one_parameter_is_never_thinned():
     cases = [{"a": k} for k in range(5)]
     assert sorted(covering(cases, 1)) == sorted(covering(cases, 2)) == [*range(5)]
+
+
+def test_sixths_are_a_partition_that_never_changes():
+    names = [f"tests/a.py::test_{k}[{k % 7}]" for k in range(6000)]
+    sizes = [[in_sixth(name, k) for name in names] for k in range(6)]
+    assert [sum(one) for one in zip(*sizes, strict=True)] == [1] * 6000
+    assert all(900 < sum(one) < 1100 for one in sizes)
+    assert in_sixth("tests/test_thinned.py::test", 1)
 
 
 class Case:

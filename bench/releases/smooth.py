@@ -1,6 +1,6 @@
 """From how many records each certificate allows a release of the whole parameter.
 
-    python -m bench.releases.smooth
+    python -m bench.releases.smooth [--repetitions 40] [--store]
 
 The design of paper 3 (covariates uniform on [-1, 1]^d, Laplace errors) at epsilon = 4, delta =
 1e-6, a quarter of epsilon for the certificate.  The log-cosh loss is self-concordant, so theorem A
@@ -19,6 +19,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper3.design import sample
+from bench.stored import RESULTS, put
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import parameter_terms
 from dpfast.models import Loss
@@ -91,17 +92,22 @@ def share(loss: Loss, certificate: str, n: int, d: int, repetitions: int) -> flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=40)
-    repetitions = parser.parse_args().repetitions
+    parser.add_argument("--store", action="store_true")
+    asked = parser.parse_args()
     low = round(1024.0 * math.log(10.0))  # the noise is below -log(10) steps with probability 0.05
-    print("loss                    certificate  d   lambda   n/d median  n/d 95%  certified")
+    lines = ["loss                    certificate  d   lambda   n/d median  n/d 95%  certified"]
+    print(lines[0])
     for d in (5, 10, 20):
         for loss, certificate in CASES:
             lam = eigenvalue(loss, d)
             median = first(loss, certificate, d, lam, 0)
             sure = first(loss, certificate, d, lam, low)
-            hits = share(loss, certificate, sure * d, d, repetitions)
+            hits = share(loss, certificate, sure * d, d, asked.repetitions)
             name = f"{loss!r:23s} {certificate:11s}"
-            print(f"{name} {d:3d} {lam:8.4f} {median:10d} {sure:9d} {hits:9.2f}", flush=True)
+            lines.append(f"{name} {d:3d} {lam:8.4f} {median:10d} {sure:9d} {hits:9.2f}")
+            print(lines[-1], flush=True)
+    if asked.store:
+        put(RESULTS / "certificates.md", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,9 @@ EXPECTED = {
     "check_classifiers_one_label_sample_weights": NOISE,
 }
 
+#: scikit-learn 1.6 asks it of every estimator, later versions of those that take sparse data.
+OF_SPARSE_DATA = "check_sample_weight_equivalence_on_sparse_data"
+
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(3000, 3))
 Y = 1.0 + X @ [1.0, -0.5, 0.0] + 0.5 * RNG.normal(size=3000)
@@ -73,6 +76,7 @@ def failures(kind, **options):
         warnings.simplefilter("ignore", SkipTestWarning)  # optional parts of scikit-learn itself
         results = check_estimator(estimator, on_fail=None, **options)
     failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    failed.pop(OF_SPARSE_DATA, None)
     return failed, len(results)
 
 

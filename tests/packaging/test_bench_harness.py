@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.__main__ import main, store, suites
+from bench.__main__ import main, suites
 from bench.harness import compare, interleaved
 from bench.instructions import CASES, last_counts, series, worse
 from bench.table import rows_of, seconds_text, table
@@ -25,17 +25,6 @@ def test_a_suite_that_measures_nothing_fails(monkeypatch, capsys):
     monkeypatch.setattr("bench.__main__.run", lambda *args, **kwargs: (0, {"benchmarks": []}))
     assert main(["latency"]) == 1 and "nothing was measured" in capsys.readouterr().err
     assert main(["latency", "-k", "none"]) == 1 and "'none'" in capsys.readouterr().err
-
-
-def test_a_table_takes_the_place_of_the_one_in_its_page(monkeypatch, tmp_path):
-    monkeypatch.setattr("bench.__main__.RESULTS", tmp_path)
-    page = tmp_path / "latency.md"
-    page.write_text("# Head\n\n```\nold\n```\n\nNotes.\n", encoding="utf-8")
-    for _ in range(2):
-        store("latency", "case  seconds")
-        text = page.read_text(encoding="utf-8")
-        assert text.startswith("# Head\n\n```\ncase  seconds\n```\n\nNotes.\n\n*Stored ")
-        assert text.count("*Stored ") == 1
 
 
 @each(

@@ -42,6 +42,16 @@ def test_a_page_ends_with_its_stamp(tmp_path, monkeypatch):
     assert "numpy " in told(text)["versions"] and told("| a |") == {}
 
 
+def test_a_table_takes_the_place_of_the_one_in_its_page(tmp_path):
+    page = tmp_path / "latency.md"
+    page.write_text("# Head\n\n```\nold\n```\n\nNotes.\n", encoding="utf-8")
+    for _ in range(2):
+        stored.put(page, "case  seconds")
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith("# Head\n\n```\ncase  seconds\n```\n\nNotes.\n\n*Stored ")
+        assert text.count("*Stored ") == 1
+
+
 def test_commands_are_of_modules_that_exist():
     for one in evidence.results():
         for command in (one.command, one.quick):
@@ -66,6 +76,7 @@ def two(monkeypatch):
         return Done
 
     monkeypatch.setattr(evidence, "results", lambda: some)
+    monkeypatch.setattr(evidence, "data_folder", lambda: ROOT)
     monkeypatch.setattr(evidence, "stamp", lambda: {"commit": "now"})
     monkeypatch.setattr(evidence.subprocess, "run", run)
     return runs
@@ -84,3 +95,7 @@ def test_evidence_is_of_a_commit(two, monkeypatch, capsys):
     monkeypatch.setattr(evidence, "stamp", lambda: {"commit": "now+changes"})
     assert evidence.main([]) == 2 and two == []
     assert "commit them first" in capsys.readouterr().err
+    monkeypatch.setattr(evidence, "stamp", lambda: {"commit": "now"})
+    monkeypatch.setattr(evidence, "data_folder", lambda: None)
+    assert evidence.main([]) == 2 and two == []
+    assert "DPFAST_DATA" in capsys.readouterr().err

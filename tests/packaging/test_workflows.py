@@ -10,6 +10,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
@@ -74,10 +76,42 @@ def test_what_a_workflow_runs_exists(path):
 
 def test_the_scheduled_jobs():
     text = (ROOT / ".github" / "workflows" / "scheduled.yml").read_text(encoding="utf-8")
-    wanted = {"oldest declared versions", "pre-releases", "free-threaded interpreter",
-              "sanitizers", "slow tests", "planted bugs", "reproducible wheel",
-              "fuzzing"}  # fmt: skip
-    assert set(re.findall(r"\{ name: ([^,]+),", text)) == wanted
+    nightly, weekly = text.split("  weekly:\n")
+    assert set(re.findall(r"run: \.ci/nightly (\w+) ", nightly)) == set(NIGHTLY["PARTS"])
+    wanted = {"free-threaded interpreter", "planted bugs", "reproducible wheel"}
+    assert set(re.findall(r"\{ name: ([^,]+),", weekly)) == wanted
+
+
+NIGHTLY = runpy.run_path(str(ROOT / ".ci" / "nightly.py"))
+
+
+def test_the_parts_of_a_night(monkeypatch, tmp_path, capsys):
+    """Each has a budget; what fails or takes longer is said, and the others still run."""
+    part, main = NIGHTLY["Part"], NIGHTLY["main"]
+    parts = {
+        "long": part(0.005, ("sleep 60 & sleep 60", "echo never")),
+        "bad": part(1.0, ("exit 3", "echo this as well")),
+        "slow": part(1.0, ("echo sixth {sixth}",)),
+    }
+    monkeypatch.setitem(main.__globals__, "PARTS", parts)
+    log = tmp_path / "build" / "log"
+    assert main(["--log", str(log), "--sixth", "4"]) == 1
+    said, kept = capsys.readouterr().out.splitlines(), log.read_text("utf-8")
+    assert "sleep 60: not done within the budget; echo never: not begun" in said[0]
+    assert "exit 3: exit code 3" in said[1] and said[2].endswith("passed")
+    assert all(line in kept for line in said) and "this as well\n" in kept
+    assert "\nsixth 4\n" in kept and main(["--log", str(log), "slow"]) == 0
+    with pytest.raises(SystemExit):
+        main(["none"])
+    assert "there are long, bad, slow" in capsys.readouterr().err
+
+
+def test_the_parts_of_a_night_are_scripts_and_every_suite_of_benchmarks():
+    commands = [command for part in NIGHTLY["PARTS"].values() for command in part.commands]
+    assert {ROOT / c.split()[0] for c in commands if c.startswith(".ci/")} <= set(SCRIPTS)
+    suites = {path.parent.name for path in ROOT.glob("bench/*/test_*_bench.py")}
+    assert {f".venv/bin/python -m bench {suite} --quick" for suite in suites} < set(commands)
+    assert any("-m slow" in command and "--sixth {sixth}" in command for command in commands)
 
 
 def test_a_pull_request_meets_the_gate_of_the_benchmarks():

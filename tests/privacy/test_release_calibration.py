@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from dpfast.errors import InvalidBudget
 from dpfast.privacy.conversions import gdp_delta
@@ -193,7 +194,7 @@ def exact_delta(epsilon, S, n, lreg, first, second, first2, second2):
         return np.exp(-0.5 * (slope / S) ** 2) / math.sqrt(2 * math.pi) / S * (d2(theta) / n + lreg)
 
     p, q = density(first, second), density(first2, second2)
-    return float(np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), theta))
+    return float(trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), theta))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.optimize import brentq
 
 import dpfast
@@ -346,7 +347,7 @@ def test_r26_the_shift_against_its_definition():
     ):  # fmt: skip
         t = constants.smooth_shift(l0, lreg, lipschitz, push)
         s = np.linspace(0.0, t, 200_001)
-        total = np.trapezoid(np.maximum(l0 - lipschitz * s, lreg), s)
+        total = trapezoid(np.maximum(l0 - lipschitz * s, lreg), s)
         assert total == pytest.approx(push, rel=1e-8)
         below = constants.smooth_shift(l0 * 0.999, lreg, lipschitz, push)
         assert below >= t
