@@ -20,8 +20,9 @@ class Interrupted(KeyboardInterrupt):
         self.number = number
 
 
-#: Ctrl-C; what supervisors and schedulers send; a terminal or connection that is closed.
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+#: Ctrl-C; what supervisors and schedulers send; a terminal or connection that is closed; a limit of
+#: processor time.
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")
 
 #: What Python does when nobody chose: what was chosen, as by nohup, stays.
 UNCHOSEN = (signal.SIG_DFL, signal.default_int_handler)

@@ -108,7 +108,7 @@ class Tape:
     def __init__(self) -> None:
         self._kept: deque[tuple[Released, int]] = deque()  # with how many numbers each holds
         self._size = 0
-        #: Says what a call within this one had released, by the name of an exception, if it ended.
+        #: Of who listens: what a call within had released that ended, by the name of an exception.
         self.ended: Callable[[str], Any] | None = None
 
     @property

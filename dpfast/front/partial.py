@@ -91,8 +91,9 @@ class KeepingPaid:
         *,
         privacy: Callable[[], Any] | None = None,
         units: Callable[[], Any] = lambda: None,
+        listens: bool = False,  # to the call within: of one that ended, what it had released
     ) -> None:
-        self._so_far, self._privacy, self._units = so_far, privacy, units
+        self._so_far, self._privacy, self._units, self._listens = so_far, privacy, units, listens
         self._tape = Tape()
         self._within: Tape | None = None
         self._error: BaseException | None = None
@@ -113,6 +114,8 @@ class KeepingPaid:
 
     def __enter__(self) -> KeepingPaid:
         self._within = TAPE.get()
+        if self._listens:
+            self._tape.ended = lambda error: None
         self._token: Token[Tape | None] = TAPE.set(self._tape)
         self._quiet = np.errstate(all="ignore")
         self._quiet.__enter__()
@@ -122,8 +125,8 @@ class KeepingPaid:
         self._quiet.__exit__(kind, error, traceback)
         TAPE.reset(self._token)
         if error is None:
-            if self._within is not None:  # an interrupt may come before its result is in its place
-                self._within.ended = self._found
+            if self._within is not None and self._within.ended is not None:
+                self._within.ended = self._found  # the next line may be interrupted
             return
         self._error = error
         with suppress(Exception):  # a caller's exception may be of any make
@@ -139,7 +142,7 @@ class KeepingPaid:
                 found = self._so_far(error)
                 if found is not None:
                     return found
-        if self._privacy is None and self._tape.ended is not None:
+        if self._tape.ended is not None:
             return self._tape.ended(error)
         if self._privacy is None or not self._tape.answers:
             return None

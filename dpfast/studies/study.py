@@ -232,7 +232,7 @@ class Study(Asking):
         with lock:
             if digest not in self._answers:
                 table, purse = self._table(asked), _Purse(self.ledger, asked)
-                with KeepingPaid(lambda _: self._answers[digest][1]):  # of one that is entered
+                with KeepingPaid(lambda _: self._answers[digest][1], listens=True):
                     # at once: no interrupt falls between the end of the analysis and its entry
                     self._answers[digest] = (
                         asked,

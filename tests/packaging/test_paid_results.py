@@ -284,7 +284,7 @@ def test_a_fit_without_intervals_arrives_without_them(folder, capsys, form):
 
 # ---- signals that end a process ------------------------------------------------------------------
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU]
 
 
 class Sent(Stopping):
