@@ -1,5 +1,6 @@
 """The ``dpfast`` command.  Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the ledger cannot pay;
-4 paid for, but not delivered as asked: a message says where the result is; 128 and the number of
+4 paid for, but not delivered as asked: a message says where the result is; 5 paid for, and no
+usable record was seen; 128 and the number of
 the signal that ended it, 130 for Ctrl-C.
 """
 

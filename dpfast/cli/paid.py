@@ -12,7 +12,7 @@ from typing import Any
 
 import dpfast
 from dpfast.cli.interrupts import INTERRUPTS
-from dpfast.cli.output import PaidResult, save_unfinished
+from dpfast.cli.output import PaidResult, save_unfinished, tell
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
 from dpfast.data.columns import column_names, number_columns
@@ -23,6 +23,7 @@ from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.degrees import coverage
+from dpfast.regression.incomplete import NONE_SEEN
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -49,7 +50,7 @@ def fit(arguments: argparse.Namespace) -> int:
         table, covariates = _undeclared(arguments)
         beside = _beside(arguments, table)
     else:
-        table = read_table(arguments.data, schema, *_how(arguments))
+        table = read_table(arguments.data, schema, **_how(arguments))
         beside = _beside(arguments, {})
 
     def report(result: Any) -> dict[str, Any]:
@@ -92,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         ledger=_ledger(arguments),
         n=arguments.n,
         like=arguments.like,
+        **_written(arguments),
         noise=_noise(arguments),
     )
     if arguments.quote:
@@ -119,7 +121,7 @@ def _undeclared(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str
         names, levels = columns_read(arguments.formula)
         table = _numbers(arguments, [name for name in names if name not in levels])
         for name, listed in levels.items():
-            table[name] = read_labels(arguments.data, name, *_how(arguments), listed)
+            table[name] = read_labels(arguments.data, name, levels=listed, **_how(arguments))
         return table, []
     if arguments.covariates is None:
         raise InvalidInput(
@@ -131,7 +133,7 @@ def _undeclared(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str
 
 
 def _numbers(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
-    return read_numbers(arguments.data, names, *_how(arguments))
+    return read_numbers(arguments.data, names, **_how(arguments))
 
 
 def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
@@ -144,15 +146,20 @@ def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, A
     if arguments.largest_weight is not None:
         given["largest_weight"] = arguments.largest_weight
     if arguments.group is not None:
-        given["group"] = read_labels(arguments.data, arguments.group, *_how(arguments))
+        given["group"] = read_labels(arguments.data, arguments.group, **_how(arguments))
     given |= {"group_size": arguments.group_size, "each": arguments.each}
     return given
 
 
-def _how(arguments: argparse.Namespace) -> tuple[str | None, ProgressBar | None]:
-    """Delimiter, and how far reading is, in bytes; not where the number of rows is private."""
+def _how(arguments: argparse.Namespace) -> dict[str, Any]:
+    """How text is written, and what shows how many bytes were read if rows may be counted."""
     bar = None if arguments.each == "person" else ProgressBar("reading")
-    return typed_delimiter(arguments.delimiter), bar
+    return _written(arguments) | {"progress": bar}
+
+
+def _written(arguments: argparse.Namespace) -> dict[str, Any]:
+    """How a file of text is written."""
+    return {"delimiter": typed_delimiter(arguments.delimiter), "decimal": arguments.decimal}
 
 
 def _design(arguments: argparse.Namespace, schema: Any, table: Any) -> Any:
@@ -244,5 +251,23 @@ def _deliver(
                     save_unfinished(_text(_unfinished(found)) + "\n")
                 raise
         result = finished[0]
-        text = _text(report(result))
-        return delivery.deliver(text + "\n", lambda: text if arguments.json else show(result))
+        told = report(result)
+        text = _text(told)
+        code = delivery.deliver(text + "\n", lambda: text if arguments.json else show(result))
+    if code == 0 and any(NONE_SEEN in one for one in _warnings(told)):
+        tell(NOTHING_USABLE)
+        return 5
+    return code
+
+
+def _warnings(told: dict[str, Any]) -> list[str]:
+    """The warnings of a fit, or of what was answered to a request."""
+    return list(told.get("answer", told).get("warnings", ()))
+
+
+#: What is said beside a result of no records, by the released number of those that count.
+NOTHING_USABLE = (
+    "0 usable records, as far as the budget can see: the result says nothing, and was paid for. "
+    "Is a column text? Declare its labels, in --schema or as C(name, levels=[...]) in --formula. "
+    "Do numbers have decimal commas? Say --decimal ,"
+)

@@ -13,11 +13,14 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EXIT_CODES = (
     "exit codes: 0 done; 1 refused, with a message that says what to do; 2 wrong usage; 3 the "
     "ledger cannot pay; 4 paid for, but not delivered as asked: a message says where the result "
-    "is; 128 and the number of the signal that ended it, as 130 for Ctrl-C"
+    "is; 5 paid for, and no usable record was seen; 128 and the number of the signal that ended "
+    "it, as 130 for Ctrl-C"
 )
 
-DELIMITED = "--delimiter: of a CSV file, 'tab' for a tab (default: found in its first row)"
-FILE = "data: .csv, .csv.gz, .parquet, .feather or .npz"
+DELIMITED = """\
+--delimiter: of a file of text, 'tab' for a tab (default: found in its first row)
+--decimal =.: of a file of text, the mark before decimals: '.' (default) or ','"""
+FILE = "data: .csv, .tsv, .txt (also .gz), .parquet, .feather or .npz"
 LEVEL = "--level float =0.95: of the intervals (default .95)"
 
 #: One of them, the last with the one before.
@@ -84,10 +87,11 @@ COMMANDS = {
     "run": ("answer a request of a study: effects, instruments, tables, quantiles and more",
             'Such as {"analysis": "fit", "formula": "y ~ x", "share": 0.2}: a share of the total '
             "of the ledger. The same request is paid for once. dpfast.Study has the analyses and "
-            "their fields.", """
+            "their fields.", f"""
 request: a small document of JSON, or the file that has it
---data: .csv, .csv.gz, .parquet, .feather or .npz
+--{FILE}
 --schema: TOML file of public facts
+{DELIMITED}
 --ledger required: budget file; see dpfast ledger
 --n int: number of records, public; widths follow from it
 --like: a PUBLIC file like the data, for expected widths
@@ -141,7 +145,7 @@ SPOKEN = {
     r"\blevel=": "--level ",
     r"^level\b": "--level",
     r"\b(group|largest|sample)_(size|weight)(=\.\.\.)?": r"--\1-\2",
-    r"^(each|group|loss|method|radius|ridge|scale|seed|steps|tau|[pn](?! =))\b": r"--\1",
+    r"^(decimal|each|group|loss|method|radius|ridge|scale|seed|steps|tau|[pn](?! =))\b": r"--\1",
     r"^schema must be a dpfast\.Schema; received None\.": "give --schema, a file of public facts.",
 }
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from dpfast.arguments import file_path, flag, whole_number
 from dpfast.data.columns import column, column_names
-from dpfast.data.files import read_numbers, read_table
+from dpfast.data.files import Written, read_numbers, read_table, written
 from dpfast.data.schema import Schema
 from dpfast.errors import (
     InvalidInput,
@@ -46,8 +46,8 @@ class Study(Asking):
     ----------
     data : table, path or None
         A pandas or polars DataFrame, an Arrow table, a mapping of names to arrays; or a file
-        (``.csv``, ``.csv.gz``, ``.parquet``, ``.feather``, ``.npz``), of which each request reads
-        the columns that it names.  None for quotes only.
+        (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``, ``.feather``, ``.npz``), of
+        which each request reads the columns that it names.  None for quotes only.
     privacy : GDP, ZCDP, ApproxDP or float, optional
         The total of all analyses; a float is mu of Gaussian DP.  Needed unless the ledger exists.
         An (epsilon, delta) becomes the largest mu within it; of a ledger in (epsilon, delta) a
@@ -61,6 +61,10 @@ class Study(Asking):
         Number of records, public; by default that of a table in memory.
     like : table or path, optional
         **Public** data like the private ones, from which widths are expected.
+    delimiter : str, optional
+        Of files of text; by default found in the first row.
+    decimal : {".", ","}
+        Of files of text: the mark before the decimals of a number.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
@@ -116,11 +120,14 @@ class Study(Asking):
         ledger: str | os.PathLike[str] | Ledger | None = None,
         n: int | None = None,
         like: Any = None,
+        delimiter: str | None = None,
+        decimal: str = ".",
         noise: NoiseSource | None = None,
     ) -> None:
         if schema is not None and not isinstance(schema, Schema):
             raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
         self.schema, self._noise = schema, checked_noise(noise)
+        self._written = written(delimiter, decimal)
         self._data, self._like = (
             _source(one, name) for one, name in ((data, "data"), (like, "like"))
         )
@@ -301,13 +308,17 @@ class Study(Asking):
 
     def _public(self, request: Request) -> Any:
         """The public table, if there is one, or its columns that a request names."""
-        return None if self._like is None else _columns(self._like, request.reads, self.schema)
+        return (
+            None
+            if self._like is None
+            else _columns(self._like, request.reads, self.schema, self._written)
+        )
 
     def _table(self, request: Request) -> Any:
         """The table that a request is about, or its columns of the one file there is."""
         if self._data is None:
             raise InvalidInput("this study has no table: it quotes, and answers nothing.")
-        table = _columns(self._data, request.reads, self.schema)
+        table = _columns(self._data, request.reads, self.schema, self._written)
         rows = _rows(table, (*request.reads.declared, *request.reads.plain)[0])
         if self.n is not None and rows != self.n:
             raise InvalidInput(
@@ -374,7 +385,7 @@ def _source(data: Any, name: str) -> Any:
     return data
 
 
-def _columns(source: Any, reads: Reads, schema: Schema | None) -> Any:
+def _columns(source: Any, reads: Reads, schema: Schema | None, how: Written) -> Any:
     """A table; of a file the columns that a request names."""
     if not isinstance(source, str):
         here = column_names(source)
@@ -384,10 +395,10 @@ def _columns(source: Any, reads: Reads, schema: Schema | None) -> Any:
     table: dict[str, Any] = {}
     if reads.declared and schema is not None:
         wanted = Schema({name: schema[name] for name in reads.declared})
-        found = read_table(source, wanted)
+        found = read_table(source, wanted, **how._asdict())
         table = {name: column(found, name) for name in reads.declared}
     if reads.plain:
-        table |= read_numbers(source, reads.plain)
+        table |= read_numbers(source, reads.plain, **how._asdict())
     return table
 
 

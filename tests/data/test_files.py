@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpfast
-from dpfast.data.files import read_table
+from dpfast.data.files import read_numbers, read_table
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
 from tests.loops import each
@@ -126,6 +126,82 @@ def test_delimiters_are_found_in_the_first_row_or_asked_for(tmp_path, delimiter,
     assert list(table) == ["age", "state", "sick"]
     np.testing.assert_array_equal(coded(path), coded(csv_file(tmp_path / "y.csv", LINES)))
     assert read_table(path, SCHEMA, delimiter).keys() == table.keys()
+
+
+@each(
+    ("name", "mark"),
+    [
+        ("x.CSV", b","), ("x.CSV", b";"), ("x.tsv", b"\t"), ("X.TSV", b"\t"), ("x.txt", b";"),
+        ("x.txt", b"\t"), ("x.Csv.GZ", b","), ("x.tsv.gz", b"\t"), ("x.TXT.gz", b"|"),
+    ],
+)  # fmt: skip
+def test_files_of_text_have_many_names(tmp_path, name, mark):
+    """`.CSV`, `.tsv` and `.txt` were of an unknown kind."""
+    content = b"\n".join([b"age,state,sick", *LINES, b""]).replace(b",", mark)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.lower().endswith("gz") else content)
+    np.testing.assert_array_equal(coded(path), coded(csv_file(tmp_path / "y.csv", LINES)))
+
+
+@each("name", ["x.PARQUET", "x.NPZ", "x.Feather"])
+def test_ends_of_names_are_read_in_capitals(tmp_path, name):
+    paths = in_every_file(tmp_path, "sick", ["yes", "no"])
+    (same,) = (path for path in paths if path.suffix == Path(name).suffix.lower())
+    (tmp_path / name).write_bytes(same.read_bytes())
+    schema = Schema({"sick": Binary("yes", "no")})
+    found = schema.encode(read_table(tmp_path / name, schema)).X[:, 0]
+    np.testing.assert_array_equal(found, [1.0, 0.0])
+
+
+#: Cells of a file with decimal commas, and the numbers that they are.
+COMMAS = {
+    "1,5": 1.5, "-0,25": -0.25, "3": 3.0, "1e3": 1000.0, "1,5e-1": 0.15, " 2,5 ": 2.5,
+    "1.5": math.nan, "1.234,5": math.nan, "1,2,3": math.nan, "": math.nan, "nan": math.nan,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("first", ["", "sep=;\n", "sep=;\r\n"])
+def test_decimal_commas_are_said_and_not_found(tmp_path, first):
+    (path := tmp_path / "x.csv").write_text(
+        "\ufeff" + first + "x;y\n" + "".join(f"{cell};1\n" for cell in COMMAS), newline=""
+    )
+    found = read_numbers(path, ["x", "y"], decimal=",")
+    np.testing.assert_array_equal(found["x"], [*COMMAS.values()])
+    np.testing.assert_array_equal(found["y"], 1.0)
+    asked = read_numbers(path, ["x"], ";", decimal=",")["x"]
+    np.testing.assert_array_equal(asked, found["x"])
+    as_points = read_numbers(path, ["x"])["x"]  # nobody guesses from what cells hold
+    assert math.isnan(as_points[0]) and as_points[6] == 1.5
+
+
+def test_a_comma_is_no_delimiter_where_it_is_the_decimal_mark(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b;c\n1,5;2\n")  # a header that two marks divide alike
+    with pytest.raises(InvalidInput, match="Say which is the delimiter"):
+        read_numbers(path, ["c", "a"])
+    assert read_numbers(path, ["a,b", "c"], decimal=",")["a,b"].tolist() == [1.5]
+
+
+@each("decimal", [";", "", "..", None, 5])
+def test_senseless_decimals(tmp_path, decimal):
+    path = csv_file(tmp_path / "x.csv", LINES)
+    with pytest.raises(InvalidInput, match="decimal"):
+        read_table(path, SCHEMA, decimal=decimal)
+    with pytest.raises(InvalidInput, match="decimal"):
+        dpfast.Study(path, privacy=1.0, decimal=decimal)
+    with pytest.raises(InvalidInput, match="not the delimiter"):
+        read_table(path, SCHEMA, ",", decimal=",")
+
+
+@each("line", HOSTILE.values(), ids=HOSTILE)
+def test_one_line_with_decimal_commas_decides_about_no_other(tmp_path, line):
+    lines = [one.replace(b",", b";") for one in LINES]
+    found = []
+    for some in (lines, [*lines[:CHANGED], line, *lines[CHANGED + 1 :]]):
+        path = csv_file(tmp_path / "x.csv", some, b"age;state;sick")
+        found.append(read_numbers(path, ["age"], decimal=",")["age"])
+    others = np.arange(len(LINES)) != CHANGED
+    np.testing.assert_array_equal(found[0][others], found[1][others])
 
 
 @pytest.mark.parametrize(
@@ -356,7 +432,7 @@ def test_a_bound_says_who_declared_it():
 
 
 def test_a_path_with_an_odd_end_is_refused(tmp_path):
-    for name in ("x", "x.txt", ".", "x.gz"):
+    for name in ("x", "x.doc", ".", "x.gz", "x.csv.doc", "x.tsvx"):
         if name != ".":
             Path(tmp_path / name).write_text("a\n1\n")
         with pytest.raises(InvalidInput):

@@ -106,6 +106,8 @@ REQUEST = json.dumps({"analysis": "fit", "formula": "y ~ x", "share": 0.5}).enco
 FORMATS = {
     "plain.csv": csv,
     "packed.csv.gz": lambda: gzip.compress(csv()),
+    "tabs.tsv": lambda: csv("\t"),
+    "text.txt": lambda: csv(";"),
     "plain.npz": lambda: npz(np.savez),
     "packed.npz": lambda: npz(np.savez_compressed),
     "plain.parquet": lambda: parquet(compression="none"),

@@ -404,6 +404,20 @@ def test_a_lazy_frame_is_not_collected():
         assert outcome.startswith("InvalidInput") and "collect" in outcome and said == []
 
 
+def test_a_column_of_nothing_is_answered():
+    """Libraries give it the type null because of its cells; one number gives it another type."""
+    pa, pl = arrow(), polars()
+    nothing = [None] * N
+    one = [*nothing[:CHANGED], 1.0, *nothing[CHANGED + 1 :]]
+    for make in (pa.table, pl.DataFrame):
+        said = []
+        for cells in (nothing, one):
+            X = make({"x": cells})
+            assert np.isfinite(numbers(X["x"], "x")).sum() == N - cells.count(None)
+            said.append(heard(lambda X=X: seen_of_a_fit(X)))
+        assert said[0] == said[1] and said[0][0] == ("returned", [])
+
+
 # ---- labels --------------------------------------------------------------------------------------
 
 WORDS = ["a", "b", "a", "c", "b", "a"]

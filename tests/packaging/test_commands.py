@@ -268,3 +268,57 @@ def test_a_formula_takes_persons_by_the_name_of_their_column():
         for group in ("who", table["who"])
     )  # fmt: skip
     assert one.params.tolist() == two.params.tolist() and one.n_records == 700
+
+
+def of_text(folder):
+    (folder / "x.csv").write_text("y,x\n" + "\n".join(f"{i % 7},old" for i in range(3000)))
+    return "x.csv"
+
+
+def with_commas(folder):
+    (folder / "x.TXT").write_text("y;x\n" + "\n".join(f"{i % 7},5;{i % 9},1" for i in range(3000)))
+    return "x.TXT"
+
+
+def of_nothing(folder):
+    """pandas and Arrow give a column of missing cells the type null."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"y": [float(i % 7) for i in range(3000)], "x": arrow.nulls(3000)}
+    parquet.write_table(arrow.table(columns), folder / "x.parquet")
+    return "x.parquet"
+
+
+@pytest.mark.parametrize("make", [of_text, with_commas, of_nothing])
+def test_a_fit_of_no_usable_record_ends_with_a_code_of_its_own(tmp_path, monkeypatch, capsys, make):
+    """All of mu was spent, and the code was 0.  Whether a cell is a number is a value: it is told
+    by the released number of records that count, and 3 of its standard deviations are above 0."""
+    monkeypatch.chdir(tmp_path)
+    fit = [
+        "fit",
+        make(tmp_path),
+        "--response",
+        "y",
+        "--covariates",
+        "x",
+        "--mu",
+        "1",
+        "--seed",
+        "3",
+    ]
+    assert main([*fit, "--json"]) == 5
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)  # what was paid for arrives
+    assert "No usable record was seen" in told["warnings"][0]
+    assert "0 usable records" in printed.err and "--decimal ," in printed.err
+    main(["ledger", "create", "l.ledger", "--mu", "1"])
+    request = '{"analysis": "fit", "formula": "y ~ x", "share": 0.5}'
+    assert main(["run", request, "--data", fit[1], "--ledger", "l.ledger", "--seed", "3"]) == 5
+    assert "0 usable records" in capsys.readouterr().err
+    if make is with_commas:
+        assert main([*fit, "--decimal", ","]) == 0
+        run = ["run", request, "--data", fit[1], "--decimal", ",", "--delimiter", ";"]
+        main(["ledger", "create", "m.ledger", "--mu", "1"])
+        assert main([*run, "--ledger", "m.ledger", "--seed", "3"]) == 0
+        assert "usable" not in capsys.readouterr().err
+        assert main([*fit, "--decimal", ";"]) == 1
+        assert "--decimal, the mark before" in capsys.readouterr().err

@@ -3981,6 +3981,22 @@ TRIALS_SAMPLES_AND_BLOCKS = (
         "np.where(codes >= len(table), -1, codes)",
     ),
     plant(
+        "decimals-guessed-from-cells",
+        "one cell with a comma decides how the numbers of all others are read",
+        "dpfast/data/files/tables.py",
+        ("tests/data/test_files.py::test_decimal_commas_are_said_and_not_found",),
+        '        if decimal == ",":\n',
+        '        if decimal == "," or any("," in cell for cell in cells):\n',
+    ),
+    plant(
+        "a-column-of-nothing-is-refused",
+        "a column in which every cell is missing is refused, and one with a number is not",
+        "dpfast/data/columns.py",
+        ("tests/data/test_values_never_speak.py::test_a_column_of_nothing_is_answered",),
+        "    if not is_arrow_number(values.type):  # nor",
+        '    if not is_arrow_number(values.type) or str(values.type) == "null":  # nor',
+    ),
+    plant(
         "parts-added-by-size",
         "the parts of blocks are added in the order of their sizes",
         "dpfast/data/reduction.py",

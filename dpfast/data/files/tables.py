@@ -1,15 +1,16 @@
-"""Tables in files, read as a schema says: CSV (plain or gzip), Parquet, Feather, NPZ."""
+"""Tables in files, read as a schema says: text (plain or gzip), Parquet, Feather, NPZ."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,14 @@ from dpfast.data.columns import kept_encoded
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-#: What may stand between the cells of a CSV file, if nobody says.
+#: What may stand between the cells of a file of text, if nobody says.
 DELIMITERS = ",;\t|"
+
+#: Ends of names of files of text, which ``.gz`` may follow.
+TEXT = (".csv", ".tsv", ".txt")
+
+#: A first row that names no columns but the delimiter, as spreadsheets write it.
+SEPARATOR = re.compile(r"sep=([^\"\r\n\0 ])\r?\n?")
 
 #: Lines between two reports of progress.
 LINES = 1 << 15
@@ -29,23 +36,76 @@ LINES = 1 << 15
 Progress = Callable[[int, int], None]
 
 
+class Written(NamedTuple):
+    """How a file of text is written, which is said and never found in its cells.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        Between two cells; None for the one that its first row has.
+    decimal : {".", ","}
+        Before the decimals of a number.
+    """
+
+    delimiter: str | None = None
+    decimal: str = "."
+
+
+def written(delimiter: Any = None, decimal: Any = ".") -> Written:
+    """How a file of text is written, checked."""
+    if delimiter is not None and (
+        not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0 '
+    ):
+        raise InvalidInput(
+            "a delimiter must be a single character, and neither a quote, a space nor the end of "
+            f"a line; received {described(delimiter, text=True)}."
+        )
+    if not isinstance(decimal, str) or decimal not in (".", ",") or decimal == delimiter:
+        raise InvalidInput(
+            "decimal, the mark before the decimals of numbers, must be '.' or ',' and not the "
+            f"delimiter; received {described(decimal, text=True)}."
+        )
+    return Written(delimiter, decimal)
+
+
 def read_table(
-    path: Any, schema: Schema, delimiter: str | None = None, progress: Progress | None = None
+    path: Any,
+    schema: Schema,
+    delimiter: str | None = None,
+    progress: Progress | None = None,
+    decimal: str = ".",
 ) -> Any:
-    """Read the columns a schema declares."""
+    """Read the columns a schema declares.
+
+    Parameters
+    ----------
+    path : path
+        Its end says of what kind the file is: text (``.csv``, ``.tsv``, ``.txt``, also with
+        ``.gz``), ``.parquet``, ``.feather``, ``.arrow`` or ``.npz``, in capitals or not.
+    schema : Schema
+    delimiter : str, optional
+        Of text; by default a tab in ``.tsv``, and else what divides the first row into most of the
+        declared columns.  A first row ``sep=;`` says it, too, as spreadsheets write it.
+    progress : callable, optional
+    decimal : {".", ","}
+        Of text: the mark before decimals.  A number written otherwise is missing, and so is one
+        with marks between thousands.
+    """
+    how = written(delimiter, decimal)
     path = Path(path)
     if not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
     if not path.is_file():
         raise InvalidInput(f"there is no data file {str(path)!r}.")
-    kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-    if kind in (".csv", ".csv.gz") or path.name.endswith((".csv", ".csv.gz")):
-        cells = csv_cells(path, delimiter, schema.columns, progress)
-        return {name: _parsed(column, schema[name]) for name, column in cells.items()}
+    end = path.name.lower()
+    if end.removesuffix(".gz").endswith(TEXT):
+        cells = _text_cells(path, how, schema.columns, progress)
+        return {name: _parsed(column, schema[name], how.decimal) for name, column in cells.items()}
+    kind = path.suffix.lower()
     if kind not in (".npz", ".parquet", ".feather", ".arrow"):
         raise InvalidInput(
-            f"the data file {str(path)!r} has an unknown kind; allowed are .csv, .csv.gz, "
-            ".parquet, .feather, .arrow and .npz."
+            f"the data file {str(path)!r} has an unknown kind; allowed are .csv, .tsv and .txt "
+            "(also with .gz), .parquet, .feather, .arrow and .npz."
         )
     try:
         return _read_npz(path, schema) if kind == ".npz" else _read_arrow(path, schema, kind)
@@ -57,11 +117,15 @@ def read_table(
 
 
 def read_numbers(
-    path: Any, names: Sequence[str], delimiter: str | None = None, progress: Progress | None = None
+    path: Any,
+    names: Sequence[str],
+    delimiter: str | None = None,
+    progress: Progress | None = None,
+    decimal: str = ".",
 ) -> dict[str, Any]:
     """Read columns as numbers, with nothing declared about them."""
     # a range that nothing is held to: only names and the kind of a column are read from it
-    return _read_named(path, names, Numeric(0.0, 1.0), delimiter, progress)
+    return _read_named(path, names, Numeric(0.0, 1.0), delimiter, progress, decimal)
 
 
 def read_labels(
@@ -69,10 +133,12 @@ def read_labels(
     name: str,
     delimiter: str | None = None,
     progress: Progress | None = None,
+    decimal: str = ".",
     levels: Sequence[Any] = ("", "-"),  # nothing is compared with these
 ) -> Any:
     """Read a column of labels, such as the person of each row, with nothing declared about them."""
-    found = _read_named(path, [name], Categorical(tuple(levels)), delimiter, progress)[name]
+    kind = Categorical(tuple(levels))
+    found = _read_named(path, [name], kind, delimiter, progress, decimal)[name]
     if isinstance(found, np.ndarray) and found.dtype == object:
         found[:] = [cell.strip() if isinstance(cell, str) else cell for cell in found]
     return found
@@ -84,11 +150,12 @@ def _read_named(
     kind: Column,
     delimiter: str | None,
     progress: Progress | None,
+    decimal: str,
 ) -> dict[str, Any]:
     """Columns of one kind, all of which the file must have."""
     if len(set(names)) < len(names):
         raise InvalidInput("a column is named twice. Name each column once.")
-    found = read_table(path, Schema(dict.fromkeys(names, kind)), delimiter, progress)
+    found = read_table(path, Schema(dict.fromkeys(names, kind)), delimiter, progress, decimal)
     here = found if isinstance(found, dict) else set(found.column_names)
     for name in names:
         if name not in here:
@@ -147,23 +214,13 @@ def _refuse_repeated(names: list[str], path: Path) -> None:
             )
 
 
-def csv_cells(
-    path: Path,
-    delimiter: str | None = None,
-    wanted: Container[str] | None = None,
-    progress: Progress | None = None,
+def _text_cells(
+    path: Path, how: Written, wanted: Container[str], progress: Progress | None = None
 ) -> dict[str, list[str]]:
-    """Cells of the wanted columns (default: all) of a CSV file; missing ones are empty."""
-    if delimiter is not None and (
-        not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0 '
-    ):
-        raise InvalidInput(
-            "a delimiter must be a single character, and neither a quote, a space nor the end of "
-            f"a line; received {described(delimiter, text=True)}."
-        )
+    """Cells of the wanted columns of a file of text; missing ones are empty."""
     try:
         with _opened(path) as (file, raw):
-            return _cells(path, file, raw, delimiter, wanted, progress)
+            return _cells(path, file, raw, how, wanted, progress)
     except (InvalidInput, KeyboardInterrupt):
         raise
     except (OSError, EOFError, zlib.error):
@@ -175,7 +232,9 @@ def csv_cells(
 def _opened(path: Path) -> Iterator[tuple[TextIO, BinaryIO]]:
     """The text of a file, and the bytes on disk that tell how far it has been read."""
     with path.open("rb") as raw:
-        content = cast(BinaryIO, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw)
+        content = cast(
+            BinaryIO, gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
+        )
         # lines end in a line feed and in nothing else; a byte that is no text spoils its own cell
         with io.TextIOWrapper(content, "utf-8-sig", errors="replace", newline="\n") as file:
             yield file, raw
@@ -185,12 +244,18 @@ def _cells(
     path: Path,
     file: TextIO,
     raw: BinaryIO,
-    delimiter: str | None,
-    wanted: Container[str] | None,
+    how: Written,
+    wanted: Container[str],
     progress: Progress | None,
 ) -> dict[str, list[str]]:
-    header, delimiter = _header(path, next(file, ""), delimiter, wanted)
-    chosen = [(i, name) for i, name in enumerate(header) if wanted is None or name in wanted]
+    first, delimiter = next(file, ""), how.delimiter
+    if said := SEPARATOR.fullmatch(first):  # by a spreadsheet; the next row names the columns
+        first, delimiter = next(file, ""), delimiter or said[1]
+    marks = DELIMITERS.replace(how.decimal, "")
+    if path.name.lower().removesuffix(".gz").endswith(".tsv"):
+        marks = "\t"
+    header, delimiter = _header(path, first, delimiter or marks, wanted)
+    chosen = [(i, name) for i, name in enumerate(header) if name in wanted]
     _refuse_repeated([name for _, name in chosen], path)
     cells: list[list[str]] = [[] for _ in chosen]
     size = path.stat().st_size
@@ -206,9 +271,9 @@ def _cells(
 
 
 def _header(
-    path: Path, line: str, delimiter: str | None, wanted: Container[str] | None
+    path: Path, line: str, delimiters: str, wanted: Container[str]
 ) -> tuple[list[str], str]:
-    """Names of the columns, and the delimiter, from the first line alone."""
+    """Names of the columns, and which of some delimiters there is, from the first line alone."""
     line = line.rstrip("\r\n")
     if not line:
         raise InvalidInput(
@@ -219,16 +284,13 @@ def _header(
             f"the first row of {str(path)!r} must name the columns, in UTF-8 and up to a line "
             "feed. Save the file as UTF-8 text with ordinary ends of lines."
         )
-    if delimiter is not None:
-        return _names(line, delimiter, wanted), delimiter
-    found = {mark: _names(line, mark, wanted) for mark in DELIMITERS}
+    found = {mark: _names(line, mark, wanted) for mark in delimiters}
     # how many columns each finds: of the wanted ones, and of any
     ranks = {
-        mark: (sum(wanted is not None and name in wanted for name in names), len(names))
-        for mark, names in found.items()
+        mark: (sum(name in wanted for name in names), len(names)) for mark, names in found.items()
     }
     best = max(ranks.values())
-    marks = [mark for mark in DELIMITERS if ranks[mark] == best]
+    marks = [mark for mark in delimiters if ranks[mark] == best]
     if len(marks) > 1 and best[1] > 1:
         raise InvalidInput(
             f"the first row of {str(path)!r} can be divided by {marks}. Say which is the delimiter."
@@ -236,12 +298,9 @@ def _header(
     return found[marks[0]], marks[0]
 
 
-def _names(line: str, delimiter: str, wanted: Container[str] | None) -> list[str]:
+def _names(line: str, delimiter: str, wanted: Container[str]) -> list[str]:
     """Names in a header, without the spaces around them unless they were declared with them."""
-    return [
-        name if wanted is not None and name in wanted else name.strip()
-        for name in _row(line, delimiter)
-    ]
+    return [name if name in wanted else name.strip() for name in _row(line, delimiter)]
 
 
 def _row(line: str, delimiter: str) -> list[str]:
@@ -252,12 +311,18 @@ def _row(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def _parsed(cells: list[str], declared: Column) -> NDArray[Any]:
+def _parsed(cells: list[str], declared: Column, decimal: str) -> NDArray[Any]:
     if isinstance(declared, Numeric):
+        if decimal == ",":
+            cells = [cell.translate(COMMAS) for cell in cells]
         return np.array([_number(cell) for cell in cells], dtype=float)
     found = np.empty(len(cells), dtype=object)
     found[:] = cells
     return found
+
+
+#: Decimal commas as points; a point, which is then between thousands, makes a cell no number.
+COMMAS = str.maketrans(",.", ".,")
 
 
 def _number(cell: str) -> float:
