@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import positive
+from dpfast.curator.answers import Answer
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.instruments.risk import AtRisk
 from dpfast.data.columns import number_columns
-from dpfast.data.formula import codings_of_table
+from dpfast.data.formula import codings_of_table, refuse_terms_of
 from dpfast.data.source import records
 from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
 from dpfast.errors import InvalidInput, described, understood
@@ -32,9 +33,12 @@ from dpfast.regression.standardise import complete_remarks, refuse_no_columns
 
 Array = NDArray[np.float64]
 
-#: Shares of mu^2, of what units leave: of times at risk, of two Grams of events with the lengths
-#: that the first whitens, and of the lengths of scores.  The steps have the rest.
-SHARES = {"risk": 0.02, "gram": 0.06, "lengths": 0.01, "second": 0.14, "scores": 0.03}
+#: Shares of mu^2, of what units leave: of times at risk, of events at the cuts themselves (where no
+#: unit is declared), of two Grams of events with the lengths that the first whitens, and of the
+#: lengths of scores.  The steps have the rest.
+SHARES = {
+    "risk": 0.02, "ties": 0.005, "gram": 0.06, "lengths": 0.01, "second": 0.14, "scores": 0.03,
+}  # fmt: skip
 
 #: Of the steps, of which the last two are averaged.
 STEPS = (0.1, 0.15, 0.25, 0.5)
@@ -56,6 +60,16 @@ BEYOND, SPARE = 2.0, 0.2
 #: Mean of what is cut off scores, in standard errors, from which on it is told.
 CUT = 2.0
 
+#: Standard deviations of its noise by which the share of events at cuts is above zero, and part of
+#: a standard error by which half a unit then moves a ratio, from which on it is told.
+CLEAR, MOVES = 4.5, 0.25
+
+TIES = (
+    "events lie at the cuts themselves: times seem to be recorded in whole units, and ratios lean "
+    "towards 0. Say so, cox(..., unit=1.0) for whole weeks rounded up; of times rounded down add a "
+    "unit, 'I(weeks + 1) ~ ...'; of times to the nearest unit move the cuts by half of one."
+)
+
 HIDDEN = (
     "{} of {} directions of intervals and covariates are hidden by the privacy noise: intervals "
     "with hardly an event, or covariates that hardly vary among persons with one. Use fewer cuts, "
@@ -65,6 +79,11 @@ HIDDEN = (
 CUT_OFF = (
     "what is cut off the longest scores may move the ratios by more than a standard error. Use "
     "logarithms of covariates that span orders of magnitude, or a larger budget."
+)
+
+EVENT_AS_TERM = (
+    "that is what the regression explains, the time or the event, and cannot explain it. Leave it "
+    "out on the right."
 )
 
 NO_EVENT = (
@@ -80,6 +99,7 @@ def cox(
     *,
     event: str,
     cuts: Any,
+    unit: float | None = None,
     privacy: Budget | float | tuple[float, float],
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -89,8 +109,8 @@ def cox(
     The hazard at covariates of zero is a constant within each of some declared intervals, which
     with a dozen of them is Cox's regression (Friedman 1982).  These constants and the ratios are
     found together, so that what is not known of the former is in the intervals of the latter.
-    Times in units within which many of those at risk have their event pull ratios towards 0, as
-    with ties in the manner of Breslow.
+    Whole weeks as if they were exact pull ratios towards 0, as do ties in the manner of Breslow:
+    declare their unit.
 
     Parameters
     ----------
@@ -105,6 +125,10 @@ def cox(
     cuts : sequence of float
         Public, increasing, and above 0: where intervals end, the study with the last one.  Who is
         followed for longer is so until then.
+    unit : float, optional
+        Public: times are whole units of it, rounded up, so that an event came within the unit that
+        ends at its time; its likelihood is that of an event between the two.  Without an event a
+        person was followed until the end of the unit.  Of times rounded down, add a unit.
     privacy, ledger, noise
         As of :func:`dpfast.fit`: the **total**, units and intervals included.
 
@@ -131,7 +155,7 @@ def cox(
     (('drug',), True)
     """
     account = Account(privacy, ledger)
-    plan = _Plan(formula, table, event, cuts, account, noise)
+    plan = _Plan(formula, table, event, cuts, unit, account, noise)
     with KeepingPaid(privacy=plan.request.guarantee):
         label = plan.request.label("cox", f"intervals={plan.intervals}")
         account.charge(label, plan.request.room(COPIES, whole=True))
@@ -154,6 +178,19 @@ def checked_cuts(cuts: Any) -> Array:
     return found
 
 
+def checked_unit(unit: Any, cuts: Array) -> float | None:
+    """The unit of times, no longer than what they are cut into altogether."""
+    if unit is None:
+        return None
+    found = positive(unit, "unit")
+    if found > cuts[-1]:
+        raise InvalidInput(
+            f"unit must be at most the last of cuts, {cuts[-1]:g}: times are whole units of it; "
+            f"received {described(unit)}."
+        )
+    return found
+
+
 class _Plan:
     """Everything that is decided before the charge, and the run after it."""
 
@@ -163,6 +200,7 @@ class _Plan:
         table: Any,
         event: Any,
         cuts: Any,
+        unit: Any,
         account: Account,
         noise: NoiseSource | None,
     ) -> None:
@@ -174,9 +212,12 @@ class _Plan:
             )
         self._cuts, total = checked_cuts(cuts), account.total
         self.intervals = len(self._cuts) - 1
+        self._unit = checked_unit(unit, self._cuts)
         coding, response = codings_of_table(formula, table)
         if not coding.fit_intercept:
             raise InvalidInput("hazards of intervals hold the intercept: leave '- 1' out.")
+        refuse_terms_of(coding, [event], EVENT_AS_TERM)
+        refuse_terms_of(coding, list(response.columns), EVENT_AS_TERM)
         design, times = coding.design(table), response.covariates(table)[:, 0]
         self._event = came = number_columns(table, [event])[:, 0]
         if len(came) != len(times):
@@ -193,12 +234,14 @@ class _Plan:
         self._purchase, rest = purchase_within(request, mu, response=False)
         estimates = f" for {q} covariates and {self.intervals} intervals: ratios"
         refuse_scarce(n, p, mu, estimates, "of either")
-        self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
-        steps = rest * math.sqrt(1.0 - sum(SHARES.values()))
+        shares = {name: part for name, part in SHARES.items() if unit is None or name != "ties"}
+        self._mu = {name: rest * math.sqrt(part) for name, part in shares.items()}
+        steps = rest * math.sqrt(1.0 - sum(shares.values()))
         self._steps = [steps * math.sqrt(part) for part in STEPS]
         grams, lengths = [self._mu[k] for k in ("gram", "second")], ("lengths", "scores")
+        few = min(self._mu["risk"], self._mu.get("ties", math.inf))
         planned_rows(n, p, request.noise).refuse(
-            grams, (), [self._mu[k] for k in lengths], (self._mu["risk"], *self._steps),
+            grams, (), [self._mu[k] for k in lengths], (few, *self._steps),
             cells=len(tops_of_cells(PER_OCTAVE)),
         )  # fmt: skip
 
@@ -207,10 +250,12 @@ class _Plan:
         self._purchase.in_place()
         request, K, mu = self.request, self.intervals, self._mu
         stages = AtRisk(
-            request.records, self._event, self._cuts, request.ledger, request.noise, request.threads
-        )
+            request.records, self._event, self._cuts, request.ledger, request.noise,
+            request.threads, self._unit,
+        )  # fmt: skip
         n, p = stages.n, stages.dimension
         risk = stages.exposures(mu["risk"])
+        self._within = self._of_a_unit(stages, risk)
         # of events: what the curvature of the likelihood is at the truth
         first = whitening_and_gram(stages, mu)
         gram, self._hidden = first.gram, first.hidden
@@ -237,6 +282,18 @@ class _Plan:
         params = precise @ np.array(points[-2:]) / precise.sum()
         return self._natural(params, matrix, float(precise.sum()) ** -0.5, cut)
 
+    def _of_a_unit(self, stages: AtRisk, risk: Answer) -> float:
+        """Part of those at risk that has an event in one unit, if events at cuts tell of units."""
+        if self._unit is not None:
+            return 0.0
+        asked = stages.ties(self._mu["ties"])
+        share, noise = float(asked.value[0]), asked.noise_scale
+        if not share > CLEAR * noise:
+            return 0.0
+        reached = np.append(risk.value, 0.0)
+        at_cuts = float(np.sum(0.5 * (reached[:-1] + reached[1:])))
+        return share / max(at_cuts, share)
+
     def _natural(self, params: Array, matrix: Array, noise: float, cut: float) -> Fit:
         """The ratios in the columns' own units: those of intervals are used and left out."""
         request, K = self.request, self.intervals
@@ -252,6 +309,10 @@ class _Plan:
         if cut > CUT * math.sqrt(1.0 / request.n + noise**2):
             told.append(CUT_OFF)
         slopes = params[K:] / scales
+        # of events half a unit too late
+        leans = 0.5 * self._within * np.abs(slopes)
+        if (leans > MOVES * np.sqrt(covariance.diagonal())).any():
+            told.append(TIES)
         known = Covariance(covariance, 0, np.zeros(len(slopes)), tuple(told))
         return Fit(
             params=slopes,

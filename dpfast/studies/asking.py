@@ -99,9 +99,23 @@ class Asking:
         """Least squares within declared levels: :func:`dpfast.tables.absorbed`."""
         return self._ask("absorbed", price, formula=formula)
 
-    def cox(self, formula: str, event: str, cuts: Sequence[float], **price: Unpack[Price]) -> Fit:
-        """Proportional hazards: :func:`dpfast.effects.cox`."""
-        return self._ask("cox", price, formula=formula, event=event, cuts=cuts)
+    def cox(
+        self,
+        formula: str,
+        event: str,
+        cuts: Sequence[float],
+        *,
+        unit: float | None = None,
+        **price: Unpack[Price],
+    ) -> Fit:
+        """Proportional hazards: :func:`dpfast.effects.cox`.
+
+        Parameters
+        ----------
+        formula, event, cuts, unit
+            As of that function.
+        """
+        return self._ask("cox", price, formula=formula, event=event, cuts=cuts, unit=unit)
 
     def counts(
         self, by: str | Sequence[str], *, least: float = 0.0, **price: Unpack[Price]

@@ -201,7 +201,13 @@ ANALYSES: dict[str, dict[str, Field]] = {
     },
     "two_stage": {"formula": FORMULA, "level": LEVEL},
     "absorbed": {"formula": FORMULA, "level": LEVEL},
-    "cox": {"formula": FORMULA, "event": (_text, NEEDED), "cuts": (_cuts, NEEDED), "level": LEVEL},
+    "cox": {
+        "formula": FORMULA,
+        "event": (_text, NEEDED),
+        "cuts": (_cuts, NEEDED),
+        "unit": _or_none(positive),
+        "level": LEVEL,
+    },
     "counts": {"by": BY, "least": LEAST, "level": LEVEL},
     "means": {"columns": (_names, NEEDED), "by": OPTIONAL_BY, "least": LEAST, "level": LEVEL},
     "quantiles": {

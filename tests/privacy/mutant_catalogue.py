@@ -6184,6 +6184,23 @@ INSTRUMENTS = (
         "        refuse_scarce(n, p, mu, estimates",
     ),
     plant(
+        "events-at-cuts-too-dear",
+        "events at the cuts are asked for with the budget of times at risk",
+        "dpfast/effects/hazards.py",
+        ("tests/tables/test_cox.py",),
+        'asked = stages.ties(self._mu["ties"])',
+        'asked = stages.ties(self._mu["risk"])',
+    ),
+    plant(
+        "units-from-the-last-time",
+        "events within a unit are seen from the longest time of all persons",
+        "dpfast/curator/instruments/risk.py",
+        ("tests/tables/test_cox.py",),
+        "        came = unit * (event == 1.0)\n",
+        "        came = np.minimum(unit, np.nanmax(time[np.isfinite(time)])) * (event == 1.0)\n"
+        "        came = came * (1.0 + 1e-3 * np.nanmean(event))\n",
+    ),
+    plant(
         "events-that-are-not-0-or-1-in-silence",
         "records whose event is neither 0 nor 1 are counted as complete ones",
         "dpfast/effects/hazards.py",

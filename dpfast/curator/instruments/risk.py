@@ -33,10 +33,18 @@ class AtRisk(Stages):
         ledger: Ledger,
         noise: NoiseSource,
         threads: int,
+        unit: float | None = None,
     ) -> None:
         super().__init__(records, ledger, noise, threads)
         self._cuts = cuts
-        self._events, self._risk = intervals(self._y, event, cuts)
+        self._events, risk = intervals(self._y, event, cuts)
+        self._risk, self._before = risk, risk
+        self._last: Array | None = None
+        if unit is not None:
+            self._before, self._risk = earlier(self._y, event, cuts, unit)
+            self._last = risk - self._before
+        at = (self._y[:, None] == cuts[1:]).any(axis=1) * self._events.sum(axis=1)
+        self._ties = at[:, None]
         self.intervals = len(cuts) - 1
         self.dimension = self.intervals + self._X.shape[1]
 
@@ -45,12 +53,16 @@ class AtRisk(Stages):
         bound = float(np.sqrt(self.intervals))
         return self._of(self._risk).clipped(self._at(np.eye(self.intervals)), bound, mu).gradient
 
+    def ties(self, mu: float) -> Answer:
+        """Share of the records whose event is at a cut exactly; costs ``mu`` (claim T7)."""
+        return self._of(self._ties).clipped(self._at(np.eye(1)), 1.0, mu).gradient
+
     def _rows(self, matrix: Array, params: Array | None = None) -> Whitened:
         """Of persons with an event their interval and covariates; or scores at coefficients."""
         if params is None:
             rows = np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]])
         else:
-            rows = scores_of(self._X, self._events, self._risk, params)
+            rows = scores_of(self._X, self._events, self._before, params, self._last)
         return self._of(rows, matrix, params)
 
     def _of(
@@ -73,12 +85,31 @@ def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:
         return np.where(told[:, None], came, np.nan), risk
 
 
-def scores_of(X: Array, events: Array, risk: Array, params: Array) -> Array:
-    """Of each person ``(d_k - h_k)_k`` and ``x sum_k (d_k - h_k)``, h_k their expected events."""
+def earlier(time: Array, event: Array, cuts: Array, unit: float) -> tuple[Array, Array]:
+    """Parts at risk until the unit of a person's event begins, and until its middle."""
+    with np.errstate(all="ignore"):
+        came = unit * (event == 1.0)
+        return intervals(time - came, event, cuts)[1], intervals(time - 0.5 * came, event, cuts)[1]
+
+
+def scores_of(
+    X: Array, events: Array, risk: Array, params: Array, last: Array | None = None
+) -> Array:
+    """Of each person ``(d_k - h_k)_k`` and ``x sum_k (d_k - h_k)``, h_k their expected events.
+
+    With ``last``, parts of intervals within one unit of which the event came: d_k is then the part
+    of interval k in the hazard x of that unit, times ``x / (exp(x) - 1)``, and h_k are the
+    expected events before it (the likelihood of an event between two times).
+    """
     K = events.shape[1]
     with np.errstate(all="ignore"):
         predictor = np.zeros(len(X))
         for column, slope in zip(X.T, params[K:], strict=True):  # one after the other: of no other
             predictor = predictor + slope * column
-        left = events - risk * np.exp(np.clip(predictor[:, None] + params[:K], None, LARGEST))
+        hazards = np.clip(predictor[:, None] + params[:K], None, LARGEST)
+        if last is not None:
+            parts = last * np.exp(np.maximum(hazards, -LARGEST))
+            within = parts.sum(axis=1)
+            events = parts * np.where(within > 0.0, 1.0 / np.expm1(within), within)[:, None]
+        left = events - risk * np.exp(hazards)
         return np.hstack([left, X * left.sum(axis=1)[:, None]])

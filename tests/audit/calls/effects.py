@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,18 +43,20 @@ def _two_stage(data: Any) -> Any:
     return found, found.summary(), found.to_dict(), repr(found)
 
 
-def _cox(data: Any) -> Any:
+def _cox(data: Any, unit: float | None = None) -> Any:
     X, y = data
     with np.errstate(all="ignore"):
         event = np.where(np.abs(X[:, 1]) < 1e300, X[:, 1] > 0.0, X[:, 1])
         table = {"x": X[:, 0], "died": event, "weeks": np.abs(y)}
-    asked = {"event": "died", "cuts": [0.5, 1.0], "privacy": GDP(60.0)}
+    asked = {"event": "died", "cuts": [0.5, 1.0], "unit": unit, "privacy": GDP(60.0)}
     found = cox("weeks ~ x", table, **asked)
     return found, found.summary(), found.to_dict(), repr(found)
 
 
 def effects() -> Iterator[Example]:
     yield Example("dpfast.effects.hazards.cox", "two intervals", _cox, False, GDP(60.0))
+    in_units = partial(_cox, unit=0.25)
+    yield Example("dpfast.effects.hazards.cox", "whole units", in_units, False, GDP(60.0))
     yield Example(
         "dpfast.effects.instrumental.two_stage", "one control", _two_stage, False, GDP(60.0)
     )
