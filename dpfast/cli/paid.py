@@ -22,8 +22,7 @@ from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.front.plain import plain
 from dpfast.front.request import rows_unseen
 from dpfast.inference.composition import plain_spend
-from dpfast.inference.degrees import coverage
-from dpfast.regression.incomplete import NONE_SEEN
+from dpfast.inference.degrees import UNCOUNTED, coverage
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -254,15 +253,22 @@ def _deliver(
         told = report(result)
         text = _text(told)
         code = delivery.deliver(text + "\n", lambda: text if arguments.json else show(result))
-    if code == 0 and any(NONE_SEEN in one for one in _warnings(told)):
+    if code == 0 and _says_nothing(told):
         tell(NOTHING_USABLE)
         return 5
     return code
 
 
-def _warnings(told: dict[str, Any]) -> list[str]:
-    """The warnings of a fit, or of what was answered to a request."""
-    return list(told.get("answer", told).get("warnings", ()))
+def _says_nothing(told: dict[str, Any]) -> bool:
+    """Whether released numbers of records say that nothing was estimated, in no level if by level.
+
+    Whether a column is one of numbers is a value, so it is told by what was released of it alone.
+    """
+    told = told.get("answer", told)
+    by_level = [one for one in told.get("fits", ()) if one is not None]
+    if by_level:
+        return all(_says_nothing(one) for one in by_level)
+    return UNCOUNTED in told.get("warnings", ())
 
 
 #: What is said beside a result of no records, by the released number of those that count.

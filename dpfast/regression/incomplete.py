@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-#: What is said where the released number of records that count is within its noise of 0.
-NONE_SEEN = "No usable record was seen, so nothing here is an estimate."
-
 #: Names of columns that a remark lists.
 LISTED = 8
 
@@ -34,8 +31,8 @@ def incomplete(
         f"{_about(counted, n)} have a number in {_listed(names)} and "
         f"{'0 or 1 ' * labels}in the response; the others ({', '.join(others)}) counted for "
         "nothing. Declare text in a schema, and leave out columns that are mostly empty."
-        + OTHERWISE.format("response", LABELLED) * labels
-        + _none(counted)
+        + OTHERWISE.format("response", LABELLED)
+        * labels
     )
 
 
@@ -45,14 +42,8 @@ def unmatched(counted: tuple[float, float], n: int, names: Sequence[str]) -> str
         f"{_about(counted, n)} have what was declared in {_listed(names)}: a level, or a number; "
         "the others (labels that are spelled otherwise or not declared, empty cells) counted for "
         "nothing. See how the levels are spelled in the data, or declare one for all others: "
-        "Categorical([..., 'other'], other='other')." + _none(counted)
+        "Categorical([..., 'other'], other='other')."
     )
-
-
-def _none(counted: tuple[float, float]) -> str:
-    """That none counts, if the released number of those that do may be 0."""
-    found, noise = counted
-    return f" {NONE_SEEN}" * (found < 3.0 * noise)
 
 
 def _about(counted: tuple[float, float], n: int) -> str:
