@@ -154,7 +154,11 @@ class CompressedRows:
         columns[odd] = 0
         shape = len(ends) - 1, max(1, self.shape[1])
         with np.errstate(all="ignore"):  # entries that stand twice are added
-            found = csr_matrix((values, columns, ends), shape=shape).toarray().astype(np.float64)
+            found = (
+                csr_matrix((values, columns, ends), shape=shape)
+                .toarray()
+                .astype(np.float64, copy=False)
+            )
         found[np.searchsorted(ends, odd, side="right") - 1] = np.nan
         return np.asarray(found[:, : self.shape[1]])
 
