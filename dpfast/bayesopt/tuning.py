@@ -17,9 +17,9 @@ from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
 from dpfast.bayesopt.spending import Spending
 from dpfast.bayesopt.tuner import Tuner
-from dpfast.curator.blackbox.vectors import checked_values
+from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.curator.shares import share_receipt
-from dpfast.errors import DpfastWarning, InvalidInput, described, understood
+from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import Account
@@ -241,6 +241,22 @@ def private_clip(
         return clip
 
 
+def _tell(values: RecordValues, losses: Callable[[Any], ArrayLike], candidates: Any) -> None:
+    """Losses of all candidates, which are the caller's: what one cannot have costs nothing."""
+    for i, candidate in enumerate(candidates):
+        try:
+            found = losses(candidate)
+        except DpfastError:
+            raise
+        except Exception as error:
+            raise InvalidInput(
+                f"losses raised {type(error).__name__} for candidates[{i}], "
+                f"{described(candidate)}: each must be what losses takes. Nothing was charged for "
+                "the choice."
+            ) from error
+        values.append(found)
+
+
 def private_choice(
     losses: Callable[[Any], ArrayLike],
     candidates: Sequence[Any],
@@ -293,7 +309,5 @@ def private_choice(
     values.choice_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
     with KeepingPaid(privacy=own.guarantee):
-        own.begin(lambda: values.append(losses(candidates[0])), label)
-        for candidate in candidates[1:]:
-            values.append(losses(candidate))
+        own.begin(lambda: _tell(values, losses, candidates), label)
         return values.choice(0, low, high, mu)

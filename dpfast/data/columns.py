@@ -95,6 +95,21 @@ def column(table: Any, name: str) -> Any:
     return table[list(table)[place] if isinstance(table, Mapping) else name]
 
 
+def refuse_column_of(X: Any, values: Any, what: str) -> None:
+    """Refuse a column that stands among the covariates, too: of frames by its name, in public."""
+    if isinstance(X, dict) and not hasattr(X, "nnz"):  # of sparse matrices one kind is a dictionary
+        same = [name for name in X if X[name] is values]
+    else:
+        name = getattr(values, "name", None) if type(values).__name__ == "Series" else None
+        named = isinstance(name, str) and is_table(X)
+        same = [name] if named and name in column_names(X) else []
+    if same:
+        raise InvalidInput(
+            f"{what} is the column {described(same[0], text=True)}, and X has that column, too. "
+            "Leave it out of X, or give one of the two another name."
+        )
+
+
 def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
     """Names (None if they are not all strings) and columns of a data frame; None for others."""
     origin, kind = library(table), type(table).__name__

@@ -32,6 +32,9 @@ Array = NDArray[np.float64]
 MOST_CELLS, MOST_KNOTS, LARGEST_KNOT = 10_000, 100, 1e100
 
 
+IN_TERMS = "the response is one of the terms, too, or a part of one. Leave it out on the right."
+
+
 def coding_from_formula(formula: str, schema: Schema) -> Coding:
     """What a formula means for tables that a schema declares; no table is needed."""
     if not isinstance(schema, Schema):
@@ -218,7 +221,10 @@ def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
                 "each term is a numeric column here. Pass schema=dpfast.Schema({...}) where there "
                 "is one to pass, or add the column to the table."
             )
-    return responses[0], list(dict.fromkeys(factors[0] for factors in written)), intercept
+    names = list(dict.fromkeys(factors[0] for factors in written))
+    if responses[0] in names:
+        raise InvalidInput(IN_TERMS)
+    return responses[0], names, intercept
 
 
 def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
@@ -288,8 +294,11 @@ def _of_full_rank(
     products: list[list[Factor]], intercept: bool, schema: Schema, response: Factor | None = None
 ) -> tuple[tuple[Factor, ...], ...]:
     """Terms whose columns span what the products do and are independent where cells are filled."""
-    if [response] in products:
-        raise InvalidInput("the response is one of the terms, too. Leave it out on the right.")
+    if response is not None:
+        own = set(_names(response))  # of one column, or of some, as in 'after - before ~ before'
+        reads = (set(_names(factor)) for product in products for factor in product)
+        if [response] in products or (len(own) == 1 and any(own & names for names in reads)):
+            raise InvalidInput(IN_TERMS)
     splines = {factor for product in products for factor in product if isinstance(factor, Spline)}
     if len(splines) > len({(spline.what, spline.name) for spline in splines}):
         raise InvalidInput(

@@ -13,7 +13,7 @@ from dpfast.curator.answers import Answer
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.instruments.risk import AtRisk
 from dpfast.data.columns import number_columns
-from dpfast.data.formula import codings_of_table, refuse_terms_of
+from dpfast.data.formula import codings_of_table
 from dpfast.data.source import records
 from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
 from dpfast.errors import InvalidInput, described, understood
@@ -79,11 +79,6 @@ HIDDEN = (
 CUT_OFF = (
     "what is cut off the longest scores may move the ratios by more than a standard error. Use "
     "logarithms of covariates that span orders of magnitude, or a larger budget."
-)
-
-EVENT_AS_TERM = (
-    "that is what the regression explains, the time or the event, and cannot explain it. Leave it "
-    "out on the right."
 )
 
 NO_EVENT = (
@@ -216,8 +211,11 @@ class _Plan:
         coding, response = codings_of_table(formula, table)
         if not coding.fit_intercept:
             raise InvalidInput("hazards of intervals hold the intercept: leave '- 1' out.")
-        refuse_terms_of(coding, [event], EVENT_AS_TERM)
-        refuse_terms_of(coding, list(response.columns), EVENT_AS_TERM)
+        if event in coding.columns or event in response.columns:
+            raise InvalidInput(
+                f"event = {described(event, text=True)} is a column of the formula, too: that is what "
+                "the regression explains, and cannot explain it. Leave it out there."
+            )
         design, times = coding.design(table), response.covariates(table)[:, 0]
         self._event = came = number_columns(table, [event])[:, 0]
         if len(came) != len(times):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, one_of, positive
 from dpfast.curator.effects import FOLDS, Aim, PseudoOutcomes, Trial, refuse_pooled
-from dpfast.data.columns import numbers, refuse_other_rows
+from dpfast.data.columns import numbers, refuse_column_of, refuse_other_rows
 from dpfast.data.source import source_of
 from dpfast.effects.nuisances import (
     RESIDUAL_VARIANCE,
@@ -212,6 +212,9 @@ def treatment_effect(
                 'of persons with several rows the mean counts: pass each="person", and no '
                 "group_size."
             )
+        refuse_column_of(source.covariates, treatment, "treatment")
+        if treatment is not None and treatment is source.response:
+            raise InvalidInput("treatment and y are one and the same. Pass the outcome as y.")
         treated = _one_each(source.covariates, treatment, request, "treatment")
         known: Any = None
         if propensity is not None:

@@ -11,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from dpfast.data.columns import foreign_array, frame, library
 from dpfast.data.records import Records, as_records
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 
 def matrix(X: Any) -> Any:
@@ -71,11 +71,13 @@ def records(X: Any, y: Any) -> Records:
 
 def _with_shape(values: Any, argument: str) -> tuple[Any, tuple[int, ...]]:
     """Lists stay lists: what they hold is for :func:`dpfast.data.records.as_records` to read."""
+    if isinstance(values, type):  # which has the attributes of its instances
+        raise InvalidInput(f"{argument} must be an array; received {described(values)}.")
     if isinstance(values, np.memmap):  # the same memory, without a promise to convert it later
         values = np.asarray(values)
     if hasattr(values, "shape"):
         return values, tuple(values.shape)
-    if library(values) == "pyarrow" and hasattr(values, "type"):
+    if library(values) == "pyarrow" and hasattr(values, "type") and hasattr(values, "__len__"):
         return values, (len(values),)
     if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
         values = values if isinstance(values, (list, tuple)) else list(values)

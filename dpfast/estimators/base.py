@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast.arguments import positive
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.data.columns import refuse_other_rows
+from dpfast.data.columns import column_names, is_table, refuse_column_of, refuse_other_rows
 from dpfast.data.records import Covariates
 from dpfast.data.source import Source
-from dpfast.errors import DpfastError, DpfastWarning, InvalidInput
+from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described
 from dpfast.estimators.arrays import column, matrix, records
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Account, room_for
@@ -33,6 +33,10 @@ Array = NDArray[np.float64]
 
 #: Modules of scikit-learn that ask for predictions to make a score, or a second model, of them.
 SCORERS = ("sklearn.utils._response", "sklearn.metrics._scorer")
+
+
+#: Its name for the scorer that is an estimator's own ``score``.
+PASSED_ON = "_PassthroughScorer"
 
 
 #: Settings of the objective, and of the fit beside those that all estimators have.
@@ -91,6 +95,7 @@ class PrivateEstimator(BaseEstimator):
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Covariates, Array]:
         """Records checked for shape and dtype; values may be anything."""
         refuse_other_rows(X, y, "y")
+        refuse_column_of(X, y, "y")
         X = self._covariates(X, reset=reset)
         encoded = self._encoded(column(y, type(self).__name__))
         found = records(X, encoded)
@@ -98,7 +103,16 @@ class PrivateEstimator(BaseEstimator):
 
     def _covariates(self, X: Any, *, reset: bool) -> Any:
         X = matrix(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of columns
+        names = column_names(X) if is_table(X) else []
+        if len(set(names)) < len(names):
+            raise InvalidInput("names of the columns of X must differ.")
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)  # names, number of columns
+        except TypeError:
+            raise InvalidInput(
+                "names of the columns of X must all be text, or none of them; received "
+                f"{described(X)}. Use X.columns = X.columns.astype(str)."
+            ) from None
         return X
 
     # -- fitting
@@ -132,6 +146,7 @@ class PrivateEstimator(BaseEstimator):
         (1,)
         """
         refuse_other_rows(X, sample_weight, "sample_weight")
+        self._refuse_unpriced()
         return self._fit_records(*self._read(X, y, reset=True), sample_weight)
 
     def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
@@ -209,6 +224,21 @@ class PrivateEstimator(BaseEstimator):
             )
         return GDP.within(self.score_privacy)
 
+    def _refuse_unpriced(self) -> None:
+        """Refuse a fit that scikit-learn is to score by a ``score`` without a valid price.
+
+        What it would raise after the fit was paid for, scikit-learn turns into NaN.
+        """
+        place = sys._getframe(2)
+        while place is not None:
+            if str(place.f_globals.get("__name__")).startswith("sklearn."):
+                for scorer in _scorers(place.f_locals):
+                    scored = getattr(scorer, "_estimator", None)
+                    if type(scorer).__name__ == PASSED_ON and type(_last(scored)) is type(self):
+                        self._planned_score(1)
+                        return
+            place = place.f_back  # type: ignore[assignment]
+
     def _planned_score(self, n: int) -> RecordValues:
         """What will average the losses of n records; refuses what is impossible, for free."""
         total = self._score_total()
@@ -232,6 +262,25 @@ class PrivateEstimator(BaseEstimator):
                 values.append(self._losses(X, y) / upper)
             answer = values.mean_loss(0, 0.0, 1.0, total.mu)
             return Score(1.0 - float(answer.value[0]), answer.noise_scale)
+
+
+def _scorers(names: dict[str, Any]) -> list[Any]:
+    """Scorers by the names that scikit-learn has for one, and for several."""
+    found = [names.get("scorer"), names.get("scorers")]
+    several = [one if isinstance(one, dict) else getattr(one, "_scorers", {}) for one in found]
+    return [*found, *(one for some in several for one in some.values())]
+
+
+def _last(scored: Any) -> Any:
+    """Whose ``score`` that of a pipeline, or of a search without another scoring, is."""
+    while not isinstance(scored, PrivateEstimator):
+        if hasattr(scored, "steps"):
+            scored = scored.steps[-1][1]
+        elif hasattr(scored, "refit") and getattr(scored, "scoring", None) is None:
+            scored = scored.estimator
+        else:
+            return None
+    return scored
 
 
 def _among(ledger: Ledger | None) -> str:

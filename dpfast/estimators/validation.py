@@ -15,6 +15,7 @@ from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator, Score
 from dpfast.estimators.folds import DealtFolds
 from dpfast.front.partial import KeepingPaid
+from dpfast.front.plain import plain_of
 from dpfast.front.request import _checked_ledger
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
@@ -63,6 +64,10 @@ class CrossValidation(NamedTuple):
     def noise_scale(self) -> float:
         """Standard deviation of the noise in the mean score; public."""
         return math.hypot(*self.noise_scales) / max(1, len(self.noise_scales))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values (for JSON)."""
+        return plain_of(self._asdict())
 
     def __str__(self) -> str:
         scores = ", ".join(f"{score:.4f}" for score in self.scores)

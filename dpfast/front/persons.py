@@ -10,7 +10,7 @@ from dpfast.data.columns import refuse_other_rows
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.data.persons.means import averaged, of_slots, refuse_cluster
 from dpfast.data.persons.numbering import taken_from
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.front.request import Request
 
 
@@ -24,6 +24,11 @@ def read_persons(
         refuse_cluster(X)
     named = (group,) if isinstance(group, str) else ()
     X, group = taken_from(X, group)
+    listed = hasattr(group, "__len__") or hasattr(group, "__array__")
+    if group is not None and (isinstance(group, type) or not listed):
+        raise InvalidInput(
+            f"group must be a column of labels, one for each row; received {described(group)}."
+        )
     if request.means:
         _refuse_lengths(X, y, group)
     return X, group, named
@@ -60,11 +65,12 @@ def put_together(request: Request, X: Any, group: Any, together: bool) -> None:
 
 def _refuse_lengths(*columns: Any) -> None:
     """Rows that do not go together, without a word about their number, which is private."""
+    columns = tuple([one for one in columns if not isinstance(one, type)])  # has its instances'
     shapes = [getattr(column, "shape", None) for column in columns]
     lengths = {
         shape[0] if shape else len(column)
         for shape, column in zip(shapes, columns, strict=True)
-        if shape or hasattr(column, "__len__")
+        if shape or (shape is None and hasattr(column, "__len__"))  # others are refused as read
     }
     if len(lengths) > 1:
         raise InvalidInput(

@@ -115,6 +115,10 @@ class Request:
             self.coding, fit_intercept = X.coding, fit_intercept and X.fit_intercept
             self.records = as_records(X.X, X.y, X.names if names is None else names)
         else:
+            if type(X) is not np.ndarray:
+                from dpfast.data.columns import refuse_column_of
+
+                refuse_column_of(X, y, "y")
             self.records = as_records(X, y, names)
             self.coding = self.records.coding
         columns: tuple[str, ...] | None = None

@@ -327,7 +327,7 @@ def _yardstick(objective: Objective, answers: list[JointAnswer], theta: Array) -
 
 def clips_many(objective: Objective, inverse: Array, meat: Array) -> bool:
     """Whether counts vary by so much more than Poisson's that clipping them must tell."""
-    if objective.loss.link != "log":
+    if objective.loss.link != "log" or not meat.size:  # where no intervals were asked for
         return False
     dispersion = float(np.vdot(inverse, meat)) / len(inverse)
     variance = dispersion * 0.5 * objective.loss.psi_prime_bound

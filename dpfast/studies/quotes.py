@@ -42,7 +42,8 @@ class Quote(NamedTuple):
         Expected widths of its intervals, of several cells the median; None where they are not
         known.
     told : str
-        What these widths were expected from, or what is missing.
+        What these widths were expected from, what is missing, or what :meth:`Study.run` would
+        refuse the request for, which costs nothing there.
 
     Privacy
     -------

@@ -20,12 +20,13 @@ from dpfast.effects.hazards import checked_cuts
 from dpfast.effects.instrumental import columns_of
 from dpfast.effects.treatment import ESTIMANDS, METHODS
 from dpfast.errors import InvalidInput, described
+from dpfast.front.request import Account
 from dpfast.models import Loss
 from dpfast.models.names import every_kind, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.decimals import ratio_to_float, root_to_float, written
 from dpfast.tables.absorbed import parts_of
-from dpfast.tables.grouping import grouping_of
+from dpfast.tables.grouping import grouping_of, refuse_within
 from dpfast.tables.subgroups import LOSSES
 
 #: Bytes of a document, signs of a formula or a name, names in a list: more is refused unread.
@@ -269,6 +270,8 @@ def read_request(
         spend = part_of(total, found["share"])
     elif "mu" in found:
         spend = GDP(found["mu"])
+    if spend is not None:
+        Account(spend)  # refuses what no analysis can spend
     try:
         reads = _reads(analysis, found, schema)
     except (ArithmeticError, MemoryError, RecursionError, SyntaxError):
@@ -361,7 +364,8 @@ def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Re
     if "formula" in asked:
         found = _of_formula(asked["formula"], schema)
         if analysis == "fits":
-            grouping_of(schema, asked["by"], ())
+            grouping = grouping_of(schema, asked["by"], ())
+            refuse_within(grouping.by, [(*found.declared, *found.plain)])
             declared = dict.fromkeys([*found.declared, asked["by"]])
             found = found._replace(declared=tuple(declared))
         return found

@@ -13,6 +13,7 @@ from dpfast.data.columns import column, column_names
 from dpfast.data.files import Written, read_numbers, read_table, written
 from dpfast.data.schema import Schema
 from dpfast.errors import (
+    InvalidBudget,
     InvalidInput,
     LedgerClosed,
     UnsupportedConversion,
@@ -26,6 +27,7 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.regression.forecast import NoForecast
 from dpfast.studies.answers import answered, ends_of, summary_of
 from dpfast.studies.asking import Asking
 from dpfast.studies.plans import StudyPlan, plan_of
@@ -303,7 +305,11 @@ class Study(Asking):
         share = share_of(self._total, spend)
         ends = tuple(entry.label for entry in ledger.entries if entry.label.endswith(request.mark))
         payable = not ends and share <= share_of(self._total, self.remaining)
-        told = expected_widths(request, spend, self.n, self._public(request), self.schema)
+        told: tuple[dict[str, float] | None, str]
+        try:
+            told = expected_widths(request, spend, self.n, self._public(request), self.schema)
+        except (InvalidBudget, NoForecast) as error:  # as run says it, for nothing
+            told = None, f"this would be refused: {error}"
         return Quote(request.to_dict(), request.digest, spend, float(share), payable, *told)
 
     def _public(self, request: Request) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,6 +83,7 @@ def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Gr
         )
     summed = _listed(schema, columns, what)
     ends = [_range(schema, name) for name in summed]
+    refuse_within(names, [summed])
     middles = np.array([0.5 * low + 0.5 * high for low, high in ends])
     halves = np.array([0.5 * high - 0.5 * low for low, high in ends])
     if not (halves > 0.0).all():
@@ -92,6 +94,17 @@ def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Gr
         )
     squared = tuple([isinstance(schema[name], Numeric) for name in summed])
     return Grouping(tuple(names), levels, tuple(summed), middles, halves, squared, schema)
+
+
+def refuse_within(by: Sequence[str], terms: Iterable[Collection[str]]) -> None:
+    """Refuse what reads a column of a grouping, which is a constant within each level."""
+    for names in terms:
+        if within := [name for name in names if name in by]:
+            raise InvalidInput(
+                f"column {described(within[0], text=True)} is a constant within each of its own "
+                "levels, so that nothing can be told of it there. Leave it out, or group by "
+                "another column."
+            )
 
 
 def _listed(schema: Schema, names: Any, argument: str) -> list[str]:

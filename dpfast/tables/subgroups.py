@@ -32,7 +32,7 @@ from dpfast.regression.road import OnRoad
 from dpfast.regression.shared import refuse_scarce
 from dpfast.regression.standardise import Purchase, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
-from dpfast.tables.grouping import declared_levels, grouping_of
+from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
 
 Array = NDArray[np.float64]
 
@@ -138,7 +138,7 @@ class _Plan:
             raise InvalidInput(f"loss must be one of {LOSSES}; received {described(loss)}.")
         self.loss = kind.name
         self._least = positive(least, "least", or_zero=True)
-        X, y, names, intercept = _columns(formula, table, schema)
+        X, y, names, intercept = _columns(formula, table, schema, self.by)
         self._X, self._y, self._intercept = X, y, intercept
         codes = declared_levels(schema, self.by, table)
         if len(codes) != len(y):
@@ -222,15 +222,17 @@ def masked(y: Array, codes: NDArray[np.int64], level: int) -> Array:
     return np.where(codes == level, y, np.nan)
 
 
-def _columns(formula: Any, table: Any, schema: Schema) -> tuple[Array, Array, Any, bool]:
+def _columns(formula: Any, table: Any, schema: Schema, by: str) -> tuple[Array, Array, Any, bool]:
     """Covariates, response, names and whether there is an intercept."""
     if not isinstance(formula, str):
         raise InvalidInput(f"formula must be text; received {described(formula)}.")
     if response_of(formula) not in schema.columns:  # then nothing of it is
         response, names, intercept = columns_of_formula(formula)
+        refuse_within([by], [[*names, response]])
         found = number_columns(table, [*names, response])
         return found[:, :-1], found[:, -1], names, intercept
     coding = coding_from_formula(formula, schema)
+    refuse_within([by], [coding.columns])
     design = coding.design(table)
     assert design.y is not None
     return design.X, design.y, design.names, design.fit_intercept

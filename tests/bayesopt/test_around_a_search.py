@@ -179,6 +179,11 @@ def test_a_choice_is_one_charge_and_refused_before_it():
     for nothing in ([], 7, None):
         with pytest.raises(InvalidInput, match="candidates"):
             private_choice(losses, nothing, **options)
+    for i, wrong in enumerate((["a", "a"], [np.zeros(3), "a"], [np.zeros(3), np.zeros(3), None])):
+        with pytest.raises(InvalidInput, match=rf"losses raised \w+ for candidates\[{i}\]"):
+            private_choice(losses, wrong, **options)
+    with pytest.raises(InvalidInput, match="one value per validation record"):
+        private_choice(lambda n: np.zeros(n), [2000, 7], **options)
     assert ledger.entries == ()
     private_choice(losses, places, **options)
     assert [entry.label for entry in ledger.entries] == ["private_choice(n=2000, of 2)"]

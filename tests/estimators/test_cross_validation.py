@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+from sklearn.ensemble import VotingRegressor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +23,7 @@ from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise
 from dpfast.audit import neighbours, replay
 from dpfast.audit.pairs import KINDS as PAIRS
 from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.door import observed
 from dpfast.errors import InvalidBudget, InvalidInput, UnsupportedConversion
 from dpfast.estimators import (
     DealtFolds,
@@ -28,6 +32,7 @@ from dpfast.estimators import (
     cross_validate,
 )
 from dpfast.estimators.regressors import PrivateRegressor
+from dpfast.front.plain import plain
 from dpfast.front.request import Account
 from tests.estimators.attacks import attained
 from tests.loops import each
@@ -40,6 +45,58 @@ TOTAL = math.sqrt(4 * 0.5**2 + 0.25**2)
 
 def huber(**options):
     return DPHuberRegressor(0.5, scale=0.5, score_privacy=0.25, inference=False, **options)
+
+
+# ---- scores of scikit-learn ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("price", "named"), [(None, "score_privacy"), ("x", "a budget must be"), (1e-9, "too small")]
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_fit_is_not_paid_for_where_its_score_has_no_price(price, named, wrapped):
+    """scikit-learn turns what a score raises into NaN, after every fit was paid for."""
+    ledger = Ledger(9.0)
+    model = huber(ledger=ledger).set_params(score_privacy=price)
+    asked = make_pipeline(StandardScaler(), model) if wrapped else model
+    with pytest.raises(ValueError, match=named):
+        cross_val_score(asked, X, Y, cv=3)
+    with pytest.raises(ValueError, match=named):
+        GridSearchCV(model, {"ridge": [0.0, 1.0]}, cv=3, scoring=None).fit(X, Y)
+    assert not ledger.entries
+    if price is None:  # what is scored by something else needs no price
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dpfast.errors.DpfastWarning)  # such scores are unpaid
+            found = cross_val_score(asked, X, Y, cv=3, scoring="r2")
+            voted = cross_val_score(VotingRegressor([("one", model)]), X, Y, cv=3)
+        assert np.isfinite([*found, *voted]).all() and len(ledger.entries) == 6
+
+
+def test_a_price_that_a_search_sets_is_seen():
+    ledger = Ledger(99.0)
+    model = DPHuberRegressor(0.5, scale=0.5, inference=False, ledger=ledger)
+    found = GridSearchCV(model, {"score_privacy": [0.2, 0.3]}, cv=2).fit(X, Y)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("after", [0, 1, 9, 40])
+def test_folds_that_ended_can_be_written_down(after):
+    class Stop:
+        left = after
+
+        def release(self, question, release, draw):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return draw()
+
+    with observed(Stop()), pytest.raises(KeyboardInterrupt) as stopped:
+        cross_validate(huber(noise=SeededNoise(0)), X, Y, folds=3)
+    found = getattr(stopped.value, "partial_result", None)
+    assert found is not None or after == 0
+    if found is not None:
+        told = json.dumps(plain(found.to_dict()))
+        assert json.loads(told)["privacy"]["total"]["type"] == "GDP" and str(found)
 
 
 # ---- the splitter --------------------------------------------------------------------------------

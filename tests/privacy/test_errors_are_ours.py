@@ -18,6 +18,7 @@ from tests.loops import each
 from tests.privacy.test_refused_first import (
     BOX,
     CALLS,
+    EVERY_LOSS,
     NUMBER,
     OWN_FUNCTIONS,
     PAIR,
@@ -26,7 +27,7 @@ from tests.privacy.test_refused_first import (
     Y,
     per_record,
 )
-from tests.surface import flat_public
+from tests.surface import flat_public, public
 
 #: Right values of arguments that have no default, by their names.
 RIGHT = {
@@ -125,7 +126,7 @@ def test_a_wrong_argument_is_refused_by_the_library(name, tmp_path, monkeypatch)
     monkeypatch.setattr(_Forecast, "_is_noisy", lambda *numbers: False)
     thing, right = PUBLIC[name], RIGHT_CALLS[name]
     for parameter in arguments(thing):
-        for value in WRONG:
+        for value in [*WRONG, *(EVERY_LOSS if parameter.name in ("loss", "objective") else ())]:
             if parameter.name in LONG and isinstance(value, (int, float)):
                 continue
             if parameter.name in OWN_FUNCTIONS and callable(value):
@@ -138,6 +139,18 @@ def test_a_wrong_argument_is_refused_by_the_library(name, tmp_path, monkeypatch)
                     pass
                 except Exception as error:
                     pytest.fail(f"{name}({parameter.name}={value!r:.60}): {error!r}")
+
+
+def test_a_result_that_an_exception_may_carry_can_be_written_down():
+    """What has a price and was paid for: the command writes ``to_dict`` of it into a file."""
+    priced = {
+        name: thing
+        for name, thing in public().items()
+        if inspect.isclass(thing)
+        and "Guarantee" in str(vars(thing).get("__annotations__", {}).get("privacy"))
+    }
+    assert {"estimators.CrossValidation", "bayesopt.Tuning"} <= {*priced}
+    assert not [name for name, thing in priced.items() if not hasattr(thing, "to_dict")]
 
 
 @each("value", [*WRONG, "", "\0", "\ud800", b"\0", b"x", 7, None], ids=type)

@@ -106,12 +106,24 @@ def fit_and_score(name, settings, X=X, y=None, of=None):
     model = estimator(name, {"ledger": ledger} | settings)
     error = tried(lambda: model.fit(X, y))
     assert error is None or not ledger.entries, (settings, error)
+    ours = dpfast.DpfastError | OSError | ImportError
+    assert error is None or isinstance(error, ours), (settings, error)
     if error is None:
         paid = len(ledger.entries)
         for rows, labels in [(X, y)] if of is None else of:
             error = tried(lambda rows=rows, labels=labels: model.score(rows, labels))
             assert error is None or len(ledger.entries) == paid, (settings, error)
+            # that columns differ from those of the fit is for scikit-learn to say, in its words
+            assert error is None or isinstance(error, ours | ValueError), (settings, error)
             paid = len(ledger.entries)
+
+
+#: Tables whose names of columns are no names.
+NAMED = []
+if find_spec("pandas"):
+    import pandas
+
+    NAMED += [pandas.DataFrame(X, columns=names) for names in (["a", "a"], [0, "a"], [None, "a"])]
 
 
 CASES = [
@@ -151,11 +163,12 @@ def test_every_setting_of_an_estimator_is_swept():
 @each("name", ESTIMATORS)
 def test_wrong_data_of_an_estimator_cost_nothing(name):
     pytest.importorskip("sklearn")
-    for value in WRONG:
+    for value in [*WRONG, *NAMED]:
         fit_and_score(name, ESTIMATORS[name], X=value)
         fit_and_score(name, ESTIMATORS[name], y=value)
     right = (Y > 0).astype(float) if "Logistic" in name else Y
-    fit_and_score(name, ESTIMATORS[name], of=[(v, right) for v in WRONG] + [(X, v) for v in WRONG])
+    rows = [(v, right) for v in [*WRONG, *NAMED]]
+    fit_and_score(name, ESTIMATORS[name], of=rows + [(X, v) for v in WRONG])
 
 
 @pytest.mark.parametrize("argument", ["estimator", "X", "y", "folds"])

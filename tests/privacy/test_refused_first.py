@@ -19,6 +19,8 @@ import pytest
 
 import dpfast
 from dpfast import bayesopt
+from dpfast.models import resolve_loss
+from dpfast.models.names import every_kind
 from dpfast.optimize.damping import Backtracking, SelfConcordant
 from tests.audit.registry import callables
 from tests.flat import flat
@@ -28,6 +30,7 @@ RNG = np.random.default_rng(0)
 N = 60
 X = RNG.uniform(-1.0, 1.0, (N, 2))
 Y = X @ [1.0, 0.5] + 0.1 * RNG.normal(size=N)
+TREATED = (Y > 0.0).astype(float)
 MANY = RNG.uniform(-1.0, 1.0, (4000, 1))
 TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "text": np.array(["u", "v"] * (N // 2))}
 NUMBER = dpfast.Numeric(-2.0, 2.0)
@@ -68,6 +71,7 @@ CALLS = {
     "fit": (dpfast.fit, REGRESSION),
     "fit, free scale": (dpfast.fit, REGRESSION | {"scale": dpfast.FreeScale(0.5, 2.0)}),
     "fit, groups": (dpfast.fit, REGRESSION | {"group": np.arange(N) // 2, "group_size": 2}),
+    "fit, persons": (dpfast.fit, REGRESSION | {"group": np.arange(N) // 2, "each": "person"}),
     "fit_quantiles": (
         dpfast.fit_quantiles,
         {k: v for k, v in REGRESSION.items() if k != "loss"} | {"taus": [0.3, 0.6]},
@@ -111,7 +115,7 @@ CALLS = {
     ),
     "treatment_effect": (
         dpfast.effects.treatment_effect,
-        {"X": X, "treatment": (Y > 0.0).astype(float), "y": Y, "privacy": 9.0},
+        {"X": X, "treatment": TREATED, "y": Y, "privacy": 9.0},
     ),
     "counts": (dpfast.tables.counts, CELLS),
     "means": (dpfast.tables.means, CELLS | {"columns": ["a", "y"]}),
@@ -176,7 +180,7 @@ WRONG = [
     np.zeros(3), np.zeros((3, 3)), np.array(3.0), np.array("x"), np.array([object()]), np.ma.masked,
     np.datetime64("2020"), [[]], [None], [1.0, "x"], [[1.0], [2.0, 3.0]], {}, {"a": None}, set(),
     range(3), "\0", "\ud800", b"\0", Ellipsis, NotImplemented, Contrary(), dpfast.GDP,
-    dpfast.GDP(1.0),
+    dpfast.GDP(1.0), list, np.ndarray,
 ]  # fmt: skip
 
 if find_spec("pandas"):
@@ -197,6 +201,12 @@ OWN_FUNCTIONS = {"losses", "gradients", "objective", "progress"}
 
 #: Numbers that are right, and make a call long.
 LONG = {"steps", "evaluations", "batch"}
+
+#: Every loss, each of which some function has no use for, and some with settings.
+EVERY_LOSS = [
+    *[resolve_loss(name, unbounded=True) for name in sorted(every_kind())],
+    dpfast.Poisson(3.0), dpfast.Quantile(0.9), dpfast.Objective(dpfast.Poisson(3.0)),
+]  # fmt: skip
 
 BUDGETS = [
     *map(dpfast.GDP, (1e-300, 1e-7, 3e-6, 1e-4, 1e3, 1e6, 1e9, 1e13, 1e300)),
@@ -271,11 +281,11 @@ def wrong_values(name, argument, turn=slice(None)):
     for value in list(WRONG)[turn]:
         if argument in LONG and isinstance(value, (int, float)) and 3 <= value < 100:
             continue
-        if argument == "candidates" and isinstance(value, (list, tuple)):
-            continue  # the caller's own function says what it takes
         yield value
     if argument == "privacy":
         yield from BUDGETS
+    if argument in ("loss", "objective"):
+        yield from EVERY_LOSS[turn]
 
 
 @pytest.mark.parametrize(
@@ -383,6 +393,78 @@ def test_a_release_that_would_be_certified_is_refused_before_its_certificate(wro
     with pytest.raises(dpfast.DpfastError):
         flat(dpfast.release_functional)(**arguments)
     assert not ledger.entries
+
+
+# ---- one column in two places --------------------------------------------------------------------
+
+#: Public names alone say that nothing can come of it: of what is explained, of a constant.
+TWICE = {
+    "fit_formula": [
+        {"formula": "y ~ a + y"},
+        {"formula": "y ~ a + I(y ** 2)"},
+        {"formula": "y ~ a:y"},
+        {"formula": "y ~ a + C(y)", "schema": None},
+        {"formula": "log(y) ~ y", "schema": None},
+    ],
+    "fits": [
+        {"formula": "y ~ a + y"},
+        {"formula": "y ~ text"},
+        {"formula": "a ~ b + C(text)", "schema": HALVES},
+        {"formula": "a ~ b + C(text):b", "schema": HALVES},
+    ],
+    "absorbed": [
+        {"formula": "y ~ a + C(text, levels=['u', 'v']) | text"},
+        {"formula": "y ~ a + b | b", "schema": dpfast.Schema({"b": dpfast.Categorical([0, 1])})},
+        {"formula": "b ~ a | b", "schema": dpfast.Schema({"b": dpfast.Categorical([0, 1])})},
+        {"formula": "y ~ a + y | text"},
+    ],
+    "cox": [
+        {"formula": "y ~ a + b"},
+        {"formula": "y ~ a + I(b ** 2)"},
+        {"formula": "y ~ a", "event": "y"},
+        {"formula": "y ~ a + y"},
+    ],
+    "two_stage": [
+        {"formula": "y ~ a + y | b"},
+        {"formula": "y ~ a | y"},
+        {"formula": "y ~ a | a"},
+        {"formula": "y ~ a + b | b"},
+    ],
+    "means": [{"columns": ["b"], "by": "b", "schema": dpfast.Schema({"b": dpfast.Binary(1, 0)})}],
+    "fit": [{"X": {"a": X[:, 0], "y": Y}}],
+    "standardize": [{"X": {"a": X[:, 0], "y": Y}}],
+    "fit_quantiles": [{"X": {"a": X[:, 0], "y": Y}}],
+    "treatment_effect": [
+        {"X": {"a": X[:, 0], "y": Y}},
+        {"X": {"a": X[:, 0], "t": TREATED}, "treatment": TREATED},
+        {"treatment": Y},
+    ],
+}
+
+
+@each(("name", "wrong"), [(name, one) for name in {*TWICE} & {*CALLS} for one in TWICE[name]])
+def test_one_column_in_two_places_is_refused(name, wrong):
+    assert isinstance(check(name, wrong), dpfast.InvalidInput)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_column_of_a_frame_in_two_places_is_refused_by_its_name(package):
+    frames = pytest.importorskip(package)
+    table = frames.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y, "t": TREATED})
+    for name in ("fit", "fit_quantiles", "standardize"):
+        error = check(name, {"X": table, "y": table["y"]})
+        assert "'y', and X has that column" in str(error), (name, error)
+    error = check("treatment_effect", {"X": table[["a", "b", "t"]], "treatment": table["t"]})
+    assert "'t', and X has that column" in str(error)
+
+
+def test_a_change_may_be_explained_by_where_it_began():
+    """What is explained is then no function of one column, and differs from that one."""
+    if "fit_formula" in CALLS:
+        assert (
+            check("fit_formula", {"formula": "I(y - a) ~ a", "schema": None, "loss": "huber"})
+            is None
+        )
 
 
 # ---- progress ------------------------------------------------------------------------------------

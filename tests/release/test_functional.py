@@ -74,6 +74,19 @@ def test_releases_are_near_the_exact_fit(domain, loss, scale):
     assert np.abs(whole.params - exact).max() < 8.0 * whole.noise_scale
 
 
+@pytest.mark.parametrize("method", ["auto", "one-shot", "fit"])
+@pytest.mark.parametrize("inference", [None, 0.3])
+def test_counts_are_released_without_intervals_too(method, inference):
+    """A pilot asks for no variance of the scores, which a remark on counts took for granted."""
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (4000, 2))
+    y = np.random.default_rng(1).poisson(np.exp(X @ [0.5, -0.3]))
+    found = dpfast.release_functional(
+        X, y, dpfast.Poisson(4.0), "x1", privacy=dpfast.ApproxDP(8.0, 1e-3), domain=Ball(1.5),
+        method=method, inference=inference, noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    assert abs(found.value - 0.5) < 0.5
+
+
 def test_a_domain_of_blocks_projects_and_releases():
     rng = np.random.default_rng(2)
     n = 30_000

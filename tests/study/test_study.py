@@ -21,7 +21,13 @@ from hypothesis import given, settings, strategies as st
 
 import dpfast
 from dpfast.cli import main
-from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput, LedgerClosed
+from dpfast.errors import (
+    BudgetExceeded,
+    DpfastError,
+    InvalidBudget,
+    InvalidInput,
+    LedgerClosed,
+)
 from dpfast.studies.requests import ANALYSES, part_of, read_request
 from tests.loops import each
 
@@ -418,6 +424,12 @@ HOSTILE = [
                     {"formula": "age ~ x - 1"})],
     {"analysis": "two_stage", "formula": "y ~ x | nobody", "share": 0.1},
     {"analysis": "fits", "formula": "y ~ x", "by": "pay", "share": 0.1},
+    {"analysis": "fits", "formula": "y ~ x + sex", "by": "sex", "share": 0.1},
+    {"analysis": "fits", "formula": "pay ~ age + C(sex)", "by": "sex", "share": 0.1},
+    {"analysis": "fits", "formula": "y ~ x + y", "by": "sex", "share": 0.1},
+    *[FIT | {"formula": text} for text in ("pay ~ pay", "pay ~ I(pay ** 2)", "pay ~ age:pay")],
+    {"analysis": "cox", "formula": "age ~ x + t", "event": "t", "cuts": [9.0], "share": 0.1},
+    *[{k: v for k, v in asked.items() if k != "share"} | {"mu": 1e308} for asked in (FIT, COUNTS)],
     {"analysis": "fits", "formula": "y ~ x", "by": "sex", "loss": "cauchy", "share": 0.1},
 ]  # fmt: skip
 
@@ -433,6 +445,39 @@ def test_a_hostile_request_is_refused_before_the_charge(number, tmp_path, monkey
     assert said and len(said) < 3000 and "4711" not in said
     assert study.ledger.entries == () and study.log == []
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("total", [1.0, dpfast.ZCDP(1.0), (1.0, 1e-6), 1e99], ids=repr)
+@pytest.mark.parametrize("price", [{"mu": 1e308}, {"mu": 1e99}, {"mu": 1e-308}, {"share": 1e-320}])
+def test_any_price_is_quoted_or_refused_by_the_library(total, price):
+    asked = [
+        COUNTS, FIT, {"analysis": "means", "columns": "pay", "by": "sex"},
+        {"analysis": "quantiles", "column": "pay"},
+        {"analysis": "fits", "formula": "y ~ x", "by": "sex"},
+    ]  # fmt: skip
+    for like in (None, TABLE):
+        study = dpfast.Study(None, privacy=total, schema=SCHEMA, n=1000, like=like)
+        for one in asked:
+            one = {k: v for k, v in one.items() if k != "share"} | price
+            for ask in (study.quote, lambda one, study=study: study.plan([one])):
+                with suppress(DpfastError):
+                    told = ask(one)
+                    assert str(told) and (ask is not study.quote or json.dumps(told.to_dict()))
+
+
+def test_a_quote_says_what_a_run_refuses():
+    """Which costs nothing there; a quote is asked in order to know."""
+    for asked in (
+        {"analysis": "fits", "formula": "y ~ x", "by": "sex", "mu": 1e-4},
+        {"analysis": "quantiles", "column": "pay", "mu": 1e-7},
+        {"analysis": "cox", "formula": "age ~ x", "event": "t", "cuts": [9.0], "mu": 1e-4},
+    ):
+        study = study_of(privacy=1.0, like=TABLE)
+        quote = study.quote(asked)
+        assert quote.widths is None and "would be refused: " in quote.told
+        with pytest.raises(InvalidBudget) as refused:
+            study.run(asked)
+        assert str(refused.value) in quote.told and not study.ledger.entries
 
 
 @settings(max_examples=80, deadline=None)
