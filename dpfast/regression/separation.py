@@ -22,6 +22,9 @@ SURE = 2.4
 #: Responses times mu that a level would have, were it like all records, from which on it is said.
 ENOUGH = 20.0
 
+#: Instead of nothing below a division bar.
+TINY = 1e-150
+
 #: How far the second moment of a column of 0 and 1 may be from its mean, as a part.
 ALIKE = 0.25
 
@@ -50,8 +53,20 @@ def separated(
     model that was: the mean of the points that were asked is as exact as the noise in the scores.
     ``natural`` has the columns as they came as rows, in those of the design, the constant first.
     """
+    with np.errstate(all="ignore"):  # of released numbers, in whatever units
+        return _separated(scores, loss, natural, names, offset, n, ENOUGH / mu)
+
+
+def _separated(
+    scores: Scores,
+    loss: Loss,
+    natural: Array,
+    names: tuple[str, ...],
+    offset: tuple[float, float],
+    n: int,
+    enough: float,
+) -> list[str]:
     one = natural[0]
-    enough = ENOUGH / mu
     moments, labels = scores.moments, loss.largest_response is not None
     sides = (False, True)[: 1 + labels]
     known = float(one @ moments @ one)
@@ -87,20 +102,23 @@ def _responses(
     """About how many responses a level has, or of labels how many zeros, and the noise of that."""
     inside, mean = scores.moments @ form / share, scores.moments @ one
     ones = np.array([one, form])  # which are 1 for every record in it
+    if not (np.isfinite(ones).all() and np.isfinite(inside).all()):
+        return math.inf, math.inf
     inside = inside + np.linalg.pinv(ones) @ (1.0 - ones @ inside)
-    along = scores.moments @ form - float(mean @ form) * mean
-    length = float(np.linalg.norm(scores.rows @ form))
-    counts, precise = [], []
+    along = scores.moments @ form - (mean @ form) * mean
+    length = np.linalg.norm(scores.rows @ form)
+    counts, errors = [], []
     for theta, score, noise in scores.asked:
-        square = float(theta @ scores.moments @ theta) - float(mean @ theta) ** 2
-        square -= float(along @ theta) ** 2 / max(float(along @ form), 1e-300)
-        spread = math.sqrt(max(square, 0.0) + offset[1] ** 2)
-        at = float(inside @ theta) + offset[0] + spread * NODES
+        square = theta @ scores.moments @ theta - (mean @ theta) ** 2
+        square -= (along @ theta) ** 2 / np.maximum(along @ form, TINY)
+        at = inside @ theta + offset[0]
+        at = at + np.sqrt(np.maximum(square, 0.0) + np.square(offset[1])) * NODES
         low, high = (loss._score_at(np.full(len(at), label), at, 1.0) for label in (0.0, 1.0))
-        each = max(float(MASSES @ (high - low)), 1e-300)
-        expected = share * float(MASSES @ (high if other else -low)) / each
-        beyond = float(form @ score) / each * (-1.0 if other else 1.0)
-        counts.append(n * (expected + beyond))
-        precise.append(((n * noise * length / each) ** 2 + (ROUGH * n * expected) ** 2) ** -1.0)
-    weights = np.array(precise) / sum(precise)
-    return float(weights @ counts), float(sum(precise)) ** -0.5
+        each = np.maximum(MASSES @ (high - low), TINY)
+        expected = n * share * (MASSES @ (high if other else -low)) / each
+        beyond = n * (form @ score) / each * (-1.0 if other else 1.0)
+        counts.append(expected + beyond)
+        errors.append(np.hypot(n * noise * length / each, ROUGH * expected))
+    precise = np.maximum(errors, TINY) ** -2.0
+    found = float(np.dot(precise / precise.sum(), counts)), float(precise.sum() ** -0.5)
+    return found if np.isfinite(found).all() else (math.inf, math.inf)  # nothing is told
