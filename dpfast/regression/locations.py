@@ -189,6 +189,12 @@ class Search:
             return self._labelled
         return self._complete, max(self._precision, 1e-300) ** -0.5
 
+    def tied(self, column: int) -> bool:
+        """Whether a fifth of the records, about, have the same entry, or zero, in a column."""
+        one = self._quantiles[column]
+        same = _is_tie(one.low, one.high)
+        return same and one.above - one.below > _INSIDE * max(self._complete, 1.0)
+
     def distances_asked(self) -> list[tuple[int, float]]:
         """Of how many columns a histogram may be asked for, and at what mu: the extremes."""
         least = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - MARGIN_8000)

@@ -19,7 +19,15 @@ from dpfast.front.request import Request
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
-from dpfast.models import FreeScale, LeastSquares, Loss, Mallows, Objective, resolve_loss
+from dpfast.models import (
+    FreeScale,
+    LeastSquares,
+    Loss,
+    Mallows,
+    Objective,
+    Quantile,
+    resolve_loss,
+)
 from dpfast.optimize.road.run import (
     FIRST_PART,
     LEAST,
@@ -64,6 +72,10 @@ SHORT = (
     "or a robust loss."
 )
 
+#: Records per width in a quantile's own window, over those around it, from which on many of them
+#: have one value: of the median, and at most, as errors of one side are dense at their end.
+DENSE, DENSER = 1.5, 1.9
+
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
 #: with their square root; twice as many are asked if they are a quarter of all.
 ENOUGH = 20_000.0
@@ -80,6 +92,13 @@ UNLOCATED = (
     "n mu = {strength:.3g} is too little for the {loss} loss with {q} columns whose units nobody "
     "declared. Use more records, a larger budget or fewer columns, or declare their ranges in a "
     "schema and pass dpfast.Objective(loss, scale=<public residual scale>)."
+)
+
+MASS = (
+    "many records have the same response, or lie on the fitted line ({how}): there a quantile of "
+    "theirs is not told from its neighbours', and intervals may not cover those of {target}. Fit "
+    'the mean ("least-squares"), or in two parts: whether the response is that value, and the '
+    "others."
 )
 
 FEW = (
@@ -403,7 +422,7 @@ class OnRoad:
         if found.pointing is not None:
             columns = _most_of(found.pointing, request)
             remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
-        remarks += self._separated(found, loss)
+        remarks += self._separated(found, loss) + self._massed(found, loss, target)
         matrix = W @ whole @ W.T
         matrix = 0.5 * (matrix + matrix.T)
         if found.n_hidden:
@@ -423,6 +442,17 @@ class OnRoad:
         )
         return covariance if found.told else covariance.uncounted()
 
+    def _massed(self, found: Found, loss: Loss, target: str) -> list[str]:
+        """What is said of a quantile where many responses are alike."""
+        if not isinstance(loss, Quantile):
+            return []
+        bought, how = self._purchase, []
+        if found.denser > min(DENSER, DENSE + 1.6 * abs(loss.tau - 0.5)):
+            how.append(f"{found.denser:.2g} times as many as around it")
+        if bought is not None and bought.released is not None and bought.released._tied:
+            how.append("about a fifth of them or more have one value")
+        return [MASS.format(how=", and ".join(how), target=target)] if how else []
+
     def _separated(self, found: Found, loss: Loss) -> list[str]:
         """What is said of levels in which all responses are alike."""
         request = self.request
@@ -438,8 +468,11 @@ class OnRoad:
         for coding in codings:
             if coding is not None:
                 to_own = natural_map(coding, True, False).matrix @ to_own
-        with np.errstate(all="ignore"):
-            own = np.asarray(np.linalg.inv(to_own).T, np.float64)
+        try:
+            with np.errstate(all="ignore"):
+                own = np.asarray(np.linalg.inv(to_own).T, np.float64)
+        except np.linalg.LinAlgError:  # units that float64 does not tell from none
+            return []
         told = request.column_names, self.setting.offset, request.n, self._each
         return separated(found.scores, loss, own, *told)
 

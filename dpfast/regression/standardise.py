@@ -74,8 +74,9 @@ class Standardized:
     ((), True)
     """
 
-    #: Whether no more records count than noise explains.
+    #: Whether no more records count than noise explains; whether many have the same response.
     _uncounted = False
+    _tied = False
 
     def __init__(
         self,
@@ -335,6 +336,7 @@ class Purchase:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
         self._own, self._linked, self.inner = not covariates, linked, inner
+        self._response = response
         q, self._offset = request.n_covariates, offset
         self.names = request.column_names
         self._alike = len(set(self.names)) < q
@@ -421,6 +423,7 @@ class Purchase:
             self.names, unseen, units, coding, request.guarantee(), request.remarks, of_response
         )
         released._uncounted = request.uncounted
+        released._tied = self._search.tied(q + self._offset) if self._response else False
         released._found = found[q * self._own : q]
         released._told = {"size": size} if size else {}
         if self._offset:

@@ -198,3 +198,43 @@ def test_all_intervals_together_cover():
         ends = fitted(seed=seed).conf_int(0.9, simultaneous=True)
         covered += bool(((ends[..., 0] <= truth) & (truth <= ends[..., 1])).all())
     assert covered >= binom.ppf(1e-6, 200, 0.87), covered
+
+
+def _mass(kind, seed, n=8000):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    line, errors = X @ [1.0, 0.5, 0.0], rng.normal(size=n)
+    y = {
+        "a median of zero": np.where(rng.random(n) < 0.6, 0.0, rng.gamma(2.0, 400.0, size=n)),
+        "counts": 1.0 * rng.poisson(3.0, size=n),
+        "on a line": line + np.where(rng.random(n) < 0.3, 0.0, errors),
+        "one value": np.where(rng.random(n) < 0.5, 2.0, 2.0 + line + errors),
+        "normal": line + errors,
+        "lognormal": np.exp(0.5 * line + errors),
+        "long tails": line + rng.standard_t(2, size=n),
+        "rounded": np.round(2.0 * (line + errors)) / 2.0,
+    }
+    return X, y[kind]
+
+
+def _told_of_mass(kind, tau=0.5, privacy=1.0, seed=0):
+    X, y = _mass(kind, seed)
+    found = dpfast.fit_quantiles(X, y, [tau], privacy=privacy, noise=dpfast.SeededNoise(seed))
+    return any("many records have the same response" in said for said in found.warnings)
+
+
+@pytest.mark.parametrize("kind", ["a median of zero", "counts", "on a line", "one value"])
+def test_a_quantile_among_equal_responses_says_so_and_names_the_mean(kind):
+    """The window is 2.4 to 5.5 times as dense as what is around it, known to a tenth."""
+    for privacy in (1.0, 10.0):
+        assert _told_of_mass(kind, privacy=privacy)
+    X, y = _mass(kind, 0)
+    fit = dpfast.fit(X, y, "quantile", privacy=1.0, noise=dpfast.SeededNoise(0))
+    assert any("least-squares" in said for said in fit.warnings)
+
+
+@pytest.mark.parametrize("kind", ["normal", "lognormal", "long tails", "rounded"])
+@pytest.mark.parametrize("tau", [0.25, 0.5, 0.9])
+def test_a_quantile_among_different_ones_does_not(kind, tau):
+    """The ratio is up to 1.8 of lognormal ones below their median and up to 1.3 at it."""
+    assert not _told_of_mass(kind, tau)

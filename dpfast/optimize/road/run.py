@@ -170,6 +170,8 @@ class Found(NamedTuple):
     #: Whether the rows' second moments are told from noise.
     told: bool = True
     scores: Scores | None = None
+    #: Records per width in a narrow window about the fitted line, over those in a wide one.
+    denser: float = 1.0
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -552,6 +554,7 @@ def road(
         steeper=beyond,
         told=not no_records(gram),
         scores=scored,
+        denser=times / over,
     )
 
 
