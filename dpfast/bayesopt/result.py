@@ -52,6 +52,8 @@ class Tuning(NamedTuple):
     failed : (float, float) or None
         Share of all losses that were not finite, with noise, and the standard deviation of that
         noise; None before the last step.
+    remarks : tuple of str
+        What is to be said of the clip and of the start, from released numbers.
 
     Privacy
     -------
@@ -70,6 +72,7 @@ class Tuning(NamedTuple):
     lost_steps: int = 0
     parameters: Any = None
     failed: tuple[float, float] | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def n_evaluations(self) -> int:
@@ -113,7 +116,7 @@ class Tuning(NamedTuple):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the result must know, from released and public numbers only."""
-        found = []
+        found = [*self.remarks]
         if self.lost_steps:
             found.append(
                 f"{self.lost_steps} steps were paid for and their answers lost in a crash: the "

@@ -18,13 +18,14 @@ from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_sett
 from dpfast.bayesopt.spending import Spending
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.curator.blackbox.vectors import RecordValues, checked_values
-from dpfast.curator.shares import share_receipt
+from dpfast.curator.shares import Shares, share_receipt
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described, understood
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import Account
+from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import checked_steps
-from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
@@ -34,10 +35,33 @@ SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10
 
 #: Of a clip at the smallest length it could have.
 NO_GRADIENT = (
-    "private_clip was answered with its smallest length, {clip:.2g}: nearly no record's losses "
+    "{name} was answered with its smallest length, {clip:.2g}: nearly no record's losses "
     "were seen to differ among the first points. Those of trees, of whole numbers and of right and "
     "wrong are flat; others may not be finite there. With such a clip tune follows noise: "
     "search=dpfast.bayesopt.SearchSettings(loss_range=(low, high)) compares values instead."
+)
+
+
+#: Parts of mu that a search spends on its clip, and on comparing its end with its start.
+PILOT, COMPARED = 0.22, 0.1
+
+#: Share of the records whose gradients are to be shorter than a clip that a search buys: where
+#: many are longer, means of what is left of them point elsewhere.
+MOST_OF_THEM = 0.95
+
+#: Share of the differences between two ends that are to be shorter than what tells how long they
+#: are, and times that to which they are held; deviations of noise from which on an end is worse.
+OF_DIFFERENCES, FARTHER, CLEAR = 0.95, 4.0, 2.0
+
+WORSE = (
+    "the mean loss at the end is above that at the start by about {worse:.2g} (noise {noise:.1g}): "
+    "the search went astray. Use a larger clip, or compare values with "
+    "search=dpfast.bayesopt.SearchSettings(loss_range=(low, high))."
+)
+
+NO_CLIP = (
+    "clip was not given, and 1 was taken: where many records' gradients are longer, a search may "
+    "end worse than it began. dpfast.bayesopt.private_clip buys one."
 )
 
 
@@ -48,7 +72,7 @@ def tune(
     *,
     privacy: Budget | float,
     n_records: int,
-    clip: float = 1.0,
+    clip: float | None = None,
     steps: int = 25,
     search: SearchSettings | None = None,
     ledger: Ledger | None = None,
@@ -74,8 +98,13 @@ def tune(
         record's loss may depend on that record and on ``theta`` only: no standardisation by the
         validation set, no ranks, no early stopping on it.  It is called once before anything is
         spent, and what it raises later comes out as it is.
-    bounds, privacy, n_records, clip, steps, search, ledger, noise, path
+    bounds, privacy, n_records, steps, search, ledger, noise, path
         See :class:`dpfast.bayesopt.Tuner`.
+    clip : float, optional
+        Public bound on the norm of one record's gradient.  By default one twentieth of the budget's
+        square buys it, as :func:`dpfast.bayesopt.private_clip` does, and one hundredth a
+        comparison of the end with the start, which takes two more evaluations.  With a `path`
+        nothing is bought, and it is 1.
     progress : callable, optional
         Called with (steps paid for, steps), where each of two choices counts as half of the steps;
         see :func:`dpfast.fit`.
@@ -101,27 +130,32 @@ def tune(
     report = watched(progress, steps)
     if search is None and getattr(losses, "loss_range", None) is not None:
         search = SearchSettings(loss_range=losses.loss_range)  # type: ignore[attr-defined]
+    follows = getattr(search, "loss_range", None) is None
+    kind = _BuysClip if clip is None and path is None and follows else _TunedLosses
     options: dict[str, Any] = {
         "privacy": privacy,
         "n_records": n_records,
-        "clip": clip,
+        "clip": 1.0 if clip is None else clip,
         "steps": steps,
         "ledger": ledger,
         "noise": noise,
         "path": path,
     }
     try:
-        tuner = _TunedLosses(losses, bounds, search=search, **options)
+        tuner = kind(losses, bounds, search=search, **options)
     except _RightOrWrong:
         if path is not None:
             raise
         search = SearchSettings(loss_range=(0.0, 1.0))
         tuner = _TunedLosses(losses, bounds, search=search, **options)
+    if clip is None and path is not None and tuner._settings.loss_range is None:
+        tuner.remarks = (NO_CLIP,)
     with KeepingPaid(lambda _: tuner.result()):
         while not tuner.done:
             tuner.evaluate()
             if report is not None:
                 report(tuner.steps_paid * steps // tuner._settings.steps, steps)
+        tuner.compare()
         return tuner.result()
 
 
@@ -135,6 +169,7 @@ class _TunedLosses(Tuner):
     def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
         self._losses = function(losses, "losses", "the parameters")
         self._first: list[Array] = []  # what the rehearsal was told, until it is used
+        self.remarks: tuple[str, ...] = ()
         self._asked = options["search"] is not None
         super().__init__(bounds, **options)
 
@@ -158,7 +193,106 @@ class _TunedLosses(Tuner):
         rows, self._first = self._first, []
         n = self._values.n
         rows += [checked_values(self._losses(theta), n) for theta in points[len(rows) :]]
-        self.tell(np.concatenate(rows))
+        told = np.concatenate(rows)
+        self.buy(told)
+        self.tell(told)
+
+    def buy(self, told: Array) -> None:
+        """What is bought before a step; nothing where the clip was given."""
+
+    def compare(self) -> None:
+        """Compare the end with the start; not where the clip was given."""
+
+    def result(self) -> Tuning:
+        """What was found, and what is to be said of it."""
+        return super().result()._replace(remarks=self.remarks)
+
+
+class _BuysClip(_TunedLosses):
+    """A search that buys its clip at its first points, and a comparison of its end with its start.
+
+    Privacy
+    -------
+    The total for three ledgers of its own, whose squares of mu add up to its square (claim C9).
+    """
+
+    def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
+        self._account = Account(options["privacy"], options["ledger"])
+        mu = self._account.total.mu
+        self._pilot, self._last = Ledger(GDP(PILOT * mu)), Ledger(GDP(COMPARED * mu))
+        halving = (1.0 - MARGIN_8000) / math.sqrt(HALVINGS)
+        self._of_clip, half = PILOT * mu * halving, COMPARED * mu * math.sqrt(0.5)
+        self._of_lengths, self._of_ends = half * halving, half * (1.0 - MARGIN_8000)
+        left = mu * math.sqrt(1.0 - PILOT**2 - COMPARED**2) * (1.0 - MARGIN_8000)
+        self._found = False
+        super().__init__(losses, bounds, **options | {"privacy": GDP(left), "ledger": None})
+
+    def _start(self, n: int, account: Account, ledger: Ledger | None) -> None:
+        """Charge for all of it, once nothing is left to be refused."""
+        probe = RecordValues(n, self._last, self._noise)
+        for mu in (self._of_clip, self._of_lengths):
+            share_receipt(n, mu)
+        for bound in (10.0**SMALLEST, 10.0**LARGEST):
+            self._search.refuse_impossible(probe, min(self._mus))
+            probe.mean_receipt(FARTHER * bound, self._of_ends, 1)
+        steps = f"steps={self._settings.steps}"
+        what = f"tune({self._settings.describe()}, bought clip, {steps}, n={n})"
+        self._account.refuse_unpayable(what)
+        self._rehearse(n)
+        self._ledger = Ledger(self._total)
+        self._account.charge(what)
+
+    def buy(self, told: Array) -> None:
+        """The clip, at the first points."""
+        if self._found:
+            return
+        assert self._pending is not None
+        values, first = (
+            RecordValues(self._values.n, self._pilot, self._noise),
+            Search(self._settings),
+        )
+        values.append(told, len(told))
+        first.add(self._pending)
+        clip, seen = _length(values.lengths(first.weights()), MOST_OF_THEM, self._of_clip)
+        if not seen:
+            self.remarks = (NO_GRADIENT.format(name="the search", clip=clip),)
+        self._settings = self._search.settings = self._settings._replace(clip=clip)
+        self._found = True
+
+    def compare(self) -> None:
+        """How much the mean loss at the end is above that at the start, of differences held."""
+        n, space, box = self._values.n, self._settings.space, self._settings.box
+        start = space.all_parameters(box.outside(np.array([self._search.iterates[0]])))[0]
+        values = RecordValues(n, self._last, self._noise)
+        for point in (start, self.result().best_params):
+            values.append(checked_values(self._losses(point), n), 1)
+        ends = np.array([[-1.0], [1.0]])
+        length, _ = _length(values.lengths(ends), OF_DIFFERENCES, self._of_lengths)
+        answer = values.mean(ends, FARTHER * length, self._of_ends, label="end and start")
+        worse, noise = float(answer.value[0]), answer.noise_scale
+        if worse > CLEAR * noise:
+            told = WORSE.format(worse=worse, noise=noise)
+            self.remarks = (*self.remarks, told)
+
+    def result(self) -> Tuning:
+        """With the clip and the comparison in what was spent."""
+        found = super().result()
+        books = (self._pilot, self._ledger, self._last)
+        charges = [(entry.label, entry.spend.mu) for book in books for entry in book.entries]
+        paid = Guarantee.of(self._account.total, self._noise, self._values.n, charges, vouched=TOLD)
+        return found._replace(privacy=paid._replace(genuine=found.privacy.genuine))
+
+
+def _length(lengths: Shares, share: float, mu: float) -> tuple[float, bool]:
+    """A length below which this share of the records' are, and whether it is no smallest one."""
+    low, high = SMALLEST, LARGEST
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if lengths.excess(10.0**middle, share, mu).value[0] < 0.0:
+            low = middle
+        else:
+            high = middle
+    return float(10.0 ** (0.5 * (low + high))), low > SMALLEST
 
 
 def private_clip(
@@ -167,7 +301,7 @@ def private_clip(
     *,
     privacy: Budget | float,
     n_records: int,
-    share: float = 0.8,
+    share: float = MOST_OF_THEM,
     search: SearchSettings | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -175,8 +309,9 @@ def private_clip(
     """A clip for :func:`dpfast.tune` below which most records' gradients lie at the start.
 
     A clip that is ten times too large makes the noise of a search ten times too large; one that is
-    far too small forgets how much records differ.  A twentieth of the budget's square, a mu of .22
-    times the total, is enough for a pilot.
+    far too small forgets how much records differ, and may lead away from where their mean loss is
+    least.  A twentieth of the budget's square, a mu of .22 times the total, is enough for a pilot,
+    and :func:`dpfast.tune` without a clip spends it.
 
     Parameters
     ----------
@@ -226,18 +361,10 @@ def private_clip(
         for point in points[1:]:
             values.append(losses(point))
         first.add(batch)
-        lengths = values.lengths(first.weights())
-
-        low, high = SMALLEST, LARGEST
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            if lengths.excess(10.0**middle, share, mu).value[0] < 0.0:
-                low = middle
-            else:
-                high = middle
-        clip = float(10.0 ** (0.5 * (low + high)))
-        if low == SMALLEST:  # as released
-            warnings.warn(NO_GRADIENT.format(clip=clip), DpfastWarning, stacklevel=2)
+        clip, seen = _length(values.lengths(first.weights()), share, mu)
+        if not seen:  # as released
+            told = NO_GRADIENT.format(name="private_clip", clip=clip)
+            warnings.warn(told, DpfastWarning, stacklevel=2)
         return clip
 
 

@@ -413,6 +413,10 @@ class Request:
             rows=self.new_rows,
         )
 
+    def _coefficient_names(self) -> tuple[str, ...]:
+        names = self.column_names
+        return ("intercept", *names) if self.fit_intercept else names
+
     def told(self, covariance: Covariance, names: Sequence[str] = ()) -> Covariance:
         """A covariance, or none where no records count, as far as was released.
 
@@ -422,10 +426,6 @@ class Request:
         if lost.any():
             covariance = covariance.without(lost, UNSEEN)
         return covariance.uncounted() if self.uncounted else covariance
-
-    def _coefficient_names(self) -> tuple[str, ...]:
-        names = self.column_names
-        return ("intercept", *names) if self.fit_intercept else names
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def test_words_of_other_searches_are_answered(word, told):
 def test_one_charge_pays_for_it_and_the_rest_is_left():
     ledger = dpfast.Ledger(dpfast.GDP(1.0))
     private_clip(losses, BOX, privacy=0.6, n_records=N, ledger=ledger)
-    assert [entry.label for entry in ledger.entries] == ["private_clip(n=2000, share=0.8)"]
+    assert [entry.label for entry in ledger.entries] == ["private_clip(n=2000, share=0.95)"]
     assert ledger.remaining.mu == pytest.approx(0.8)
 
 

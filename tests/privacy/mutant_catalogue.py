@@ -2183,6 +2183,14 @@ BLACK_BOX = (
         "deviation = row[block] - middle",
     ),
     plant(
+        "a-search-pays-nothing-for-its-clip",
+        "the steps of a search have all of the total, beside a clip and a comparison",
+        "dpfast/bayesopt/tuning.py",
+        ("tests/bayesopt/test_tuner.py",),
+        "math.sqrt(1.0 - PILOT**2 - COMPARED**2)",
+        "1.0",
+    ),
+    plant(
         "steps-counted-in-the-state",
         "a resumed search repeats the step whose answer was lost",
         TUNER,

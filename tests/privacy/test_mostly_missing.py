@@ -204,7 +204,7 @@ ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
         y, (0.3, 0.7), low=-2.0, high=2.0, privacy=1.0, steps=4, noise=noise
     ),
     "tune": lambda X, y, noise: tune(
-        losses(X, y), BOX, privacy=1.0, n_records=len(y), steps=2, noise=noise
+        losses(X, y), BOX, privacy=1.0, n_records=len(y), clip=1.0, steps=2, noise=noise
     ),
     "clip": lambda X, y, noise: private_clip(
         losses(X, y), BOX, privacy=1.0, n_records=len(y), noise=noise
