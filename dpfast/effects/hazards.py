@@ -213,8 +213,8 @@ class _Plan:
             raise InvalidInput("hazards of intervals hold the intercept: leave '- 1' out.")
         if event in coding.columns or event in response.columns:
             raise InvalidInput(
-                f"event = {described(event, text=True)} is a column of the formula, too: that is what "
-                "the regression explains, and cannot explain it. Leave it out there."
+                f"event = {described(event, text=True)} is a column of the formula, too: that is "
+                "what the regression explains, and cannot explain it. Leave it out there."
             )
         design, times = coding.design(table), response.covariates(table)[:, 0]
         self._event = came = number_columns(table, [event])[:, 0]

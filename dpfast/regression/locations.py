@@ -180,7 +180,14 @@ class Search:
         found = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
         if self._of_labels:
             found.append((len(_OF_LABELS), self._price_of_labels()))
-        return found
+        return found + [one for again in self._again() for one in again.counts_asked()]
+
+    def _again(self) -> list[Search]:
+        """The search of all records that may follow one of a sample, at the least it may have."""
+        if self._every is self._answers:
+            return []
+        least = self._total * math.sqrt(LOOK_SHARE) * (1.0 - MARGIN_8000)
+        return [Search(self._every, self.columns, least)]
 
     @property
     def counted(self) -> tuple[float, float]:
@@ -198,7 +205,8 @@ class Search:
     def distances_asked(self) -> list[tuple[int, float]]:
         """Of how many columns a histogram may be asked for, and at what mu: the extremes."""
         least = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - MARGIN_8000)
-        return [(m, mu) for m in {1, len(self.columns)} for mu in (least, self._total)]
+        found = [(m, mu) for m in {1, len(self.columns)} for mu in (least, self._total)]
+        return found + [one for again in self._again() for one in again.distances_asked()]
 
     def run(self, spend: bool = True) -> list[Location]:
         """The locations, in the order of the columns."""

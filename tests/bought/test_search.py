@@ -217,6 +217,12 @@ def test_labels_and_all_records_stay_within_the_budget_of_a_search(kind, q):
         assert few.ledger.spent.mu <= 1.0
         if not all(location.seen for location in found):
             assert few.ledger.spent.mu > 0.999
+        for label, asked in (
+            ("counts", search.counts_asked()), ("distances", search.distances_asked()),
+        ):  # fmt: skip
+            mus = [entry.spend.mu for entry in few.ledger.entries if entry.label == label]
+            assert min(mu for _, mu in asked) <= min(mus, default=1.0) * (1.0 + 1e-9)
+            assert max(mus, default=0.0) <= max(mu for _, mu in asked)
         paid = [(entry.label, entry.spend.mu**2) for entry in few.ledger.entries]
         first = [label for label, _ in paid].index("distances")
         assert sum(square for _, square in paid[:first]) < 0.52

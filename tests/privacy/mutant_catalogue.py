@@ -1186,6 +1186,14 @@ MONEY = (
         "again = Search(self._every, unseen, self._total)",
     ),
     plant(
+        "all-records-refused-after-the-charge",
+        "what a search of all records may be refused for is not asked before the charge",
+        "dpfast/regression/locations.py",
+        ("tests/bought/test_search.py",),
+        "return found + [one for again in self._again() for one in again.counts_asked()]",
+        "return found",
+    ),
+    plant(
         "child-not-charged",
         "a child ledger is not charged to its parent",
         LEDGER,
