@@ -326,13 +326,11 @@ def _of_pandas(values: Any) -> Numbers:
 def _of_arrow(values: Any) -> Numbers:
     if not is_arrow_number(values.type):  # nor is a dictionary one, as pandas' categories are none
         return None
-    half = str(values.type) == "halffloat"  # Arrow 15 casts it to no double; a null is NaN
     found = [np.empty(0)]
     for cells, _ in parts(values):
         with np.errstate(all="ignore"):
             # cast first: otherwise a null would change the type
-            cells = cells if half else cells.cast("float64", safe=False)
-            found.append(np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64))
+            found.append(cells.cast("float64", safe=False).to_numpy(zero_copy_only=False))
     return found[1] if len(found) == 2 else np.concatenate(found)
 
 

@@ -285,8 +285,10 @@ class _Plan:
         values, vectors = np.linalg.eigh(own)
         whole = np.einsum("ji,jk,ki->i", vectors, gram[:p, :p], vectors)
         lost = values < np.maximum(LEAST_SEEN * floor, LEAST_OWN * whole)
-        # of each such direction one regressor, that has most of it
-        taken = qr((now.matrix @ vectors[:, lost]).T, mode="r", pivoting=True)[1]
+        taken = np.arange(p)
+        if lost.any():  # SciPy 1.11 refuses to factor what has no rows
+            # of each such direction one regressor, that has most of it
+            taken = qr((now.matrix @ vectors[:, lost]).T, mode="r", pivoting=True)[1]
         told = np.sort(taken[int(lost.sum()) :])
         seen = np.linalg.norm(now.left @ np.pad(vectors[:, ~lost], ((0, 1), (0, 0))), axis=1)
         far = kept & (np.hypot(seen, now.left[:, p]) > STILL_FAR * held + sure)
