@@ -100,9 +100,13 @@ def refuse_column_of(X: Any, values: Any, what: str) -> None:
     if isinstance(X, dict) and not hasattr(X, "nnz"):  # of sparse matrices one kind is a dictionary
         same = [name for name in X if X[name] is values]
     else:
-        name = getattr(values, "name", None) if type(values).__name__ == "Series" else None
-        named = isinstance(name, str) and is_table(X)
-        same = [name] if named and name in column_names(X) else []
+        kind, names = type(values).__name__, list[Any]()
+        if kind == "Series":
+            names = [getattr(values, "name", None)]
+        elif kind == "DataFrame":
+            names = column_names(values)
+        present = column_names(X) if names and is_table(X) else []
+        same = [name for name in names if isinstance(name, str) and name in present]
     if same:
         raise InvalidInput(
             f"{what} is the column {described(same[0], text=True)}, and X has that column, too. "

@@ -452,8 +452,9 @@ def test_a_column_of_a_frame_in_two_places_is_refused_by_its_name(package):
     frames = pytest.importorskip(package)
     table = frames.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y, "t": TREATED})
     for name in ("fit", "fit_quantiles", "standardize"):
-        error = check(name, {"X": table, "y": table["y"]})
-        assert "'y', and X has that column" in str(error), (name, error)
+        for y in (table["y"], table[["y"]]):
+            error = check(name, {"X": table, "y": y})
+            assert "'y', and X has that column" in str(error), (name, error)
     error = check("treatment_effect", {"X": table[["a", "b", "t"]], "treatment": table["t"]})
     assert "'t', and X has that column" in str(error)
 
