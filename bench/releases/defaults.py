@@ -271,12 +271,12 @@ def raw_tables(folder: Path | None, epsilons: list[float], runs: int) -> Iterato
     quantiles = ", ".join(f"{q:.2f}" for q in np.quantile(ratios, [0.5, 0.75, 0.9, 1.0]))
     yield ""
     yield (
-        f"* Without a domain: {len(ratios)} cells.  Error of the default beside that of a fit at "
-        f"the median, 75%, 90% and at most: {quantiles}.  Noise intervals at {LEVEL:.0%} cover the "
-        f"coefficient of the loss as it is in {covered.mean():.1%} of all runs, in fewer than 70% "
-        f"of those of {np.sum(covered < 0.7)} cells (those of fits: {fits.mean():.1%}, "
-        f"{np.sum(fits < 0.7)} cells), and what the result names, scores held, in "
-        f"{held.mean():.1%}, {np.sum(held < 0.7)} cells.  Half their width is "
+        f"* Without a domain: {len(ratios)} cells.  Error of the default relative to a fit: "
+        f"{quantiles} (median, 75%, 90% quantile, maximum).  Noise intervals at {LEVEL:.0%} cover "
+        f"the coefficient of the unclipped loss in {covered.mean():.1%} of the runs.  In "
+        f"{np.sum(covered < 0.7)} cells fewer than 70% of the runs cover it (fits: "
+        f"{fits.mean():.1%}, {np.sum(fits < 0.7)} cells).  They cover the estimand, with clipped "
+        f"scores, in {held.mean():.1%}, {np.sum(held < 0.7)} cells.  Half their width is "
         f"{np.median(widths):.2f} times the error in the median.  In {warned.mean():.1%} of the "
         "runs there is a warning."
     )
@@ -287,9 +287,9 @@ def summary(cells: list[tuple[Design, float, Cell]]) -> Iterator[str]:
     ratios = np.array([found.ratio for _, _, found in cells])
     tables = {design.name.rsplit(", p=", 1)[0] for design, _, _ in cells if design.real}
     yield (
-        f"{len(cells)} cells, {len(tables)} tables.  Error of the default beside the least of the "
-        f"four: {np.median(ratios):.2f} in the median, {np.quantile(ratios, 0.95):.2f} at 95%, "
-        f"{ratios.max():.2f} at most."
+        f"{len(cells)} cells, {len(tables)} tables.  Error of the default relative to the least of "
+        f"the four: median {np.median(ratios):.2f}, 95% quantile {np.quantile(ratios, 0.95):.2f}, "
+        f"maximum {ratios.max():.2f}."
     )
     for method in METHODS:
         best = sum(min(f.errors, key=f.errors.__getitem__) == method for _, _, f in cells)
@@ -304,29 +304,29 @@ def summary(cells: list[tuple[Design, float, Cell]]) -> Iterator[str]:
         if not both:
             continue
         yield (
-            f"Where one step is chosen it has {np.median(both):.2f} times the error of `{method}` "
-            f"in the median of {len(both)} cells, {max(both):.2f} times at most."
+            f"Where one step is chosen, its error relative to `{method}`: median "
+            f"{np.median(both):.2f} of {len(both)} cells, maximum {max(both):.2f}."
         )
     answered = sum(f.errors["paper"] < np.inf for _, _, f in cells)
     yield f"`paper` certifies in {answered} cells."
     covered = np.array([f.covered for _, _, f in cells if f.chosen == "one-shot"])
     yield (
-        f"Noise intervals of one step at {LEVEL:.0%} cover in {covered.mean():.1%} of all runs, "
-        f"in fewer than 70% of those of {np.sum(covered < 0.7)} cells of {len(covered)}."
+        f"Noise intervals of one step at {LEVEL:.0%} cover in {covered.mean():.1%} of the runs.  "
+        f"In {np.sum(covered < 0.7)} cells of {len(covered)} fewer than 70% of the runs cover."
     )
     silent = [f.unwarned for _, _, f in cells if f.chosen == "one-shot"]
     inside, all_silent = np.sum(silent, axis=0)
     share = 1.0 - np.mean([f.warned for _, _, f in cells if f.chosen == "one-shot"])
     yield (
-        f"{share:.1%} of the runs of one step have no warning; their intervals cover in "
+        f"{share:.1%} of the runs of one step have no warning.  Their intervals cover in "
         f"{inside / all_silent:.1%}."
     )
     real = [(design, f) for design, _, f in cells if design.real]
     inside = sum(f.forecast[0] <= f.errors[f.chosen] <= f.forecast[1] for _, f in real)
     if real:
         yield (
-            f"`plan_release` without a pilot names the method that is taken, and its range has the "
-            f"error in {inside} of {len(real)} cells of tables."
+            f"`plan_release` without a pilot names the method that is chosen.  Its range contains "
+            f"the error in {inside} of {len(real)} cells of tables."
         )
 
 
