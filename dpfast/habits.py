@@ -69,6 +69,20 @@ _STEPS = 'method=dpfast.optimize.Newton(steps=8), or nothing: method="auto" choo
 _ERRORS = "nothing for it: standard errors are those of a sandwich, the privacy noise included"
 _RIDGE = 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1) in the place of the loss'
 _RECORDS = "dpfast.records(X, y, {}) in the place of X"
+_WEIGHTS = (
+    'dpfast.records(table, sample_weight="w") in the place of the table, or '
+    "dpfast.records(X, y, sample_weight=w) in that of X; weights against far rows are "
+    'dpfast.Objective("log-cosh", scale=1.0, weights=dpfast.Mallows(2.0)) in that of the loss'
+)
+_REPEATED = (
+    'a row for each of those that a row stands for, table.loc[table.index.repeat(table["w"])] in '
+    "the place of the table: their number is then public, and each of them is protected"
+)
+_PERSONS = (
+    'dpfast.records(table, group="id", each="person") in the place of the table, or '
+    'dpfast.records(X, y, group=ids, each="person") in that of X; rows count alike with '
+    "group_size=10, the most rows of a person, in the place of each"
+)
 _OBJECTIVE = "dpfast.Objective(loss, {}) in the place of the loss"
 _OPEN = "dpfast.plan(n=..., p=..., privacy=...) is free: it sees no data"
 
@@ -85,12 +99,12 @@ ARGUMENTS = {
     "fit_intercept": _OBJECTIVE.format("fit_intercept=False") + ', or "- 1" in a formula',
     "hasconst": "nothing for it: a fit has an intercept, and X no column of ones",
     "scale": _OBJECTIVE.format("scale=1.0"),
-    "weights": _OBJECTIVE.format("weights=dpfast.Mallows(2.0)"),
+    **dict.fromkeys(("weights", "var_weights", "aweights", "pweights", "sample_weight"), _WEIGHTS),
     "family": 'the loss by name: "logistic", "probit", "poisson" or "gamma"',
-    "sample_weight": _RECORDS.format("sample_weight=..., largest_weight=..."),
-    "freq_weights": _RECORDS.format("sample_weight=..., largest_weight=..."),
-    **dict.fromkeys(("groups", "group", "cluster"), _RECORDS.format("group=..., group_size=...")),
-    "offset": _RECORDS.format("offset=..."), "exposure": _RECORDS.format("offset=log(exposure)"),
+    **dict.fromkeys(("freq_weights", "fweights"), _REPEATED),
+    **dict.fromkeys(("groups", "group", "cluster", "clusters"), _PERSONS),
+    "offset": _RECORDS.format("offset=..."),
+    "exposure": _RECORDS.format("offset=np.log(exposure)"),
     "names": _RECORDS.format("names=[...]"), "exog_names": _RECORDS.format("names=[...]"),
     "n_jobs": _RECORDS.format("threads=2"), "threads": _RECORDS.format("threads=2"),
     "endog": "X first, then y", "exog": "X first, then y",
@@ -141,7 +155,9 @@ CALLED = {
 
 _MADE = "it as a column of the table: table.assign(older=table.age > 30), and then older"
 _LISTED = "C(x, levels=['a', 'b']), with the reference first"
-_SPLINE = "a spline with public knots, bs(x, knots=[...])"
+_SPLINE = (
+    "a spline with public knots and ends, bs(x, knots=[...], lower_bound=..., upper_bound=...)"
+)
 _ITSELF = "x itself: where columns lie, and how far apart, is bought inside the total"
 
 #: Functions, and kinds of Python, in terms of formulas, and what to write instead.

@@ -18,7 +18,7 @@ from dpfast.data.formula import Arithmetic, Spline
 from dpfast.data.schema import Binary, Categorical, Numeric
 from dpfast.documents import read_document, write_document
 from dpfast.errors import InvalidInput, described
-from dpfast.front.rows import FormulaRows, NewRows
+from dpfast.front.rows import FormulaRows, NewRows, OffsetRows
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, adds_up
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
@@ -42,8 +42,8 @@ _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
-        VarianceNoise, Curvature, NewRows, FormulaRows, NaturalRows, Coding, Main, Arithmetic,
-        Spline, Numeric, Categorical, Binary, Released,
+        VarianceNoise, Curvature, NewRows, FormulaRows, OffsetRows, NaturalRows, Coding,
+        Main, Arithmetic, Spline, Numeric, Categorical, Binary, Released,
     )
 }  # fmt: skip
 
@@ -163,7 +163,7 @@ def _is_fit(found: Any) -> bool:
         and isinstance(found.privacy, Guarantee)
         and adds_up(found.privacy.total, found.privacy.composition)
         and (covariance is None or (isinstance(covariance, Covariance) and len(covariance[0]) == p))
-        and isinstance(rows, NewRows | FormulaRows | NaturalRows)
+        and isinstance(rows, NewRows | FormulaRows | OffsetRows | NaturalRows)
         and (found._linked == "" or kind_of(found._linked) is not None)
         and (found._coded is None or _is_fit(found._coded))
         and bool(str(found.privacy) and found.summary())

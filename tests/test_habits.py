@@ -224,3 +224,37 @@ def test_a_comparison_takes_lists_and_mappings():
     assert dpfast.compare([one, two]) == dpfast.compare(one, two)
     named = dpfast.compare({"first": one, "second": two})
     assert named == dpfast.compare(one, two, names=["first", "second"])
+
+
+HABITUAL = pandas.DataFrame(
+    {"y": Y, "x": X[:, 0], "w": np.tile([1.0, 2.0], 200), "id": np.repeat(np.arange(100), 4)}
+)
+IN_PLACE = {"table": HABITUAL, "X": X[:, :1], "y": Y, "w": HABITUAL["w"], "ids": HABITUAL["id"]}
+
+
+@each("habit", ["weights", "sample_weight", "freq_weights", "cluster", "groups", "aweights"])
+def test_what_is_told_for_weights_and_clusters_fits_as_it_is_written(habit):
+    """Every place-holder of the answer is an argument of the call that it is for."""
+    with pytest.raises(TypeError) as told:
+        dpfast.fit("y ~ x", HABITUAL, "least-squares", **{habit: "w"}, **PAID)
+    answer = str(told.value)
+    assert "Mallows" not in answer or answer.index("sample_weight") < answer.index("Mallows")
+    written = re.findall(r"(dpfast\.records\(table[^)]*\)|table\.loc\[.*?\]\)\])", answer)
+    assert written
+    for source in written:
+        rows = eval(source, {"dpfast": dpfast}, IN_PLACE)
+        fit = dpfast.fit("y ~ x", rows, "least-squares", privacy=5.0)
+        assert np.isfinite(fit.bse).all()
+    for source in re.findall(r"dpfast\.records\(X, y[^)]*\)", answer):
+        rows = eval(source, {"dpfast": dpfast}, IN_PLACE)
+        assert np.isfinite(dpfast.fit(rows, None, "least-squares", privacy=5.0).bse).all()
+
+
+@each("what", ["bs", "cr", "ns"])
+def test_the_spline_that_is_told_for_df_fits_with_its_numbers(what):
+    with pytest.raises(InvalidInput) as told:
+        dpfast.fit(f"y ~ {what}(x, df=4)", HABITUAL, "least-squares", **PAID)
+    (term,) = re.findall(rf"{what}\(x, knots=.*?upper_bound=\.\.\.\)", str(told.value))
+    for number in ("[0.0]", "-3.0", "3.0"):
+        term = re.sub(r"\[?\.\.\.\]?", number, term, count=1)
+    assert len(dpfast.fit(f"y ~ {term}", HABITUAL, "least-squares", privacy=5.0).names) > 2

@@ -433,7 +433,9 @@ def _spline(tree: ast.Call, text: str, schema: Schema) -> Spline:
     """A spline, whose knots and ends are public: written down, or declared with the column."""
     what = tree.func.id  # type: ignore[attr-defined]
     natural = what != "bs"
-    typed = f"{what}(x, knots=[...]{'' if natural else ', degree=3'})"
+    typed = (
+        f"{what}(x, knots=[...]{'' if natural else ', degree=3'}, lower_bound=..., upper_bound=...)"
+    )
     if not (len(tree.args) == 1 and isinstance(tree.args[0], ast.Name)):
         raise InvalidInput(f"{text!r}: a spline is of one column, all else by name: {typed}.")
     name, given = tree.args[0].id, dict[str, Any]()
@@ -468,7 +470,7 @@ def _spline(tree: ast.Call, text: str, schema: Schema) -> Spline:
     if None in ends:
         raise InvalidInput(
             f"{text!r}: where the column ends is a private fact of the data. Write what is "
-            f"publicly known: {typed[:-1]}, lower_bound=..., upper_bound=...)."
+            f"publicly known: {typed}."
         )
     inner = given.get("knots", ())
     inner = list(inner) if isinstance(inner, list | tuple) else [inner]

@@ -75,7 +75,8 @@ def records(
         ``a_i / A``, and the noise is ``A / mean(a_i)`` times that of equal weights.
     offset : array-like of shape (n,) or str, optional
         Private part of the linear predictor whose coefficient is 1, or the name of its column; in
-        the units of y (logistic: of log odds).  Predictions are those for an offset of zero.
+        the units of y (logistic: of log odds).  Predictions are those for an offset of zero, unless
+        it is the name of a column and the rows are a table that has it.
     threads : int, optional
         Threads of the compiled kernels; results do not depend on it.
 

@@ -109,6 +109,50 @@ class NewRows(NamedTuple):
         return {name: [value] for name, value in zip(names, values, strict=True)}
 
 
+class OffsetRows(NamedTuple):
+    """Reads rows as ``inner`` does, and which column of a table is the offset."""
+
+    inner: RowReader
+    offset_column: str
+
+    @property
+    def coding(self) -> Coded | None:
+        """That of the rows inside."""
+        return self.inner.coding
+
+    def covariates(self, X: Any) -> NDArray[np.float64]:
+        """As of the rows inside."""
+        return self.inner.covariates(X)
+
+    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
+        """As of the rows inside."""
+        return self.inner.changes(X, names)
+
+    def centres(self) -> list[tuple[str, Any]] | None:
+        """As of the rows inside."""
+        return self.inner.centres()
+
+    def offsets(self, X: Any) -> NDArray[np.float64] | float:
+        """Of the rows of a table that has the column; else 0."""
+        from dpfast.data.columns import column, column_names, is_table, numbers
+
+        if not is_table(X) or self.offset_column not in column_names(X):
+            return 0.0
+        return numbers(column(X, self.offset_column), self.offset_column)
+
+    def row(self, values: list[Any]) -> Any:
+        """As of the rows inside: without an offset."""
+        return self.inner.row(values)
+
+
+def with_offset(found: Any, column: Any) -> Any:
+    """A fit whose offset has a name among the columns of tables."""
+    if isinstance(column, str):
+        for told in {id(one): one for one in (found, found.coded)}.values():
+            told._new_rows = OffsetRows(told._new_rows, column)
+    return found
+
+
 class FormulaRows(NamedTuple):
     """Reads tables by a formula's terms, in the columns' own units, and then as the fit did."""
 

@@ -293,7 +293,7 @@ class AfterFit(Shown):
         estimate = np.empty((len(rows), len(found)))
         gradients = np.zeros((*estimate.shape, len(self.params)))
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
-            once, twice = self._mean_slopes(rows @ self.params[:width])
+            once, twice = self._mean_slopes(rows @ self.params[:width] + self._offsets(X))
             for j, change in enumerate(found):
                 if change.slopes is not None:
                     slopes = np.pad(change.unit * change.slopes, ((0, 0), (first, 0)))

@@ -287,7 +287,8 @@ class Fit(AfterFit):
             After a fit from a schema or formula: a table (data frame, Arrow table or mapping) with
             the columns it names, in their own units and any order; others are ignored.  After a
             fit from a data frame: one with the same columns, in any order, or an array in the
-            fit's order.  Otherwise an array.
+            fit's order.  Otherwise an array.  Where the fit named the column of its offset, a
+            table that has the column has the offsets of its rows; elsewhere they are zero.
 
         Returns
         -------
@@ -314,7 +315,16 @@ class Fit(AfterFit):
         >>> bool(np.allclose(fit.predict([[0.0], [1.0]]), [fit.params[0], fit.params.sum()]))
         True
         """
-        return self._response(self._line(X))
+        return self._response(self._line(X) + self._offsets(X))
+
+    def _offsets(self, X: Any) -> Array | float:
+        """What rows of a table have in their linear predictor beside the fit's columns."""
+        rows: Any = self._new_rows
+        while rows is not None and not hasattr(rows, "offsets"):
+            rows = getattr(rows, "inner", getattr(rows, "coded", None))
+        found: Array | float = 0.0 if rows is None else rows.offsets(X)
+        coding = None if self._linked else self.coding
+        return found if coding is None else found / coding.response_units()[1]
 
     def _line(self, X: Any) -> Array:
         """The linear predictor that predictions are made of."""
@@ -345,7 +355,7 @@ class Fit(AfterFit):
         q = rows.shape[1]
         padded = np.pad(rows, ((0, 0), (0, len(self.params) - q)))
         errors = np.sqrt(variances(padded, self.cov_params()))
-        line = rows @ self._coefficients()
+        line = rows @ self._coefficients() + self._offsets(X)
         return self._response(t_intervals(level, line, errors, self._degrees(padded)))
 
     @property

@@ -24,7 +24,8 @@ class Gamma(Loss):
     whose spread is in proportion to its mean, a quasi likelihood.  Coefficients are differences of
     log means, not means of logs; intervals allow for any dispersion.  One record's score has no
     bound: :func:`dpfast.fit` buys how long scores are and holds them to that.  Responses of zero
-    are taken as they are, negative ones are zero, and a NaN contributes zero, as everywhere.
+    are taken as they are and negative ones as zero, of which a released count warns; a NaN
+    contributes zero, as everywhere.
 
     Examples
     --------
@@ -43,6 +44,7 @@ class Gamma(Loss):
     needs_scale = False
     link = "log"
     noun = "mean of the response"
+    responses = "positive"
     estimates = "log ratios of means: the coefficients that minimise the expected gamma loss"
     over_foreseen = math.inf
     on_road = True

@@ -116,6 +116,8 @@ class Loss:
         "squares where errors are symmetric and the model is right"
     )
     largest_response: ClassVar[float | None] = None
+    #: Which responses the model has, of one that has not all: "counts" (from 0 on) or "positive".
+    responses: ClassVar[str] = ""
     #: Whether nothing but zeros, say, in a level leaves it without a finite coefficient.
     may_separate: ClassVar[bool] = False
     over_foreseen: ClassVar[float | None] = 1.0

@@ -77,6 +77,7 @@ class Poisson(Loss):
     needs_scale = False
     link = "log"
     may_separate = True
+    responses = "counts"
     noun = "mean of counts"
     estimates = (
         "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "

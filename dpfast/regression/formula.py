@@ -15,7 +15,7 @@ from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, understood
 from dpfast.front.request import rows_unseen
-from dpfast.front.rows import FormulaRows
+from dpfast.front.rows import FormulaRows, with_offset
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
 from dpfast.models.objective import terms_of
@@ -109,6 +109,7 @@ def fit_formula(
             "covariates=[...], response=...) has the columns: dpfast.fit(opened, loss=...)."
         )
     named = ("sample_weight", "offset", "group")
+    named_offset = source.offset
     given = {what: getattr(source, what) for what in named if not on_disk}
     source = source.but(
         **{what: column(data, name) for what, name in given.items() if isinstance(name, str)}
@@ -140,7 +141,7 @@ def fit_formula(
     if schema is None:
         for told in {id(each): each for each in (found, found.coded)}.values():
             told._new_rows = FormulaRows(coding, told._new_rows)
-    return found
+    return with_offset(found, named_offset)
 
 
 def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:

@@ -159,11 +159,14 @@ class Search:
         mu: float,
         labels: int | None = None,
         every: ColumnAnswers | None = None,
+        outside: tuple[int, int] | None = None,
     ) -> None:
         self._answers, self._every = answers, every or answers
         self.columns = list(columns)
         self._of_labels = [] if labels is None else [(labels, key) for key in _OF_LABELS]
         self._labelled = 0.0, 0.0
+        #: A response, with the key below which no model of it has any; how many are, and the noise.
+        self._outside, self.outside = outside, (0.0, 0.0)
         self._total = mu
         self.noise = math.sqrt(COUNTS * len(self.columns) / COUNT_SHARE) / mu
         self._spent = 0.0  # squares of mu
@@ -180,6 +183,8 @@ class Search:
         found = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
         if self._of_labels:
             found.append((len(_OF_LABELS), self._price_of_labels()))
+        if self._outside is not None:
+            found.append((1, self._price_of_labels()))
         return found + [one for again in self._again() for one in again.counts_asked()]
 
     def _again(self) -> list[Search]:
@@ -212,6 +217,7 @@ class Search:
         """The locations, in the order of the columns."""
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
+        self._count_outside()
         self.found = found = self._measure(self.columns, LOOK_SHARE)
         unseen = [column for column in self.columns if not found[column].seen]
         if spend and not unseen:
@@ -266,6 +272,18 @@ class Search:
         answer = self._answers.below(self._of_labels, mu, ())
         below_0, to_0, below_1, to_1 = self._counts(answer)
         self._labelled = to_0 - below_0 + to_1 - below_1, 2.0 * answer.noise_scale
+
+    def _count_outside(self) -> None:
+        """In how many complete records the response is below what the model has."""
+        if self._outside is None:
+            return
+        mu = self._price_of_labels()
+        self._spent += mu * mu
+        answer = self._answers.below([self._outside], mu, ())
+        (count,) = self._counts(answer)
+        half = 0.5 + _ABOVE  # at which counts are centred
+        noise = math.hypot(answer.noise_scale, half * self.counted[1])
+        self.outside = count + half * self._complete, noise
 
     def _price_of_labels(self) -> float:
         """That of as many counts of columns."""

@@ -234,6 +234,7 @@ class OnRoad:
                     request, mu * share**0.5, covariates=not own,
                     response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
                     inner=inner or own, offset=offset,
+                    responses=loss.responses,
                 )  # fmt: skip
                 return mu * (1.0 - share) ** 0.5
         return mu

@@ -35,6 +35,24 @@ CODED = (
 #: Part of the records below which the number of those that count is said.
 MOST_MISSING = 0.9
 
+#: Standard deviations of its noise by which a number is clear of zero.
+CLEAR = 4.0
+
+#: Of responses that a loss is not of: the key below which they are, and what is said of them.
+BELOW = {
+    "counts": (
+        0,
+        "about {:.1%} of the records have a response below 0, which counts as 0: this is a model "
+        "of counts. See what such values stand for (a code for missing?), or use another loss.",
+    ),
+    "positive": (
+        1 << 16,
+        "about {:.1%} of the records have a response of 0 or below, which counts as 0: this is a "
+        "model of positive responses. For a mean with zeros use loss='poisson', or fit two parts: "
+        "whether it is positive, and how large where it is.",
+    ),
+}
+
 #: Of a column whose unit is right.
 AS_IT_IS = Location(0.0, 1.0, -math.inf, math.inf)
 
@@ -332,6 +350,7 @@ class Purchase:
         whole: float | None = None,
         inner: bool = False,
         offset: bool = False,
+        responses: str = "",
     ) -> None:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
@@ -358,7 +377,9 @@ class Purchase:
             mu * (1.0 - MARGIN_8000),
             q + offset if labels else None,
             every,
+            (q + offset, BELOW[responses][0]) if responses else None,
         )
+        self._responses = responses
         n, count, noise = columns.n, len(search.columns), search.noise
         if noise > MOST_NOISE * n:  # it would hide where the columns lie
             needed = (mu if whole is None else whole) * noise / (MOST_NOISE * n)
@@ -407,6 +428,7 @@ class Purchase:
         request.unseen, request.uncounted = unseen, told[0][0] < TOLD * told[0][1]
         request.remarks = (
             *complete_remarks(*told),
+            *self._outside(),
             *_remarks(unseen, response_seen),
         )
         pairs = [(location.centre, location.spread) for location in found]
@@ -429,6 +451,14 @@ class Purchase:
         if self._offset:
             released._told["offset"] = offset.centre, offset.spread * offset.seen
         return released
+
+    def _outside(self) -> tuple[str, ...]:
+        """That responses are below what the loss is of, by the released number of them."""
+        found, noise = self._search.outside
+        if not self._responses or not found > CLEAR * noise:
+            return ()
+        share = min(found / self._columns.n, 1.0)
+        return (BELOW[self._responses][1].format(share),)
 
     def _counted(self) -> tuple[float, float]:
         """About how many of all records are complete, and the noise of that."""

@@ -142,10 +142,10 @@ class BoughtUnits:
         self._request, self._scale, self._response = request, scale, response
         self._purchase: Purchase | Handed
         if given is None:
-            labels = loss.binary_response
             self._purchase, rest = purchase_within(
-                request, request.mu, response=response, labels=labels
-            )
+                request, request.mu, response=response, labels=loss.binary_response,
+                responses=loss.responses,
+            )  # fmt: skip
         else:
             self._purchase, rest = Handed(request, given, response=response), request.mu
         self.rest = rest * (1.0 - MARGIN_8000)

@@ -223,7 +223,8 @@ class Asked:
         found = [np.empty((0, *shape))] * 3
         if moments is not None:
             middles, halves = grouping.middles[:, None], grouping.halves[:, None]
-            numbers = (middles + halves * moments.mean, halves * moments.bse, moments.degrees)
+            mean = np.clip(middles + halves * moments.mean, middles - halves, middles + halves)
+            numbers = (mean, halves * moments.bse, moments.degrees)
             told = count >= least
             found = [np.where(told, some, np.nan).reshape(q, *shape) for some in numbers]
         ends = np.stack([grouping.middles - grouping.halves, grouping.middles + grouping.halves])

@@ -159,8 +159,7 @@ class CellTable(NamedTuple):
         seen = whole >= max(self.least, SEEN * math.sqrt(others + 1.0) * self.count_noise)
         with np.errstate(all="ignore"):
             whole = np.where(seen, whole, np.nan)
-            share = self.counts / whole
-            held = np.clip(share, 0.0, 1.0)
+            share = held = np.clip(self.counts / whole, 0.0, 1.0)
             noise = self.count_noise**2 * ((1.0 - held) ** 2 + others * held**2)
             error = np.sqrt(held * (1.0 - held) / whole + noise / whole**2)
         return share, error

@@ -93,7 +93,8 @@ def test_any_value_is_coded_record_by_record_in_silence():
 
 @each(
     ("term", "told"),
-    [("bs(age, df=4)", r"bs\(x, knots=\[...\], degree=3\)"), ("cr(age, df=3)", r"cr\(x, knots="),
+    [("bs(age, df=4)", r"bs\(x, knots=\[...\], degree=3, lower_bound"),
+     ("cr(age, df=3)", r"cr\(x, knots="),
      ("bs(age, 4)", "all else by name"), ("bs(log(age), knots=[3])", "of one column"),
      ("bs(age, knots=[50])", r"lower_bound=\.\.\., upper_bound"),
      ("bs(age, knots=k)", "numbers themselves"), ("bs(age, knots=[50], dx=2)", "has no argument"),

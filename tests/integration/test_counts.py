@@ -238,3 +238,47 @@ def test_intervals_cover(dispersion):
         low, high = np.asarray(found.conf_int(0.95)).T
         covered += (low <= target) & (target <= high)
     assert (covered >= binom.ppf(1e-6, runs, 0.92)).all(), covered / runs
+
+
+@each(
+    ("loss", "wrong", "told"),
+    [
+        ("poisson", -3.0, "a response below 0"),
+        (dpfast.Objective(dpfast.Poisson(20.0), weights=dpfast.Mallows(3.0)), -1.0, "below 0"),
+        ("gamma", 0.0, "a response of 0 or below"),
+    ],
+)
+def test_responses_that_a_model_has_not_are_told(loss, wrong, told):
+    """A fifth of them, at twelve standard deviations of the count's noise; none at four: 1e-4."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=8000)
+    y = 1.0 + rng.poisson(np.exp(0.5 + 0.4 * x))
+    asked = {"privacy": 1.0, "standardize": True, "noise": dpfast.SeededNoise(1)}
+    assert not any("response" in said for said in dpfast.fit(x[:, None], y, loss, **asked).warnings)
+    ledger = dpfast.Ledger(1.0)
+    other = np.where(rng.random(8000) < 0.2, wrong, y)
+    found = dpfast.fit(x[:, None], other, loss, ledger=ledger, **asked)
+    assert any(told in said for said in found.warnings)
+    assert ledger.spent.mu <= 1.0 and sum(mu**2 for _, mu in found.privacy.entries) <= 1.0
+
+
+@each("formula", [True, False])
+def test_an_offset_that_has_a_name_is_in_predictions_of_tables(formula, tmp_path):
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(6)
+    x, log_size = rng.normal(size=6000), rng.uniform(0.0, 2.0, 6000)
+    y = rng.poisson(np.exp(0.2 + 0.4 * x + log_size))
+    if formula:
+        rows = dpfast.records({"x": x, "y": y, "size": log_size}, offset="size")
+        found = dpfast.fit("y ~ x", rows, "poisson", privacy=2.0)
+    else:
+        pandas = pytest.importorskip("pandas")
+        rows = dpfast.records(pandas.DataFrame({"x": x, "size": log_size}), y, offset="size")
+        found = dpfast.fit(rows, None, "poisson", privacy=2.0)
+    dpfast.saved.save(found, tmp_path / "fit.json")
+    for fit in (found, dpfast.saved.load(tmp_path / "fit.json")):
+        alone = fit.predict({"x": [0.0, 1.0]})
+        both = fit.predict({"x": [0.0, 1.0], "size": [2.0, 0.0]})
+        np.testing.assert_allclose(both, alone * [np.exp(2.0), 1.0], rtol=1e-12)
+        low, high = fit.predict_interval({"x": [0.0], "size": [2.0]})[0]
+        assert low < both[0] < high and low > alone[0]

@@ -327,3 +327,19 @@ def test_no_value_is_refused():
     assert np.rint(found.counts).tolist() == [2, 0, 0, 0]
     found = tables.counts(table, "region", schema=SCHEMA, privacy=1000.0, noise=seeded())
     assert np.rint(found.counts).tolist() == [2, 0, 1, 0]
+
+
+def test_a_mean_and_a_share_lie_within_their_own_intervals():
+    """Rare ones, of which noise makes shares below zero in a third of the cells."""
+    rng = np.random.default_rng(3)
+    table = {"c": rng.choice(5, 3000, p=[0.6, 0.2, 0.1, 0.06, 0.04]), "b": rng.random(3000) < 0.01}
+    table["b"] = 1 * table["b"]
+    schema = dpfast.Schema({"c": dpfast.Categorical(list(range(5))), "b": dpfast.Binary(1, 0)})
+    for seed in range(6):
+        noise = dpfast.SeededNoise(seed)
+        found = dpfast.tables.means(table, "b", "c", schema=schema, privacy=0.3, noise=noise)
+        low, high = np.moveaxis(found.conf_int("b"), -1, 0)
+        told = np.isfinite(found.mean[0])
+        assert ((low <= found.mean[0]) & (found.mean[0] <= high))[told].all()
+        share = found.shares()[0]
+        assert ((share >= 0.0) & (share <= 1.0))[np.isfinite(share)].all()
