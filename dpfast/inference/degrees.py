@@ -123,6 +123,8 @@ class Covariance(NamedTuple):
         ``before``: the variances in other units, NaN of what was left out there.
         """
         diagonal = self.matrix.diagonal()
+        if diagonal.min() >= SMALLEST and diagonal.max() <= LARGEST and np.isfinite(params).all():
+            return self
         out = np.isnan(diagonal if before is None else before)
         with np.errstate(all="ignore"):
             lost = ~((diagonal >= SMALLEST) & (diagonal <= LARGEST) & np.isfinite(params)) & ~out

@@ -466,9 +466,12 @@ class OnRoad:
         codings: list[Any] = [request.coding]
         if self._inner is not None:
             codings.insert(0, self._inner.coding)
-        for coding in codings:
-            if coding is not None:
-                to_own = natural_map(coding, True, False).matrix @ to_own
+        try:
+            for coding in codings:
+                if coding is not None:
+                    to_own = natural_map(coding, True, False).matrix @ to_own
+        except InvalidInput:  # functions of columns, which a schema codes: its units are theirs
+            pass
         try:
             with np.errstate(all="ignore"):
                 own = np.asarray(np.linalg.inv(to_own).T, np.float64)

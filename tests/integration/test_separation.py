@@ -69,3 +69,19 @@ def test_rare_responses_everywhere_are_no_separation():
     X = np.column_stack([rng.normal(size=20_000), 1.0 * (rng.random(20_000) < 0.05)])
     for seed in range(3):
         assert not told(X, 1.0 * (rng.random(20_000) < 0.005), seed=seed)
+
+
+def test_splines_of_a_schema_and_offsets_of_any_size_end_no_fit():
+    X, y = table(0, 0.0, n=4000)
+    rows = {"y": y, "x": X[:, 0], "g": X[:, 1]}
+    schema = dpfast.Schema(
+        {"x": dpfast.Numeric(-4, 4), "g": dpfast.Binary(1, 0), "y": dpfast.Binary(1, 0)}
+    )
+    formula = "y ~ bs(x, knots=[0]) + g"
+    noise = dpfast.SeededNoise(0)
+    fit = dpfast.fit_formula(formula, rows, "logistic", schema=schema, privacy=3.0, noise=noise)
+    assert np.isfinite(fit.params).all()
+    for size in (1e300, -1e300, 1e-300):
+        records = dpfast.records(X, y, offset=np.full(len(y), size))
+        for loss in ("logistic", "poisson"):
+            assert dpfast.fit(records, None, loss, privacy=3.0, noise=noise).names

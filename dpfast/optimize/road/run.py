@@ -496,10 +496,12 @@ def road(
     theta, steep_along, least, hidden, noise, varied, noises, done, pointing, steps = walk(
         steep, at, bound, held, budget.steps, came, inference, rough, bends, report, first
     )
-    asked_at = [
-        Asked(mapping.dot(one.theta), unmapping.T.dot(one.score), one.noise) for one in steps
-    ]
-    scored = Scores(moments, unmapping, tuple(asked_at))
+    scores_at: Scores | None = None
+    if loss.may_separate:
+        asked_at = [
+            Asked(mapping.dot(one.theta), unmapping.T.dot(one.score), one.noise) for one in steps
+        ]
+        scores_at = Scores(moments, unmapping, tuple(asked_at))
     meat, meat_scale = np.zeros((p, p)), 0.0
     if varied:
         mean, meat_scale = varied
@@ -553,7 +555,7 @@ def road(
         held=held,
         steeper=beyond,
         told=not no_records(gram),
-        scores=scored,
+        scores=scores_at,
         denser=times / over,
     )
 
