@@ -66,7 +66,8 @@ CALLS = {
 
 def table_of_the_page():
     page = Path(__file__).parents[2] / "docs" / "methods.md"
-    text = page.read_text(encoding="utf-8").split("| given | bought |")[1].split("\n\n")[0]
+    head = "| given | estimated with part of the budget |"
+    text = page.read_text(encoding="utf-8").split(head)[1].split("\n\n")[0]
     return dict(re.findall(r"^\| (.+?) \| (.+?) \|$", text, re.M))
 
 
