@@ -43,8 +43,8 @@ def load_census2000() -> Table:
     --------
     >>> from dpfast.datasets import load_census2000
     >>> census = load_census2000()
-    >>> len(census), census["education"].max()
-    (29501, np.int64(16))
+    >>> len(census), int(census["education"].max())
+    (29501, 16)
     """
     folder = files("dpfast.datasets")
     with (folder / "census2000.npz").open("rb") as stream:
