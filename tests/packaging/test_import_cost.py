@@ -43,6 +43,7 @@ def test_fitting_loads_nothing_heavy():
     loaded = loaded_by(FIT)
     heavy = {"scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "numba", "matplotlib",
              "pandas", "sklearn", "statsmodels"}  # fmt: skip
+    heavy -= loaded_by("import scipy.special")  # SciPy 1.11 loads one of them with its functions
     assert not heavy & loaded
 
 
