@@ -287,6 +287,7 @@ class _Found(NamedTuple):
     root: Array
     noise: float
     place: Array
+    unsure: float
 
 
 def _steps(
@@ -337,6 +338,7 @@ def _steps(
     return _Found(
         params, covariance, degrees, moment, variance, jacobian, bound, CANCELS * cut,
         spread, left, root, noise, np.asarray(place),
+        asked.meat.noise_scale / n,
     )  # fmt: skip
 
 
@@ -494,9 +496,10 @@ def _anderson_rubin(
     through = apart.T @ found.root @ moments.back[:, columns.z].T
     turned, lengths = ways @ through.T, (ways**2).sum(axis=1)
     noise, k = found.noise**2 * np.eye(columns.instruments), 0.5 * moments.noise**2
-    sampling = apart.T @ found.variance @ apart - noise
-    values, vectors = np.linalg.eigh(sampling)
-    sampling = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    values, vectors = np.linalg.eigh(apart.T @ found.variance @ apart)
+    # the inverse of a matrix with noise E is larger in the mean, by E V^-1 E beside V
+    values += 0.5 * found.unsure**2 * (len(values) + 1) / np.maximum(values, found.noise**2)
+    sampling = (vectors * np.maximum(values - found.noise**2, 0.0)) @ vectors.T
     statistics = np.empty(len(away))
     for some in np.array_split(np.arange(len(away)), 1 + len(away) * len(sampling) ** 2 // MOST):
         variance = (
