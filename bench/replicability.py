@@ -238,26 +238,29 @@ def summed(results: list[dict[str, Any]], epsilon: str) -> str:
 HEAD = """\
 # Published results, run again with privacy
 
-{count} specifications of textbooks and papers, on their tables, {runs} private fits each. Written
-by `python -m bench.replicability --store`; no number here was typed. What was published is run by
-statsmodels with robust errors; the private fits declare nothing:
+These are {count} specifications of textbooks and papers, on their tables, with {runs} private fits each.
+`python -m bench.replicability --store` wrote this page, and nobody typed its numbers. statsmodels with robust
+errors runs the published specification. The private fits declare nothing:
 `dpfast.fit(X, y, loss, privacy=(epsilon, 1e-6))`. delta = 1e-6 is below 1/n of every table. Rows
 are protected, also where a person has several.
 
-A result **holds** where a reader would conclude the same: significant at 5% with the same sign if
-it was, not significant if it was not. Both happen by chance to a coefficient near the border, with
-privacy or with other records. *Headline*: the coefficient that the source is about. *Covers*: the
-private interval has the published estimate in it; a coefficient without an interval never.
-*Overlap*: the mean part of either interval that the other one covers; 1 if they are the same.
+A result **holds** if a reader would conclude the same. A coefficient that was significant at 5% has to be
+significant with the same sign. One that was not significant has to be not significant. For a coefficient near the
+border both happen by chance, with privacy or with other records. The columns:
+
+- *Headline*: the coefficient that the source is about.
+- *Significant*: those coefficients whose published estimate is significant. *Whole*: all coefficients of a fit hold.
+- *Covers*: the private interval contains the published estimate. A coefficient without an interval never covers.
+- *Overlap*: the mean share of either interval that the other one covers, 1 if they are the same.
 
 | epsilon | headline holds | sign | all hold | significant | whole | covers | overlap | width |
 |---:|---:|---:|---:|---:|---:|---:|---:|---:|
 {rows}
 
-## Each specification, those that hold least first
+## Each specification, in ascending order of results that hold
 
-A width of 3 is three times that of the published interval (the median of all coefficients and
-fits); "-": most coefficients have no interval at this budget.
+A width of 3 means three times the width of the published interval (median of the coefficients and
+fits). A "-" means that most coefficients have no interval at this budget.
 
 | source | table | loss | n | p | headline, 1 | 3 | all, 1 | 3 | overlap, 1 | 3 | width, 1 | 3 |
 |---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
