@@ -238,19 +238,22 @@ def summed(results: list[dict[str, Any]], epsilon: str) -> str:
 HEAD = """\
 # Published results, run again with privacy
 
-These are {count} specifications of textbooks and papers, on their tables, with {runs} private fits each.
-`python -m bench.replicability --store` wrote this page, and nobody typed its numbers. statsmodels with robust
-errors runs the published specification. The private fits declare nothing:
+These are {count} specifications of textbooks and papers, on their tables, with {runs} private
+fits each. `python -m bench.replicability --store` wrote this page, and nobody typed its numbers.
+statsmodels with robust errors runs the published specification. The private fits declare nothing:
 `dpfast.fit(X, y, loss, privacy=(epsilon, 1e-6))`. delta = 1e-6 is below 1/n of every table. Rows
 are protected, also where a person has several.
 
-A result **holds** if a reader would conclude the same. A coefficient that was significant at 5% has to be
-significant with the same sign. One that was not significant has to be not significant. For a coefficient near the
-border both happen by chance, with privacy or with other records. The columns:
+A result **holds** if a reader would conclude the same. A coefficient that was significant at 5%
+has to be significant with the same sign. One that was not significant has to be not significant.
+For a coefficient near the border both happen by chance, with privacy or with other records. The
+columns:
 
 - *Headline*: the coefficient that the source is about.
-- *Significant*: those coefficients whose published estimate is significant. *Whole*: all coefficients of a fit hold.
-- *Covers*: the private interval contains the published estimate. A coefficient without an interval never covers.
+- *Significant*: those coefficients whose published estimate is significant. *Whole*: all
+  coefficients of a fit hold.
+- *Covers*: the private interval contains the published estimate. A coefficient without an
+  interval never covers.
 - *Overlap*: the mean share of either interval that the other one covers, 1 if they are the same.
 
 | epsilon | headline holds | sign | all hold | significant | whole | covers | overlap | width |

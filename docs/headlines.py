@@ -122,7 +122,7 @@ def attacks(root: Path) -> Headline:
     count, tests = claims(root)
     return Headline(
         f"{count} claims, {tests} attacks",
-        "every constant the privacy rests on has a number, a proof, and tests that try to break it",
+        "every constant of the guarantee has a number, a proof, and tests that try to break it",
         "proofs",
         _tiles(count, f"{count} tiles, one for each claim"),
     )
@@ -141,8 +141,8 @@ def planted_bugs(root: Path) -> Headline:
     killed, planted = noticed(root)
     return Headline(
         f"{killed} of {planted} planted bugs",
-        "noise too small, a charge forgotten, a bound not held: planted one by one, "
-        "to see that a test notices",
+        "noise too small, a charge forgotten, a bound not enforced: each is planted "
+        "to check that a test detects it",
         "gallery/mutants",
         _tiles(planted, f"{killed} of {planted} tiles are filled", killed),
     )
