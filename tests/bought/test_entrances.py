@@ -67,7 +67,7 @@ def test_a_formula_without_a_schema(loss):
 @each(
     ("formula", "said"),
     [
-        ("hours ~ C(age)", "List them"),
+        ("hours ~ C(age)", "Declare them"),
         ("age + years", "left side"),
         ("hours ~ absent", "no column 'absent'"),
         ("hours ~ note", "'note' must be numbers"),

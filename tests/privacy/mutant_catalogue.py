@@ -1174,8 +1174,8 @@ MONEY = (
         "a search does not add up what it paid for labels",
         "dpfast/regression/locations.py",
         ("tests/bought/test_search.py",),
-        "        mu = self._price_of_labels()\n        self._spent += mu * mu\n",
-        "        mu = self._price_of_labels()\n",
+        "self._spent += mu * mu\n        answer = self._answers.below(self._of_labels, mu, ())",
+        "answer = self._answers.below(self._of_labels, mu, ())",
     ),
     plant(
         "all-records-at-the-whole-total",
