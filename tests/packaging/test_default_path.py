@@ -74,7 +74,7 @@ OLD = (
 )
 
 #: Most that any of the six loads, as measured.
-MODULES, LINES = 73, 7_815
+MODULES, LINES = 74, 7_950
 
 #: Named numbers of the modules that decide what a default fit does; the aim is 60.
 DECIDING = ("optimize.road", "regression", "models", "inference.degrees")
