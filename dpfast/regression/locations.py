@@ -277,9 +277,9 @@ class Search:
         """In how many complete records the response is below what the model has."""
         if self._outside is None:
             return
-        mu = self._price_of_labels()
-        self._spent += mu * mu
-        answer = self._answers.below([self._outside], mu, ())
+        price = self._price_of_labels()
+        self._spent += price**2
+        answer = self._answers.below([self._outside], price, ())
         (count,) = self._counts(answer)
         half = 0.5 + _ABOVE  # at which counts are centred
         noise = math.hypot(answer.noise_scale, half * self.counted[1])

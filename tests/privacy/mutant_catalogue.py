@@ -1170,6 +1170,14 @@ MONEY = (
         "GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + MARGIN_6)",
     ),
     plant(
+        "counts-of-responses-unpaid",
+        "the count of responses that a loss has not is no part of what the search spends",
+        "dpfast/regression/locations.py",
+        ("tests/integration/test_counts.py",),
+        "        self._spent += price**2\n",
+        "",
+    ),
+    plant(
         "counts-of-labels-unpaid",
         "a search does not add up what it paid for labels",
         "dpfast/regression/locations.py",
