@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import operator
 import re
 import shutil
 import subprocess
@@ -87,6 +88,20 @@ def test_every_page_is_in_the_table_of_contents():
     for quoting in (index, (DOCS / "architecture.md").read_text()):
         assert "](results.md)" in quoting
     assert listed | {"index", "results"} == {name.removesuffix(".md") for name in PAGES}
+
+
+def test_the_glossary_is_in_order_and_points_to_what_exists():
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    concepts = page.split("## Concepts")[1].split("## Sources")[0]
+    rows = [row.strip("| ").split(" | ") for row in concepts.splitlines() if row.startswith("| ")]
+    names = [row[0].lower() for row in rows[1:]]
+    assert names == sorted(names) and len(set(names)) == len(names)
+    for word in re.findall(r"`([^`]+)`", concepts):
+        if "/" in word:
+            assert (DOCS.parent / word).is_file(), word
+        else:
+            assert operator.attrgetter(word.removeprefix("dpfast."))(dpfast), word
+    assert all(len(row) == 4 for row in rows)
 
 
 def load(name):
