@@ -240,7 +240,7 @@ RECORD = (
     Station("data.records.as_records", "shapes and dtypes are checked, values never; no copy"),
     Station("curator.curator.Curator", "the only reader from here on"),
     Station("curator.whitened.Whitened", "each row is transformed separately, by released maps"),
-    Station("optimize.road.run.road", "asks for Gram matrices, norms, clipped scores; sees answers"),
+    Station("optimize.road.run.road", "asks for Gram matrices, norms and clipped scores"),
     Station("curator.whitened.Whitened.gram", "one query: charged, then computed"),
     Station("kernels.records.RecordKernel.sums", "each record adds a contribution of bounded norm"),
     Station("curator.door.hand_out_together", "the only release: exact sums go in ..."),
@@ -254,7 +254,7 @@ RECORD = (
 BUDGET = (
     Station("regression.fit.fit", "privacy=GDP(1.0), the total"),
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
-    Station("optimize.road.run.Purse.budgets", "the rest, divided among the queries of the estimator"),
+    Station("optimize.road.run.Purse.budgets", "the rest, divided among the later queries"),
     Station("curator.joint.make_plan", "refuses impossible releases; costs nothing"),
     Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station("curator.bounds.joint_cost", "the joint cost of gradient, Hessian, score covariance"),
