@@ -52,7 +52,9 @@ CALLS = {
     "C of text": (
         lambda: dpfast.fit("wage ~ C(region)", TABLE, **PAID), r"C\(region, levels=\[\.\.\.\]\)",
     ),
-    "text": (lambda: dpfast.fit("wage ~ region", TABLE, **PAID), r"C\(\.\.\.\)"),
+    "text": (
+        lambda: dpfast.fit("wage ~ region", TABLE, **PAID), r"C\(region, levels=\[\.\.\.\]\)",
+    ),
     "splines": (lambda: dpfast.fit("wage ~ bs(educ, df=3)", TABLE, **PAID), r"knots=\["),
     "scale()": (lambda: dpfast.fit("wage ~ scale(educ)", TABLE, **PAID), "bought inside the total"),
     "np.random": (lambda: dpfast.fit("wage ~ np.sum(educ)", TABLE, **PAID), "log, exp, sqrt"),

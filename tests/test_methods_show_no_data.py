@@ -112,7 +112,7 @@ OWN: dict[str, dict[str, Any]] = {
     "QuantileFits.summary": {"simultaneous": True},
     "Study.counts": {**PRICE, "by": "a", "least": 0.0},
     "Study.absorbed": {**PRICE, "formula": "b ~ x | a"},
-    "Study.cox": {**PRICE, "formula": "b ~ x", "event": "a", "cuts": [1.0]},
+    "Study.cox": {**PRICE, "formula": "b ~ x", "event": "a", "cuts": [1.0], "unit": None},
     "Study.effect": {
         **PRICE,
         "treatment": "a",

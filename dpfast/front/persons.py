@@ -23,12 +23,12 @@ def read_persons(
     if request.means:
         refuse_cluster(X)
     named = (group,) if isinstance(group, str) else ()
-    X, group = taken_from(X, group)
     listed = hasattr(group, "__len__") or hasattr(group, "__array__")
     if group is not None and (isinstance(group, type) or not listed):
         raise InvalidInput(
             f"group must be a column of labels, one for each row; received {described(group)}."
         )
+    X, group = taken_from(X, group)  # of a file a function that reads its parts
     if request.means:
         _refuse_lengths(X, y, group)
     return X, group, named

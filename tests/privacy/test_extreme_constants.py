@@ -219,6 +219,7 @@ def test_pairs_of_extreme_constants(name):
 def test_every_function_that_spends_is_here():
     variants = {
         "fit, groups",
+        "fit, persons",
         "fit, weights",
         "fit_quantiles, weights",
         "minimize, own objective",

@@ -277,10 +277,10 @@ class Ledger:
 
     @property
     def total_in_gdp(self) -> Any:
-        """What of the total pays for Gaussian noise: of (epsilon, delta) a mu (claim C87).
+        """The part of the total that pays for Gaussian noise (claim C87).
 
-        Before the first charge in GDP it is what that would fix if it came now.  Of other totals it
-        is the total.
+        Of (epsilon, delta) it is a mu.  Before the first charge in GDP it is what that would fix if
+        it came now.  Of other totals it is the total.
         """
         if not self.keeps_apart:
             return self._total
