@@ -112,7 +112,8 @@ def _viewed(array: Any) -> list[bytes | None]:
     inline = np.frombuffer(stored, np.uint8, end * VIEW.itemsize).reshape(end, -1)[:, 4:]
     present = array.is_valid().to_numpy(zero_copy_only=False)
     sizes = np.where(present, views["size"], -1).tolist()
-    buffers = [memoryview(buffer) for buffer in rest]
+    # old versions of Arrow have a buffer that is None where every text is within its view
+    buffers = [memoryview(b"" if buffer is None else buffer) for buffer in rest]
     places = zip(views["buffer"].tolist(), views["start"].tolist(), strict=True)
     cells = zip(inline[array.offset :], sizes, places, strict=True)
     return [view_cell(own, size, buffers, *place) for own, size, place in cells]

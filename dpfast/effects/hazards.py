@@ -180,8 +180,8 @@ def checked_unit(unit: Any, cuts: Array) -> float | None:
     found = positive(unit, "unit")
     if found > cuts[-1]:
         raise InvalidInput(
-            f"unit must be at most the last of cuts, {cuts[-1]:g}: times are whole units of it; "
-            f"received {described(unit)}."
+            "unit must be at most the last of cuts: times are whole units of it; received a larger "
+            "number."
         )
     return found
 
