@@ -22,7 +22,7 @@ from dpfast.data.coding import Coding, Design
 from dpfast.data.records import LEAST_OF_ALL
 from dpfast.data.source import source_of
 from dpfast.errors import BudgetWarning, InvalidBudget, InvalidInput, described
-from dpfast.front.rows import NewRows
+from dpfast.front.rows import NewRows, OffsetRows
 from dpfast.inference.degrees import UNSEEN, Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
@@ -391,6 +391,8 @@ class Request:
                         spread=covariance.spread and covariance.spread._replace(units=units),
                     )
         told = "" if self.beside is None else self.beside.told
+        offset = None if self.beside is None else self.beside.offset
+        named = offset if isinstance(offset, str) else None
         return Fit(
             params=theta,
             names=names,
@@ -410,7 +412,7 @@ class Request:
             fit_intercept=self.fit_intercept,
             free_scale=units is not None,
             reads=self._reads,
-            rows=self.new_rows,
+            rows=self.new_rows if named is None else OffsetRows(self.new_rows, named),
         )
 
     def _coefficient_names(self) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from dpfast.arguments import flag, refuse_names
 from dpfast.data.source import EVERYTHING, source_of
 from dpfast.errors import InvalidInput, understood
 from dpfast.front.request import Account, Request, rows_unseen
-from dpfast.front.rows import with_offset
 from dpfast.inference.results import Fit
 from dpfast.models import resolve_loss
 from dpfast.models.objective import terms_of
@@ -168,11 +167,9 @@ def fit(
     asked: dict[str, Any] = {"standardize": standardize, "inference": flag(inference, "inference")}
     account.warn_of_weak(request.n_units)
     if taken:
-        found = OnRoad(request, [loss], scale=given.scale, **asked).fit(progress)
-        return with_offset(found, source.offset)
+        return OnRoad(request, [loss], scale=given.scale, **asked).fit(progress)
     from dpfast.regression.walk import Walks
 
     walks = Walks(request, [given.loss], options, **asked)
     label = request.label("fit", walks.loss.name)
-    found = walks.run(progress, label, lambda fits, _: fits[0])
-    return with_offset(found, source.offset)
+    return walks.run(progress, label, lambda fits, _: fits[0])

@@ -108,12 +108,9 @@ def fit_formula(
             "'file.parquet', ...). Of records that are open already dpfast.open_parquet(path, "
             "covariates=[...], response=...) has the columns: dpfast.fit(opened, loss=...)."
         )
-    named = ("sample_weight", "offset", "group")
     named_offset = source.offset
-    given = {what: getattr(source, what) for what in named if not on_disk}
-    source = source.but(
-        **{what: column(data, name) for what, name in given.items() if isinstance(name, str)}
-    )
+    if not on_disk:
+        source = with_columns(source)
     options: dict[str, Any] = {
         "privacy": privacy, "method": method, "standardize": standardize, "inference": inference,
         "ledger": ledger, "noise": noise, "progress": progress,
@@ -142,6 +139,17 @@ def fit_formula(
         for told in {id(each): each for each in (found, found.coded)}.values():
             told._new_rows = FormulaRows(coding, told._new_rows)
     return with_offset(found, named_offset)
+
+
+def with_columns(source: Source) -> Source:
+    """The same records with the columns of their table in the place of names."""
+    given = {what: getattr(source, what) for what in ("sample_weight", "offset", "group")}
+    found = {
+        what: column(source.covariates, name)
+        for what, name in given.items()
+        if isinstance(name, str)
+    }
+    return source.but(**found)
 
 
 def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:

@@ -16,7 +16,7 @@ from dpfast.data.beside.given import own_largest
 from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
 from dpfast.front.request import Account, Request, checked_start, response_of
-from dpfast.front.rows import FormulaRows, NewRows
+from dpfast.front.rows import FormulaRows, NewRows, with_offset
 from dpfast.front.targets import target_of
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
@@ -29,7 +29,7 @@ from dpfast.optimize.road.run import MEDIAN
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.exact import nonprivate_minimum, split_singular
-from dpfast.regression.formula import of_table, with_intercept
+from dpfast.regression.formula import of_table, with_columns, with_intercept
 from dpfast.regression.road import on_road
 
 #: What a mean score may be where rounding forbids less: far below a standard error.
@@ -99,11 +99,12 @@ def nonprivate_fit(
     tolerance = positive(tolerance, "tolerance", or_zero=True)
     max_steps = whole_number(max_steps, "max_steps", 1)
     if isinstance(X, str):
-        coding, source = of_table(X, source_of(y, None), None)
+        named = source_of(y, None)
+        coding, source = of_table(X, with_columns(named), None)
         loss = with_intercept(loss, coding.fit_intercept)
         fit = nonprivate_fit(source, None, loss, tolerance=tolerance, max_steps=max_steps)
         fit._new_rows = FormulaRows(coding, fit._new_rows)
-        return fit
+        return with_offset(fit, named.offset)
     refuse_names(X, y)
     source, given = source_of(X, y), terms_of(loss)
     loss, scale, weights, ridge, fit_intercept, columns = given

@@ -262,6 +262,29 @@ def test_responses_that_a_model_has_not_are_told(loss, wrong, told):
     assert ledger.spent.mu <= 1.0 and sum(mu**2 for _, mu in found.privacy.entries) <= 1.0
 
 
+@each("call", ["quantiles", "without privacy", "without privacy, by a formula"])
+def test_other_fits_predict_with_the_column_of_their_offset(call):
+    """Quantiles and fits without privacy took zero for it, or refused its name."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(6)
+    x, shift = rng.normal(size=4000), rng.uniform(0.0, 2.0, 4000)
+    y = 0.4 * x + shift + rng.normal(size=4000)
+    table = pandas.DataFrame({"x": x, "shift": shift})
+    rows = dpfast.records(table, y, offset="shift")
+    if call == "quantiles":
+        found = dpfast.fit_quantiles(rows, None, [0.3, 0.6], privacy=2.0)
+    elif call == "without privacy":
+        found = dpfast.nonprivate_fit(rows, None, dpfast.Objective("huber", scale=1.0))
+    else:
+        pytest.importorskip("formulaic")
+        rows = dpfast.records(table.assign(y=y), offset="shift")
+        found = dpfast.nonprivate_fit("y ~ x", rows, dpfast.Objective("huber", scale=1.0))
+    alone = found.predict(pandas.DataFrame({"x": [0.0, 1.0]})).T
+    both = found.predict(pandas.DataFrame({"x": [0.0, 1.0], "shift": [2.0, 0.0]})).T
+    for moved in np.atleast_2d(both - alone):
+        np.testing.assert_allclose(moved, [2.0, 0.0], atol=1e-12)
+
+
 @each("formula", [True, False])
 def test_an_offset_that_has_a_name_is_in_predictions_of_tables(formula, tmp_path):
     pytest.importorskip("formulaic")
