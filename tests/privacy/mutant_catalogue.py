@@ -1705,8 +1705,11 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the result holds on to the records",
         REQUEST,
         FIT_TESTS,
-        "            rows=self.new_rows,\n        )\n\n    def _coefficient_names",
-        "            rows=self.new_rows,\n"
+        "            rows=self.new_rows if named is None else OffsetRows(self.new_rows, named),\n"
+        "        )\n"
+        "\n"
+        "    def _coefficient_names",
+        "            rows=self.new_rows if named is None else OffsetRows(self.new_rows, named),\n"
         "        ).keep(self.records)\n"
         "\n"
         "    def _coefficient_names",
