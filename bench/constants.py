@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.tables import read, store
-from bench.tables import FITS, exact, in_units
+from bench.tables import FITS, exact, with_scales
 
 RESULTS = Path(__file__).parent / "results" / "constants.md"
 Array = NDArray[np.float64]
@@ -41,8 +41,8 @@ ROOMS = (
     "dpfast.regression.road",
     "dpfast.regression.locations",
     "dpfast.regression.standardise",
-    "dpfast.regression.purchase",
-    "dpfast.regression.scarce",
+    "dpfast.regression.scaling_budget",
+    "dpfast.regression.intercept_only",
     "dpfast.regression.decisions",
     "dpfast.inference.degrees",
     "dpfast.models.smooth_losses",
@@ -61,29 +61,29 @@ NOT_JUDGED = {
     "histogram HIGHEST": "range of a histogram",
     "histogram TAIL_OCTAVES": "length of a sum",
     "histogram FINER": "points of a quadrature",
-    "run LEAST": "instead of nothing below a division bar",
-    "run LARGEST": "keeps numbers finite",
-    "steps FLAT": "keeps numbers finite",
-    "steps STEEP": "keeps numbers finite",
+    "run TINY": "instead of nothing below a division bar",
+    "allocation LARGEST": "keeps numbers finite",
+    "steps MIN_CURVATURE": "keeps numbers finite",
+    "steps MAX_CURVATURE": "keeps numbers finite",
     "run MEDIAN": "of a normal number",
-    "steps LEAST": "instead of nothing below a division bar",
-    "steps EVEN": "keeps a matrix positive",
-    "run MOST_CELLS": "length of a table",
-    "locations LEAST_MU": "rounding to a grid",
+    "steps TINY": "instead of nothing below a division bar",
+    "steps MIN_CONDITION": "keeps a matrix positive",
+    "run N_FINE_BINS": "length of a table",
+    "locations MIN_MU": "rounding to a grid",
     "locations _BINADE": "of float64",
     "locations _TIE_KEYS": "of float64",
     "locations _AT_ZERO": "of float64",
     "locations _OF_LABELS": "of float64",
     "locations _LARGEST": "keeps numbers finite",
     "locations _SMALLEST": "keeps numbers finite",
-    "purchase FARTHEST": "keeps numbers finite",
-    "purchase PILOT_LEAST": "of the papers' optimisers",
-    "purchase PILOT_MOST": "of the papers' optimisers",
-    "purchase PILOT_NEEDS": "of the papers' optimisers",
+    "scaling_budget FARTHEST": "keeps numbers finite",
+    "scaling_budget PILOT_LEAST": "of the papers' optimisers",
+    "scaling_budget PILOT_MOST": "of the papers' optimisers",
+    "scaling_budget PILOT_NEEDS": "of the papers' optimisers",
     "road LEAST": "instead of nothing below a division bar",
     "road COPIES": "memory",
     "standardise AS_IT_IS": "of a column that stays as it is",
-    "standardise MOST_MISSING": "when a share is said",
+    "standardise MAX_MISSING": "when a share is said",
     "standardise REACH": "range of new rows",
     "request LARGEST_MU": "keeps numbers finite",
     "standardise LISTED": "length of a sentence",
@@ -242,7 +242,7 @@ class Exact:
         key = cell.name, cell.mu, seed, eighth
         if key not in self._fitted:
             X, y = self.drawn(cell, seed)
-            Z, spreads = in_units(X)
+            Z, spreads = with_scales(X)
             fit = exact(Z, y, cell.loss, None if eighth is None else 2.0 ** (eighth / 8.0))
             half = 0.5 * np.ptp(fit.conf_int(), axis=1)
             self._fitted[key] = [v[1:] / spreads for v in (fit.params, fit.bse, half)]

@@ -71,7 +71,7 @@ def over_keys(function: str, arguments: str) -> Case:
 def seen(what: str, call: str) -> Case:
     """What is seen of records through a map, of the logistic loss."""
     setup = DATA.format(p=10) + (
-        "from dpfast.curator.whitened import _prepared\n"
+        "from dpfast.curator.preconditioned import _prepared\n"
         "from dpfast.kernels.records import RecordView\n"
         "from dpfast.models import Clip, Mallows\n"
         "matrix = np.linalg.qr(np.cos(np.arange(121.0)).reshape(11, 11))[0].copy()\n"

@@ -172,7 +172,7 @@ def exact(X: Array, y: Array, loss: Any, scale: float | None) -> Any:
     return dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=scale))
 
 
-def in_units(X: Array) -> tuple[Array, Array]:
+def with_scales(X: Array) -> tuple[Array, Array]:
     """Columns of mean 0 and deviation 1, by which exact fits are well conditioned; deviations."""
     spreads = X.std(axis=0)
     return (X - X.mean(axis=0)) / spreads, spreads
@@ -180,7 +180,7 @@ def in_units(X: Array) -> tuple[Array, Array]:
 
 def cell(X: Array, y: Array, loss: Any, mu: float, runs: int) -> Cell:
     n, q = min(len(y), MOST), X.shape[1]
-    Z, spreads = in_units(X)
+    Z, spreads = with_scales(X)
     unit = 1.0 if loss in ("poisson", "logistic") else float(y.std())
     linked = loss in ("poisson", "logistic")
     own: dict[float | None, Array] = {}

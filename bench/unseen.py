@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.tables import _numbers as numbers, options, store
-from bench.tables import MOST, Cell, cell, in_units
+from bench.tables import MOST, Cell, cell, with_scales
 
 RESULTS = Path(__file__).parent / "results" / "unseen.md"
 Array = NDArray[np.float64]
@@ -109,12 +109,12 @@ def model(name: str, columns: dict[str, Array], rng: np.random.Generator) -> Mod
     for column in whole[:, :-1].T:
         if column.std() > 0.0:
             more = np.column_stack([X, column])
-            least = np.linalg.svd(in_units(more)[0], compute_uv=False)[-1]
+            least = np.linalg.svd(with_scales(more)[0], compute_uv=False)[-1]
             X = more if least > APART * len(more) ** 0.5 else X
     losses = losses_of(y)
     if X.shape[1] < 2 or not losses:
         return None
-    design = np.column_stack([np.ones(len(y)), in_units(X)[0]])
+    design = np.column_stack([np.ones(len(y)), with_scales(X)[0]])
     left = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
     if left.var() < UNTOLD * y.var():
         return None
@@ -153,7 +153,7 @@ def main() -> None:
     for name, cells in found.items():
         cells = [one for one in cells if one.out < 1.0]
         off, held, width, warned, out = np.array(
-            [(one.off, one.held, one.width, one.warned, one.out) for one in cells]
+            [(one.off, one.row_clipping, one.width, one.warned, one.out) for one in cells]
         ).T
         silent = np.mean((held < SHORT) & (warned < 0.5))
         rows.append(

@@ -7,7 +7,7 @@ zeros have key 0, and ``x <= y`` if and only if ``key(x) <= key(y)``.  A cell is
 
 A record with a non-finite entry, in any column, is counted nowhere and adds nothing.  Everything is
 a sum of integers: exact, whatever the order, the blocks and the machines (claims D1, D2 and D6 of
-``dpfast/privacy/bought/PROOFS-bought.md``).  ``tests/twins/keys.py`` is the NumPy twin.
+``dpfast/privacy/scaling/PROOFS-scaling.md``).  ``tests/twins/keys.py`` is the NumPy twin.
 """
 
 from libc.float cimport DBL_MAX

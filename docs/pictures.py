@@ -236,17 +236,24 @@ class Station(NamedTuple):
 #: A record's way through ``fit``, in the order of the first calls (a test traces one).
 RECORD = (
     Station("regression.fit.fit", "X and y arrive as arguments"),
-    Station("front.request.Request", "keeps them, with the other checked arguments"),
+    Station("fit_requests.request.FitRequest", "keeps them, with the other checked arguments"),
     Station("data.records.as_records", "shapes and dtypes are checked, values never; no copy"),
     Station("curator.curator.Curator", "the only reader from here on"),
-    Station("curator.whitened.Whitened", "each row is transformed separately, by released maps"),
-    Station("optimize.road.run.road", "asks for Gram matrices, norms and clipped scores"),
-    Station("curator.whitened.Whitened.gram", "one query: charged, then computed"),
+    Station(
+        "curator.preconditioned.PreconditionedQueries",
+        "each row is transformed separately, by released maps",
+    ),
+    Station("optimize.road.run.clipped_newton", "asks for Gram matrices, norms and clipped scores"),
+    Station(
+        "curator.preconditioned.PreconditionedQueries.gram", "one query: charged, then computed"
+    ),
     Station("kernels.records.RecordKernel.sums", "each record adds a contribution of bounded norm"),
-    Station("curator.door.hand_out_together", "the only release: exact sums go in ..."),
+    Station(
+        "curator.noisy_release.release_jointly_with_noise", "the only release: exact sums go in ..."
+    ),
     Station("privacy.mechanisms.release_together", "... noise is added on a public grid ..."),
     Station("curator.answers.JointAnswer", "... and noisy answers with receipts come out"),
-    Station("regression.road.OnRoad.result", "statistics of answers: no record is seen"),
+    Station("regression.road.DefaultFit.result", "statistics of answers: no record is seen"),
     Station("inference.results.Fit", "the result holds no data"),
 )
 
@@ -254,15 +261,23 @@ RECORD = (
 BUDGET = (
     Station("regression.fit.fit", "privacy=GDP(1.0), the total"),
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
-    Station("optimize.road.run.Purse.budgets", "the rest, divided among the later queries"),
+    Station(
+        "optimize.road.allocation.BudgetAllocation.budgets",
+        "the rest, divided among the later queries",
+    ),
     Station("curator.joint.make_plan", "refuses impossible releases; costs nothing"),
     Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station("curator.bounds.joint_cost", "the joint cost of gradient, Hessian, score covariance"),
-    Station("front.request.Account.charge", "a ledger of several analyses is charged the total"),
+    Station(
+        "fit_requests.request.Account.charge", "a ledger of several analyses is charged the total"
+    ),
     Station("privacy.ledger.Ledger.charge", "exact sums; overspending is refused; no refunds"),
-    Station("curator.whitened.Whitened.gram", "charges the fit's own ledger, step by step"),
+    Station(
+        "curator.preconditioned.PreconditionedQueries.gram",
+        "charges the fit's own ledger, step by step",
+    ),
     Station("privacy.noise.NoiseSource.normals", "only now noise is drawn"),
-    Station("front.request.Request.guarantee", "the result states what was spent"),
+    Station("fit_requests.request.FitRequest.guarantee", "the result states what was spent"),
     Station("inference.guarantees.Guarantee.of", "result.privacy"),
 )
 

@@ -7,7 +7,7 @@ package loads neither NumPy nor SciPy; each public name is loaded on first use.
 
 from importlib import import_module
 
-from dpfast.rooms import opened
+from dpfast.lazy import lazy_getattr
 
 TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost 8 ms
 
@@ -22,7 +22,7 @@ _HOMES = {
     "dpfast.data.source": "records",
     "dpfast.errors": "BudgetExceeded DpfastError InvalidInput",
     "dpfast.inference": "Fit",
-    "dpfast.inference.shown.compare": "compare",
+    "dpfast.inference.rendering.compare": "compare",
     "dpfast.models": "Bounded CustomLoss FreeScale Huber LogCosh Logistic Mallows Objective",
     "dpfast.models.poisson": "Poisson",
     "dpfast.models.quantile": "Quantile",
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
         InvalidInput as InvalidInput,
     )
     from dpfast.inference import Fit as Fit
-    from dpfast.inference.shown.compare import compare as compare
+    from dpfast.inference.rendering.compare import compare as compare
     from dpfast.models import (
         Bounded as Bounded,
         CustomLoss as CustomLoss,
@@ -142,9 +142,9 @@ def _elsewhere(name: str) -> str:
     """What to write for a name that is looked for here, or the room that lists it; loads none."""
     from importlib.util import find_spec
 
-    from dpfast.rooms import habit
+    from dpfast.lazy import hint
 
-    if told := habit(name):
+    if told := hint(name):
         return told
     for room in sorted(_ROOMS) if name[:1] != "_" else ():
         found = find_spec(f"dpfast.{room}")
@@ -157,7 +157,7 @@ def _elsewhere(name: str) -> str:
     return "."
 
 
-_find = opened(__name__, _HOMES, _elsewhere)
+_find = lazy_getattr(__name__, _HOMES, _elsewhere)
 
 
 def __getattr__(name: str) -> object:

@@ -230,7 +230,7 @@ def understood(called: Called) -> Called:
         try:
             return function(*given, **named)
         except TypeError:
-            from dpfast.habits import instead  # only who asks for what there is not
+            from dpfast.hints import instead  # only who asks for what there is not
 
             told = instead(function, given, named)
             if not told:  # the call was one: what it met inside is its own

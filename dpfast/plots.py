@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.shown.digits import short_number
+from dpfast.inference.rendering.digits import short_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

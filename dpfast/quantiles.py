@@ -13,17 +13,17 @@ from dpfast.arguments import real_array, real_number, whole_number
 from dpfast.curator.shares import Shares
 from dpfast.data.columns import numbers
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, room_for
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, memory_needed
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 __all__ = ["private_quantiles"]
 
-#: Halvings of the range: the answer is a point of a grid of ``2^-STEPS`` of it.
+#: Halvings of the range: the answer is a point of a grid of ``2^-MAX_STEPS`` of it.
 STEPS = 16
 
 
@@ -82,7 +82,7 @@ def private_quantiles(
     n = len(values)
     if n == 0:
         raise InvalidInput("x is empty; at least one record is needed.")
-    mu = total.mu / math.sqrt(len(wanted) * steps) * (1.0 - MARGIN_8000)
+    mu = total.mu / math.sqrt(len(wanted) * steps) * (1.0 - ROUNDING_SUM)
     shares = Shares(values, own, source)
     shares.receipt(mu)  # refuses what is impossible, free of charge
     label = f"private_quantiles(n={n}, k={len(wanted)})"
@@ -90,8 +90,8 @@ def private_quantiles(
     def spent() -> Guarantee:
         return Guarantee.of(total, source, n, [(one.label, one.spend.mu) for one in own.entries])
 
-    with KeepingPaid(privacy=spent):
-        account.charge(label, room_for(n))
+    with KeepReleased(privacy=spent):
+        account.charge(label, memory_needed(n))
         found = [_bisected(shares, ends, steps, p, mu) for p in wanted]
     result = np.empty(len(found))
     result[np.argsort(wanted, kind="stable")] = np.sort(found)  # free post-processing

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Main
 from dpfast.data.formula import Arithmetic, Spline
+from dpfast.data.scaling.units import Released
 from dpfast.data.schema import Binary, Categorical, Numeric
 from dpfast.documents import read_document, write_document
 from dpfast.errors import InvalidInput, described
-from dpfast.front.rows import FormulaRows, NewRows, OffsetRows
+from dpfast.fit_requests.rows import FormulaRows, NewRows, OffsetRows
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, adds_up
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee

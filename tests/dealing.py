@@ -18,7 +18,7 @@ class Dealing:
 
     def __init__(self, curator: Curator, mu: float) -> None:
         records = curator._records
-        assert records.can_be_dealt
+        assert records.can_be_partitioned
         curator.ledger.charge(GDP(mu), "random blocks")
         self._curator, self._mu = curator, mu
         self._ledgers: list[Ledger] = []

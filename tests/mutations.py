@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 _COMMANDS = "command_line commands hostile_commands paid_results every_option"
 _QUANTILES = (
     "tests/test_mistakes.py",
-    "tests/integration/test_fit_quantiles.py", "tests/bought/test_search.py",
-    "tests/bought/test_columns.py", "tests/models/test_quantile.py",
+    "tests/integration/test_fit_quantiles.py", "tests/scaling/test_search.py",
+    "tests/scaling/test_columns.py", "tests/models/test_quantile.py",
 )  # fmt: skip
 
 #: Whose code is changed, and which tests are run.

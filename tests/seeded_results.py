@@ -24,7 +24,7 @@ import numpy as np
 
 import dpfast
 from dpfast import effects, tables
-from dpfast.curator import door
+from dpfast.curator import noisy_release
 from tests.audit.calls import examples
 from tests.audit.calls.example import Example
 
@@ -174,7 +174,7 @@ def _attributes(thing: Any) -> list[str]:
 
 def digest(call: Callable[[], Any]) -> str:
     """Run a call under seeded noise; return a digest of its numbers, or the kind of its error."""
-    with door.observed(Seeded()), warnings.catch_warnings():
+    with noisy_release.observed(Seeded()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             result = call()

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import dpfast
-from dpfast.studies.asking import Price
+from dpfast.studies.methods import Price
 from tests.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
@@ -30,14 +30,14 @@ BASES = {
 
 #: What users are handed, or derive from, without calling it by name.
 HANDED = (
-    "curator.answers.Released", "front.partial.Unfinished",
+    "curator.answers.Released", "fit_requests.partial.PartialResult",
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
     "effects.iv.TwoStage", "effects.results.TreatmentEffect",
     "inference.after_fit.MarginalEffects", "inference.after_fit.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
-    "inference.shown.compare.Comparison", "inference.shown.table.Summary",
-    "inference.shown.table.Table", "inference.shown.transcript.ReportCheck",
+    "inference.rendering.compare.Comparison", "inference.rendering.table.Summary",
+    "inference.rendering.table.Table", "inference.rendering.transcript.ReportCheck",
     "nonconvex.kl.KLEstimate", "optimize.answers.Answers",
     "optimize.budgets.Budgets", "optimize.propagation.Curvature",
     "optimize.propagation.PrivacyNoise", "optimize.protocol.Method",

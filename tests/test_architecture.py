@@ -27,21 +27,21 @@ BASE = {"errors", "arguments", "documents", "kernels", "models", "data", "privac
 # What each room may import from dpfast besides itself.  A room or top-level module that is not
 # listed may import every room, but no adapter.
 ALLOWED = {
-    "rooms": {"habits"},  # what to type, once something was refused
-    "errors": {"habits"},
+    "lazy": {"hints"},  # what to type, once something was refused
+    "errors": {"hints"},
     "arguments": {"errors"},
     "documents": {"errors"},  # files that are written whole and read whole
-    "habits": set(),
+    "hints": set(),
     "kernels": {"errors"},
     "models": {"errors", "arguments", "kernels"},
-    "data": {"errors", "arguments", "documents", "habits", "kernels"},
+    "data": {"errors", "arguments", "documents", "hints", "kernels"},
     "datasets": {"errors"},
     "privacy": {"errors", "kernels"},
     "curator": BASE - {"curator"},
     "optimize": BASE,
-    "inference": (BASE | {"habits", "optimize"}) - {"data"},  # statistics of what was released
-    "front": BASE | {"inference"},
-} | {room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"front"}) - {room} for room in ANALYSES}
+    "inference": (BASE | {"hints", "optimize"}) - {"data"},  # statistics of what was released
+    "fit_requests": BASE | {"inference"},
+} | {room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"fit_requests"}) - {room} for room in ANALYSES}
 
 
 def name_of(path: Path) -> str:
@@ -119,7 +119,7 @@ def test_the_parser_sees_every_form_of_import():
 def test_dependency_direction(path):
     room = room_of(name_of(path))
     used = {room_of(module) for module in dpfast_imports(path) if module != "dpfast"}
-    used -= {room, "rooms"}  # the latter loads names of a room and knows nothing
+    used -= {room, "lazy"}  # the latter loads names of a room and knows nothing
     if room in ADAPTERS or path == PACKAGE / "__init__.py":  # the latter tells type checkers
         return
     if room in ALLOWED:
@@ -184,9 +184,9 @@ def test_only_the_noise_module_draws_random_numbers(path):
 
 #: What of `dpfast.privacy` draws from a noise source and releases nothing by it.
 SECRET_RANDOMNESS = {
-    "chunk_keys", "deal", "normal_vector", "scatter", "secret_choices",
+    "chunk_keys", "random_parts", "normal_vector", "scatter", "secret_choices",
 }  # fmt: skip
-DOOR = "dpfast.curator.door"
+DOOR = "dpfast.curator.noisy_release"
 #: Who draws noise beside the mechanisms: an observed source, public simulations.
 DRAWING = {
     "dpfast.audit.transcript",
@@ -248,8 +248,10 @@ def test_every_answer_goes_through_the_door(path):
     methods = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
     drawn = methods & {"normals", "discrete_laplace", "words"}
     assert not drawn or name in DRAWING, f"{name} draws {drawn}"
-    opened = words_of(path) & {f.name for f in functions_of(PACKAGE / "curator" / "door.py")}
-    opened = {function for function in opened if function.startswith("hand_out")}
+    opened = words_of(path) & {
+        f.name for f in functions_of(PACKAGE / "curator" / "noisy_release.py")
+    }
+    opened = {function for function in opened if function.startswith("release_with_noise")}
     assert not opened or room == "curator", f"{name} asks the door: {opened}"
 
 

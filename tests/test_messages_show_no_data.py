@@ -322,7 +322,7 @@ METHODS = {
     "GradientInformation.condition": lambda v: INFORMATION.condition(v),
     "GradientInformation.trace": lambda v: INFORMATION.trace(v, v),
     "GradientInformation.acquire": lambda v: INFORMATION.acquire(v, 1),
-    "GradientInformation.least_known": lambda v: INFORMATION.least_known(v, 1),
+    "GradientInformation.most_uncertain": lambda v: INFORMATION.most_uncertain(v, 1),
     "RBF.values": lambda v: bayesopt.RBF().values(v, v),
     "Tuner.tell": lambda v: asked().tell(v),
     "losses of tune": lambda v: dpfast.tune(**SEARCH | {"losses": lambda _: v, "steps": 3}),

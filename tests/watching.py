@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 
 __all__ = ["watched"]
 

@@ -12,10 +12,10 @@ import pytest
 
 import dpfast
 from bench.harness import compare, interleaved, is_quick
-from dpfast.curator.many import mapped
-from dpfast.curator.whitened import _known, compiled
-from dpfast.data.bought.maps import At, View
-from dpfast.data.bought.units import Units
+from dpfast.curator.preconditioned import _known, compiled
+from dpfast.curator.rotated import mapped
+from dpfast.data.scaling.maps import Linearization, TransformedView
+from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
 from tests.twins.seen import lengths, scores, seen
 
@@ -46,16 +46,16 @@ def test_seen(benchmark, n, q, case):
     X, y = rng.normal(size=(n, q)), (rng.random(n) < 0.5).astype(np.float64)
     want, weighting, what = (CASES | OF_KEPT)[case]
     W = np.eye(q + 1) + 0.05 * rng.normal(size=(q + 1, q + 1))
-    at, zero = At(0.1 * rng.normal(size=q + 1), dpfast.Logistic()), np.zeros(q + 1)
-    view = View(W, True, what, at)
+    at, zero = Linearization(0.1 * rng.normal(size=q + 1), dpfast.Logistic()), np.zeros(q + 1)
+    view = TransformedView(W, True, what, at)
     kernel = RecordKernel(0, 1e100, 1.0, weighting, 2.0, False)
     plain = RecordKernel(dpfast.Logistic.code, 1.0, 1.0, 1, 3.0, True)
-    units = Units(np.zeros(q), np.ones(q), (0.0, 1.0))
+    units = ReleasedScales(np.zeros(q), np.ones(q), (0.0, 1.0))
     ours = compiled(view, units)
     if case in OF_KEPT:
         keep = np.empty(n)
         compiled(view, units, keep=keep).counts(X, y, EDGES, 1)
-        kept = View(_known(q + 1)[1], True, what, at._replace(theta=W @ at.theta))
+        kept = TransformedView(_known(q + 1)[1], True, what, at._replace(theta=W @ at.theta))
         ours = compiled(kept, units, squares=keep)
 
     def function():
@@ -96,8 +96,10 @@ def test_scores_of_persons(benchmark, n, q):
     X, y = rng.normal(size=(n, q)), (rng.random(n) < 0.5).astype(np.float64)
     beside, whose = np.column_stack([y, np.full(n, 0.5), np.zeros(n)]), np.arange(n) // 2
     W = np.eye(q + 1) + 0.05 * rng.normal(size=(q + 1, q + 1))
-    view = View(W, True, "score", At(0.1 * rng.normal(size=q + 1), dpfast.Logistic()))
-    ours, people = compiled(view, Units(np.zeros(q), np.ones(q), (0.0, 1.0))), n // 2
+    view = TransformedView(
+        W, True, "score", Linearization(0.1 * rng.normal(size=q + 1), dpfast.Logistic())
+    )
+    ours, people = compiled(view, ReleasedScales(np.zeros(q), np.ones(q), (0.0, 1.0))), n // 2
     plain = RecordKernel(dpfast.Logistic.code, 1.0, 1.0, 1, 3.0, True)
 
     def function():

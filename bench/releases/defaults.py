@@ -25,7 +25,7 @@ from bench.figures.runner import data_folder
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
 from bench.stored import keep
 from dpfast.curator.release import one_step
-from dpfast.data.bought.seen import projections
+from dpfast.data.scaling.transformed import projections
 from dpfast.release import routes
 from tests.flat import flat
 from tests.twins.seen import seen
@@ -184,12 +184,14 @@ class Step(NamedTuple):
         table = gather(self.rows._view("response", self.at, turned=False))
         A, z = np.ascontiguousarray(table[:, :-1]), table[:, -1]
         theta = self.at.theta
-        for _ in range(1 + 20 * self.at.loss.bends):
+        for _ in range(1 + 20 * self.at.loss.curvature_varies):
             eta = A @ theta
             score = A.T @ self.at.loss._score_at(z, eta, self.at.scale)
             curvature = A.T @ (A * self.at.loss._curvature_at(z, eta, self.at.scale)[:, None])
             step = np.linalg.lstsq(curvature, score, rcond=None)[0]
-            theta = theta + step / max(1.0, float(np.abs(step).max()) * self.at.loss.bends)
+            theta = theta + step / max(
+                1.0, float(np.abs(step).max()) * self.at.loss.curvature_varies
+            )
         moved = 0.0
         for _ in range(20):
             at = self.at._replace(theta=theta + moved * self.direction)

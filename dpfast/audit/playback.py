@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.audit.report import ReplayReport, Worst
 from dpfast.audit.transcript import Answered, Charged, Event, Recorded, perform
-from dpfast.curator.door import Choice
+from dpfast.curator.noisy_release import Choice
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP, as_budget
 
 #: False-alarm probability of the check that the noise handed out has the announced size.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.audit.comparison import first_difference
-from dpfast.curator.door import OBSERVER, Release, observed
+from dpfast.curator.noisy_release import OBSERVER, Release, observed
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 

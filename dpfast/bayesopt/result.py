@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import Array
-from dpfast.front.plain import plain_of
+from dpfast.fit_requests.plain import plain_of
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.shown.table import Summary
-from dpfast.inference.summary import shown
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import render_table
 
 #: Standard deviations by which a share is told from none.
 FAR = 3.0
@@ -150,7 +150,7 @@ class Tuning(NamedTuple):
             ("Covered", "the validation records; training data are not covered"),
             ("Method", self.method),
         ]
-        return shown(
+        return render_table(
             f"dpfast: private black-box optimisation{way}", facts, ("value",),
             _rows(self.best_params), self.privacy, self.warnings,
         )  # fmt: skip

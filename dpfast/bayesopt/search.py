@@ -62,17 +62,17 @@ class Search:
                 size = max(size, 2)  # one value alone says nothing about a slope
             effort: dict[str, Any] = {}
             if len(theta) > THOROUGH_DIMENSION:
-                known = self._information.least_known(theta, size)
+                known = self._information.most_uncertain(theta, size)
                 effort = {"starts": 0, "initial": [known], "tolerance": QUICKLY}
             found, _ = self._information.acquire(theta, size, **effort)
         else:
             allowed = settings.threshold * settings.covariance.prior_trace(theta)
             found = self._information.choose_batch(theta, allowed, settings.batch)
         # exactly what the caller will be given, to the last bit
-        points = settings.space.settled_batch(
+        points = settings.space.snap_batch(
             np.asarray(found), theta, lambda batch: self._information.trace(batch, theta)
         )
-        return settings.box.inside(settings.box.outside(points))
+        return settings.box.to_unit(settings.box.from_unit(points))
 
     def add(self, points: Array) -> None:
         """Enlarge D by evaluated points: line 6."""
@@ -108,7 +108,7 @@ class Search:
         """Average of the last iterates, in the caller's units."""
         count = max(1, round(self.settings.average * len(self.gradients)))
         space = self.settings.space
-        return space.box.outside(space.settled(np.mean(self.iterates[-count:], axis=0)))
+        return space.box.from_unit(space.snap(np.mean(self.iterates[-count:], axis=0)))
 
     def _evaluated(self) -> Array:
         if not self.points:
@@ -138,7 +138,7 @@ class PointSearch(Search):
         settings, number = self.settings, len(self.batch_sizes)
         count = settings.choices[min(number, len(settings.choices) - 1)]
         points = settings.space.spread(count, self.theta, WIDTH if number else 1.0)
-        return settings.box.inside(settings.box.outside(points))
+        return settings.box.to_unit(settings.box.from_unit(points))
 
     def step(self, values: RecordValues, mu: float, label: str) -> None:
         first = len(self.points) - self.batch_sizes[-1]
@@ -148,7 +148,7 @@ class PointSearch(Search):
         self.iterates.append(self.points[first + chosen])
 
     def recommendation(self) -> Array:
-        return self.settings.box.outside(self.settings.space.settled(self.theta))
+        return self.settings.box.from_unit(self.settings.space.snap(self.theta))
 
 
 def search_for(settings: Settings) -> Search:

@@ -162,7 +162,7 @@ def resolve_settings(
                 'without a covariance the units must be "box": a default length-scale is a part '
                 "of each side. Pass covariance=dpfast.bayesopt.RBF(length_scales)."
             )
-        covariance = RBF(space.lengths(DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0)))
+        covariance = RBF(space.default_length_scales(DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0)))
     covariance = checked_covariance(covariance, d)
     if noise_variance is None:
         noise_variance = DEFAULT_NOISE * covariance.output_scale**2

@@ -45,13 +45,13 @@ class Box:
     @property
     def search_bounds(self) -> Array:
         """Bounds in the coordinates of the search, shape (d, 2)."""
-        return np.column_stack((self.inside(self.lower), self.inside(self.upper)))
+        return np.column_stack((self.to_unit(self.lower), self.to_unit(self.upper)))
 
-    def inside(self, theta: ArrayLike) -> Array:
+    def to_unit(self, theta: ArrayLike) -> Array:
         """Coordinates of the search of parameters (..., d)."""
         return np.asarray((real_array(theta, "theta") - self._origin) / self._width)
 
-    def outside(self, point: ArrayLike) -> Array:
+    def from_unit(self, point: ArrayLike) -> Array:
         """Parameters at coordinates of the search, inside the bounds to the last bit."""
         theta = self._origin + np.asarray(point, dtype=np.float64) * self._width
         return np.asarray(np.clip(theta, self.lower, self.upper))
@@ -112,7 +112,7 @@ class Space:
         """Whether there is anything to round."""
         return any(parameter._spacing() for parameter in self._parameters or [])
 
-    def lengths(self, length: float) -> float | Array:
+    def default_length_scales(self, length: float) -> float | Array:
         """Default length-scales: at least the distance of neighbouring values, part of a side."""
         if not self.rounds:
             return length
@@ -130,12 +130,12 @@ class Space:
         else:
             pairs = zip(self._parameters, self._values_of(given), strict=True)
             theta = np.concatenate([parameter._columns(value) for parameter, value in pairs])
-        return self.box.inside(theta)
+        return self.box.to_unit(theta)
 
     def _start_of_array(self, given: Any) -> Array:
         box = self.box
         if given is None:
-            return box.inside(0.5 * box.lower + 0.5 * box.upper)
+            return box.to_unit(0.5 * box.lower + 0.5 * box.upper)
         theta = np.array(real_array(given, "start"))
         if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
             raise InvalidInput(
@@ -144,7 +144,7 @@ class Space:
             )
         if not ((theta >= box.lower) & (theta <= box.upper)).all():
             raise InvalidInput("start must lie within the bounds.")
-        return box.inside(theta)
+        return box.to_unit(theta)
 
     def _values_of(self, given: Any) -> list[Any]:
         count = len(self._parameters or [])
@@ -175,28 +175,26 @@ class Space:
         """The nearest point the search may move through, in its coordinates."""
         if not self.rounds:
             return self.box.project(point)
-        theta = self.box.outside(point)  # categories have the same unit inside and outside
+        theta = self.box.from_unit(point)  # categories have the same unit inside and outside
         for parameter, at in self._blocks():
             theta[at] = parameter._project(theta[at])
-        return self.box.project(self.box.inside(theta))
+        return self.box.project(self.box.to_unit(theta))
 
-    def settled(self, point: Array) -> Array:
+    def snap(self, point: Array) -> Array:
         """The nearest point that can be evaluated, in coordinates of the search."""
         if not self.rounds:
             return point
-        theta = self.box.outside(point)
+        theta = self.box.from_unit(point)
         for parameter, at in self._blocks():
             theta[at] = parameter._columns(parameter._value(theta[at]))
-        return self.box.inside(theta)
+        return self.box.to_unit(theta)
 
-    def settled_batch(
-        self, points: Array, point: Array, unknown: Callable[[Array], float]
-    ) -> Array:
+    def snap_batch(self, points: Array, point: Array, unknown: Callable[[Array], float]) -> Array:
         """Points near those given that can be evaluated and leave little unknown about a slope."""
         if not self.rounds:
             return points
-        batch = np.array([self.settled(each) for each in points])
-        theta = self.box.outside(point)
+        batch = np.array([self.snap(each) for each in points])
+        theta = self.box.from_unit(point)
         least, trials = unknown(batch), 0
         for parameter, at in self._blocks():
             options = [self._inside(columns, at) for columns in parameter._neighbours(theta[at])]
@@ -221,14 +219,14 @@ class Space:
             # a box that is full is filled whatever its first point
             middle = first if width < 1.0 else 0.5 * (low + high)
             points = np.vstack((first, middle + offsets[: count - 1]))
-        settled = np.array([self.settled(self.box.project(point)) for point in points])
+        settled = np.array([self.snap(self.box.project(point)) for point in points])
         _, kept = np.unique(settled, axis=0, return_index=True)
         return np.asarray(settled[np.sort(kept)])
 
     def _inside(self, columns: Array, at: slice) -> Array:
         theta = self.box.lower.copy()
         theta[at] = columns
-        return self.box.inside(theta)[at]
+        return self.box.to_unit(theta)[at]
 
     def _blocks(self) -> Iterator[tuple[Parameter, slice]]:
         """Parameters and their columns."""

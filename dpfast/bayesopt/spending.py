@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.front.request import Account, room_for
+from dpfast.fit_requests.request import Account, memory_needed
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.ledger import Ledger
@@ -33,4 +33,4 @@ class Spending:
 
     def begin(self, first: Callable[[], Told], label: str, *room: int) -> Told:
         """Charge the shared ledger for all once the first point was told, of the right shape."""
-        return self.account.charge_after(first, label, room_for(self.values.n, *room))
+        return self.account.charge_after(first, label, memory_needed(self.values.n, *room))

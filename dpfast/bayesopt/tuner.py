@@ -15,13 +15,13 @@ from dpfast.bayesopt.settings import SearchSettings, resolve_settings
 from dpfast.bayesopt.state import ledger_path, load_state, restore, save_state, staged_state
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 #: Part of mu for the share of losses that were not finite, which is known to ``20/(n mu)`` by it;
 #: the steps have .1% more noise for it.
@@ -109,7 +109,7 @@ class Tuner:
         self._total = account.total
         self._path = None if path is None else file_path(path, "path")
         self._mu_failed = FAILED * self._total.mu
-        stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - MARGIN_8000)
+        stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - ROUNDING_SUM)
         self._mus = self._settings.schedule.step_mus(stepping, self._settings.steps)
         # refuses what is impossible before anything is charged or written
         self._search = search_for(self._settings)
@@ -174,7 +174,7 @@ class Tuner:
     @property
     def theta(self) -> Array:
         """The current iterate in the columns of :attr:`Tuning.theta`, shape (d,)."""
-        return self._settings.box.outside(self._search.theta)
+        return self._settings.box.from_unit(self._search.theta)
 
     def ask(self) -> Any:
         """Points at which losses are wanted, shape (b, d), in the caller's units, until told.
@@ -193,7 +193,7 @@ class Tuner:
                     "result(), or plan more steps from the start."
                 )
             self._pending = self._search.batch()
-        points = self._settings.box.outside(np.array([*self._missing, *self._pending]))
+        points = self._settings.box.from_unit(np.array([*self._missing, *self._pending]))
         return self._settings.space.all_parameters(points)
 
     def tell(self, values: ArrayLike) -> None:
@@ -222,7 +222,7 @@ class Tuner:
         if k >= self._settings.steps:  # another process took the last step
             raise BudgetExceeded("all steps were paid for by another process. Nothing was spent.")
         label = f"step {k + 1} of {self._settings.steps}"
-        with KeepingPaid(lambda _: self.result()):
+        with KeepReleased(lambda _: self.result()):
             self._search.step(self._values, self._mus[k], label)
             self._save()
             if self.done:
@@ -237,8 +237,8 @@ class Tuner:
         return Tuning(
             theta=theta,
             parameters=self._settings.space.parameters(theta),
-            iterates=box.outside(np.array(search.iterates)),
-            points=box.outside(np.array(search.points).reshape(-1, d)),
+            iterates=box.from_unit(np.array(search.iterates)),
+            points=box.from_unit(np.array(search.points).reshape(-1, d)),
             batch_sizes=tuple(search.batch_sizes),
             gradients=np.array(search.gradients).reshape(-1, d),
             noise_scales=tuple(search.noise_scales),

@@ -20,15 +20,15 @@ from dpfast.bayesopt.tuner import Tuner
 from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.curator.shares import Shares, share_receipt
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described, understood
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.progress import watched
-from dpfast.front.request import Account
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.request import Account
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import checked_steps
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 #: Between which powers of ten a clip is looked for, and in how many halvings: to a factor of 1.014.
 SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10
@@ -150,7 +150,7 @@ def tune(
         tuner = _TunedLosses(losses, bounds, search=search, **options)
     if clip is None and path is not None and tuner._settings.loss_range is None:
         tuner.remarks = (NO_CLIP,)
-    with KeepingPaid(lambda _: tuner.result()):
+    with KeepReleased(lambda _: tuner.result()):
         while not tuner.done:
             tuner.evaluate()
             if report is not None:
@@ -176,7 +176,7 @@ class _TunedLosses(Tuner):
     def _rehearse(self, n: int) -> None:
         """Evaluate the first point of the first batch; only its shape and dtype are looked at."""
         batch = self._search.batch()
-        points = self._settings.space.all_parameters(self._settings.box.outside(batch))
+        points = self._settings.space.all_parameters(self._settings.box.from_unit(batch))
         first = self._losses(points[0])
         if not self._asked and getattr(first, "dtype", None) == np.bool_:
             raise _RightOrWrong(
@@ -220,10 +220,10 @@ class _BuysClip(_TunedLosses):
         self._account = Account(options["privacy"], options["ledger"])
         mu = self._account.total.mu
         self._pilot, self._last = Ledger(GDP(PILOT * mu)), Ledger(GDP(COMPARED * mu))
-        halving = (1.0 - MARGIN_8000) / math.sqrt(HALVINGS)
+        halving = (1.0 - ROUNDING_SUM) / math.sqrt(HALVINGS)
         self._of_clip, half = PILOT * mu * halving, COMPARED * mu * math.sqrt(0.5)
-        self._of_lengths, self._of_ends = half * halving, half * (1.0 - MARGIN_8000)
-        left = mu * math.sqrt(1.0 - PILOT**2 - COMPARED**2) * (1.0 - MARGIN_8000)
+        self._of_lengths, self._of_ends = half * halving, half * (1.0 - ROUNDING_SUM)
+        left = mu * math.sqrt(1.0 - PILOT**2 - COMPARED**2) * (1.0 - ROUNDING_SUM)
         self._found = False
         super().__init__(losses, bounds, **options | {"privacy": GDP(left), "ledger": None})
 
@@ -253,7 +253,7 @@ class _BuysClip(_TunedLosses):
         )
         values.append(told, len(told))
         first.add(self._pending)
-        clip, seen = _length(values.lengths(first.weights()), MOST_OF_THEM, self._of_clip)
+        clip, seen = _length(values.norms(first.weights()), MOST_OF_THEM, self._of_clip)
         if not seen:
             self.remarks = (NO_GRADIENT.format(name="the search", clip=clip),)
         self._settings = self._search.settings = self._settings._replace(clip=clip)
@@ -262,12 +262,12 @@ class _BuysClip(_TunedLosses):
     def compare(self) -> None:
         """How much the mean loss at the end is above that at the start, of differences held."""
         n, space, box = self._values.n, self._settings.space, self._settings.box
-        start = space.all_parameters(box.outside(np.array([self._search.iterates[0]])))[0]
+        start = space.all_parameters(box.from_unit(np.array([self._search.iterates[0]])))[0]
         values = RecordValues(n, self._last, self._noise)
         for point in (start, self.result().best_params):
             values.append(checked_values(self._losses(point), n), 1)
         ends = np.array([[-1.0], [1.0]])
-        length, _ = _length(values.lengths(ends), OF_DIFFERENCES, self._of_lengths)
+        length, _ = _length(values.norms(ends), OF_DIFFERENCES, self._of_lengths)
         answer = values.mean(ends, FARTHER * length, self._of_ends, label="end and start")
         worse, noise = float(answer.value[0]), answer.noise_scale
         if worse > CLEAR * noise:
@@ -350,18 +350,18 @@ def private_clip(
     share = number_in(share, "share", "(0, 1)")
     settings = resolve_settings(bounds, 1.0, 1, search)
     own = Spending(Account(privacy, ledger), n_records, noise)
-    mu, values = own.account.total.mu / math.sqrt(HALVINGS) * (1.0 - MARGIN_8000), own.values
+    mu, values = own.account.total.mu / math.sqrt(HALVINGS) * (1.0 - ROUNDING_SUM), own.values
     share_receipt(values.n, mu)  # refuses what is impossible, free of charge
     label = f"private_clip(n={values.n}, share={share:g})"
     first = Search(settings)
     batch = first.batch()
-    points = settings.space.all_parameters(settings.box.outside(batch))
-    with KeepingPaid(privacy=own.guarantee):
+    points = settings.space.all_parameters(settings.box.from_unit(batch))
+    with KeepReleased(privacy=own.guarantee):
         own.begin(lambda: values.append(losses(points[0])), label, len(points), 1)
         for point in points[1:]:
             values.append(losses(point))
         first.add(batch)
-        clip, seen = _length(values.lengths(first.weights()), share, mu)
+        clip, seen = _length(values.norms(first.weights()), share, mu)
         if not seen:  # as released
             told = NO_GRADIENT.format(name="private_clip", clip=clip)
             warnings.warn(told, DpfastWarning, stacklevel=2)
@@ -435,6 +435,6 @@ def private_choice(
     mu, values = own.account.total.mu, own.values
     values.choice_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
-    with KeepingPaid(privacy=own.guarantee):
+    with KeepReleased(privacy=own.guarantee):
         own.begin(lambda: _tell(values, losses, candidates), label)
         return values.choice(0, low, high, mu)

@@ -17,7 +17,7 @@ from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
 from dpfast.documents import write_document
 from dpfast.errors import InvalidInput
-from dpfast.front.plain import plain
+from dpfast.fit_requests.plain import plain
 from dpfast.inference.composition import plain_spend
 
 

@@ -19,8 +19,8 @@ from dpfast.data.columns import column_names, number_columns
 from dpfast.data.files import read_labels, read_numbers, read_table
 from dpfast.data.formula import columns_read
 from dpfast.errors import InferenceUnavailable, InvalidInput
-from dpfast.front.plain import plain
-from dpfast.front.request import rows_unseen
+from dpfast.fit_requests.plain import plain
+from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.degrees import UNCOUNTED, coverage
 
@@ -67,7 +67,7 @@ def fit(arguments: argparse.Namespace) -> int:
             return dpfast.fit_formula(
                 arguments.formula, records, objective, schema=schema, privacy=privacy, **options
             )
-        with rows_unseen(arguments.each):
+        with hide_row_details(arguments.each):
             if schema is None:
                 found = number_columns(table, [*covariates, arguments.response])
                 records = dpfast.records(found[:, :-1], found[:, -1], names=covariates, **beside)

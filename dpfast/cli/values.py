@@ -7,12 +7,12 @@ import argparse
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.losses import Loss
-from dpfast.models.names import every_kind
+from dpfast.models.names import all_losses
 from dpfast.privacy.budget import Budget
 
 #: Losses with settings, which are options of the same names.
 LOSS_SETTINGS: dict[type[Loss], tuple[str, ...]] = {
-    kind: kind.settings for kind in every_kind().values() if kind.settings
+    kind: kind.settings for kind in all_losses().values() if kind.settings
 }
 
 

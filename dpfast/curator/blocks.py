@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.door import source_of_noise
-from dpfast.data.parts import KEPT_BYTES, Block, dealt
-from dpfast.data.records import LEAST_OF_ALL, Covariates, Records
+from dpfast.curator.noisy_release import source_of_noise
+from dpfast.data.parts import KEPT_BYTES, Block, random_partition
+from dpfast.data.records import MIN_SAMPLING_FACTOR, Covariates, Records
 from dpfast.data.reduction import additions
-from dpfast.privacy.dealing import SLOTS, chunk_keys, number_of_slots, scatter, scatter_chunk
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.random_parts import SLOTS, chunk_keys, number_of_slots, scatter, scatter_chunk
 
 Array = NDArray[np.float64]
 
@@ -24,14 +24,14 @@ def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
     if records.elsewhere or (records.read_again and n_slots > SLOTS):
         keys = chunk_keys(len(records.block_sizes), source)
         if records.elsewhere:
-            return records.dealt(keys, scatter_chunk, n_slots)
-        from dpfast.data.files.kept import dealt_by_keys
+            return records.random_partition(keys, scatter_chunk, n_slots)
+        from dpfast.data.files.cached import partition_by_keys
 
-        return dealt_by_keys(records, keys, scatter_chunk, n_slots)
+        return partition_by_keys(records, keys, scatter_chunk, n_slots)
     slots = scatter(records.n // records.together, source, n_slots)
     if records.together > 1:
         slots = np.repeat(slots, records.together)
-    return dealt(records, slots, n_slots)
+    return random_partition(records, slots, n_slots)
 
 
 class Sample(Block):
@@ -55,7 +55,7 @@ class Sample(Block):
             slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
             drawn = slots.part(0, self._width, self.n)
             few = 8 * self.n * (self.n_covariates + 1) <= KEPT_BYTES
-            self._drawn = drawn.kept() if few and not self.elsewhere else drawn
+            self._drawn = drawn.gathered() if few and not self.elsewhere else drawn
         assert self._drawn is not None
         return self._drawn
 
@@ -74,6 +74,6 @@ def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | Non
     """A secret sample of about so many records; None where that is a large part of them."""
     n_slots = number_of_slots(records.n)
     width = math.ceil(min(1.0, wanted / records.n) * n_slots)
-    if width * LEAST_OF_ALL > n_slots or not records.can_be_dealt:
+    if width * MIN_SAMPLING_FACTOR > n_slots or not records.can_be_partitioned:
         return None
     return Sample(records, source_of_noise(source), width)

@@ -16,8 +16,13 @@ from dpfast.curator.answers import (
     StepBudget,
     joint_answer_of,
 )
-from dpfast.curator.door import for_observers, hand_out, hand_out_together, source_of_noise
 from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
+from dpfast.curator.noisy_release import (
+    for_observers,
+    release_jointly_with_noise,
+    release_with_noise,
+    source_of_noise,
+)
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
@@ -74,7 +79,7 @@ class Curator:
         sums = self._sums(theta, plan.want)
         mu = plan.cost.mu
         question = (plan.label, mu, theta, *for_observers(self._made_with))
-        answers = hand_out_together(self._noise, question, plan.receipts, plan.grids, sums)
+        answers = release_jointly_with_noise(self._noise, question, plan.receipts, plan.grids, sums)
         return joint_answer_of((*answers, mu))
 
     def plan(self, budget: StepBudget, theta: Array | None = None) -> Plan:
@@ -94,7 +99,7 @@ class Curator:
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
         """Add noise to one mean."""
-        return hand_out(self._noise, question, receipt, value)
+        return release_with_noise(self._noise, question, receipt, value)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""

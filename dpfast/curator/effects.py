@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt, StepBudget, gaussian_receipt
 from dpfast.curator.curator import Curator, prepare
-from dpfast.curator.door import for_observers, hand_out_together, source_of_noise
-from dpfast.curator.whitened import At, Whitened
+from dpfast.curator.noisy_release import for_observers, release_jointly_with_noise, source_of_noise
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data import Records
-from dpfast.data.bought.seen import predictors
+from dpfast.data.scaling.transformed import predictors
 from dpfast.kernels.records import GRADIENT, MEAT
 from dpfast.models import Huber, LeastSquares, Loss, Mallows, Objective
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.dealing import deal, secret_choices
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import joint_grids
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.random_parts import random_parts, secret_choices
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
 
 Array = NDArray[np.float64]
@@ -111,9 +111,9 @@ class Trial:
         return cls(X, y, treatment, folds, noise, threads, aim, known, persons)
 
     @staticmethod
-    def dealt(n: int, noise: NoiseSource) -> NDArray[np.intp]:
+    def folds(n: int, noise: NoiseSource) -> NDArray[np.intp]:
         """A fold for each of n records; no record is looked at (claim C53)."""
-        return deal(n, FOLDS, source_of_noise(noise))
+        return random_parts(n, FOLDS, source_of_noise(noise))
 
     def propensity(self, fold: int, objective: Objective, ledger: Ledger) -> Curator:
         """A curator of the treatments of one fold."""
@@ -127,13 +127,13 @@ class Trial:
     def outcomes(self, fold: int, ledger: Ledger) -> Outcomes:
         """Outcomes of one fold, in both arms."""
         rows, X, arms = self._fitted[fold]
-        X, outcome = X if self._aim.outcomes else X[:, :0], taken(self._outcome, rows)
+        X, outcome = X if self._aim.outcomes else X[:, :0], select_rows(self._outcome, rows)
         records = Arms(len(rows), [(X[inside], outcome[inside]) for inside in arms])
         return Outcomes(records, ledger, self._noise, self._threads)
 
     def _fold(self, X: Array, rows: NDArray[np.intp]) -> _Fold:
         """Rows of a fold, in another order: those of an arm lie together."""
-        treated = taken(self._treatment, rows)
+        treated = select_rows(self._treatment, rows)
         arms = [rows[treated == arm] for arm in (0.0, 1.0)]
         rows = np.concatenate([*arms, rows[np.isnan(treated)]])
         low, high = len(arms[0]), len(arms[0]) + len(arms[1])
@@ -165,7 +165,7 @@ class Trial:
                     )
                     for some in (outcomes, counted)
                 ]
-        propensities = taken(propensities, self._one)
+        propensities = select_rows(propensities, self._one)
         return PseudoOutcomes(
             (*nuisances, overlap), propensities, outcomes, counted, self._alone, ledger
         )
@@ -175,7 +175,7 @@ class Trial:
             return np.full(len(rows), self._aim.known)
         if self._known is not None:
             return np.asarray(self._known[rows])
-        return 1.0 / (1.0 + np.exp(-foreseen(covariates, nuisance.propensity)))
+        return 1.0 / (1.0 + np.exp(-linear_predictors(covariates, nuisance.propensity)))
 
     def _told(
         self, rows: Any, covariates: Array, nuisance: Nuisance, e: Array, overlap: float
@@ -184,7 +184,7 @@ class Trial:
         treated, outcome = self._treatment[rows], self._outcome[rows]
         if self._aim.known is None:
             e = np.clip(e, overlap, 1.0 - overlap)
-        m0, m1 = [foreseen(covariates, arm) for arm in nuisance.arms]
+        m0, m1 = [linear_predictors(covariates, arm) for arm in nuisance.arms]
         if self._aim.treated:
             return np.asarray((treated - (1.0 - treated) * (e / (1.0 - e))) * (outcome - m0))
         up, down = treated * (outcome - m1) / e, (1.0 - treated) * (outcome - m0) / (1.0 - e)
@@ -267,10 +267,10 @@ def planned(n: int, objective: Objective, noise: NoiseSource, parts: int = 1) ->
     return Curator(records, objective, Ledger(GDP(1.0)), noise, 1)
 
 
-def planned_rows(n: int, columns: int, noise: NoiseSource) -> Whitened:
+def planned_rows(n: int, columns: int, noise: NoiseSource) -> PreconditionedQueries:
     """As many rows of so many numbers without a record, for the same."""
     objective = Objective(LeastSquares(), Mallows(1.0), columns, fit_intercept=False)
-    return Whitened(planned(n, objective, noise))
+    return PreconditionedQueries(planned(n, objective, noise))
 
 
 def refuse_pooled(
@@ -283,9 +283,9 @@ def refuse_pooled(
     """Refuse budgets at which a query about all of n records would be; nothing is spent."""
     blank = planned(n, linear(0, LeastSquares(), intercept=True), noise)
     overlap, lengths, counted = asked
-    Whitened(blank).refuse_lengths(OVERLAP_CELLS, overlap)
+    PreconditionedQueries(blank).refuse_norm_histogram(OVERLAP_CELLS, overlap)
     if lengths:
-        Whitened(blank).refuse_lengths(cells, lengths)
+        PreconditionedQueries(blank).refuse_norm_histogram(cells, lengths)
     locations = [(step, step == steps[-1]) for step in steps]
     for mu, square in locations + [(counted, False)] * (counted > 0.0):
         want = GRADIENT | MEAT if square else GRADIENT
@@ -306,12 +306,16 @@ class PseudoOutcomes:
     def overlap(self, edges: Array, mu: float) -> Answer:
         """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
         propensities = self._curator(self._propensities)
-        return Whitened(propensities).lengths(edges, mu, At(np.zeros(1), LeastSquares()), "score")
+        return PreconditionedQueries(propensities).norm_histogram(
+            edges, mu, Linearization(np.zeros(1), LeastSquares()), "score"
+        )
 
-    def lengths(self, centre: float, edges: Array, mu: float) -> Answer:
+    def distance_histogram(self, centre: float, edges: Array, mu: float) -> Answer:
         """Shares of the records with these distances to a centre; costs ``mu`` (claim C60)."""
         deviations = self._curator(self._deviations(centre), centre)
-        return Whitened(deviations).lengths(edges, mu, At(np.zeros(1), LeastSquares()), "score")
+        return PreconditionedQueries(deviations).norm_histogram(
+            edges, mu, Linearization(np.zeros(1), LeastSquares()), "score"
+        )
 
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False
@@ -349,7 +353,7 @@ class PseudoOutcomes:
         means = [-score, meat.reshape(1)] if square else [-score]
         grids = joint_grids(((1,),) * len(means), tuple([r.noise_scale for r in receipts]))
         question = (receipts[0].query, *asked, *for_observers(alone._made_with))
-        found = hand_out_together(alone._noise, question, receipts, grids, means)
+        found = release_jointly_with_noise(alone._noise, question, receipts, grids, means)
         return found[0], found[1] if square else None
 
 
@@ -383,13 +387,13 @@ def one_of_each(
     return np.maximum(counts, 1)[np.maximum(persons, 0)].astype(np.float64), one
 
 
-def taken(values: Array, rows: NDArray[np.intp]) -> Array:
+def select_rows(values: Array, rows: NDArray[np.intp]) -> Array:
     """Some rows; one beyond the last is missing."""
     found = values[np.minimum(rows, len(values) - 1)]
     found[rows == len(values)] = np.nan
     return found
 
 
-def foreseen(X: Array, coefficients: Array) -> Array:
+def linear_predictors(X: Array, coefficients: Array) -> Array:
     """Linear predictors, the intercept first: of each row, whatever rows there are beside it."""
     return predictors(X[:, : len(coefficients) - 1], coefficients, True)  # of a mean alone: none

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.door import source_of_noise
+from dpfast.curator.noisy_release import source_of_noise
 from dpfast.data import Records
-from dpfast.data.persons.chosen import OneRowEach
+from dpfast.data.persons.chosen import OneRowPerPerson
 from dpfast.data.persons.means import ROWS_AT_A_TIME, PersonMeans
 from dpfast.data.reduction import tree_sum
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, summation_depth
-from dpfast.privacy.dealing import secret_choices
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.random_parts import secret_choices
 
 Array = NDArray[np.float64]
 
@@ -36,12 +36,12 @@ def depth_of_products(row: int) -> int:
     return 2 * (summation_depth(ROWS_AT_A_TIME, row, GRADIENT) + 8) + 2 * row + HELD
 
 
-def one_row_each(records: Records, noise: NoiseSource) -> Records:
+def one_row_per_person(records: Records, noise: NoiseSource) -> Records:
     """Records of which units are bought: of persons one row each, chosen in secret (claim C67)."""
     if not records.means:
         return records
     persons: Any = records
-    return OneRowEach(persons, partial(secret_choices, source=source_of_noise(noise)))
+    return OneRowPerPerson(persons, partial(secret_choices, source=source_of_noise(noise)))
 
 
 def person_sums(

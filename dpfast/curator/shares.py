@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
-from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.noisy_release import release_with_noise, source_of_noise
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -40,4 +40,6 @@ class Shares:
         below = int(np.count_nonzero(self._values <= threshold))
         counted = self.n - int(np.count_nonzero(np.isnan(self._values)))
         value = np.array([(below - probability * counted) / self.n])
-        return hand_out(self._noise, (receipt.query, mu, threshold, probability), receipt, value)
+        return release_with_noise(
+            self._noise, (receipt.query, mu, threshold, probability), receipt, value
+        )

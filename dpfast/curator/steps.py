@@ -134,12 +134,12 @@ def _block_peak_hessian(
 
 def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:
     """Exact numbers of records with absolute residuals below each edge, and beyond: not private."""
-    from dpfast.curator.whitened import At, compiled
-    from dpfast.data.bought.maps import View
+    from dpfast.curator.preconditioned import Linearization, compiled
+    from dpfast.data.scaling.maps import TransformedView
 
     rows, units = curator._records.uncoded
     objective = curator.objective
-    at = At(theta, objective.loss)
-    view = View(np.eye(len(theta)), objective.fit_intercept, "residual", at)
+    at = Linearization(theta, objective.loss)
+    view = TransformedView(np.eye(len(theta)), objective.fit_intercept, "residual", at)
     found: Array = rows.total(compiled(view, units).counts, edges, curator._threads)
     return found.cumsum()

@@ -73,11 +73,13 @@ def objects(array: NDArray[Any]) -> list[Any]:
     try:
         found: list[Any] = array.astype(object).tolist()
     except Exception:  # NumPy's fixed-width text may hold any 32 bits as a character
-        return [told(lambda i=i: array[i : i + 1].astype(object)[0]) for i in range(len(array))]
+        return [
+            cell_value(lambda i=i: array[i : i + 1].astype(object)[0]) for i in range(len(array))
+        ]
     return found
 
 
-def told(ask: Callable[..., Any]) -> Any:
+def cell_value(ask: Callable[..., Any]) -> Any:
     """What a cell says when it is asked; None where it raises."""
     try:
         return ask()

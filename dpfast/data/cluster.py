@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dpfast.data.cells import number_cells
 from dpfast.data.coding import Coding
 from dpfast.data.columns import cell_numbers, is_number_type, refused_type
-from dpfast.data.files.kept import can_be_near
+from dpfast.data.files.cached import fits_in_cache
 from dpfast.data.formula import Terms, terms_of_table
-from dpfast.data.parts import Block, rows_in, slots_kept
+from dpfast.data.parts import Block, partition_capacity, rows_in
 from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, additions, fold
 from dpfast.data.schema import Schema
@@ -50,9 +50,9 @@ class ClusterRecords(Records):
         self.reads = 0
         self._keeps, self._kept = False, list[Any]()
 
-    def near(self) -> Records:
+    def cached(self) -> Records:
         """The same records, which their workers keep once they have made them; if few enough."""
-        if not can_be_near(self, self._n_beside):
+        if not fits_in_cache(self, self._n_beside):
             return self
         found = ClusterRecords(self._parts, self.names, self._join, self._n_beside, self.coding)
         found.reads, found._keeps = self.reads, True
@@ -121,7 +121,9 @@ class ClusterRecords(Records):
             add = delayed(fold, pure=False)
         return _computed(level[0].compute)
 
-    def dealt(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> DealtCluster:
+    def random_partition(
+        self, keys: Any, scatter: Callable[..., Any], n_slots: int
+    ) -> DealtCluster:
         """Random parts of the records."""
         return DealtCluster(self, keys, scatter, n_slots)
 
@@ -148,9 +150,9 @@ class DealtCluster:
         self._how = keys, scatter, n_slots
 
     def part(self, low: int, high: int, n: int) -> Records:
-        """As :meth:`dpfast.data.parts.Dealt.part`."""
+        """As :meth:`dpfast.data.parts.RandomPartition.part`."""
         table = self._table
-        if high - low > slots_kept(table, self._how[2]):
+        if high - low > partition_capacity(table, self._how[2]):
             where = (*self._how, low, high, n, table.n)
 
             def ask(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:

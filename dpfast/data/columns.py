@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.arrow_arrays import BrokenBuffers, encoded, is_encoded, parts
-from dpfast.data.cells import is_sequence, number_cells, objects, text, told
+from dpfast.data.cells import cell_value, is_sequence, number_cells, objects, text
 from dpfast.errors import InvalidInput, described, dtype_name
 
 #: Arrow's types of numbers, decimals aside; a column of nulls has the type "null".
@@ -394,7 +394,7 @@ def _categories(values: Any) -> list[Any]:
         if found is None:
             return objects(np.asarray(values, dtype=object))
     except Exception:
-        return [told(lambda i=i: values[i]) for i in range(len(values))]
+        return [cell_value(lambda i=i: values[i]) for i in range(len(values))]
     return [None if i < 0 else found[0][i] for i in found[1].tolist()]
 
 

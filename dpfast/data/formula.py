@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.bought.units import Released
 from dpfast.data.coding import Coding, Column, Encoded, Factor, Main
 from dpfast.data.columns import (
     column,
@@ -23,13 +22,14 @@ from dpfast.data.columns import (
     public_levels,
     type_of,
 )
+from dpfast.data.scaling.units import Released
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
 
 #: Cells of a product of levels: no table has records for more; knots of a spline, and their size.
-MOST_CELLS, MOST_KNOTS, LARGEST_KNOT = 10_000, 100, 1e100
+N_FINE_BINS, MOST_KNOTS, LARGEST_KNOT = 10_000, 100, 1e100
 
 
 IN_TERMS = "the response is one of the terms, too, or a part of one. Leave it out on the right."
@@ -240,7 +240,7 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
             "formula must be a string, and comes first: fit('response ~ terms', table, ...); "
             f"received {described(formula)}."
         )
-    from dpfast.habits import power_of_a_name, without_parts
+    from dpfast.hints import power_of_a_name, without_parts
 
     bare = without_parts(formula)
     if re.search(r"(^|[~+])\s*\.\s*($|[-+])", formula):
@@ -313,9 +313,9 @@ def _of_full_rank(
         cells = math.prod(
             [_all_of(factor).encode(empty, schema.columns)[0].shape[1] for factor in labels]
         )
-        if cells > MOST_CELLS:
+        if cells > N_FINE_BINS:
             raise InvalidInput(
-                f"a product of levels has {cells:,} cells, of at most {MOST_CELLS:,}. Leave a "
+                f"a product of levels has {cells:,} cells, of at most {N_FINE_BINS:,}. Leave a "
                 "factor out, or use fewer levels."
             )
         others = frozenset(product) - frozenset(labels)
@@ -410,7 +410,7 @@ def _parsed(text: str) -> ast.expr:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
         raise InvalidInput(f"term {text!r} could not be read. {ALLOWED}") from error
-    from dpfast.habits import instead_of_term
+    from dpfast.hints import instead_of_term
 
     whole = isinstance(tree, ast.Call) and _is_factor(tree)
     if hint := "" if whole else instead_of_term(tree):

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import one_of, whole_number
-from dpfast.data.beside.joined import JoinedArrays
-from dpfast.data.persons.numbering import Numbering
+from dpfast.data.persons.numbering import LabelEncoder
+from dpfast.data.record_weights.joined import WeightedArrays
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
 
@@ -38,13 +38,13 @@ def checked_group_size(group: Any, group_size: Any, each: str = "row") -> int:
 
 def grouped(records: Records, group: Any, group_size: int) -> Records:
     """``group_size`` slots for each person, in order; rows without a label are **one** person."""
-    if not (hasattr(records, "X") or isinstance(records, JoinedArrays)):
+    if not (hasattr(records, "X") or isinstance(records, WeightedArrays)):
         raise InvalidInput(
             f"group=... needs arrays in memory; received {described(records)}. Keep at most "
             "group_size rows of each person when the data are prepared, and ask for a budget of "
             "privacy/group_size."
         )
-    labelled = Numbering().of(group).tolist()
+    labelled = LabelEncoder().of(group).tolist()
     if len(labelled) != records.n:
         raise InvalidInput(
             f"group must have one label for each of the {records.n} rows; received {len(labelled)}."

@@ -30,7 +30,7 @@ def rows_in(slots: Slots, low: int, high: int) -> NDArray[np.intp]:
     return np.flatnonzero((slots >= low) & (slots < high))
 
 
-def slots_kept(table: Records, n_slots: int) -> int:
+def partition_capacity(table: Records, n_slots: int) -> int:
     """How many slots' records can be kept, by the number to be expected in them; public."""
     row = 8 * (table.n_covariates + 1)
     most = KEPT_BYTES
@@ -44,7 +44,7 @@ def slots_kept(table: Records, n_slots: int) -> int:
 class Block(Records):
     """The records that fell into one part, divided by how many were to be expected."""
 
-    can_be_dealt = False
+    can_be_partitioned = False
 
     def __init__(self, table: Records, rows: NDArray[np.intp], n: int, n_all: int) -> None:
         self._table = table
@@ -67,7 +67,7 @@ class Block(Records):
             some = rows[first : first + self._step]
             yield gather(X, some, gathered[: len(some)]), y[some]
 
-    def kept(self) -> Records:
+    def gathered(self) -> Records:
         """The same records gathered once, in one piece of memory, if they are in memory at all."""
         return Gathered(self)
 
@@ -75,7 +75,7 @@ class Block(Records):
 class Gathered(Records):
     """The records of a part, copied from where they are."""
 
-    can_be_dealt = False
+    can_be_partitioned = False
 
     def __init__(self, part: Block) -> None:
         table, rows = part._table, part._rows
@@ -105,7 +105,7 @@ def gather(X: Covariates, rows: NDArray[np.intp], out: Covariates) -> Covariates
     return out
 
 
-class Dealt:
+class RandomPartition:
     """Records in memory, each in a slot."""
 
     def __init__(self, table: Records, slots: Slots) -> None:
@@ -117,19 +117,19 @@ class Dealt:
         return Block(self._table, rows_in(self._slots, low, high), n, self._table.n)
 
 
-def dealt(table: Records, slots: Slots, n_slots: int) -> Dealt:
+def random_partition(table: Records, slots: Slots, n_slots: int) -> RandomPartition:
     """Records on this machine with their slots, gathered from where they are or kept as read."""
     if table.in_memory:
-        return Dealt(table, slots)
-    from dpfast.data.files.kept import DealtStream
+        return RandomPartition(table, slots)
+    from dpfast.data.files.cached import StreamedPartition
 
-    return DealtStream(table, lambda k, start, size: slots[start : start + size], n_slots)
+    return StreamedPartition(table, lambda k, start, size: slots[start : start + size], n_slots)
 
 
 class WithoutCovariates(Records):
     """The same records with their responses only, wherever they are kept."""
 
-    can_be_dealt = False
+    can_be_partitioned = False
 
     def __init__(self, records: Records) -> None:
         self.n, self.n_covariates, self.names = records.n, 0, None

@@ -19,14 +19,14 @@ Covariates = NDArray[np.float64 | np.float32]
 FLOAT64 = np.dtype(np.float64)
 
 #: A sample is one in so many records at most: of more of them hardly anything is gained.
-LEAST_OF_ALL = 2
+MIN_SAMPLING_FACTOR = 2
 
 
 class Records:
     """n records: covariates (n, q), float64 or float32, and responses (n,), float64.
 
-    With weights or offsets responses are of shape (n, 3) (:mod:`dpfast.data.beside`).  Held by the
-    Curator only.  float32 is storage only: whoever computes with X widens it first.
+    With weights or offsets responses are of shape (n, 3) (:mod:`dpfast.data.record_weights`).
+    Held by the Curator only.  float32 is storage only: whoever computes with X widens it first.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Records:
     --------
     >>> from dpfast.data.records import as_records
     >>> records = as_records(np.ones((5, 2)), np.zeros(5))
-    >>> records.total(lambda X, y: X.sum(axis=0)), records.near() is records
+    >>> records.total(lambda X, y: X.sum(axis=0)), records.cached() is records
     (array([5., 5.]), True)
     """
 
@@ -73,7 +73,7 @@ class Records:
 
     #: Whether there can be secret samples of them; whether every query reads and decodes them
     #: again; whether they are summed on other machines, which they never leave.
-    can_be_dealt, read_again, elsewhere = True, False, False
+    can_be_partitioned, read_again, elsewhere = True, False, False
 
     def __init__(
         self, X: Covariates, y: NDArray[np.float64], names: tuple[str, ...] | None
@@ -110,12 +110,12 @@ class Records:
 
         return tree_sum(function(X, y, *arguments) for X, y in self.blocks())
 
-    def near(self) -> Records:
+    def cached(self) -> Records:
         """The same records, which are read once and kept then, if they are few enough: public."""
         if self.read_again:
-            from dpfast.data.files.kept import Near, can_be_near
+            from dpfast.data.files.cached import CachedRecords, fits_in_cache
 
-            return Near(self) if can_be_near(self) else self
+            return CachedRecords(self) if fits_in_cache(self) else self
         return self
 
     @property
@@ -155,7 +155,7 @@ class Records:
 
     def _in_units(self, units: Any, coding: Coding) -> Records:
         """The same records in released units, with the coding that says so."""
-        from dpfast.data.bought.units import CodedBlocks, CodedRecords
+        from dpfast.data.scaling.units import CodedBlocks, CodedRecords
 
         if self.in_memory:
             return CodedRecords(self, units, coding)
@@ -181,7 +181,7 @@ class Wrapped(Records):
         self.n, self.n_covariates = records.n, records.n_covariates
         self.names, self.block_sizes = records.names, records.block_sizes
         self.excess, self.together, self.coding = records.excess, records.together, records.coding
-        self.can_be_dealt, self.read_again = records.can_be_dealt, records.read_again
+        self.can_be_partitioned, self.read_again = records.can_be_partitioned, records.read_again
         self.elsewhere, self._raw = records.elsewhere, records
 
     @property

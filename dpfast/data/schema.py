@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_number
-from dpfast.data.cells import told
+from dpfast.data.cells import cell_value
 from dpfast.data.classes import Spellings, check_type
 from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column_names, labels, numbers
@@ -171,7 +171,7 @@ class Categorical(Column):
             object.__setattr__(self, "reference", self.levels[0])
         for name in ("reference", "other"):
             value = getattr(self, name)
-            if value is not None and not told(lambda value=value: bool(value in self.levels)):
+            if value is not None and not cell_value(lambda value=value: bool(value in self.levels)):
                 raise InvalidInput(
                     f"{name} must be one of the levels {described(levels)}; received "
                     f"{described(value)}."

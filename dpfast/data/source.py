@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpfast.errors import InvalidInput, described, understood
 
 if TYPE_CHECKING:
-    from dpfast.data.beside.given import Beside
+    from dpfast.data.record_weights.columns_given import RecordWeights
 
 #: What a function may have a use for, beside names and threads.
 EVERYTHING = ("group", "each", "effects", "sample_weight", "offset")
@@ -131,7 +131,7 @@ class Source:
         """The same records with other covariates, response or columns beside them."""
         return replace(self, **changed)
 
-    def refuse_beyond(self, takes: tuple[str, ...]) -> None:
+    def refuse_unused(self, takes: tuple[str, ...]) -> None:
         """Refuse what a function has no use for, before it is left out in silence."""
         given = {
             "group": self.group is not None or self.group_size is not None,
@@ -147,14 +147,14 @@ class Source:
                     "and once. Leave it out."
                 )
 
-    def beside(self, of_predictor: bool, boundless: bool = False) -> Beside | None:
+    def record_weights(self, of_predictor: bool, boundless: bool = False) -> RecordWeights | None:
         """Weights and offsets, their public part checked; None without."""
         if self.sample_weight is None and self.largest_weight is None and self.offset is None:
             return None
-        from dpfast.data.beside.given import beside
+        from dpfast.data.record_weights.columns_given import record_weights
 
         given = self.sample_weight, self.largest_weight, self.offset
-        return beside(*given, of_predictor, boundless)
+        return record_weights(*given, of_predictor, boundless)
 
     def __reduce__(self) -> Any:
         raise TypeError("records hold private data and are not picklable.")

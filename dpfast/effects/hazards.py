@@ -17,18 +17,18 @@ from dpfast.data.formula import codings_of_table
 from dpfast.data.source import records
 from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, Request
-from dpfast.front.rows import NewRows
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, FitRequest
+from dpfast.fit_requests.rows import NewRows
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.results import Fit
-from dpfast.optimize.road.histogram import Lengths, best_bound, tops_of_cells
+from dpfast.optimize.road.histogram import NormHistogram, bin_edges, choose_clipping_norm
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.shared import purchase_within, refuse_scarce
+from dpfast.regression.shared import plan_scaling, refuse_too_few_records
 from dpfast.regression.standardise import complete_remarks, refuse_no_columns
 
 Array = NDArray[np.float64]
@@ -151,9 +151,9 @@ def cox(
     """
     account = Account(privacy, ledger)
     plan = _Plan(formula, table, event, cuts, unit, account, noise)
-    with KeepingPaid(privacy=plan.request.guarantee):
+    with KeepReleased(privacy=plan.request.guarantee):
         label = plan.request.label("cox", f"intervals={plan.intervals}")
-        account.charge(label, plan.request.room(COPIES, whole=True))
+        account.charge(label, plan.request.memory_bytes(COPIES, whole=True))
         return plan.run()
 
 
@@ -225,13 +225,13 @@ class _Plan:
         with np.errstate(all="ignore"):
             times = np.where((came == 0.0) | (came == 1.0), times, np.nan)
         source = records(design.X, times, names=tuple(design.names))
-        self.request = request = Request(source, None, account, fit_intercept=True, noise=noise)
+        self.request = request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
-        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
+        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
         p = q + self.intervals
-        self._purchase, rest = purchase_within(request, mu, response=False)
+        self._purchase, rest = plan_scaling(request, mu, response=False)
         estimates = f" for {q} covariates and {self.intervals} intervals: ratios"
-        refuse_scarce(n, p, mu, estimates, "of either")
+        refuse_too_few_records(n, p, mu, estimates, "of either")
         shares = {name: part for name, part in SHARES.items() if unit is None or name != "ties"}
         self._mu = {name: rest * math.sqrt(part) for name, part in shares.items()}
         steps = rest * math.sqrt(1.0 - sum(shares.values()))
@@ -240,7 +240,7 @@ class _Plan:
         few = min(self._mu["risk"], self._mu.get("ties", math.inf))
         planned_rows(n, p, request.noise).refuse(
             grams, (), [self._mu[k] for k in lengths], (few, *self._steps),
-            cells=len(tops_of_cells(PER_OCTAVE)),
+            cells=len(bin_edges(PER_OCTAVE)),
         )  # fmt: skip
 
     def run(self) -> Fit:
@@ -261,11 +261,11 @@ class _Plan:
         params = np.zeros(p)
         params[:K] = np.log(np.maximum(came, 1.0 / n) / np.maximum(risk.value, risk.noise_scale))
         matrix = inverse_root(gram, 1e-12)
-        edges = tops_of_cells(PER_OCTAVE)
-        asked = stages.score_lengths(matrix, params, edges[:-1], mu["scores"])
-        lengths = Lengths.visible(asked.value, asked.noise_scale, PER_OCTAVE)
+        edges = bin_edges(PER_OCTAVE)
+        asked = stages.score_norm_histogram(matrix, params, edges[:-1], mu["scores"])
+        lengths = NormHistogram.from_noisy_shares(asked.value, asked.noise_scale, PER_OCTAVE)
         effective = math.hypot(*self._steps[-2:])
-        least, _ = best_bound(lengths, 2.0 / (n * effective), p, leaves=1.0)
+        least, _ = choose_clipping_norm(lengths, 2.0 / (n * effective), p, leaves=1.0)
         spare = math.sqrt(SPARE * n) * effective / 2.0
         bound = max(least, min(BEYOND * least, spare))
         cut = float(lengths.tail(np.array([bound]))[0])
@@ -320,7 +320,7 @@ class _Plan:
             "hazard ratios",
             method=f"{len(STEPS)} Newton steps on held scores of persons",
             privacy=request.guarantee(),
-            covariance=request.told(known, request.column_names),
+            covariance=request.released_covariance(known, request.column_names),
             iterates=np.array([np.zeros(len(slopes)), slopes]),
             fit_intercept=False,
             rows=NewRows(),

@@ -15,16 +15,16 @@ from dpfast.data.formula import columns_of_formula, parts_at
 from dpfast.data.source import records
 from dpfast.effects.iv import TwoStage
 from dpfast.errors import InvalidInput, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, Request
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.degrees import LEAST, Covariance
 from dpfast.kernels.linalg import floor_eigenvalues
-from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
+from dpfast.optimize.road.histogram import ASYMMETRY, NormHistogram, bin_edges, choose_clipping_norm
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.shared import purchase_within, refuse_scarce
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.shared import plan_scaling, refuse_too_few_records
 
 Array = NDArray[np.float64]
 
@@ -148,11 +148,11 @@ def two_stage(
     columns, response = _parsed(formula)
     found = number_columns(table, columns_of(formula))
     source = records(found[:, :-1], found[:, -1], names=columns.names)
-    request = Request(source, None, account, fit_intercept=True, noise=noise)
+    request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
     analysis = _Analysis(request, columns)
-    with KeepingPaid(privacy=request.guarantee, units=lambda: analysis.units):
+    with KeepReleased(privacy=request.guarantee, units=lambda: analysis.units):
         label = request.label("two_stage", f"instruments={columns.instruments}")
-        account.charge(label, request.room(COPIES, whole=True))
+        account.charge(label, request.memory_bytes(COPIES, whole=True))
         return analysis.run(response)
 
 
@@ -194,18 +194,18 @@ def columns_of(formula: Any) -> list[str]:
 class _Analysis:
     """Everything that is decided before the charge, and the run after it."""
 
-    def __init__(self, request: Request, columns: _Columns) -> None:
+    def __init__(self, request: FitRequest, columns: _Columns) -> None:
         self._request, self._columns = request, columns
-        n, p, mu = request.n, columns.size, request.account.total.mu * (1.0 - MARGIN_8000)
-        self._purchase, rest = purchase_within(request, mu)
-        refuse_scarce(n, p, mu, f" for p = {p} columns: estimates", "columns")
+        n, p, mu = request.n, columns.size, request.account.total.mu * (1.0 - ROUNDING_SUM)
+        self._purchase, rest = plan_scaling(request, mu)
+        refuse_too_few_records(n, p, mu, f" for p = {p} columns: estimates", "columns")
         self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
         left = 1.0 - sum(SHARES.values())
         self._steps = [rest * math.sqrt(left * part) for part in STEPS]
         of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
         planned_rows(n, p, request.noise).refuse(
             (self._mu["gram"], self._mu["second"]), (self._mu["pilot"],), of_lengths, of_steps,
-            cells=len(tops_of_cells(PER_OCTAVE)),
+            cells=len(bin_edges(PER_OCTAVE)),
         )  # fmt: skip
 
     @property
@@ -239,7 +239,7 @@ def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Mo
     return _Moments(seen.gram, seen.noise, back.T @ moment.value, back)
 
 
-class Seen(NamedTuple):
+class NoisyGram(NamedTuple):
     """A Gram of rows as they are, and how it was asked for."""
 
     whitening: Array
@@ -249,21 +249,21 @@ class Seen(NamedTuple):
     hidden: int
 
 
-def whitening_and_gram(stages: Stages, mu: dict[str, float]) -> Seen:
+def whitening_and_gram(stages: Stages, mu: dict[str, float]) -> NoisyGram:
     """A first Gram, which whitens rows, and one of whitened rows."""
     p, n = stages.dimension, stages.n
     first = stages.gram(np.eye(p), FIRST_RADIUS * math.sqrt(p), mu["gram"])
     whitening = inverse_root(first.value, math.sqrt(2.0 * p) * first.noise_scale)
-    edges = tops_of_cells(PER_OCTAVE)
-    answer = stages.lengths(whitening, edges[:-1], mu["lengths"])
-    lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
+    edges = bin_edges(PER_OCTAVE)
+    answer = stages.norm_histogram(whitening, edges[:-1], mu["lengths"])
+    lengths = NormHistogram.from_noisy_shares(answer.value, answer.noise_scale, PER_OCTAVE)
     # sd of the noise in each eigenvalue is the root of 2 p times that of the Gram
     quiet = math.sqrt(QUIET * n * mu["second"] / (2.0 * math.sqrt(p)))
     radius = min(lengths.longest, max(quiet, FIRST_RADIUS * math.sqrt(p)))
     second = stages.gram(whitening, radius, mu["second"])
     held, _, hidden = floor_eigenvalues(second.value, math.sqrt(2.0 * p) * second.noise_scale)
     back = np.linalg.inv(whitening)
-    return Seen(whitening, radius, back.T @ held @ back, second.noise_scale, hidden)
+    return NoisyGram(whitening, radius, back.T @ held @ back, second.noise_scale, hidden)
 
 
 def inverse_root(gram: Array, floor: float) -> Array:
@@ -271,7 +271,7 @@ def inverse_root(gram: Array, floor: float) -> Array:
     return np.asarray(vectors / np.sqrt(np.maximum(values, floor)) @ vectors.T)
 
 
-class _Found(NamedTuple):
+class IVEstimate(NamedTuple):
     """The estimate in released units, the moments it comes from, and how they are known."""
 
     params: Array
@@ -292,7 +292,7 @@ class _Found(NamedTuple):
 
 def _steps(
     stages: Stages, columns: _Columns, moments: _Moments, mu: dict[str, float], steps: list[float]
-) -> _Found:
+) -> IVEstimate:
     z, x, n = columns.z, columns.x, stages.n
     k, gram = len(z), moments.gram
     root = inverse_root(gram[np.ix_(z, z)], 1e-12)
@@ -302,11 +302,11 @@ def _steps(
     step = np.linalg.pinv(jacobian)
     params = np.zeros(columns.size)
     params[x] = step @ (root @ moments.response[z])
-    edges = tops_of_cells(PER_OCTAVE)
-    answer = stages.score_lengths(matrix, params, edges[:-1], mu["scores"])
-    lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
+    edges = bin_edges(PER_OCTAVE)
+    answer = stages.score_norm_histogram(matrix, params, edges[:-1], mu["scores"])
+    lengths = NormHistogram.from_noisy_shares(answer.value, answer.noise_scale, PER_OCTAVE)
     effective = math.sqrt(steps[-2] ** 2 + steps[-1] ** 2)
-    bound, cut = best_bound(lengths, 2.0 / (n * effective), k)
+    bound, cut = choose_clipping_norm(lengths, 2.0 / (n * effective), k)
     points, places, scores, noises = [], [], [], []
     for i, part in enumerate(steps):
         last = i == len(steps) - 1
@@ -335,18 +335,18 @@ def _steps(
     place = sum(weight * one for weight, one in zip(weights, places[1:], strict=True))
     left = moments.response - gram @ params
     spread = math.sqrt(max(float(np.trace(asked.meat.value)) / k, noise**2))
-    return _Found(
-        params, covariance, degrees, moment, variance, jacobian, bound, CANCELS * cut,
+    return IVEstimate(
+        params, covariance, degrees, moment, variance, jacobian, bound, ASYMMETRY * cut,
         spread, left, root, noise, np.asarray(place),
         asked.meat.noise_scale / n,
     )  # fmt: skip
 
 
 def _natural(
-    found: _Found,
+    found: IVEstimate,
     moments: _Moments,
     columns: _Columns,
-    request: Request,
+    request: FitRequest,
     response: str,
 ) -> TwoStage:
     """The result in the columns' own units."""
@@ -385,7 +385,7 @@ def _natural(
             "orders of magnitude, or a larger budget."
         )
     known = Covariance(covariance, 0, np.zeros(len(params)), tuple(told))
-    known = request.told(known, names).representable(params, names)
+    known = request.released_covariance(known, names).representable(params, names)
     return TwoStage(
         params=params,
         bse=np.sqrt(known.matrix.diagonal()),
@@ -404,7 +404,7 @@ def _natural(
     )
 
 
-def _units(request: Request) -> tuple[list[float], list[float]]:
+def _units(request: FitRequest) -> tuple[list[float], list[float]]:
     assert request.coding is not None
     coded = [request.coding.columns[name] for name in request.column_names]
     return [one.location for one in coded], [one.spread for one in coded]
@@ -442,7 +442,7 @@ def _first_stage_f(moments: _Moments, columns: _Columns, n: int) -> float:
     return min(found)
 
 
-def _overidentification(found: _Found, columns: _Columns) -> tuple[float, int]:
+def _overidentification(found: IVEstimate, columns: _Columns) -> tuple[float, int]:
     """Hansen's J at the estimate: moments that no choice of the coefficients makes zero."""
     freedom = columns.instruments - columns.endogenous
     if freedom == 0:
@@ -464,7 +464,7 @@ GRID = np.concatenate([-np.geomspace(1e4, 1e-3, 4000), [0.0], np.geomspace(1e-3,
 
 
 def _anderson_rubin(
-    found: _Found, columns: _Columns, moments: _Moments
+    found: IVEstimate, columns: _Columns, moments: _Moments
 ) -> tuple[Array, Array, int]:
     """Distances from the coded estimate, the statistic there, and its degrees of freedom.
 

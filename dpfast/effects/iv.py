@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri
 
 from dpfast.errors import InferenceUnavailable
-from dpfast.front.plain import plain_of
+from dpfast.fit_requests.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.shown.digits import short_number
-from dpfast.inference.shown.table import Summary
-from dpfast.inference.summary import cells_of, headings, shown
+from dpfast.inference.rendering.digits import short_number
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import cells_of, headings, render_table
 
 Array = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class TwoStage(NamedTuple):
             p = float(chdtrc(freedom, statistic))
             facts.append(("Hansen's J", f"{statistic:.3g} on {freedom}, p = {p:.3g}"))
         rows = zip(self.names, cells_of(self, level), strict=True)
-        return shown(
+        return render_table(
             "dpfast: private two-stage least squares", facts, headings(level), rows, self.privacy,
             self.warnings,
         )  # fmt: skip

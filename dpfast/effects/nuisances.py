@@ -15,10 +15,10 @@ from dpfast.curator.effects import Aim, Arms, Nuisance, Trial, linear, planned
 from dpfast.models import Huber, LeastSquares
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.protocol import answers_only
-from dpfast.optimize.road.histogram import Lengths
+from dpfast.optimize.road.histogram import NormHistogram
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_SHARES
+from dpfast.privacy.rounding import ROUNDING_SHARES
 from dpfast.regression.decisions import Recipe, recipe_of
 
 Array = NDArray[np.float64]
@@ -88,7 +88,7 @@ def budgets(mu: float, aim: Aim, measured: bool, known: bool, counted: bool) -> 
     of_propensity = 0.0 if known else nuisances * PROPENSITY
     outcomes = nuisances * (1.0 - PROPENSITY)
     if known:
-        nuisances = outcomes * (1.0 + MARGIN_SHARES)
+        nuisances = outcomes * (1.0 + ROUNDING_SHARES)
     rest = 1.0 - nuisances - OVERLAP - lengths - share
 
     def part(share: float) -> float:
@@ -289,7 +289,7 @@ class Weighed:
             square += float(MASSES @ (outside - MASSES @ outside) ** 2)
         return math.sqrt(square) / len(self._folds)
 
-    def residuals(self, lengths: Lengths) -> float:
+    def residuals(self, lengths: NormHistogram) -> float:
         """Standard deviation of the residuals, by the median of the deviations."""
         low, high, sizes = -60.0, 60.0, self._sizes(1.0)
         for _ in range(50):

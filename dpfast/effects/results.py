@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.front.plain import plain_of
+from dpfast.fit_requests.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.shown.table import Summary
-from dpfast.inference.summary import headings, row_of, shown
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import headings, render_table, row_of
 
 
 class TreatmentEffect(NamedTuple):
@@ -75,7 +75,7 @@ class TreatmentEffect(NamedTuple):
         overlap = f"propensities too small {below:.1%}, fine {within:.1%}, too large {above:.1%}"
         facts = (("Method", self.method), ("Records", str(self.n_records)), ("Overlap", overlap))
         row = row_of(self.estimate, self.bse, self.zvalue, self.pvalue, low, high)
-        return shown(
+        return render_table(
             "dpfast: private treatment effect", facts, headings(level, "effect"),
             [("treatment", row)], self.privacy, self.warnings,
         )  # fmt: skip

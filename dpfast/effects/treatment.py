@@ -25,25 +25,25 @@ from dpfast.effects.nuisances import (
 )
 from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidBudget, InvalidInput, understood
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, Request, rows_unseen
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.degrees import UNCOUNTED
-from dpfast.optimize.road.histogram import CANCELS, Lengths, tops_of_cells
-from dpfast.optimize.road.run import TOLD
+from dpfast.optimize.road.histogram import ASYMMETRY, NormHistogram, bin_edges
+from dpfast.optimize.road.run import DETECTED_SDS
 from dpfast.privacy.budget import GDP, Budget
-from dpfast.privacy.dealing import part_sizes
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.random_parts import part_sizes
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.purchase import SCARCE
-from dpfast.regression.road import enough
-from dpfast.regression.shared import purchase_within
+from dpfast.regression.road import subsample_size
+from dpfast.regression.scaling_budget import MIN_RECORDS_FACTOR
+from dpfast.regression.shared import plan_scaling
 from dpfast.regression.standardise import (
     CODED,
-    MOST_MISSING,
-    Handed,
-    Purchase,
+    MAX_MISSING,
+    GivenScaling,
+    PrivateScaling,
     Standardized,
     checked_standardize,
     refuse_no_columns,
@@ -205,8 +205,8 @@ def treatment_effect(
     standardize = checked_standardize(standardize)
     source = source_of(X, y)
     takes = ("group", "each", "sample_weight")
-    with rows_unseen(source.each):
-        request = Request(source, None, account, fit_intercept=True, noise=noise, takes=takes)
+    with hide_row_details(source.each):
+        request = FitRequest(source, None, account, fit_intercept=True, noise=noise, takes=takes)
         if request.group_size > 1 or (source.group_size is not None and not request.means):
             raise InvalidInput(
                 'of persons with several rows the mean counts: pass each="person", and no '
@@ -237,9 +237,9 @@ def treatment_effect(
         how = f"{'regression adjustment' if aim.outcomes else 'difference in means'}, propensity "
         how += f"known to be {aim.known:g}" if aim.known is not None else "known"
 
-    with KeepingPaid(privacy=request.guarantee, units=analysis.units):
+    with KeepReleased(privacy=request.guarantee, units=analysis.units):
         label = request.label("treatment_effect", method)
-        account.charge(label, request.room(COPIES, whole=True))
+        account.charge(label, request.memory_bytes(COPIES, whole=True))
         return TreatmentEffect(
             **analysis.run()._asdict(),
             method=f"{how}; {'' if analysis.level else f'{FOLDS} folds'}{held}"
@@ -257,11 +257,11 @@ def _aim(method: str, known: Any, treated: bool, n: int, p: int, mu: float) -> A
     constant = known if isinstance(known, float) else None
     if method == "aipw" and constant is not None:
         told = 2.0 * min(constant, 1.0 - constant) * n * mu  # of the smaller arm
-        outcomes = told * mu >= ENOUGH and told >= SCARCE * (2 * p) ** 1.5
+        outcomes = told * mu >= ENOUGH and told >= MIN_RECORDS_FACTOR * (2 * p) ** 1.5
     return Aim(False, outcomes, treated, constant)
 
 
-def _one_each(X: Any, values: Any, request: Request, name: str) -> Array:
+def _one_each(X: Any, values: Any, request: FitRequest, name: str) -> Array:
     """A column beside the records, as numbers; of a right shape, whatever its values."""
     rows = request.rows
     if not hasattr(rows, "X"):
@@ -281,7 +281,7 @@ def _one_each(X: Any, values: Any, request: Request, name: str) -> Array:
     return found
 
 
-class _Found(NamedTuple):
+class EffectEstimate(NamedTuple):
     """What is released, in the outcome's own units."""
 
     estimate: float
@@ -298,7 +298,7 @@ class _Analysis:
 
     def __init__(
         self,
-        request: Request,
+        request: FitRequest,
         treated: Array,
         known: Any,
         mu: float,
@@ -310,25 +310,27 @@ class _Analysis:
         self._request, self._treated = request, treated
         self._aim, self._overlap, self._clip = aim, overlap, clip
         self._known = known if isinstance(known, np.ndarray) else None
-        self._purchase: Purchase | Handed | None = None
-        self._counted = aim.treated or request.means or request.beside is not None
+        self._purchase: PrivateScaling | GivenScaling | None = None
+        self._counted = aim.treated or request.means or request.record_weights is not None
         self.level = aim.known is not None and not aim.outcomes
-        needed = SCARCE * (2.0 * (request.dimension if aim.outcomes else 1)) ** 1.5
+        needed = MIN_RECORDS_FACTOR * (2.0 * (request.dimension if aim.outcomes else 1)) ** 1.5
         self._few = not self.level and request.n * mu < needed
         if standardize and request.coding is not None:
             raise InvalidInput(CODED)
         if isinstance(standardize, Standardized):
-            self._purchase = Handed(request, standardize)
+            self._purchase = GivenScaling(request, standardize)
         elif request.coding is None if standardize is None else standardize:
             refuse_no_columns(request)
             if not (aim.propensity or aim.outcomes):
                 request.responses_alone()
-            request.sample(enough(request.n, request.dimension, mu))
-            self._purchase, mu = purchase_within(request, mu)
-        mu *= 1.0 - MARGIN_8000
+            request.sample(subsample_size(request.n, request.dimension, mu))
+            self._purchase, mu = plan_scaling(request, mu)
+        mu *= 1.0 - ROUNDING_SUM
         fitted = known is None
         self._budget = budgets(mu, aim, clip is None, not fitted, self._counted)
-        if aim.outcomes and request.n * mu < (needed := SCARCE * request.dimension**1.5):
+        if aim.outcomes and request.n * mu < (
+            needed := MIN_RECORDS_FACTOR * request.dimension**1.5
+        ):
             raise InvalidBudget(
                 f"n mu = {request.n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for p = "
                 f"{request.dimension} coefficients: what outcomes depend on would be noise. Use "
@@ -345,7 +347,7 @@ class _Analysis:
         for size, recipe in recipes.items():
             refuse(size, p, recipe, self._budget, request.noise)
         asked = self._budget.overlap, self._budget.lengths, self._budget.counted
-        cells = len(tops_of_cells(PER_OCTAVE))
+        cells = len(bin_edges(PER_OCTAVE))
         refuse_pooled(request.n, asked, self._budget.steps, cells, request.noise)
 
     def _trial(self, folds: NDArray[np.intp]) -> Trial:
@@ -357,7 +359,7 @@ class _Analysis:
         """Units of covariates and outcome, once they were bought."""
         return None if self._purchase is None else self._purchase.released
 
-    def run(self) -> _Found:
+    def run(self) -> EffectEstimate:
         """Pay and estimate."""
         if self._purchase is not None:
             self._purchase.in_place()
@@ -398,13 +400,13 @@ class _Analysis:
             folds = [level(centre, first.noise_scale / counts, aim)] * FOLDS
             found, weighed = pseudo(), Weighed(folds, self._overlap, aim, told)
         over = float(weighed.cut(np.array([clip]), spread)[0])
-        left = weighed.product(clip, spread) + (CANCELS * over) ** 2
+        left = weighed.product(clip, spread) + (ASYMMETRY * over) ** 2
         located = _located(found, centre, clip, left, budget, counts, trial.n)
-        seen = None if self._clip is not None else CANCELS * cut / counts
+        seen = None if self._clip is not None else ASYMMETRY * cut / counts
         poor = POOR + SEEN * math.sqrt(2.0) * answer.noise_scale
         poor += weighed.outside_error(self._overlap)
         remarks = _remarks(located, seen, shares, poor, self._overlap, aim)
-        if complete < MOST_MISSING:
+        if complete < MAX_MISSING:
             remarks.append(INCOMPLETE.format(complete))
         nobody = self._request.uncounted or no_shares(answer)
         if nobody:
@@ -417,7 +419,7 @@ class _Analysis:
                 f"the noise of that is {unsure:.0%}: the effect is known up to such a factor. Use "
                 "more records or a larger budget."
             )
-        return _Found(
+        return EffectEstimate(
             located.estimate * unit,
             math.nan if nobody else located.error * unit,
             located.degrees,
@@ -431,7 +433,7 @@ class _Analysis:
         """Folds that are dealt once they are paid for, and the nuisances of either."""
         spend = GDP(self._budget.nuisances)
         self._request.ledger.charge(spend, "random folds")
-        trial = self._trial(Trial.dealt(self._request.n, self._request.noise))
+        trial = self._trial(Trial.folds(self._request.n, self._request.noise))
         ledgers = [Ledger(spend) for _ in range(FOLDS)]
         self._request.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
         return trial, [
@@ -447,15 +449,15 @@ class _Analysis:
             clip = min(max(self._clip / unit, 1.0 / FARTHEST), FARTHEST)
             return clip, math.sqrt(RESIDUAL_VARIANCE), 0.0
         budget = self._budget
-        edges = tops_of_cells(PER_OCTAVE)
-        answer = pseudo.lengths(centre, edges[:-1], budget.lengths)
-        lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
+        edges = bin_edges(PER_OCTAVE)
+        answer = pseudo.distance_histogram(centre, edges[:-1], budget.lengths)
+        lengths = NormHistogram.from_noisy_shares(answer.value, answer.noise_scale, PER_OCTAVE)
         spread = weighed.residuals(lengths)
         noise = 2.0 / (self._request.n * budget.steps[1])
         candidates = 2.0 * lengths.longest * np.exp2(-np.arange(-24, 25) / 4.0)
-        over = np.maximum(lengths.middles - candidates[:, None], 0.0) @ lengths.shares
+        over = np.maximum(lengths.midpoints - candidates[:, None], 0.0) @ lengths.shares
         foreseen = weighed.cut(candidates, spread)
-        cut = CANCELS * np.maximum(over, foreseen)
+        cut = ASYMMETRY * np.maximum(over, foreseen)
         costs = (noise * candidates) ** 2 + cut**2
         best, least = 0, math.inf
         for i in np.argsort(costs, kind="stable").tolist():
@@ -468,7 +470,9 @@ class _Analysis:
 
 def no_shares(shares: Any) -> bool:
     """Whether all shares together are within their noise of zero."""
-    return float(np.sum(shares.value)) < TOLD * shares.noise_scale * math.sqrt(len(shares.value))
+    return float(np.sum(shares.value)) < DETECTED_SDS * shares.noise_scale * math.sqrt(
+        len(shares.value)
+    )
 
 
 def _complete(shares: Any) -> float:

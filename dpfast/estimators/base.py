@@ -19,8 +19,8 @@ from dpfast.data.records import Covariates
 from dpfast.data.source import Source
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described
 from dpfast.estimators.arrays import column, matrix, records
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, room_for
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, memory_needed
 from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
@@ -255,8 +255,8 @@ class PrivateEstimator(BaseEstimator):
         def spent() -> Guarantee:
             return Guarantee.of(total, self._noise(), len(y), [("a score", total.mu)])
 
-        with KeepingPaid(privacy=spent):
-            label, room = f"{type(self).__name__}.score", room_for(len(y), X.shape[1], 1)
+        with KeepReleased(privacy=spent):
+            label, room = f"{type(self).__name__}.score", memory_needed(len(y), X.shape[1], 1)
             Account(self.score_privacy, self.ledger).charge(label, room)
             with np.errstate(all="ignore"):
                 values.append(self._losses(X, y) / upper)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import whole_number
-from dpfast.curator.door import source_of_noise
+from dpfast.curator.noisy_release import source_of_noise
 from dpfast.errors import InvalidInput
-from dpfast.privacy.dealing import deal
 from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.random_parts import random_parts
 
 Indices = NDArray[np.intp]
 
@@ -60,7 +60,7 @@ class DealtFolds:
         n : int
             Number of records, public; sizes of folds differ by at most one.
         """
-        return deal(whole_number(n, "n"), self.n_splits, source_of_noise(self.noise))
+        return random_parts(whole_number(n, "n"), self.n_splits, source_of_noise(self.noise))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
         """Positions of the records to train and to test on, fold by fold, of a new dealing.

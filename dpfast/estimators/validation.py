@@ -14,15 +14,15 @@ from sklearn.base import clone
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator, Score
 from dpfast.estimators.folds import DealtFolds
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.plain import plain_of
-from dpfast.front.request import _checked_ledger
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.plain import plain_of
+from dpfast.fit_requests.request import _checked_ledger
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
-from dpfast.privacy.dealing import cross_validation_cost, part_sizes
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import is_genuine
+from dpfast.privacy.random_parts import cross_validation_cost, part_sizes
 
 #: Pays for nothing: a fit with it is checked to the end and stops before it touches a record.
 _EMPTY_PURSE = GDP(5e-324)
@@ -164,7 +164,7 @@ def cross_validate(
         found = result(begun)
         return None if begun is None and not found.fits else found
 
-    with KeepingPaid(so_far) as keeping:
+    with KeepReleased(so_far) as keeping:
         for j in range(k):
             trained, tested = copy.copy(model), parts == j
             models.append(trained)

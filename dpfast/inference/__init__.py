@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from dpfast.rooms import opened
+from dpfast.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from dpfast.inference.guarantees import Guarantee
+    from dpfast.inference.rendering.compare import compare
+    from dpfast.inference.rendering.transcript import verify_report
     from dpfast.inference.results import Fit
-    from dpfast.inference.shown.compare import compare
-    from dpfast.inference.shown.transcript import verify_report
 
 #: Where each name lives; a test holds it against the imports above.
 _HOMES = {
     ".guarantees": "Guarantee",
     ".results": "Fit",
-    ".shown.compare": "compare",
-    ".shown.transcript": "verify_report",
+    ".rendering.compare": "compare",
+    ".rendering.transcript": "verify_report",
 }
 
 __all__ = [
@@ -25,4 +25,4 @@ __all__ = [
     "verify_report",
 ]
 
-__getattr__ = opened(__name__, _HOMES)
+__getattr__ = lazy_getattr(__name__, _HOMES)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.degrees import coverage, t_intervals, t_pvalues, variances
 from dpfast.inference.named import named
-from dpfast.inference.shown.methods import Shown
+from dpfast.inference.rendering.methods import Shown
 
 if TYPE_CHECKING:
     from dpfast.inference.contrasts import Combination

@@ -127,25 +127,25 @@ def adds_up(total: Budget | None, composition: Composition | None) -> bool:
     )
 
 
-def within(composition: Composition) -> Iterator[Composition]:
+def iterate_parts(composition: Composition) -> Iterator[Composition]:
     """An expression and all that are inside it, however deep."""
     yield composition
     if isinstance(composition, Prepaid | Rows):
-        yield from within(composition.part)
+        yield from iterate_parts(composition.part)
     elif isinstance(composition, Sum | Maximum):
         for part in composition.parts:
-            yield from within(part)
+            yield from iterate_parts(part)
 
 
 def inner_totals(composition: Composition) -> list[tuple[Budget, Composition]]:
     """Each part that was set aside, however deep, with what was spent of it."""
-    found = within(composition)
+    found = iterate_parts(composition)
     return [(part.spend, part.part) for part in found if isinstance(part, Prepaid)]
 
 
 def charges(composition: Composition) -> list[Budget]:
     """Every single charge, however deep."""
-    return [part.spend for part in within(composition) if isinstance(part, Charge)]
+    return [part.spend for part in iterate_parts(composition) if isinstance(part, Charge)]
 
 
 def shares_of(total: Budget, composition: Composition) -> tuple[Fraction, ...]:
@@ -154,14 +154,14 @@ def shares_of(total: Budget, composition: Composition) -> tuple[Fraction, ...]:
     return tuple(a / b for a, b in zip(spent, amounts(total, type(total)), strict=True))
 
 
-def asked_of(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:
+def reserved_cost(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:
     """As :func:`cost`, but of a part that was set aside only what was charged of it."""
     if isinstance(composition, Prepaid):
         try:
-            return asked_of(composition.part, currency)
+            return reserved_cost(composition.part, currency)
         except UnsupportedConversion:  # counted otherwise inside: all of it
             return cost(composition, currency)
-    return _added(composition, currency, asked_of)
+    return _added(composition, currency, reserved_cost)
 
 
 def unspent(total: Budget, composition: Composition | None) -> Budget | None:
@@ -170,7 +170,7 @@ def unspent(total: Budget, composition: Composition | None) -> Budget | None:
     if composition is None:
         return None
     try:
-        used = asked_of(composition, kind)
+        used = reserved_cost(composition, kind)
     except UnsupportedConversion:
         return None
     left = [max(Fraction(0), a - b) for a, b in zip(amounts(total, kind), used, strict=True)]
@@ -178,7 +178,7 @@ def unspent(total: Budget, composition: Composition | None) -> Budget | None:
     return amount(kind, *[max(0.0, math.nextafter(value, -1.0)) for value in values])
 
 
-def told(total: Budget, composition: Composition) -> list[str]:
+def describe_spending(total: Budget, composition: Composition) -> list[str]:
     """What a total was spent on, in words."""
     found = [f"What was spent on it ({RULES[type(total)]}):", *lines(composition)]
     spent = max(shares_of(total, composition))

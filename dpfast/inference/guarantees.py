@@ -13,7 +13,7 @@ from dpfast.errors import InvalidBudget, UnsupportedConversion
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.privacy.rounding import MARGIN_6
+from dpfast.privacy.rounding import ROUNDING_PRODUCT
 
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
@@ -182,7 +182,7 @@ class Guarantee(NamedTuple):
             parts = [(entry.label, entry.spend.mu) for entry in charges]
             if isinstance(total, ZCDP):
                 # rounded up: charges add up to at most rho exactly, hence to at most 2 rho in mu^2
-                mu = math.sqrt(2.0 * total.rho) * (1.0 + MARGIN_6)
+                mu = math.sqrt(2.0 * total.rho) * (1.0 + ROUNDING_PRODUCT)
         else:
             parts = [(entry.label, entry.charged.rho) for entry in charges]
         return cls.of(total, noise, n, parts, mu=mu, vouched=vouched, expression=expression)
@@ -278,14 +278,14 @@ class Guarantee(NamedTuple):
         """
         if self.total is None:
             return str(self)
-        from dpfast.inference.composition import told
+        from dpfast.inference.composition import describe_spending
         from dpfast.privacy.tradeoff import explain
 
         text = explain(self.total, delta)
         if not self.genuine:
             text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
         composition = self.composition
-        made_of = [] if composition is None else told(self.total, composition)
+        made_of = [] if composition is None else describe_spending(self.total, composition)
         return "\n".join([text, *made_of, *self._vouched_lines()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -356,9 +356,9 @@ class Guarantee(NamedTuple):
         return found
 
     def _repr_html_(self) -> str:
-        from dpfast.inference.shown.digits import printable
-        from dpfast.inference.shown.renderings import html
-        from dpfast.inference.shown.table import Table
+        from dpfast.inference.rendering.digits import printable
+        from dpfast.inference.rendering.renderings import html
+        from dpfast.inference.rendering.table import Table
 
         if self.total is None:
             return html(Table(str(self), (), (), (), ()))

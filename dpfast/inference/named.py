@@ -98,12 +98,12 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         -------
         pandas.Series or pandas.DataFrame
         """
-        from dpfast.inference.shown.arrays import in_pandas
+        from dpfast.inference.rendering.arrays import in_pandas
 
         return in_pandas(self.view(np.ndarray), self._names, self._columns)
 
     def __repr__(self) -> str:
-        from dpfast.inference.shown.arrays import lines
+        from dpfast.inference.rendering.arrays import lines
 
         return lines(self.view(np.ndarray), self._names)
 

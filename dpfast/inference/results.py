@@ -267,7 +267,7 @@ class Fit(AfterFit):
         worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
         if covariance.n_floored:
             most = self.names[worst] if ratios[worst] > 0.0 else ""
-            from dpfast.inference.shown.targets import hidden_directions
+            from dpfast.inference.rendering.targets import hidden_directions
 
             found.append(hidden_directions(covariance.n_floored, len(self.params), most))
         if covariance.unfinished.any() and not (ratios <= 1.0).all():

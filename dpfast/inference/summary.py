@@ -9,9 +9,9 @@ import numpy as np
 
 from dpfast.errors import InvalidInput
 from dpfast.inference.degrees import DEFAULT_LEVEL
-from dpfast.inference.shown.digits import by_error, printable, short_number, span_of
-from dpfast.inference.shown.table import Summary, Table
-from dpfast.inference.shown.targets import target_of
+from dpfast.inference.rendering.digits import by_error, printable, short_number, span_of
+from dpfast.inference.rendering.table import Summary, Table
+from dpfast.inference.rendering.targets import target_of
 
 if TYPE_CHECKING:
     from dpfast.inference.guarantees import Guarantee
@@ -43,12 +43,12 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     if fit._covariance is None:
         remark = "No standard errors: see below." if fit._missing else UNBOUGHT
     title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
-    return shown(
+    return render_table(
         title, facts, columns, zip(fit.names, cells, strict=True), fit.privacy, fit.warnings, remark
     )
 
 
-def shown(
+def render_table(
     title: str,
     facts: Iterable[tuple[str, str]],
     columns: tuple[str, ...],

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import Loss
-from dpfast.models.names import every_kind
+from dpfast.models.names import all_losses
 
 
 class ReleaseConstants(NamedTuple):
@@ -49,7 +49,7 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
 
 def _classes(constant: str) -> str:
     """Names of the convex losses whose constant is finite."""
-    losses = (kind() for kind in every_kind().values() if kind.has_bound and not kind.undeclared)
+    losses = (kind() for kind in all_losses().values() if kind.has_bound and not kind.undeclared)
     finite = [
         type(loss).__name__
         for loss in losses

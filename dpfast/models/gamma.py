@@ -39,15 +39,15 @@ class Gamma(Loss):
     """
 
     name = "gamma"
-    also_called = "positive multiplicative cost costs duration exponential inverse-gaussian tweedie"
+    aliases = "positive multiplicative cost costs duration exponential inverse-gaussian tweedie"
     code = 16
     needs_scale = False
     link = "log"
-    noun = "mean of the response"
+    mean_label = "mean of the response"
     responses = "positive"
     estimates = "log ratios of means: the coefficients that minimise the expected gamma loss"
-    over_foreseen = math.inf
-    on_road = True
+    score_bound_ratio = math.inf
+    supports_default_fit = True
     has_bound = False
     undeclared = (
         'the gamma loss has no bound on one record\'s score. dpfast.fit(X, y, "gamma", '
@@ -116,7 +116,7 @@ class Gamma(Loss):
     def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
         return -np.log1p(-uniform)  # exponential: as variable as its mean
 
-    def _foreseen_score(self, eta: Array) -> Array:
+    def _score_bound_at(self, eta: Array) -> Array:
         return np.where(np.isnan(eta), np.nan, 1.0)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput, described
 from dpfast.models.free_scale import FreeScale
 from dpfast.models.losses import Loss
-from dpfast.models.names import every_kind, kind_of
+from dpfast.models.names import all_losses, kind_of
 from dpfast.models.scale_parts import ScalePart
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 
@@ -66,7 +66,7 @@ def _scale_part(loss: Loss, weighting: Weighting) -> ScalePart:
     # A subclass may differ in what the proofs rest on, and inherits nothing here.
     part = loss.scale_part if type(loss) is kind_of(loss.name) else None
     if part is None:
-        allowed = sorted(name for name, kind in every_kind().items() if kind.scale_part is not None)
+        allowed = sorted(name for name, kind in all_losses().items() if kind.scale_part is not None)
         raise InvalidInput(
             f"the {loss.name} loss cannot be fitted with a free scale: {loss.scale_refusal}. "
             f"Allowed are {allowed}."

@@ -103,13 +103,13 @@ class Loss:
     of_mean: ClassVar[bool] = True
     has_bound: ClassVar[bool] = True
     settings: ClassVar[tuple[str, ...]] = ()
-    noun: ClassVar[str] = "mean"
+    mean_label: ClassVar[str] = "mean"
     largest_mean: float = math.inf
     mean_curvature, level_shift, peakedness, short_side, score_slope = 1.0, 0.0, 1.0, 1.0, 1.0
-    bends: ClassVar[bool] = True
-    on_road: ClassVar[bool] = False
+    curvature_varies: ClassVar[bool] = True
+    supports_default_fit: ClassVar[bool] = False
     declared: bool = True
-    also_called: ClassVar[str] = ""
+    aliases: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
     estimates: ClassVar[str] = (
         "the coefficients that minimise the expected loss named in the model; those of least "
@@ -120,7 +120,7 @@ class Loss:
     responses: ClassVar[str] = ""
     #: Whether nothing but zeros, say, in a level leaves it without a finite coefficient.
     may_separate: ClassVar[bool] = False
-    over_foreseen: ClassVar[float | None] = 1.0
+    score_bound_ratio: ClassVar[float | None] = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -228,7 +228,7 @@ class Loss:
         """The same, where a fit may begin."""
         return self._link(mean)
 
-    def _unit_of_scores(self, size: float) -> float:
+    def _score_scale(self, size: float) -> float:
         """About the length of a score under a whitening map, for responses of this size."""
         return 1.0
 
@@ -247,7 +247,7 @@ class Loss:
         """With the constants that are chosen from public numbers; of most losses none is."""
         return self
 
-    def _narrowed(self, chosen: Loss, n: int) -> Loss:
+    def _adapted_to_sample(self, chosen: Loss, n: int) -> Loss:
         """What Newton's method is given of a loss whose constants were chosen for n records."""
         return chosen
 
@@ -255,7 +255,7 @@ class Loss:
         """What a summary says of the target beside the loss's name."""
         return ""
 
-    def _foreseen_score(self, eta: Array) -> Array:
+    def _score_bound_at(self, eta: Array) -> Array:
         """How large a score may be at a predictor, whatever the response is, in the scale."""
         return np.full(len(eta), self.psi_bound)
 
@@ -289,7 +289,7 @@ class Huber(Loss):
     """
 
     name = "huber"
-    on_road = True
+    supports_default_fit = True
     code = 0
     lowest_slope = 0.0
     scale_part: ClassVar[ScalePart | None] = ScalePart(
@@ -317,11 +317,11 @@ class LeastSquares(Huber):
     """``r^2 / 2``; to the kernels Huber's loss with a corner, 1e100, that no residual reaches."""
 
     name = "least-squares"
-    _seen_by_kernels = -2, 1.0, 1.0  # without a corner
-    also_called = "ols ls l2 mse rmse squared squared-error gaussian normal linear"
-    bends = False
-    over_foreseen = None
-    on_road = True
+    _kernel_parameters = -2, 1.0, 1.0  # without a corner
+    aliases = "ols ls l2 mse rmse squared squared-error gaussian normal linear"
+    curvature_varies = False
+    score_bound_ratio = None
+    supports_default_fit = True
     has_bound = False
     estimates = "the coefficients of ordinary least squares in the population"
     undeclared = (
@@ -346,7 +346,7 @@ class LeastSquares(Huber):
     def _expected_curvature(self, eta: Array) -> Array:
         return np.ones(len(eta))
 
-    def _foreseen_score(self, eta: Array) -> Array:
+    def _score_bound_at(self, eta: Array) -> Array:
         return np.ones(len(eta))
 
     def __repr__(self) -> str:
@@ -378,8 +378,8 @@ class LogCosh(Loss):
     """
 
     name = "log-cosh"
-    also_called = "robust"
-    on_road = True
+    aliases = "robust"
+    supports_default_fit = True
     code = 1
     lowest_slope = 0.0
     coupling = "one-minus-square"
@@ -437,7 +437,7 @@ class PseudoHuber(Loss):
     """
 
     name = "pseudo-huber"
-    on_road = True
+    supports_default_fit = True
     code = 2
     lowest_slope = 0.0
     coupling = "one-minus-square"
@@ -479,10 +479,10 @@ class Labels(Loss):
 
     needs_scale = False
     binary_response = True
-    on_road = True
+    supports_default_fit = True
     largest_response = 1.0
     may_separate = True
-    noun = "share of ones"
+    mean_label = "share of ones"
 
     def _response(self, y: Array) -> Array:
         return np.where((y == 0.0) | (y == 1.0), y, np.nan)
@@ -505,7 +505,7 @@ class Logistic(Labels):
     """
 
     name = "logistic"
-    also_called = "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
+    aliases = "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
     code = 3
     lowest_slope = 0.0
     coupling = "logistic"
@@ -557,7 +557,7 @@ class Logistic(Labels):
         mean, slope = np.where(eta >= 0.0, 1.0, e) / (1.0 + e), e / (1.0 + e) ** 2
         return mean, slope, slope * (1.0 - 2.0 * mean)
 
-    def _foreseen_score(self, eta: Array) -> Array:
+    def _score_bound_at(self, eta: Array) -> Array:
         return self.psi(np.abs(eta))  # that of the rarer response
 
     def __repr__(self) -> str:

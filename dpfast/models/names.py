@@ -26,7 +26,7 @@ def kind_of(name: str) -> type[Loss] | None:
     return next((kinds_of(home)[name] for home in own or MODULES if name in kinds_of(home)), None)
 
 
-def every_kind() -> dict[str, type[Loss]]:
+def all_losses() -> dict[str, type[Loss]]:
     """All of them, by name."""
     return {name: kind for home in MODULES for name, kind in kinds_of(home).items()}
 
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> dict[str, type[Loss]]:
     """``LOSSES``: those whose bounds follow from their constants; ``DECLARED``: the others'."""
     if name not in {"LOSSES", "DECLARED"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    bounded = {key: kind for key, kind in every_kind().items() if kind.has_bound}
+    bounded = {key: kind for key, kind in all_losses().items() if kind.has_bound}
     return {
         key: kind for key, kind in bounded.items() if bool(kind.undeclared) == (name == "DECLARED")
     }
@@ -62,8 +62,8 @@ def _resolved(loss: str | Loss) -> Loss:
         return loss
     if isinstance(loss, str) and (kind := kind_of(loss)) is not None:
         return kind()
-    kinds = every_kind()
-    elsewhere = {name: kind.also_called for name, kind in kinds.items() if kind.also_called}
+    kinds = all_losses()
+    elsewhere = {name: kind.aliases for name, kind in kinds.items() if kind.aliases}
     raise InvalidInput(
         f"loss must be one of {sorted(kinds)} or a dpfast loss object such as "
         f"dpfast.LogCosh(c=1.345); received {described(loss, text=True)}."

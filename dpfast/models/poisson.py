@@ -71,21 +71,21 @@ class Poisson(Loss):
     True
     """
 
-    also_called = "count counts log-linear"
+    aliases = "count counts log-linear"
     name = "poisson"
     code = 14
     needs_scale = False
     link = "log"
     may_separate = True
     responses = "counts"
-    noun = "mean of counts"
+    mean_label = "mean of counts"
     estimates = (
         "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "
         "and residuals held as the model names"
     )
-    over_foreseen = math.inf
+    score_bound_ratio = math.inf
     settings = ("largest_mean", "largest_residual")
-    on_road = True
+    supports_default_fit = True
     undeclared = (
         "largest_mean must be given for counts here: a public number above which no mean is "
         "modelled. It was not given, and no bound is estimated unpaid. Pass "
@@ -174,7 +174,7 @@ class Poisson(Loss):
         return self._means(eta, self.h)[1]
 
     @property
-    def _seen_by_kernels(self) -> tuple[int, float, float]:
+    def _kernel_parameters(self) -> tuple[int, float, float]:
         return self.code, self.c if self._held else UNBOUNDED, self.h
 
     @property
@@ -191,7 +191,7 @@ class Poisson(Loss):
     def _predictor(self, mean: float) -> float:
         return self._link(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
 
-    def _unit_of_scores(self, size: float) -> float:
+    def _score_scale(self, size: float) -> float:
         return float(size**0.25)  # between those of the least and the most dispersion
 
     @classmethod
@@ -206,7 +206,7 @@ class Poisson(Loss):
         mean = rate * (self.h if self.declared else SYNTHETIC_MEAN)
         return np.asarray(np.ceil(np.nan_to_num(pdtrik(uniform, mean))))
 
-    def _foreseen_score(self, eta: Array) -> Array:
+    def _score_bound_at(self, eta: Array) -> Array:
         return np.sqrt(self.mean(eta))
 
     def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:

@@ -37,7 +37,7 @@ class Probit(Labels):
     """
 
     name = "probit"
-    also_called = "normit normal-link cumulative-normal"
+    aliases = "normit normal-link cumulative-normal"
     code = 17
     link = "probit"
     estimates = "changes of normal quantiles: the coefficients that minimise the probit loss"
@@ -103,7 +103,7 @@ class Probit(Labels):
         slope = np.exp(-0.5 * np.minimum(np.abs(eta), 50.0) ** 2) / math.sqrt(2.0 * math.pi)
         return np.asarray(ndtr(eta)), slope, -eta * slope
 
-    def _foreseen_score(self, eta: Array) -> Array:
+    def _score_bound_at(self, eta: Array) -> Array:
         return hazard(-np.abs(eta))  # that of the rarer response
 
     def __repr__(self) -> str:

@@ -109,8 +109,8 @@ class Quantile(Loss):
     """
 
     name = "quantile"
-    also_called = "pinball check median rq qreg"
-    on_road = True
+    aliases = "pinball check median rq qreg"
+    supports_default_fit = True
     estimates = "a smoothed conditional quantile of the response, linear in the covariates"
     code = 8
     lowest_slope = 0.0
@@ -179,7 +179,7 @@ class Quantile(Loss):
     def _for_records(self, n: int | None, p: int, mu: float | None = None) -> Loss:
         return self.for_records(n, p, mu)
 
-    def _narrowed(self, chosen: Loss, n: int) -> Loss:
+    def _adapted_to_sample(self, chosen: Loss, n: int) -> Loss:
         """With a narrow score where a wide one has much bias; a bandwidth given is kept."""
         if not self.automatic or type(chosen) is not Quantile:
             return chosen

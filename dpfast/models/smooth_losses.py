@@ -147,7 +147,7 @@ class SmoothAbsolute(Loss):
     """
 
     name = "smooth-absolute"
-    also_called = "l1 mae lad absolute absolute-error laplace"
+    aliases = "l1 mae lad absolute absolute-error laplace"
     code = 6
     lowest_slope = 0.0
     coupling = "one-minus-square"

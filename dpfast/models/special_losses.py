@@ -50,7 +50,7 @@ class TukeyBiweight(Redescending):
     """
 
     name = "tukey"
-    also_called = "biweight bisquare"
+    aliases = "biweight bisquare"
     code = 10
     peak = 16.0 / (25.0 * math.sqrt(5.0))
     lowest_slope = -0.8
@@ -156,7 +156,7 @@ class Cauchy(Redescending):
     """
 
     name = "cauchy"
-    also_called = "lorentzian student t"
+    aliases = "lorentzian student t"
     code = 13
     peak = 0.5
     lowest_slope = -0.125

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dpfast.rooms import opened
+from dpfast.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from dpfast.models.nonconvex import KL, PerRecordObjective
@@ -26,4 +26,4 @@ __all__ = [
     "nonprivate_minimize",
 ]
 
-__getattr__ = opened(__name__, _HOMES)
+__getattr__ = lazy_getattr(__name__, _HOMES)

@@ -13,10 +13,10 @@ from dpfast.arguments import one_of, text_names
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.data.source import source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.progress import watched
-from dpfast.front.request import Account, checked_start, response_of
-from dpfast.front.targets import target_of
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.request import Account, checked_start, response_of
+from dpfast.fit_requests.targets import target_of
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named
@@ -272,9 +272,9 @@ def minimize(
             path.move(point)
         return result(path.theta, path, ENDED.format(error=error))
 
-    with KeepingPaid(so_far, privacy=spent) as keeping:
+    with KeepReleased(so_far, privacy=spent) as keeping:
         label = f"minimize({target!r}, n={request.n})"
-        Account(privacy, ledger, total).charge(label, request.room())
+        Account(privacy, ledger, total).charge(label, request.memory_bytes())
         if reserve:
             # a child pays for the descent, so that it cannot spend what the choice needs
             rest = own_ledger.child(ZCDP(kept.remaining * (1.0 - SELECTION_SHARE)), "descent")

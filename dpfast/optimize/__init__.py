@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dpfast.rooms import opened
+from dpfast.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from dpfast.optimize.budgets import Budgets
@@ -48,4 +48,4 @@ __all__ = [
     "Uniform",
 ]
 
-__getattr__ = opened(__name__, _HOMES)
+__getattr__ = lazy_getattr(__name__, _HOMES)

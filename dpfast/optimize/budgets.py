@@ -12,7 +12,7 @@ from dpfast.curator.bounds import joint_cost
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Constants, Objective
 from dpfast.optimize.schedules import Schedule
-from dpfast.privacy.rounding import MARGIN_SHARES
+from dpfast.privacy.rounding import ROUNDING_SHARES
 
 #: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
 MEAT_SHARE = 0.08
@@ -104,7 +104,7 @@ def step_budgets(
         steps = _step_budgets(objective, mu, mus, kinds, inference_share)
     else:
         steps = _shared_budgets(constants, mu, mus, kinds, inference_share)
-    steering_mu = mu * reserved**0.5 * (1.0 - MARGIN_SHARES)
+    steering_mu = mu * reserved**0.5 * (1.0 - ROUNDING_SHARES)
     return Budgets(steps, mu, inference=inference, steering_mu=steering_mu, description=description)
 
 
@@ -122,7 +122,7 @@ def _step_budgets(
         if inference_share and k == len(mus) - 1:
             curvature = "hessian"
             meat = MEAT_SHARE**0.5 * mu
-            total = (gradient**2 + inference_share * mu**2) ** 0.5 * (1.0 - MARGIN_SHARES)
+            total = (gradient**2 + inference_share * mu**2) ** 0.5 * (1.0 - ROUNDING_SHARES)
         kind = None if curvature == "none" else curvature
         budgets.append(_scaled(objective, total, kind, gradient, meat))
     return tuple(budgets)

@@ -14,7 +14,7 @@ from dpfast.curator.steps import curvature_receipt, difference_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Bounded, Objective, Schweppe
 from dpfast.optimize.protocol import Answers
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 
 class Situation(NamedTuple):
@@ -321,7 +321,7 @@ class Backtracking(StepRule):
 
     def check(self, answers: Answers) -> None:
         # a margin for the rounding of distances, whose ratio to the noise decides
-        difference_receipt(answers, 1.0, self._mu * (1.0 + MARGIN_8000))
+        difference_receipt(answers, 1.0, self._mu * (1.0 + ROUNDING_SUM))
 
     def step_size(self, situation: Situation) -> float:
         if self._settled:

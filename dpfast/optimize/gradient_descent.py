@@ -20,11 +20,11 @@ from dpfast.optimize.propagation import (
     PrivacyNoise,
     along,
     gradient_descent_noise,
-    start_left,
+    remaining_start_error,
 )
 from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
-from dpfast.optimize.trajectory import Trajectory, walked
+from dpfast.optimize.trajectory import Trajectory, run_steps
 
 #: Part of the total ``mu^2`` that an estimated step size costs.
 ESTIMATE_SHARE = 0.02
@@ -169,7 +169,7 @@ class GradientDescent(Method):
             step_sizes.append(self.resolve_step_size(objective, theta, largest))
             return objective.project(theta - step_sizes[k] * gradient)
 
-        iterates, received = walked(answers, objective.project(start), budgets, progress, step)
+        iterates, received = run_steps(answers, objective.project(start), budgets, progress, step)
         weights, theta = None, iterates[-1]
         if self.average:
             count = max(1, round(self.average * len(budgets)))
@@ -189,7 +189,7 @@ class GradientDescent(Method):
         remaining: NDArray[np.float64] = (
             contraction[-1] if weights is None else np.asarray(weights) @ contraction
         )
-        left = start_left(trajectory.iterates, trajectory.theta, remaining, vectors)
+        left = remaining_start_error(trajectory.iterates, trajectory.theta, remaining, vectors)
         return PrivacyNoise(along(vectors, variance), left)
 
     def settings(self) -> list[str]:

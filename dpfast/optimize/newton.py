@@ -25,7 +25,7 @@ from dpfast.optimize.propagation import Curvature, Matrix, PrivacyNoise
 from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.scale_steps import OUTSIDE, majorized, moved, outside, within
 from dpfast.optimize.schedules import Geometric, Schedule
-from dpfast.optimize.trajectory import Trajectory, walked, with_ridge
+from dpfast.optimize.trajectory import Trajectory, run_steps, with_ridge
 
 Array = NDArray[np.float64]
 
@@ -255,7 +255,7 @@ class Newton(Method):
             return capped_step(theta, direction, step_sizes[k], max_step)
 
         start = objective.project(start)
-        iterates, received = walked(answers, start, budgets, progress, step)
+        iterates, received = run_steps(answers, start, budgets, progress, step)
         hessians = _hessians(received)
         details = Steps(
             step_sizes=step_sizes,

@@ -83,7 +83,7 @@ def along(vectors: Matrix, variance: NDArray[np.float64]) -> Matrix:
     return np.asarray((noise + noise.T) / 2.0)
 
 
-def start_left(
+def remaining_start_error(
     iterates: list[NDArray[np.float64]],
     theta: NDArray[np.float64],
     remaining: NDArray[np.float64],

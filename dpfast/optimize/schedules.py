@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from dpfast.arguments import number_in, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_SHARES
+from dpfast.privacy.rounding import ROUNDING_SHARES
 
 
 class Schedule:
@@ -50,7 +50,7 @@ class Schedule:
         >>> [round(mu, 6) for mu in dpfast.optimize.Uniform().step_mus(1.0, 4)]
         [0.5, 0.5, 0.5, 0.5]
         """
-        shrunk = mu * (1.0 - MARGIN_SHARES)
+        shrunk = mu * (1.0 - ROUNDING_SHARES)
         return [shrunk * share**0.5 for share in self.shares(n_steps)]
 
 

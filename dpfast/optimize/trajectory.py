@@ -19,7 +19,7 @@ def with_ridge(matrix: NDArray[np.float64], ridge: float) -> NDArray[np.float64]
     return matrix + ridge * np.eye(len(matrix)) if ridge else matrix
 
 
-def walked(
+def run_steps(
     answers: Answers,
     start: NDArray[np.float64],
     budgets: Sequence[StepBudget],

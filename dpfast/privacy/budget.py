@@ -15,10 +15,10 @@ from dpfast.privacy.decimals import (
     root_to_float,
     written,
 )
-from dpfast.privacy.rounding import MARGIN_500
+from dpfast.privacy.rounding import ROUNDING_ELEMENTARY
 
 #: Relative rounding of results that are a handful of elementary functions away from the input.
-ROUND_UP = 1.0 + MARGIN_500
+ROUND_UP = 1.0 + ROUNDING_ELEMENTARY
 
 _B = TypeVar("_B", bound="Budget")
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.kernels.sampler import release
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_PRODUCT, ROUNDING_SUM
 
 MIN_GRID_BITS = 20
 
 #: What rounding to the grid can add to mu: each release is rounded by at most
 #: ``sqrt(d) 2^-k <= 2^-20`` of its noise scale, and up to three are released together
 #: (claims C16 and C19), hence the square root of three.
-GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + MARGIN_8000)
+GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + ROUNDING_SUM)
 
 #: |value / grid| beyond which a value is clamped.
 CLAMP = 2.0**51
@@ -49,7 +49,7 @@ def gaussian_scale(sensitivity: float, mu: float, dimension: int) -> float:
             f"mu = {described(mu)} is too small for a release on the grid: it must be above "
             f"{GRID_COST:.3g}. Use fewer steps or a larger budget."
         )
-    scale = sensitivity / (mu - GRID_COST) * (1.0 + MARGIN_30)
+    scale = sensitivity / (mu - GRID_COST) * (1.0 + ROUNDING_FORMULA)
     _check_scale(scale)
     return scale
 
@@ -86,7 +86,7 @@ def symmetric_grid(noise_scale: float, p: int) -> tuple[int, float, float]:
     bits, grid, _ = vector_grid(noise_scale, p * (p + 1) // 2)
     # rounded up, so that 1/grid_off^2 <= 2/grid^2: off-diagonal entries count twice in the
     # Frobenius norm (claim C16)
-    grid_off = grid * math.sqrt(0.5) * (1.0 + MARGIN_6)
+    grid_off = grid * math.sqrt(0.5) * (1.0 + ROUNDING_PRODUCT)
     return bits, grid, grid_off
 
 
@@ -132,7 +132,7 @@ def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:
             "sensitivity must be a positive integer and epsilon positive and finite; received "
             f"{described(sensitivity)} and {described(epsilon)}."
         )
-    numerator, denominator = (epsilon * (1.0 - MARGIN_6)).as_integer_ratio()  # claim C86
+    numerator, denominator = (epsilon * (1.0 - ROUNDING_PRODUCT)).as_integer_ratio()  # claim C86
     bits = 50
     rate = (numerator << bits) // (denominator * sensitivity)
     if not 2**10 <= rate < 2**62:

@@ -10,16 +10,16 @@ from __future__ import annotations
 UNIT_ROUNDOFF = 2.0**-53
 
 #: A product or a quotient.  An elementary function counts as 8 roundings, here as everywhere.
-MARGIN_6 = 2.0**-50
+ROUNDING_PRODUCT = 2.0**-50
 
 #: A formula of a line or two.
-MARGIN_30 = 2.0**-48
+ROUNDING_FORMULA = 2.0**-48
 
 #: One with elementary functions.
-MARGIN_500 = 2.0**-44
+ROUNDING_ELEMENTARY = 2.0**-44
 
 #: A budget taken apart and put together again, a sum of a few thousand terms.
-MARGIN_8000 = 2.0**-40
+ROUNDING_SUM = 2.0**-40
 
 #: A division into up to 2^20 shares; raises the noise by as much, far below anything measurable.
-MARGIN_SHARES = 2.0**-30
+ROUNDING_SHARES = 2.0**-30

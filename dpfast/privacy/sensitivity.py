@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import ROUNDING_FORMULA, UNIT_ROUNDOFF
 
 #: A record's computed contribution differs from an ideal one by at most this part of the bound.
 RECORD_ERROR = 1e-12
@@ -22,7 +22,7 @@ RECORD_ERROR = 1e-12
 #: parameter are covered whatever joint rule they are charged by (claim C19).
 JOINT_MARGIN = 3.0
 
-_UP = 1.0 + MARGIN_30
+_UP = 1.0 + ROUNDING_FORMULA
 
 
 def relative_slack(n: int, depth: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.sensitivity import joint_mu, relative
 
 #: Cells of the grids of positions on a loss, whose curvature is ``4 s (1 - s)``, and of arguments
@@ -64,7 +64,7 @@ def joint_sides_mu(
         squared = min(squared, _centred(geometry, g, h, q, _narrow_quantile))
     elif coupling == "logistic-majorizer":
         squared = min(squared, _centred(geometry, g, h, q, _quantile_majorizer))
-    return min(bounded, scale * math.sqrt(squared)) * (1.0 + MARGIN_8000)
+    return min(bounded, scale * math.sqrt(squared)) * (1.0 + ROUNDING_SUM)
 
 
 # ---- part (a): rows of which the intercept is a part are never opposite -------------------------

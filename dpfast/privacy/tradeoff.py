@@ -7,7 +7,7 @@ import math
 from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.conversions import zcdp_delta
-from dpfast.privacy.rounding import MARGIN_500
+from dpfast.privacy.rounding import ROUNDING_ELEMENTARY
 
 #: Relative error of ``Phi(Phi^-1(a) + mu)`` as computed: a relative error of the quantile moves
 #: it by up to the square of the quantile, 1400 at the smallest normal rate, times as much.
@@ -64,7 +64,7 @@ def attack_advantage(budget: Budget | float | tuple[float, float]) -> float:
 
 def _up(probability: float) -> float:
     """More than a handful of elementary functions can have lost, and at most 1."""
-    return min(1.0, probability * (1.0 + MARGIN_500) + FLOOR)
+    return min(1.0, probability * (1.0 + ROUNDING_ELEMENTARY) + FLOOR)
 
 
 def _gaussian_power(mu: float, rate: float) -> float:

@@ -7,7 +7,7 @@ from functools import lru_cache, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from dpfast.errors import InvalidInput
-from dpfast.front.request import described_model
+from dpfast.fit_requests.request import described_model
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.newton import Newton
@@ -85,7 +85,7 @@ def recipe_of(
     shown = public_copy(objective)  # an optimiser of a caller's own may write on it
     optimiser, reason = choose_method(method, shown, n, mu)
     solves = isinstance(optimiser, Newton) and optimiser.newton_steps is None
-    if solves and (narrow := declared._narrowed(loss, n)) is not loss:
+    if solves and (narrow := declared._adapted_to_sample(loss, n)) is not loss:
         objective = objective_with(narrow)
         shown = public_copy(objective)
     budgets = planned(optimiser, shown, n, mu, inference)

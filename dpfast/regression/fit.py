@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from dpfast.arguments import flag, refuse_names
 from dpfast.data.source import EVERYTHING, source_of
 from dpfast.errors import InvalidInput, understood
-from dpfast.front.request import Account, Request, rows_unseen
+from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.results import Fit
 from dpfast.models import resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.road import OnRoad, on_road
+from dpfast.regression.road import DefaultFit, uses_default_fit
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 if TYPE_CHECKING:  # of methods that are asked for
@@ -152,9 +152,9 @@ def fit(
     standardize = checked_standardize(standardize)
     options = given._asdict() | {"method": method}
     loss = resolve_loss(given.loss, unbounded=True)
-    taken = on_road(loss, options)
-    with rows_unseen(source.each):
-        request = Request(
+    taken = uses_default_fit(loss, options)
+    with hide_row_details(source.each):
+        request = FitRequest(
             source, None, account, fit_intercept=given.fit_intercept, noise=noise,
             takes=EVERYTHING, together=taken, bound_to=given.n_covariates,
             of_predictor=loss.link != "identity",
@@ -167,9 +167,9 @@ def fit(
     asked: dict[str, Any] = {"standardize": standardize, "inference": flag(inference, "inference")}
     account.warn_of_weak(request.n_units)
     if taken:
-        return OnRoad(request, [loss], scale=given.scale, **asked).fit(progress)
-    from dpfast.regression.walk import Walks
+        return DefaultFit(request, [loss], scale=given.scale, **asked).fit(progress)
+    from dpfast.regression.method_fit import MethodFits
 
-    walks = Walks(request, [given.loss], options, **asked)
+    walks = MethodFits(request, [given.loss], options, **asked)
     label = request.label("fit", walks.loss.name)
     return walks.run(progress, label, lambda fits, _: fits[0])

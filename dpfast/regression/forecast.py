@@ -17,14 +17,14 @@ from dpfast.arguments import (
     real_number,
     whole_number,
 )
-from dpfast.curator.door import Release, observed
+from dpfast.curator.noisy_release import Release, observed
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described, understood
-from dpfast.front.request import Account
+from dpfast.fit_requests.request import Account
 from dpfast.inference.degrees import coverage
+from dpfast.inference.rendering.renderings import html
+from dpfast.inference.rendering.table import Table
 from dpfast.inference.results import Fit
-from dpfast.inference.shown.renderings import html
-from dpfast.inference.shown.table import Table
 from dpfast.models import FreeScale, Loss, Mallows, Objective, resolve_loss
 from dpfast.models.objective import Terms, terms_of
 from dpfast.privacy.budget import GDP, Budget
@@ -384,7 +384,11 @@ class _Forecast:
         loss, terms = self._loss_at(n, mu), self._terms
         if loss.has_bound:
             loss = loss if loss.declared else loss._bounded
-            weights = Mallows(FAR) if terms.weights is None and loss.on_road else terms.weights
+            weights = (
+                Mallows(FAR)
+                if terms.weights is None and loss.supports_default_fit
+                else terms.weights
+            )
             terms = terms._replace(scale=terms.scale or scale, weights=weights)
         found = nonprivate_fit(X, y, Objective(**terms._replace(loss=loss)._asdict()))
         widths: Array = np.ptp(found.conf_int(self.level), axis=1)
@@ -455,7 +459,7 @@ class _Standing(Records):
 
     __slots__ = ("_part", "_rows")
 
-    can_be_dealt, elsewhere = False, True  # no memory is asked for by their number
+    can_be_partitioned, elsewhere = False, True  # no memory is asked for by their number
 
     def __init__(self, X: Array, y: Array, n: int) -> None:
         self.n, self.n_covariates, self.names = n, X.shape[1], None

@@ -6,16 +6,16 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from dpfast.data.beside.given import DASK
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column, library
 from dpfast.data.formula import terms_of_table
+from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.records import Records
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, understood
-from dpfast.front.request import rows_unseen
-from dpfast.front.rows import FormulaRows, with_offset
+from dpfast.fit_requests.request import hide_row_details
+from dpfast.fit_requests.rows import FormulaRows, with_offset
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
 from dpfast.models.objective import terms_of
@@ -155,7 +155,7 @@ def with_columns(source: Source) -> Source:
 def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
     """How a table in memory is coded by a formula, and its covariates with the response."""
     data = source.covariates
-    with rows_unseen(source.each):
+    with hide_row_details(source.each):
         terms = terms_of_table(formula, data, schema)
         coding, design = terms.coding, terms.coding.design(data)
         if terms.left is None:

@@ -1,6 +1,6 @@
 """Where the columns of a table lie: a quantile by noisy bisection, then a histogram of distances.
 
-Post-processing of a curator's answers (claim D4 of ``dpfast/privacy/bought/PROOFS-bought.md``).
+Post-processing of a curator's answers (claim D4 of ``dpfast/privacy/scaling/PROOFS-scaling.md``).
 Keys are the doubles in numeric order, as integers: no range has to be declared.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer
-from dpfast.optimize.road.histogram import ALONE, BESIDE
-from dpfast.privacy.bought.sensitivity import complete_weight, query_mu
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.optimize.road.histogram import NEIGHBOUR_SDS, SINGLE_BIN_SDS
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
 
 #: Counts that are planned for each column; twice as many may be where the budget is ample.
 COUNTS = 14
@@ -27,7 +27,7 @@ COUNTS = 14
 COUNT_SHARE, LOOK_SHARE = 0.4, 0.25
 
 #: Of a count, whose noise on a grid costs less than a fifth of it.
-LEAST_MU = 1e-5
+MIN_MU = 1e-5
 
 #: Noise of a count, as a part of n, that is little enough to tell about where a median is.
 _ENOUGH = 0.03
@@ -70,14 +70,14 @@ class ColumnAnswers(Protocol):
     ) -> Answer: ...
 
 
-class Location(NamedTuple):
+class ColumnScale(NamedTuple):
     """Released facts about one column."""
 
     centre: float
     spread: float
     low: float
     high: float
-    seen: bool = True
+    detected: bool = True
 
 
 class _Quantile:
@@ -108,10 +108,10 @@ class _Distances(NamedTuple):
         return self._replace(cells=cells, noise=float(own + theirs) ** -0.5)
 
 
-location_of, distances_of = partial(tuple.__new__, Location), partial(tuple.__new__, _Distances)
+location_of, distances_of = partial(tuple.__new__, ColumnScale), partial(tuple.__new__, _Distances)
 
 
-def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
+def _locations(found: Sequence[_Distances], complete: float) -> list[ColumnScale]:
     """Means and spreads of all that is not beyond the farthest cells that stand out."""
     cells, noise = np.array([one.cells for one in found]), np.array([one.noise for one in found])
     ends = _farthest(cells / noise[:, None, None]) + 1  # of the cells that are added up
@@ -141,7 +141,11 @@ def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
     """The farthest cell on each side that stands out of its noise, or -1; in units of the noise."""
-    alone, beside, octaves = cells > ALONE, cells > BESIDE, np.arange(cells.shape[2])
+    alone, beside, octaves = (
+        cells > SINGLE_BIN_SDS,
+        cells > NEIGHBOUR_SDS,
+        np.arange(cells.shape[2]),
+    )
     near = np.logical_or.reduce(alone, axis=1)  # and what is beside it: on the other side, or
     last = np.maximum.accumulate(np.where(near, octaves, -1), axis=1)  # farther out, and so on
     gap = np.maximum.accumulate(np.where(beside.any(axis=1), -1, octaves), axis=1)
@@ -149,7 +153,7 @@ def _farthest(cells: Array) -> NDArray[np.intp]:
     return np.where(alone | (beside & near[:, None]), octaves, -1).max(axis=2)
 
 
-class Search:
+class ScaleSearch:
     """Buys the locations of some columns within a plan."""
 
     def __init__(
@@ -174,9 +178,9 @@ class Search:
         self._quantiles = {column: _Quantile() for column in self.columns}
         self._known: dict[int, _Distances] = {}
         #: Of every column, once all were measured; what is asked after that makes them better.
-        self.found: dict[int, Location] = {}
+        self.found: dict[int, ColumnScale] = {}
 
-    def counts_asked(self) -> list[tuple[int, float]]:
+    def count_extremes(self) -> list[tuple[int, float]]:
         """How many counts, and at what mu, may be asked for at once: the extremes."""
         q = len(self.columns)
         planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
@@ -185,14 +189,14 @@ class Search:
             found.append((len(_OF_LABELS), self._price_of_labels()))
         if self._outside is not None:
             found.append((1, self._price_of_labels()))
-        return found + [one for again in self._again() for one in again.counts_asked()]
+        return found + [one for again in self._again() for one in again.count_extremes()]
 
-    def _again(self) -> list[Search]:
+    def _again(self) -> list[ScaleSearch]:
         """The search of all records that may follow one of a sample, at the least it may have."""
         if self._every is self._answers:
             return []
-        least = self._total * math.sqrt(LOOK_SHARE) * (1.0 - MARGIN_8000)
-        return [Search(self._every, self.columns, least)]
+        least = self._total * math.sqrt(LOOK_SHARE) * (1.0 - ROUNDING_SUM)
+        return [ScaleSearch(self._every, self.columns, least)]
 
     @property
     def counted(self) -> tuple[float, float]:
@@ -207,23 +211,23 @@ class Search:
         same = _is_tie(one.low, one.high)
         return same and one.above - one.below > _INSIDE * max(self._complete, 1.0)
 
-    def distances_asked(self) -> list[tuple[int, float]]:
+    def distance_extremes(self) -> list[tuple[int, float]]:
         """Of how many columns a histogram may be asked for, and at what mu: the extremes."""
-        least = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - MARGIN_8000)
+        least = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - ROUNDING_SUM)
         found = [(m, mu) for m in {1, len(self.columns)} for mu in (least, self._total)]
-        return found + [one for again in self._again() for one in again.distances_asked()]
+        return found + [one for again in self._again() for one in again.distance_extremes()]
 
-    def run(self, spend: bool = True) -> list[Location]:
+    def run(self, spend: bool = True) -> list[ColumnScale]:
         """The locations, in the order of the columns."""
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
         self._count_outside()
         self.found = found = self._measure(self.columns, LOOK_SHARE)
-        unseen = [column for column in self.columns if not found[column].seen]
+        unseen = [column for column in self.columns if not found[column].detected]
         if spend and not unseen:
             found |= self._measure(self.columns, 0.0)
         elif unseen and self._every is not self._answers:
-            again = Search(self._every, unseen, self._left(0.0))
+            again = ScaleSearch(self._every, unseen, self._left(0.0))
             found |= dict(zip(unseen, again.run(), strict=True))
         elif unseen:
             vague = [column for column, _ in self._asking(unseen)]
@@ -235,14 +239,14 @@ class Search:
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
         """How many counts of so many columns there may be, and what all of them may cost."""
         square = share * self._total**2
-        each = max(1.0 / (_ENOUGH * self._answers.n), LEAST_MU) ** 2
+        each = max(1.0 / (_ENOUGH * self._answers.n), MIN_MU) ** 2
         planned = int(min(max(square / each, COUNTS * columns), 2 * COUNTS * columns))
         return planned, math.sqrt(min(square, planned * each))
 
     def _left(self, kept: float) -> float:
         """What may be spent if this part of mu^2 is kept."""
         rest = (1.0 - kept) * self._total**2 - self._spent
-        return math.sqrt(max(0.0, rest)) * (1.0 - MARGIN_8000)
+        return math.sqrt(max(0.0, rest)) * (1.0 - ROUNDING_SUM)
 
     # -- counts
 
@@ -323,7 +327,7 @@ class Search:
 
     # -- distances
 
-    def _measure(self, columns: Sequence[int], kept: float) -> dict[int, Location]:
+    def _measure(self, columns: Sequence[int], kept: float) -> dict[int, ColumnScale]:
         """What a histogram of distances, for all but this part of mu^2, says of these columns."""
         ends = [self._quantiles[column] for column in columns]
         keys = [(one.low, one.high) for one in ends]

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from dpfast.arguments import positive, refuse_names, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.steps import nonprivate_residuals
-from dpfast.data.beside.given import own_largest
+from dpfast.data.record_weights.columns_given import largest_weight
 from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
-from dpfast.front.request import Account, Request, checked_start, response_of
-from dpfast.front.rows import FormulaRows, NewRows, with_offset
-from dpfast.front.targets import target_of
+from dpfast.fit_requests.request import Account, FitRequest, checked_start, response_of
+from dpfast.fit_requests.rows import FormulaRows, NewRows, with_offset
+from dpfast.fit_requests.targets import target_of
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
@@ -30,7 +30,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.exact import nonprivate_minimum, split_singular
 from dpfast.regression.formula import of_table, with_columns, with_intercept
-from dpfast.regression.road import on_road
+from dpfast.regression.road import uses_default_fit
 
 #: What a mean score may be where rounding forbids less: far below a standard error.
 ROUNDING_SCORE = 1e-6
@@ -109,9 +109,9 @@ def nonprivate_fit(
     source, given = source_of(X, y), terms_of(loss)
     loss, scale, weights, ridge, fit_intercept, columns = given
     if source.sample_weight is not None and source.largest_weight is None:
-        largest = own_largest(source.covariates, source.sample_weight)
+        largest = largest_weight(source.covariates, source.sample_weight)
         source = source.but(largest_weight=largest)
-    request = Request(
+    request = FitRequest(
         source, None, Account(1.0), fit_intercept=fit_intercept, noise=SeededNoise(0),
         bound_to=columns, takes=("sample_weight", "offset"),
         of_predictor=offset_joins_predictor(loss),
@@ -119,7 +119,7 @@ def nonprivate_fit(
     loss = resolve_loss(loss, unbounded=True)
     told = {"scale": scale, "weights": weights, "ridge": ridge, "method": "auto"}
     known = request.coded_scale(scale)
-    if on_road(loss, told):
+    if uses_default_fit(loss, told):
         loss, weights = loss._bounded, Mallows(FARTHEST)
         if loss.needs_scale and known is None:
             known = _residual_scale(request, tolerance, max_steps)
@@ -143,7 +143,7 @@ def nonprivate_fit(
     inverse, lost = split_singular(found.hessian)
     covariance = inverse @ found.meat @ inverse / request.n
     covariance[lost] = covariance[:, lost] = np.nan
-    fit = request.fit(
+    fit = request.make_result(
         found.iterates[-1],
         objective,
         method=f"Newton, {len(found.iterates) - 1} exact steps",
@@ -161,7 +161,7 @@ def nonprivate_fit(
     return fit
 
 
-def _residual_scale(request: Request, tolerance: float, max_steps: int) -> float:
+def _residual_scale(request: FitRequest, tolerance: float, max_steps: int) -> float:
     """Median absolute residual of least squares over that of a normal one: **not private**."""
     squares = request.objective(LeastSquares(), scale=None, weights=Mallows(FARTHEST), ridge=0.0)
     curator = request.curator(squares)

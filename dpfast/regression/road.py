@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import check_constant
 from dpfast.curator.curator import Prepared, prepare
-from dpfast.curator.whitened import Whitened
+from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.request import Request
+from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
+from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
@@ -28,24 +28,37 @@ from dpfast.models import (
     Quantile,
     resolve_loss,
 )
+from dpfast.optimize.road.allocation import (
+    BudgetAllocation,
+    Setting,
+    prices,
+)
 from dpfast.optimize.road.run import (
     FIRST_PART,
-    LEAST,
-    MOST_CELLS,
-    QUARTER,
-    STEPS,
-    Begun,
-    Found,
-    Purse,
-    Setting,
-    begin,
-    prices,
-    road,
+    MAX_STEPS,
+    N_FINE_BINS,
+    SUBSAMPLE_PART,
+    TINY,
+    InitialEstimate,
+    SolverResult,
+    clipped_newton,
+    initial_estimate,
 )
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.purchase import FARTHEST, SCARCE, OfUnits, kept_part
-from dpfast.regression.standardise import CODED, Handed, Purchase, Standardized, farthest
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.scaling_budget import (
+    FARTHEST,
+    MIN_RECORDS_FACTOR,
+    ScalingBudget,
+    shrinkage_factor,
+)
+from dpfast.regression.standardise import (
+    CODED,
+    GivenScaling,
+    PrivateScaling,
+    Standardized,
+    farthest,
+)
 
 Array = NDArray[np.float64]
 
@@ -107,7 +120,7 @@ FEW = (
 )
 
 
-def on_road(loss: Any, options: dict[str, Any]) -> bool:
+def uses_default_fit(loss: Any, options: dict[str, Any]) -> bool:
     """Whether a fit takes the road, by public arguments alone."""
     kind = resolve_loss(loss, unbounded=True)
     told = [name for name in PLAIN if not _is_plain(options[name], PLAIN[name])]
@@ -117,16 +130,16 @@ def on_road(loss: Any, options: dict[str, Any]) -> bool:
             f"steps; received {described(options[told[0]])}. Leave it out, or use a robust loss."
         )
     plain = not told or (told == ["scale"] and not isinstance(options["scale"], FreeScale))
-    return plain and kind.on_road
+    return plain and kind.supports_default_fit
 
 
-def enough(n: int, p: int, strength: float) -> float:
+def subsample_size(n: int, p: int, strength: float) -> float:
     """How many of n records tell what is bought of few at a mu of so much: public."""
     least = ENOUGH * math.sqrt(p / 8.0) / min(1.0, strength)
-    return min(2.0 * least, max(least, QUARTER * n))
+    return min(2.0 * least, max(least, SUBSAMPLE_PART * n))
 
 
-class OnRoad:
+class DefaultFit:
     """Fits of a checked request that take the road together: planned, charged for, then run.
 
     Making it refuses whatever can be refused.
@@ -140,11 +153,11 @@ class OnRoad:
 
     def __init__(
         self,
-        request: Request,
+        request: FitRequest,
         losses: Sequence[str | Loss],
         *,
         scale: float | FreeScale | None,
-        standardize: bool | Standardized | Purchase | None,
+        standardize: bool | Standardized | PrivateScaling | None,
         inference: bool,
     ) -> None:
         n, p = request.n, request.dimension
@@ -155,23 +168,25 @@ class OnRoad:
             )
         assert request.group_size == 1  # a person with rows counts with their mean (claim C81)
         mu = request.mu
-        self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
+        self._part = math.sqrt(1.0 / len(losses)) * (1.0 - ROUNDING_SUM * (len(losses) > 1))
         each = mu * self._part
         declared = [resolve_loss(loss, unbounded=True) for loss in losses]
-        self.losses = [loss._narrowed(loss._for_records(n, p, each), n) for loss in declared]
+        self.losses = [
+            loss._adapted_to_sample(loss._for_records(n, p, each), n) for loss in declared
+        ]
         if scale is not None:  # in whatever units, which are not known yet
             assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
         self.request, self._scale, self._inference = request, scale, inference
         self._mu, self.only_mean = mu, False
-        self._purchase: Purchase | Handed | None = None
-        self._begun: Begun | None = None
+        self._purchase: PrivateScaling | GivenScaling | None = None
+        self._begun: InitialEstimate | None = None
         self.kept: Array | None = None  # the design's columns that are not left out
         loss = self.losses[0]
         request.check_response(loss)
         if scale is not None:  # refused where the loss has none
             request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-        weighted = request.beside is not None and request.beside.weight is not None
+        weighted = request.record_weights is not None and request.record_weights.weight is not None
         self.setting = Setting(
             loss,
             self._coded_scale(),
@@ -179,12 +194,12 @@ class OnRoad:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(enough(n, p, each), QUARTER)
+        request.sample(subsample_size(n, p, each), SUBSAMPLE_PART)
         self._weighing = None
         if weighted and not request.means:
-            from dpfast.regression.weighing import Weighing
+            from dpfast.regression.weight_unit import WeightUnit
 
-            self._weighing = Weighing(mu)
+            self._weighing = WeightUnit(mu)
         least = self._plan_units(standardize)
         if self.only_mean:
             return
@@ -192,34 +207,45 @@ class OnRoad:
         if self._weighing:
             least = self._weighing.refuse(rows, least)
         # however many rounds there are, and whatever the units leave, which is not known before
-        kinds, few = [self.setting._replace(loss=loss).asks for loss in self.losses], rows.few()
+        kinds, few = (
+            [self.setting._replace(loss=loss).query_counts for loss in self.losses],
+            rows.subsample(),
+        )
         asked = prices(n, p, (least, mu), self._part, tuple(kinds), few is not rows)
-        rows.refuse(*asked, cells=MOST_CELLS)
-        if request.more is not None:
-            drawn, request.few = request.few, request.more
-            self.rows_for().refuse(*asked, cells=MOST_CELLS)
-            request.few = drawn
+        rows.refuse(*asked, cells=N_FINE_BINS)
+        if request.larger_subsample is not None:
+            drawn, request.subsample = request.subsample, request.larger_subsample
+            self.rows_for().refuse(*asked, cells=N_FINE_BINS)
+            request.subsample = drawn
 
     def _plan_units(self, standardize: Any) -> float:
         """What is left if the units cost as much as they may."""
         request, loss, mu = self.request, self.losses[0], self._mu
         n, linked, bounded = request.n, loss.link != "identity", loss.largest_response is not None
         own, inner = standardize is False, request.coding is not None
-        offset = linked and request.beside is not None and request.beside.offset is not None
+        offset = (
+            linked
+            and request.record_weights is not None
+            and request.record_weights.offset is not None
+        )
         columns = request.n_covariates * (not own) + int(not bounded) + offset
         if inner and standardize:
             raise InvalidInput(CODED)
-        had = self._released if standardize is None else inner or isinstance(standardize, Purchase)
+        had = (
+            self._released
+            if standardize is None
+            else inner or isinstance(standardize, PrivateScaling)
+        )
         if isinstance(standardize, Standardized):
-            self._purchase = Handed(request, standardize, response=not linked)
+            self._purchase = GivenScaling(request, standardize, response=not linked)
             has = standardize._told
             if (linked and not bounded and "size" not in has) or (offset and "offset" not in has):
                 raise InvalidInput(UNTOLD)
         elif columns and not had:
-            purse = OfUnits(n, columns, mu)
+            purse = ScalingBudget(n, columns, mu)
             share = purse.share()
             slopes = request.fit_intercept and request.n_covariates > 0 and not own
-            scarce = slopes and n * mu < SCARCE * request.dimension**1.5
+            scarce = slopes and n * mu < MIN_RECORDS_FACTOR * request.dimension**1.5
             hidden = (slopes or own) and purse.hidden()
             told = self._scale is not None or inner  # as if it said that units are right
             if (scarce or hidden) and (own or (standardize is None and told)):
@@ -230,7 +256,7 @@ class OnRoad:
                     UNLOCATED.format(strength=n * mu, loss=loss.name, q=request.n_covariates)
                 )
             if not self.only_mean:
-                self._purchase = Purchase(
+                self._purchase = PrivateScaling(
                     request, mu * share**0.5, covariates=not own,
                     response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
                     inner=inner or own, offset=offset,
@@ -245,15 +271,17 @@ class OnRoad:
         found = found and found / self._inner_spread
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
-    def rows_for(self, ledger: Ledger | None = None) -> Whitened:
+    def rows_for(self, ledger: Ledger | None = None) -> PreconditionedQueries:
         """The rows, in the units that were bought; this ledger pays, or the request's."""
         request = self.request
         # of the records as they are: what is asked about has an objective of its own
         objective, prepared = _squares(request.n_covariates, request.fit_intercept)
         about = objective, prepared
-        few = None if request.few is None else request.curator(*about, ledger=ledger, few=True)
-        rows = Whitened(request.curator(*about, ledger=ledger), few=few)
-        rows = self._weighing.seen(rows) if self._weighing else rows
+        few = (
+            None if request.subsample is None else request.curator(*about, ledger=ledger, few=True)
+        )
+        rows = PreconditionedQueries(request.curator(*about, ledger=ledger), few=few)
+        rows = self._weighing.weighted(rows) if self._weighing else rows
         return rows if self.kept is None else rows.mapped(self.kept)
 
     @property
@@ -287,27 +315,31 @@ class OnRoad:
             assert released is not None
             setting = setting._replace(scale=self._coded_scale(), **released._told)
             self._leave_out(released.unseen)
-            if self.request.few is not None:
+            if self.request.subsample is not None:
                 self._sample_for(farthest(released._found), setting)
         self.setting = setting
         if self._weighing:
-            self._weighing.buy(self.rows_for())
+            self._weighing.estimate_unit(self.rows_for())
         if len(self.losses) > 1:
             rows = self.rows_for()
-            asked = Purse(rows.n, rows.dimension, self._left()).budgets(setting.asks, 1)
-            self._begun = begin(rows, setting, asked)
+            asked = BudgetAllocation(rows.n, rows.dimension, self._left()).budgets(
+                setting.query_counts, 1
+            )
+            self._begun = initial_estimate(rows, setting, asked)
         self._each = self._left() * self._part
 
     def _sample_for(self, far: float, setting: Setting) -> None:
         """Few tell nothing of a level that is rarer than they reach: a larger sample, or all."""
         request, p = self.request, self.request.dimension
-        for few in filter(None, (request.few, request.more)):
-            asked = Purse(few.n, p, self._left()).budgets(setting.asks, 1)
-            rounds = setting.asks[0] and few.n <= QUARTER * request.n  # go on from the pilot
+        for few in filter(None, (request.subsample, request.larger_subsample)):
+            asked = BudgetAllocation(few.n, p, self._left()).budgets(setting.query_counts, 1)
+            rounds = (
+                setting.query_counts[0] and few.n <= SUBSAMPLE_PART * request.n
+            )  # go on from the pilot
             if far <= asked.longest_radius(few.n, p) * (1.0 if rounds else FIRST_PART):
-                request.few = few
+                request.subsample = few
                 return
-        request.few = None
+        request.subsample = None
 
     def _leave_out(self, unseen: Sequence[str]) -> None:
         """Go on without the columns of which no spread was seen; never without any."""
@@ -318,51 +350,53 @@ class OnRoad:
 
     def _left(self) -> float:
         spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
-        return math.sqrt(self._mu**2 - spent) * (1.0 - MARGIN_8000)
+        return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
     def fit(self, progress: Callable[[int, int], None] | None) -> Fit:
         """Charge, and fit the one loss; where coefficients are out of reach, its mean alone."""
         request, loss = self.request, self.losses[0]
         if self.only_mean:
-            from dpfast.regression.scarce import fit_mean_alone
+            from dpfast.regression.intercept_only import fit_intercept_only
 
             request.in_slots()
             scale = 1.0 if loss.needs_scale else None
             shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-            return fit_mean_alone(request, shown, progress)
+            return fit_intercept_only(request, shown, progress)
         report = None
         if progress is not None:
-            from dpfast.front.progress import watched
+            from dpfast.fit_requests.progress import watched
 
-            report = watched(progress, STEPS)
+            report = watched(progress, MAX_STEPS)
         iterates: list[Array] = []
 
         def so_far(error: str) -> Fit | None:
             return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
 
         # what is paid for must arrive
-        with KeepingPaid(so_far, privacy=request.guarantee, units=lambda: self.units):
+        with KeepReleased(so_far, privacy=request.guarantee, units=lambda: self.units):
             label = request.label("fit", loss.name)
-            request.account.charge(label, request.room_on_road())
+            request.account.charge(label, request.default_fit_bytes())
             self.begin()
             return self.result(0, iterates, self.run(0, iterates, report))
 
     def run(
         self, k: int, iterates: list[Array], report: Callable[[int, int], None] | None
-    ) -> Found:
+    ) -> SolverResult:
         """Spend what one loss has; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k])
         rows = self.rows_for()
-        purse = Purse(rows.n, rows.dimension, self._each)
-        return road(rows, setting, purse, self._inference, iterates, report, self._begun)
+        purse = BudgetAllocation(rows.n, rows.dimension, self._each)
+        return clipped_newton(rows, setting, purse, self._inference, iterates, report, self._begun)
 
-    def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
+    def result(
+        self, k: int, iterates: list[Array], found: SolverResult | None, missing: str = ""
+    ) -> Fit:
         """What a loss's run says, in the units of the columns as they came."""
         request, loss = self.request, self.losses[k]
         covariance, predictor = None, None
         if self.kept is not None:
             iterates = [self.kept @ iterate for iterate in iterates]
-            found = found and found.among(self.kept)
+            found = found and found.with_columns(self.kept)
         if found is not None:
             kept, predictor = self._predictor(found, loss)
             if self._inference:
@@ -372,7 +406,7 @@ class OnRoad:
             iterates = [back.params(iterate) for iterate in iterates]
             covariance = covariance and back.covariance(covariance)
             predictor = None if predictor is None else back.params(predictor)
-        fit = request.fit(
+        fit = request.make_result(
             iterates[-1],
             loss._bounded,
             model=_model(loss, found, self._response_spread, request.dimension),
@@ -389,47 +423,51 @@ class OnRoad:
             fit._scale = found.scale * self._response_spread
         return fit if self.units is None else fit.natural
 
-    def _predictor(self, found: Found, loss: Loss) -> tuple[float, Array | None]:
+    def _predictor(self, found: SolverResult, loss: Loss) -> tuple[float, Array | None]:
         """Part of the slopes that predictions keep, and their coefficients unless that is all."""
         request, p = self.request, self.request.dimension
         if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
             return 1.0, None
         rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
-        mean = rows[0] / max(rows[0, 0], LEAST)
+        mean = rows[0] / max(rows[0, 0], TINY)
         slopes = found.theta[1:]
         inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
         noise = (p - 1) * _size(found, request.n_units) ** 2
-        kept = kept_part(float(slopes @ inner @ slopes), noise)
+        kept = shrinkage_factor(float(slopes @ inner @ slopes), noise)
         if kept == 1.0:
             return 1.0, None
         level = mean @ found.theta - kept * (mean[1:] @ slopes)
         return kept, np.concatenate([[level], kept * slopes])
 
-    def _covariance(self, found: Found, loss: Loss) -> Covariance:
+    def _covariance(self, found: SolverResult, loss: Loss) -> Covariance:
         """Sampling, noise, and what clipping and hidden directions may have left undone."""
         request, p = self.request, found.mapping.shape[1]
         n = request.n_units
         W, whole = found.mapping, found.meat / max(1, n - p)
-        whole.flat[:: p + 1] += found.noise**2 + found.undone
-        bias, strength = found.cut / _size(found, n), request.n * self._each
-        target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
-        needed = SCARCE * p**1.5
+        whole.flat[:: p + 1] += found.noise**2 + found.residual_bias_var
+        bias, strength = found.clipping_bias / _size(found, n), request.n * self._each
+        target = f"the {loss.name} fit" if loss.curvature_varies else "ordinary least squares"
+        needed = MIN_RECORDS_FACTOR * p**1.5
         remarks = [FEW.format(strength=strength, needed=needed)] if strength < needed else []
         if bias > p**0.5:  # a coefficient's is moved by more than one
-            remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
+            remedy = (
+                "a larger budget, or "
+                if loss.curvature_varies
+                else "a larger budget, a robust loss, or "
+            )
             remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
-        if found.leaning > LEANS:
-            remarks.append(LONG.format(power=found.power, target=target))
-        if found.pointing is not None:
-            columns = _most_of(found.pointing, request)
+        if found.downweighted_share > LEANS:
+            remarks.append(LONG.format(power=found.weight_exponent, target=target))
+        if found.nonconvergence is not None:
+            columns = _most_of(found.nonconvergence, request)
             remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
         remarks += self._separated(found, loss) + self._massed(found, loss, target)
         matrix = W @ whole @ W.T
         matrix = 0.5 * (matrix + matrix.T)
         if found.n_hidden:
-            from dpfast.inference.shown.targets import hidden_directions
+            from dpfast.inference.rendering.targets import hidden_directions
 
-            part = W * W @ found.undone / np.maximum(matrix.diagonal(), LEAST)
+            part = W * W @ found.residual_bias_var / np.maximum(matrix.diagonal(), TINY)
             remarks.append(hidden_directions(found.n_hidden, len(W), _most_of(part, request)))
         if self.kept is not None:  # others are not estimable
             out = ~self.kept.any(axis=1)
@@ -441,9 +479,9 @@ class OnRoad:
             tuple(remarks),
             VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
         )
-        return covariance if found.told else covariance.uncounted()
+        return covariance if found.records_detected else covariance.uncounted()
 
-    def _massed(self, found: Found, loss: Loss, target: str) -> list[str]:
+    def _massed(self, found: SolverResult, loss: Loss, target: str) -> list[str]:
         """What is said of a quantile where many responses are alike."""
         if not isinstance(loss, Quantile):
             return []
@@ -454,7 +492,7 @@ class OnRoad:
             how.append("about a fifth of them or more have one value")
         return [MASS.format(how=", and ".join(how), target=target)] if how else []
 
-    def _separated(self, found: Found, loss: Loss) -> list[str]:
+    def _separated(self, found: SolverResult, loss: Loss) -> list[str]:
         """What is said of levels in which all responses are alike."""
         request = self.request
         whole = self.setting.alone and request.fit_intercept
@@ -498,8 +536,8 @@ def _is_plain(given: Any, default: Any) -> bool:
     return given is default or (isinstance(given, type(default)) and bool(given == default))
 
 
-def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:
-    if not loss.bends:
+def _model(loss: Loss, found: SolverResult | None, spread: float, p: int) -> str:
+    if not loss.curvature_varies:
         return f"{MODEL}, dimension={p}"
     told = f"{loss!r}, dimension={p}"
     if found is not None and loss.needs_scale:
@@ -508,29 +546,29 @@ def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:
     return told
 
 
-def _size(found: Found, n: int) -> float:
+def _size(found: SolverResult, n: int) -> float:
     """A whitened coefficient's standard error of sampling and noise."""
     p = found.mapping.shape[1]
     return float(found.meat.trace() / (p * max(1, n - p)) + found.noise**2) ** 0.5
 
 
-def _described(found: Found, n: int, kept: float, inference: bool) -> str:
-    pull, unseen = "", min(found.unseen, n)
+def _described(found: SolverResult, n: int, kept: float, inference: bool) -> str:
+    pull, unseen = "", min(found.max_undetected, n)
     if inference:
-        far = unseen * found.bound / (n * max(_size(found, n), LEAST))
+        far = unseen * found.bound / (n * max(_size(found, n), TINY))
         pull = (
             f", which as they are held move coefficients by no more than {far:.2g} standard errors "
             "together, and by any number if nothing held them"
         )
     leaning = f"; predictions keep {kept:.2g} of the slopes" if kept < 1.0 else ""
     return (
-        f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
-        f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
-        f"however far: {unseen:.0f} or fewer{pull}); {found.steps} steps{leaning}"
+        f"whitened rows, discounted to the power {found.weight_exponent:g}; scores held to a norm "
+        f"of {found.bound:.4g} (seen beyond it: {found.clipped_share:.2%} of the records; not seen,"
+        f" however far: {unseen:.0f} or fewer{pull}); {found.steps} steps{leaning}"
     )
 
 
-def _most_of(direction: Array, request: Request) -> str:
+def _most_of(direction: Array, request: FitRequest) -> str:
     """Names of the columns that most of a direction is of."""
     sizes = np.abs(direction)
     names = zip(request._coefficient_names(), sizes, strict=True)

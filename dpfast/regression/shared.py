@@ -6,22 +6,22 @@ import math
 from typing import Any
 
 from dpfast.errors import InvalidBudget
-from dpfast.front.request import Request
-from dpfast.regression.purchase import SCARCE, OfUnits
-from dpfast.regression.standardise import Purchase
+from dpfast.fit_requests.request import FitRequest
+from dpfast.regression.scaling_budget import MIN_RECORDS_FACTOR, ScalingBudget
+from dpfast.regression.standardise import PrivateScaling
 
 
-def purchase_within(request: Request, mu: float, **options: Any) -> tuple[Purchase, float]:
+def plan_scaling(request: FitRequest, mu: float, **options: Any) -> tuple[PrivateScaling, float]:
     """Units that are bought out of a mu, and what of it is left."""
     columns = request.n_covariates + int(options.get("response", True))
-    share = OfUnits(request.n, columns, mu).share()
-    purchase = Purchase(request, mu * math.sqrt(share), whole=mu, **options)
+    share = ScalingBudget(request.n, columns, mu).share()
+    purchase = PrivateScaling(request, mu * math.sqrt(share), whole=mu, **options)
     return purchase, mu * math.sqrt(1.0 - share)
 
 
-def refuse_scarce(n: int, p: int, mu: float, estimates: str, fewer: str) -> None:
+def refuse_too_few_records(n: int, p: int, mu: float, estimates: str, fewer: str) -> None:
     """A budget at which these estimates would be told from noise badly."""
-    if n * mu < (needed := SCARCE * p**1.5):
+    if n * mu < (needed := MIN_RECORDS_FACTOR * p**1.5):
         raise InvalidBudget(
             f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g}{estimates} would be noise. Use "
             f"more records, a larger budget, or fewer {fewer}."

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast.arguments import flag
-from dpfast.curator.bought.columns import Columns
-from dpfast.data.bought.units import Units, released_coding
+from dpfast.curator.scaling.columns import Columns
 from dpfast.data.records import Records, as_records
+from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput, described, understood
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, Request
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.guarantees import Guarantee
-from dpfast.optimize.road.run import TOLD
+from dpfast.optimize.road.run import DETECTED_SDS
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.locations import COUNTS, Location, Search
-from dpfast.regression.purchase import MOST_NOISE
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.locations import COUNTS, ColumnScale, ScaleSearch
+from dpfast.regression.scaling_budget import MAX_COUNT_NOISE
 
 if TYPE_CHECKING:
     from dpfast.inference.rows import Coded
@@ -33,7 +33,7 @@ CODED = (
 )
 
 #: Part of the records below which the number of those that count is said.
-MOST_MISSING = 0.9
+MAX_MISSING = 0.9
 
 #: Standard deviations of its noise by which a number is clear of zero.
 CLEAR = 4.0
@@ -54,7 +54,7 @@ BELOW = {
 }
 
 #: Of a column whose unit is right.
-AS_IT_IS = Location(0.0, 1.0, -math.inf, math.inf)
+AS_IT_IS = ColumnScale(0.0, 1.0, -math.inf, math.inf)
 
 #: Range to which columns of new rows are held, in spreads on either side of the centre, and at
 #: least where entries were seen: a mass of entries farther away may be one that nobody saw.
@@ -100,7 +100,7 @@ class Standardized:
         self,
         names: tuple[str, ...],
         unseen: tuple[str, ...],
-        units: Units,
+        units: ReleasedScales,
         coding: Any,
         privacy: Guarantee,
         remarks: tuple[str, ...],
@@ -113,7 +113,7 @@ class Standardized:
         self._coding = coding
         #: Root mean square of a response that stays as it is; mean and deviation of offsets.
         self._told: dict[str, Any] = {}
-        self._found: Sequence[Location] = ()
+        self._found: Sequence[ColumnScale] = ()
         #: Whether the response is in units, whatever these came out as.
         self._of_response = of_response
         self._remarks = remarks
@@ -161,8 +161,8 @@ class Standardized:
         return records._in_units(self._units, self._coding)
 
     @property
-    def _units(self) -> Units:
-        return Units(self.centres, self.spreads, self.response)
+    def _units(self) -> ReleasedScales:
+        return ReleasedScales(self.centres, self.spreads, self.response)
 
     def _check_columns(self, records: Records) -> None:
         if records.coding is not None:
@@ -223,7 +223,7 @@ def cell_remarks(counts: Any, noise: float, n: int, names: Sequence[str]) -> tup
 
 def many_missing(counted: tuple[float, float], n: int) -> bool:
     """Whether the released number of records that count, with its noise, tells that many do not."""
-    return counted[0] + 3.0 * counted[1] < MOST_MISSING * n
+    return counted[0] + 3.0 * counted[1] < MAX_MISSING * n
 
 
 @understood
@@ -265,8 +265,8 @@ def standardize(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims D1, D2, D4 and D6 of
-    ``dpfast/privacy/bought/PROOFS-bought.md``); a fit of the standardised columns composes with it
-    as any two analyses do (claim D5).
+    ``dpfast/privacy/scaling/PROOFS-scaling.md``); a fit of the standardised columns composes with
+    it as any two analyses do (claim D5).
 
     Examples
     --------
@@ -281,11 +281,11 @@ def standardize(
     True
     """
     account, response = Account(privacy, ledger), flag(response, "response")
-    request = Request(X, y, account, fit_intercept=fit_intercept, noise=noise, takes=("group",))
+    request = FitRequest(X, y, account, fit_intercept=fit_intercept, noise=noise, takes=("group",))
     refuse_no_columns(request)
-    purchase = Purchase(request, request.mu, response=response)
-    with KeepingPaid(privacy=request.guarantee, units=purchase.so_far):
-        account.charge(request.label("standardize"), request.room())
+    purchase = PrivateScaling(request, request.mu, response=response)
+    with KeepReleased(privacy=request.guarantee, units=purchase.so_far):
+        account.charge(request.label("standardize"), request.memory_bytes())
         return purchase.run()
 
 
@@ -308,10 +308,10 @@ CODED_ALREADY = (
 )
 
 
-class Handed:
+class GivenScaling:
     """Units that were released before, in place of a purchase: free (claim D5)."""
 
-    def __init__(self, request: Request, units: Standardized, *, response: bool = True) -> None:
+    def __init__(self, request: FitRequest, units: Standardized, *, response: bool = True) -> None:
         units._check_columns(request.records)
         if response != units._of_response:
             raise InvalidInput(
@@ -327,20 +327,20 @@ class Handed:
         self._request = request
 
     def in_place(self, spend: bool = True) -> None:
-        """As of a :class:`Purchase`, and nothing is paid."""
+        """As of a :class:`PrivateScaling`, and nothing is paid."""
         units = self.released
-        self._request.in_units(units._units, units._coding)
+        self._request.with_scales(units._units, units._coding)
         self._request.remarks, self._request.uncounted = units.warnings, units._uncounted
 
 
-class Purchase:
+class PrivateScaling:
     """Centres and spreads to be bought; what can be refused is refused when it is made."""
 
     released: Standardized | None = None
 
     def __init__(
         self,
-        request: Request,
+        request: FitRequest,
         mu: float,
         *,
         covariates: bool = True,
@@ -362,27 +362,27 @@ class Purchase:
         if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
         self._request = request
-        single, few = request.single, request.few
+        single, few = request.single, request.subsample
         if offset:
-            from dpfast.data.beside.columns import WithOffsets
+            from dpfast.data.record_weights.columns import OffsetRecords
 
-            single, few = WithOffsets(single), few and WithOffsets(few)
+            single, few = OffsetRecords(single), few and OffsetRecords(few)
         columns = every = Columns(single, request.ledger, request.noise)
         if few is not None:
             columns = Columns(few, request.ledger, request.noise)
         self._labels, self._columns = labels, columns
-        self._search = search = Search(
+        self._search = search = ScaleSearch(
             columns,
             range(q * self._own, q + offset + int(response)),
-            mu * (1.0 - MARGIN_8000),
+            mu * (1.0 - ROUNDING_SUM),
             q + offset if labels else None,
             every,
             (q + offset, BELOW[responses][0]) if responses else None,
         )
         self._responses = responses
         n, count, noise = columns.n, len(search.columns), search.noise
-        if noise > MOST_NOISE * n:  # it would hide where the columns lie
-            needed = (mu if whole is None else whole) * noise / (MOST_NOISE * n)
+        if noise > MAX_COUNT_NOISE * n:  # it would hide where the columns lie
+            needed = (mu if whole is None else whole) * noise / (MAX_COUNT_NOISE * n)
             raise InvalidBudget(
                 f"n = {n} records at mu = {mu:.3g} are too few to find where {count} columns lie: "
                 f"with {COUNTS} counts for each, every count has noise of {noise:.0f} records. "
@@ -390,7 +390,7 @@ class Purchase:
                 "columns."
             )
         for asked in {columns, every}:
-            asked.refuse(search.counts_asked(), search.distances_asked())
+            asked.refuse(search.count_extremes(), search.distance_extremes())
 
     def run(self, spend: bool = True) -> Standardized:
         """Pay, and say in which units the columns are, and how they are coded."""
@@ -406,26 +406,26 @@ class Purchase:
             return self._told([self._search.found[column] for column in self._search.columns])
         return self.released
 
-    def _told(self, found: list[Location]) -> Standardized:
+    def _told(self, found: list[ColumnScale]) -> Standardized:
         """Released locations as units, and how columns are coded in them."""
         request, q, size = self._request, len(self.names), None
         found = [AS_IT_IS] * q * self._own + found
         offset = found.pop(q) if self._offset else AS_IT_IS
         if self._linked and len(found) > q:  # a response with a link stays as it is
-            size = math.hypot(found[q].centre, found[q].spread) if found[q].seen else None
+            size = math.hypot(found[q].centre, found[q].spread) if found[q].detected else None
             found = found[:q]
         of_response = len(found) > q
         if not of_response:
             found.append(AS_IT_IS)
         if not request.fit_intercept:
             found = [_from_zero(location) for location in found]
-        *seen, response_seen = [location.seen for location in found]
+        *seen, response_seen = [location.detected for location in found]
         unseen = tuple(
             [name for name, was_seen in zip(self.names, seen, strict=True) if not was_seen]
         )
-        weighted = request.beside is not None and request.beside.weight is not None
+        weighted = request.record_weights is not None and request.record_weights.weight is not None
         told = self._counted(), request.n_units, self.names, self._labels, weighted
-        request.unseen, request.uncounted = unseen, told[0][0] < TOLD * told[0][1]
+        request.undetected, request.uncounted = unseen, told[0][0] < DETECTED_SDS * told[0][1]
         request.remarks = (
             *complete_remarks(*told),
             *self._outside(),
@@ -433,7 +433,7 @@ class Purchase:
         )
         pairs = [(location.centre, location.spread) for location in found]
         centres, spreads = np.array(pairs[:q]).reshape(q, 2).T.copy()
-        units = Units(centres, spreads, pairs[q])
+        units = ReleasedScales(centres, spreads, pairs[q])
         coding = released_coding(
             units,
             np.array([_held(location) for location in found[:q]]).reshape(q, 2),
@@ -449,7 +449,7 @@ class Purchase:
         released._found = found[q * self._own : q]
         released._told = {"size": size} if size else {}
         if self._offset:
-            released._told["offset"] = offset.centre, offset.spread * offset.seen
+            released._told["offset"] = offset.centre, offset.spread * offset.detected
         return released
 
     def _outside(self) -> tuple[str, ...]:
@@ -471,31 +471,31 @@ class Purchase:
     def in_place(self, spend: bool = True) -> None:
         """Pay, and put the request's records into these units."""
         found = self.run(spend)
-        self._request.in_units(found._units, found._coding, inner=self.inner)
+        self._request.with_scales(found._units, found._coding, inner=self.inner)
 
 
-def farthest(found: Sequence[Location]) -> float:
+def farthest(found: Sequence[ColumnScale]) -> float:
     """How many spreads off the farthest entries are that were seen, about: ends are powers of 2."""
     reach = [max(one.high - one.centre, one.centre - one.low) / one.spread for one in found]
     return max(reach, default=0.0) / math.sqrt(2.0)
 
 
-def _held(location: Location) -> tuple[float, float]:
+def _held(location: ColumnScale) -> tuple[float, float]:
     """The range to which a column of new rows is held."""
     reach = REACH * location.spread
     low, high = location.centre - reach, location.centre + reach
     return min(location.low, low), max(location.high, high)
 
 
-def _from_zero(location: Location) -> Location:
+def _from_zero(location: ColumnScale) -> ColumnScale:
     """Of a column that is not centred: a root mean square, which a constant has as well."""
     centre, spread, low, high, seen = location
     if not seen and centre:
-        return Location(0.0, abs(centre), low, high)
-    return Location(0.0, math.hypot(centre, spread) if seen else spread, low, high, seen)
+        return ColumnScale(0.0, abs(centre), low, high)
+    return ColumnScale(0.0, math.hypot(centre, spread) if seen else spread, low, high, seen)
 
 
-def refuse_no_columns(request: Request) -> None:
+def refuse_no_columns(request: FitRequest) -> None:
     """Where units are all that is asked for."""
     if request.n_covariates == 0:
         raise InvalidInput("X must have at least one column.")

@@ -18,8 +18,8 @@ from dpfast.curator.release.terms import (
     parameter_terms,
 )
 from dpfast.errors import InvalidBudget, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account
 from dpfast.inference.composition import composition_of
 from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
@@ -92,7 +92,7 @@ def make_terms(
     return Terms(what, total.epsilon, total.delta, first, failure, count, certificates)
 
 
-class Opened:
+class CertifiedSession:
     """A certified release whose certificate was charged, and what a refusal returns (claim R35)."""
 
     def __init__(
@@ -116,9 +116,9 @@ class Opened:
         Account(privacy, ledger, privacy).refuse_unpayable(self._label)
         # everything that can be refused was
         if terms.what == "nothing":
-            self._charge(privacy, privacy, "", request.room)
+            self._charge(privacy, privacy, "", request.memory_bytes)
         else:
-            self._charge(terms.opening, terms.opening, ": certificate", request.room)
+            self._charge(terms.opening, terms.opening, ": certificate", request.memory_bytes)
 
     def _charge(self, spend: Any, promised: Any, part: str, room: int = 0) -> None:
         Account(spend, self._shared, spend).charge(self._label + part, room)
@@ -198,14 +198,14 @@ def certified_functionals(
     kind = kind_of(certificate, "functional", "largest eigenvalue")
     terms = make_terms("functional", total, share, len(rows), 2)
     terms.multiplier(LEAST_CHANGE)  # refuses an impossible budget while nothing is spent
-    opened = Opened(request, terms, kind, "release_functional", total, ledger)
+    opened = CertifiedSession(request, terms, kind, "release_functional", total, ledger)
 
     plan: MinimiserPlan = opened.kind.plan
 
     def choices(l0: float, largest: float) -> tuple[FunctionalTerms, ...] | None:
         return functional_terms(plan, terms, l0, largest, request.domain, rows)
 
-    with KeepingPaid(opened.so_far):
+    with KeepReleased(opened.so_far):
         found = opened.certificate()
         top = found.largest_bound
         chosen = None if top is None else choices(found.lower_bound, top)
@@ -298,8 +298,8 @@ def certify(
         share = min(share, 2.0 * delta)
     epsilon = privacy.epsilon
     terms = Terms("nothing", epsilon, delta, epsilon, share, certificates=1 + both)
-    opened = Opened(request, terms, kind, "certify", privacy, ledger)
-    with KeepingPaid(opened.so_far):
+    opened = CertifiedSession(request, terms, kind, "certify", privacy, ledger)
+    with KeepReleased(opened.so_far):
         return opened.certificate()
 
 
@@ -357,10 +357,10 @@ def release_parameter(
     request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
     terms = make_terms("parameter", total, certificate_share)
     terms.scale(1.0, request.dimension)  # refuses an impossible budget, free of charge
-    opened = Opened(request, terms, kind, "release_parameter", total, ledger)
+    opened = CertifiedSession(request, terms, kind, "release_parameter", total, ledger)
     plan = opened.kind.plan
 
-    with KeepingPaid(opened.so_far):
+    with KeepReleased(opened.so_far):
         found = opened.certificate()
         choice = parameter_terms(plan, terms, found.lower_bound)
         if choice is None:

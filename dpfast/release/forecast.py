@@ -24,7 +24,7 @@ from dpfast.release.routes import route
 MOST_ROWS = 2**17
 
 #: Cells of these rows at most: of each there are some copies in memory.
-MOST_CELLS = 2**25
+N_FINE_BINS = 2**25
 
 #: Of a 90% interval, in standard errors.
 _LEFT_OPEN = 1.645
@@ -220,10 +220,10 @@ def plan_release(
 
 
 def _refuse_enormous(rows: int, p: int) -> None:
-    if rows * p > MOST_CELLS:
+    if rows * p > N_FINE_BINS:
         raise InvalidInput(
             f"{rows} rows of {p} covariates are more than can be simulated: at most "
-            f"{MOST_CELLS // rows} covariates for so many records. Forecast for fewer."
+            f"{N_FINE_BINS // rows} covariates for so many records. Forecast for fewer."
         )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from dpfast.arguments import Array, number_in, one_of
 from dpfast.errors import InvalidInput
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import Domain, Loss, Objective
 from dpfast.models.objective import terms_of
@@ -202,9 +202,9 @@ def release_functional(
         found = plan.so_far()
         return None if found is None else told(found, found.sampling)
 
-    with KeepingPaid(so_far, privacy=guarantee):
+    with KeepReleased(so_far, privacy=guarantee):
         label = request.label("release_functional")
-        Account(total, ledger, total).charge(label, request.room)
+        Account(total, ledger, total).charge(label, request.memory_bytes)
         released = plan.run()
         errors = released.sampling
         if sandwich is not None:

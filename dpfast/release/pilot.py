@@ -10,8 +10,8 @@ from dpfast.arguments import Array
 from dpfast.curator import Curator
 from dpfast.curator.release.terms import difference
 from dpfast.errors import InvalidInput
+from dpfast.inference.rendering.targets import hidden_directions
 from dpfast.inference.sandwich import pooled
-from dpfast.inference.shown.targets import hidden_directions
 from dpfast.kernels.linalg import eigh, floor_eigenvalues, sandwich as sandwich_covariance
 from dpfast.optimize import Newton
 from dpfast.optimize.answers import Answers

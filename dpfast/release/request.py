@@ -10,16 +10,16 @@ from dpfast.arguments import Array, real_array
 from dpfast.curator import Curator
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.request import Account, Request
+from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.composition import Composition
 from dpfast.inference.natural import NaturalMap, natural_map
-from dpfast.inference.shown.targets import target_of
+from dpfast.inference.rendering.targets import target_of
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.regression.road import OnRoad, on_road
+from dpfast.regression.road import DefaultFit, uses_default_fit
 from dpfast.release.results import ReleaseGuarantee
 
 #: At which a budget of another kind is translated in a message.
@@ -63,7 +63,7 @@ class Asking:
     ridge = 0.0
     #: What is said of rows that are not where they were declared to be.
     elsewhere = ""
-    _request: Request
+    _request: FitRequest
 
     def guarantee(
         self, epsilon: float, delta: float, entries: tuple[str, ...], spent: Composition
@@ -147,7 +147,7 @@ class ReleaseRequest(Asking):
                 f"the domain bounds the rows, and {described(loss)} has weights. Pass an objective "
                 "without weights."
             )
-        self._request = Request(X, y, fit_intercept=domain.intercept, noise=noise)
+        self._request = FitRequest(X, y, fit_intercept=domain.intercept, noise=noise)
         self.n, self.dimension = self._request.n, self._request.dimension
         self.domain = domain.bind(self._request.n_covariates)
         self.loss = self._request.loss(given.loss)
@@ -177,9 +177,9 @@ class ReleaseRequest(Asking):
         )
 
     @property
-    def room(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes that are needed once a release is paid for: rows on the domain are copies."""
-        return self._request.room(COPIES * self.domain.needs_projection, whole=True)
+        return self._request.memory_bytes(COPIES * self.domain.needs_projection, whole=True)
 
 
 class RawRequest(Asking):
@@ -189,9 +189,9 @@ class RawRequest(Asking):
         self, X: Any, y: Any, loss: str | Loss | Objective, noise: NoiseSource | None
     ) -> None:
         given = terms_of(loss)
-        self._request = request = Request(X, y, fit_intercept=True, noise=noise)
+        self._request = request = FitRequest(X, y, fit_intercept=True, noise=noise)
         plain = given.fit_intercept and given.n_covariates is None
-        if not plain or not on_road(given.loss, given._asdict() | {"method": "auto"}):
+        if not plain or not uses_default_fit(given.loss, given._asdict() | {"method": "auto"}):
             raise InvalidInput(
                 "without a domain units are bought and scores held to a bound, which takes a loss "
                 "that fits so by default, such as 'log-cosh', 'huber', 'logistic' or "
@@ -203,16 +203,16 @@ class RawRequest(Asking):
         self.asked, self.scale = given.loss, given.scale
 
     @property
-    def room(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes that are needed once a release is paid for: public."""
-        return self._request.room_on_road()
+        return self._request.default_fit_bytes()
 
-    def planned(self, total: GDP) -> OnRoad:
+    def planned(self, total: GDP) -> DefaultFit:
         """A fit with standard errors; refuses whatever can be refused, and costs nothing."""
         # a schema's columns stay in its units: answers are mapped from one coding
         standardize = None if self._request.coding is None else False
-        self._request = self._request.paying(Account(total))
-        found = OnRoad(
+        self._request = self._request.with_account(Account(total))
+        found = DefaultFit(
             self._request, [self.asked], scale=self.scale, standardize=standardize, inference=True
         )
         if found.only_mean:

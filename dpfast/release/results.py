@@ -11,7 +11,7 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.composition import Composition, plain, shares_of, told, unspent
+from dpfast.inference.composition import Composition, describe_spending, plain, shares_of, unspent
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import RELATION
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
@@ -76,7 +76,7 @@ class ReleaseGuarantee(NamedTuple):
         text = self.total.explain(delta)
         if self.guarantee.startswith("none"):
             text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
-        spent = [] if self.composition is None else told(self.total, self.composition)
+        spent = [] if self.composition is None else describe_spending(self.total, self.composition)
         return "\n".join([text, *spent])
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.arguments import Array
+from dpfast.curator.preconditioned import Linearization
 from dpfast.curator.release.one_step import mean_along, newton_steps, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
     PerturbationTerms,
@@ -16,23 +17,22 @@ from dpfast.curator.release.perturbation import (
     perturbed_minimiser,
 )
 from dpfast.curator.release.terms import difference, shared
-from dpfast.curator.whitened import At
 from dpfast.errors import InvalidBudget
 from dpfast.inference.composition import Composition, Prepaid, Sum, composition_of
 from dpfast.models import Loss, release_constants
 from dpfast.optimize.road.histogram import (
-    CANCELS,
+    ASYMMETRY,
     WITH_VARIANCE,
-    Lengths,
-    best_bound,
-    tops_of_cells,
+    NormHistogram,
+    bin_edges,
+    choose_clipping_norm,
 )
-from dpfast.optimize.road.run import COARSE, MOST_CELLS
+from dpfast.optimize.road.run import COARSE, N_FINE_BINS
 from dpfast.privacy.budget import GDP, ApproxDP, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.sensitivity import HELD_CELLS
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import Asking, RawRequest, ReleaseRequest
 
@@ -241,14 +241,14 @@ def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: A
     needed = min(1.0, 2.0**0.5 / (CELL * max(1.0, request.n * mu))) ** 2
     share = min(max(needed, HISTOGRAM[0]), HISTOGRAM[1])
     seeing = mu * share**0.5 if rest is not None else 0.0
-    planned = request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))
+    planned = request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - ROUNDING_SUM)))
     seen = Ledger(GDP(seeing) if rest is not None else GDP(mu))
     stepping = Ledger(rest if rest is not None else PureDP(first.epsilon))
-    each, per_cell = 0.0, seeing / count**0.5 * (1.0 - MARGIN_8000)
+    each, per_cell = 0.0, seeing / count**0.5 * (1.0 - ROUNDING_SUM)
     if rest is not None:
         each = shared(rest.epsilon, count)
         laplace_rate(2 * HELD_CELLS, each)
-        planned.rows_for(seen).refuse_lengths(MOST_CELLS, per_cell)
+        planned.rows_for(seen).refuse_norm_histogram(N_FINE_BINS, per_cell)
     pilots: list[Functionals] = []
     iterates: list[Array] = []
 
@@ -268,7 +268,7 @@ def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: A
             spread = np.einsum("ij,jk,ik->i", along, found.meat, along)
             sampling = np.sqrt(spread / max(1, request.n - request.dimension))
             sizes = np.linalg.norm(along, axis=1)
-            left = np.where(outside, np.inf, np.sqrt(along**2 @ found.undone))
+            left = np.where(outside, np.inf, np.sqrt(along**2 @ found.residual_bias_var))
             warnings = planned.result(0, iterates, found).warnings
             first = sizes * found.noise
             pilots.append(Functionals(values, first, "gaussian", left, sampling, HELD, warnings))
@@ -277,23 +277,27 @@ def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: A
                 return pilots[0]
             steep = planned.rows_for(seen).mapped(found.mapping)
             setting = planned.setting
-            at = At(found.unmapping @ found.theta, setting.loss, found.scale)
-            edges = setting.unit * tops_of_cells(COARSE)[:-1]
+            at = Linearization(found.unmapping @ found.theta, setting.loss, found.scale)
+            edges = setting.score_unit * bin_edges(COARSE)[:-1]
             # of labels all that is cut is on one side: scores of those that are told wrong
-            leaves = 1.0 if setting.loss.binary_response else CANCELS
+            leaves = 1.0 if setting.loss.binary_response else ASYMMETRY
             moved, bounds, cuts = [], [], []
             for unit in along / sizes[:, None]:
-                cells = steep.lengths(edges, per_cell, at, "score", found.held, unit)
-                shown = Lengths.visible(cells.value, cells.noise_scale, COARSE, setting.unit)
+                cells = steep.norm_histogram(edges, per_cell, at, "score", found.row_clipping, unit)
+                shown = NormHistogram.from_noisy_shares(
+                    cells.value, cells.noise_scale, COARSE, setting.score_unit
+                )
                 noise = 2.0 * math.sqrt(2.0) / (request.n * each)
-                bound, cut = best_bound(shown, noise, 1, leaves=leaves, fall=WITH_VARIANCE)
-                moved.append(mean_along(steep, unit, bound, each, stepping, at, found.held))
+                bound, cut = choose_clipping_norm(
+                    shown, noise, 1, leaves=leaves, fall=WITH_VARIANCE
+                )
+                moved.append(mean_along(steep, unit, bound, each, stepping, at, found.row_clipping))
                 bounds.append(bound)
                 cuts.append(leaves * cut)
             scales = np.array(bounds) * 2.0 / (request.n * each)
             # what long rows may have of curvature beyond what was seen is in one of the directions
-            more = found.steeper / along.shape[1]
-            mean, square = 1.0 + more, 1.0 + more * (2.0 + found.steeper)
+            more = found.excess_curvature / along.shape[1]
+            mean, square = 1.0 + more, 1.0 + more * (2.0 + found.excess_curvature)
             left = left / sizes
             off = np.hypot(found.noise, left)
             part, stays = part_of_step(off, 2.0**0.5 * scales, mean, square)

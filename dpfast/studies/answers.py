@@ -12,10 +12,10 @@ from dpfast.data.schema import Binary, Schema
 from dpfast.data.source import records
 from dpfast.effects import cox, treatment_effect, two_stage
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.shown.table import Summary
+from dpfast.inference.rendering.table import Summary
 from dpfast.models import Objective
 from dpfast.regression.formula import fit_formula
-from dpfast.studies.requests import ANALYSES, Request, loss_of
+from dpfast.studies.requests import ANALYSES, StudyRequest, loss_of
 from dpfast.tables import absorbed, counts, fits, means, quantiles
 
 Options = dict[str, Any]
@@ -34,14 +34,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 UNDECLARED = ("two_stage", "cox")
 
 
-def answered(request: Request, table: Any, schema: Any, **options: Any) -> Any:
+def answered(request: StudyRequest, table: Any, schema: Any, **options: Any) -> Any:
     """Ask it; ``options`` are ``privacy``, ``ledger`` and ``noise``."""
     analysis = request.analysis
     if analysis == "fit":
         return _fit(request, table, schema, options)
     if analysis == "effect":
         return _effect(request, table, schema, options)
-    options |= {name: request.asked[name] for name in ANALYSES[analysis]}
+    options |= {name: request.arguments[name] for name in ANALYSES[analysis]}
     if analysis != "quantiles":  # the level of other intervals is chosen afterwards
         del options["level"]
     if analysis not in UNDECLARED:
@@ -49,19 +49,19 @@ def answered(request: Request, table: Any, schema: Any, **options: Any) -> Any:
     return FUNCTIONS[analysis](table=table, **options)
 
 
-def objective_of(request: Request) -> Objective:
+def objective_of(request: StudyRequest) -> Objective:
     """Of a request for a fit."""
-    return Objective(loss_of(request.asked["loss"]), fit_intercept=request.reads.intercept)
+    return Objective(loss_of(request.arguments["loss"]), fit_intercept=request.reads.intercept)
 
 
-def _fit(request: Request, table: Any, schema: Schema | None, options: Options) -> Any:
+def _fit(request: StudyRequest, table: Any, schema: Schema | None, options: Options) -> Any:
     known = schema if request.reads.declared else None
-    loss = loss_of(request.asked["loss"])
-    return fit_formula(request.asked["formula"], table, loss, schema=known, **options)
+    loss = loss_of(request.arguments["loss"])
+    return fit_formula(request.arguments["formula"], table, loss, schema=known, **options)
 
 
-def _effect(request: Request, table: Any, schema: Schema, options: Options) -> Any:
-    asked = request.asked
+def _effect(request: StudyRequest, table: Any, schema: Schema, options: Options) -> Any:
+    asked = request.arguments
     response, name, covariates = asked["response"], asked["treatment"], asked["covariates"]
     X: Any
     y: Any = None
@@ -84,18 +84,18 @@ def _effect(request: Request, table: Any, schema: Schema, options: Options) -> A
     return treatment_effect(X, treatment, y, **options)
 
 
-def summary_of(request: Request, result: Any) -> Summary:
+def summary_of(request: StudyRequest, result: Any) -> Summary:
     """An answer as a table, at the level that was asked for."""
     chosen_before = request.analysis == "quantiles"
-    found: Summary = result.summary(*[] if chosen_before else [request.asked["level"]])
+    found: Summary = result.summary(*[] if chosen_before else [request.arguments["level"]])
     return found
 
 
-def ends_of(request: Request, result: Any) -> dict[str, Any]:
+def ends_of(request: StudyRequest, result: Any) -> dict[str, Any]:
     """The ends of the intervals of an answer, by what they are of; none where it has none."""
-    level = request.asked["level"]
+    level = request.arguments["level"]
     if request.analysis == "quantiles":
-        return {request.asked["column"]: np.stack([result.low, result.high], axis=-1)}
+        return {request.arguments["column"]: np.stack([result.low, result.high], axis=-1)}
     if request.analysis in ("counts", "means"):
         names = result.columns or (None,)
         return {name or "count": result.conf_int(name, level) for name in names}

@@ -11,12 +11,12 @@ from dpfast.arguments import whole_number
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.composition import amounts
-from dpfast.inference.shown.digits import short_number
+from dpfast.inference.rendering.digits import short_number
 from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.decimals import ratio_to_float, root_to_float
 from dpfast.regression.forecast import NoForecast
 from dpfast.studies.quotes import expected_widths, forecast_of, share_of
-from dpfast.studies.requests import Request, read_request
+from dpfast.studies.requests import StudyRequest, read_request
 
 #: Requests of a plan at most.
 MOST = 1000
@@ -92,7 +92,7 @@ def plan_of(
     schema: Schema | None,
     total: Budget | None,
     n: int | None,
-    like: Callable[[Request], Any],
+    like: Callable[[StudyRequest], Any],
 ) -> StudyPlan:
     """Plan a list of requests."""
     if isinstance(requests, str | bytes) or not isinstance(requests, Sequence):
@@ -103,10 +103,10 @@ def plan_of(
         if not isinstance(one, str | bytes | Mapping):
             raise InvalidInput(f"requests[{i}] is neither a mapping nor text of JSON.")
     read = [read_request(one, schema, total, width=True) for one in requests]
-    asked = [_Asked(one, schema, like) for one in read]
+    asked = [_PlannedRequest(one, schema, like) for one in read]
     if n is None:
         for one in read:
-            if one.spend is None or "width" not in one.asked:
+            if one.spend is None or "width" not in one.arguments:
                 raise InvalidInput(
                     "without n the number of records is found: give every request a price (share "
                     "or mu) and a width."
@@ -121,13 +121,15 @@ def plan_of(
     return StudyPlan(rows, n, needed, total)
 
 
-class _Asked:
+class _PlannedRequest:
     """One request, whose width is a function of its price and of n."""
 
-    def __init__(self, request: Request, schema: Schema | None, like: Callable[..., Any]) -> None:
+    def __init__(
+        self, request: StudyRequest, schema: Schema | None, like: Callable[..., Any]
+    ) -> None:
         self._request, self._schema = request, schema
         self._like = like(request)
-        self._wanted = request.asked.get("width", math.nan)
+        self._wanted = request.arguments.get("width", math.nan)
 
     def _expected(self, spend: Budget, n: int) -> tuple[float, str]:
         """Width of the widest interval; infinite where the analysis would be refused."""

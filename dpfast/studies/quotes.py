@@ -11,12 +11,12 @@ from dpfast.data.columns import column, number_columns
 from dpfast.data.formula import coding_from_formula
 from dpfast.data.schema import Schema
 from dpfast.inference.composition import amounts, plain_spend
-from dpfast.inference.shown.digits import short_number
+from dpfast.inference.rendering.digits import short_number
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.forecast import NoForecast, Plan, evenly, plan
 from dpfast.studies.answers import answered, ends_of, objective_of
-from dpfast.studies.requests import Request
+from dpfast.studies.requests import StudyRequest
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.planning import plan as plan_cells
 
@@ -90,13 +90,13 @@ def share_of(total: Budget, spend: Budget) -> Fraction:
 
 
 def forecast_of(
-    request: Request, n: int | None, like: Any, schema: Schema | None, **asked: Any
+    request: StudyRequest, n: int | None, like: Any, schema: Schema | None, **asked: Any
 ) -> Plan:
     """The forecast of a fit, from a public table or from standard normal covariates."""
     pilot = None
     if like is not None and request.reads.declared:
         assert schema is not None
-        design = coding_from_formula(request.asked["formula"], schema).design(like)
+        design = coding_from_formula(request.arguments["formula"], schema).design(like)
         pilot = design.X, design.y
     elif like is not None:
         response, *names = request.reads.plain
@@ -104,7 +104,7 @@ def forecast_of(
         pilot = found[:, :-1], found[:, -1]
     size = len(request.reads.coefficients) + int(request.reads.intercept)
     objective = objective_of(request)
-    return plan(n, size, objective, level=request.asked["level"], pilot=pilot, **asked)
+    return plan(n, size, objective, level=request.arguments["level"], pilot=pilot, **asked)
 
 
 SYNTHETIC = (
@@ -114,12 +114,12 @@ SYNTHETIC = (
 
 
 def expected_widths(
-    request: Request, spend: Budget, n: int | None, like: Any, schema: Schema | None
+    request: StudyRequest, spend: Budget, n: int | None, like: Any, schema: Schema | None
 ) -> tuple[dict[str, float] | None, str]:
     """Widths of the intervals of an answer, and where they come from."""
     if n is None:
         return None, "widths follow from the number of records: pass n="
-    asked, public = request.asked, "expected from the public table"
+    asked, public = request.arguments, "expected from the public table"
     if request.analysis == "fit":
         try:
             planned = forecast_of(request, n, like, schema, privacy=spend)
@@ -166,7 +166,7 @@ def expected_widths(
     return widths, f"{public}, repeated to so many rows, with simulated noise"
 
 
-def _within_levels(request: Request, n: int, schema: Schema) -> dict[str, Any]:
+def _within_levels(request: StudyRequest, n: int, schema: Schema) -> dict[str, Any]:
     """Standard normal columns, without random numbers, and records as many in every level."""
     from scipy.special import ndtri
 

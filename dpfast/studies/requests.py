@@ -20,9 +20,9 @@ from dpfast.effects.hazards import checked_cuts
 from dpfast.effects.instrumental import columns_of
 from dpfast.effects.treatment import ESTIMANDS, METHODS
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import Account
+from dpfast.fit_requests.request import Account
 from dpfast.models import Loss
-from dpfast.models.names import every_kind, kind_of, resolve_loss
+from dpfast.models.names import all_losses, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.decimals import ratio_to_float, root_to_float, written
 from dpfast.tables.absorbed import parts_of
@@ -48,17 +48,17 @@ class Reads(NamedTuple):
     intercept: bool = False
 
 
-class Request(NamedTuple):
+class StudyRequest(NamedTuple):
     """One request, every part of which was read and found to be allowed."""
 
     analysis: str
-    asked: dict[str, Any]
+    arguments: dict[str, Any]
     spend: Budget | None
     reads: Reads
 
     def to_dict(self) -> dict[str, Any]:
         """The document, with its defaults."""
-        return {"analysis": self.analysis} | deepcopy(self.asked)
+        return {"analysis": self.analysis} | deepcopy(self.arguments)
 
     @property
     def digest(self) -> str:
@@ -143,7 +143,7 @@ def _loss(value: Any, name: str) -> Any:
             f"{name} must be the name of a loss, or a name with settings "
             f'{{"name": "quantile", "tau": 0.9}}; received {described(value)}.'
         )
-    kind = kind_of(one_of(named["name"], tuple(every_kind()), name))
+    kind = kind_of(one_of(named["name"], tuple(all_losses()), name))
     assert kind is not None
     settings = {str(key): value for key, value in named.items() if key != "name"}
     for key in settings:
@@ -236,7 +236,7 @@ PRICES: dict[str, Callable[[Any, str], Any]] = {
 
 def read_request(
     document: Any, schema: Schema | None, total: Budget | None, *, width: bool = False
-) -> Request:
+) -> StudyRequest:
     """Read a request: text of JSON, or what such text stands for."""
     asked = dict(_parsed(document))
     analysis = one_of(asked.pop("analysis", None), tuple(ANALYSES), "analysis")
@@ -278,7 +278,7 @@ def read_request(
         reads = None
     if reads is None:  # raised without its context, which is Python's own
         raise InvalidInput("formula could not be read: a part of it is too large. Write less.")
-    return Request(analysis, found, spend, reads)
+    return StudyRequest(analysis, found, spend, reads)
 
 
 def read_file(path: str) -> str | bytes:

@@ -20,23 +20,23 @@ from dpfast.errors import (
     described,
     understood,
 )
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.plain import plain
-from dpfast.inference.shown.study import report_of
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.plain import plain
+from dpfast.inference.rendering.study import report_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.regression.forecast import NoForecast
 from dpfast.studies.answers import answered, ends_of, summary_of
-from dpfast.studies.asking import Asking
+from dpfast.studies.methods import StudyMethods
 from dpfast.studies.plans import StudyPlan, plan_of
 from dpfast.studies.quotes import Quote, expected_widths, share_of
-from dpfast.studies.requests import Reads, Request, read_request
+from dpfast.studies.requests import Reads, StudyRequest, read_request
 
 
 @understood
-class Study(Asking):
+class Study(StudyMethods):
     """A table or file, its schema, a ledger, and what was asked: several analyses, one total.
 
     Each analysis is a request, a small document (JSON, or a dictionary) that says what is asked and
@@ -137,7 +137,7 @@ class Study(Asking):
         if n is None and data is not None and not isinstance(self._data, str):
             self.n = _rows(data, column_names(data)[0])
         self.ledger = _ledger_of(ledger, privacy)
-        self._answers: dict[str, tuple[Request, Any]] = {}
+        self._answers: dict[str, tuple[StudyRequest, Any]] = {}
         #: One analysis at a time.  Of each process: a fork may leave one that nobody releases.
         self._locks: dict[object, threading.RLock] = {}
 
@@ -231,7 +231,7 @@ class Study(Asking):
         """
         return self._answered(self._read(request))
 
-    def _answered(self, asked: Request) -> Any:
+    def _answered(self, asked: StudyRequest) -> Any:
         lock, digest = self._locks.setdefault(this_process(), threading.RLock()), asked.digest
         if lock._is_owned():  # type: ignore[attr-defined]
             raise LedgerClosed(
@@ -240,8 +240,8 @@ class Study(Asking):
             )
         with lock:
             if digest not in self._answers:
-                table, purse = self._table(asked), _Purse(self.ledger, asked)
-                with KeepingPaid(lambda _: self._answers[digest][1], listens=True):
+                table, purse = self._table(asked), _StudyLedger(self.ledger, asked)
+                with KeepReleased(lambda _: self._answers[digest][1], listens=True):
                     # at once: no interrupt falls between the end of the analysis and its entry
                     self._answers[digest] = (
                         asked,
@@ -296,10 +296,10 @@ class Study(Asking):
         ]
         return report_of(self.ledger, answers, path)
 
-    def _read(self, request: Any) -> Request:
+    def _read(self, request: Any) -> StudyRequest:
         return read_request(request, self.schema, self._total)
 
-    def _quoted(self, request: Request) -> Quote:
+    def _quoted(self, request: StudyRequest) -> Quote:
         spend, ledger = request.spend, self.ledger
         assert spend is not None
         share = share_of(self._total, spend)
@@ -312,7 +312,7 @@ class Study(Asking):
             told = None, f"this would be refused: {error}"
         return Quote(request.to_dict(), request.digest, spend, float(share), payable, *told)
 
-    def _public(self, request: Request) -> Any:
+    def _public(self, request: StudyRequest) -> Any:
         """The public table, if there is one, or its columns that a request names."""
         return (
             None
@@ -320,7 +320,7 @@ class Study(Asking):
             else _columns(self._like, request.reads, self.schema, self._written)
         )
 
-    def _table(self, request: Request) -> Any:
+    def _table(self, request: StudyRequest) -> Any:
         """The table that a request is about, or its columns of the one file there is."""
         if self._data is None:
             raise InvalidInput("this study has no table: it quotes, and answers nothing.")
@@ -333,10 +333,10 @@ class Study(Asking):
         return table
 
 
-class _Purse(Ledger):
+class _StudyLedger(Ledger):
     """Through it one request pays: the study's ledger, once, and no more than was quoted."""
 
-    def __init__(self, whole: Ledger, request: Request) -> None:
+    def __init__(self, whole: Ledger, request: StudyRequest) -> None:
         assert request.spend is not None
         super().__init__(request.spend)
         self._whole, self._mark = whole, request.mark

@@ -16,18 +16,18 @@ from dpfast.data.formula import codings_of_table, parts_at, refuse_terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, Request
-from dpfast.front.rows import NewRows
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, FitRequest
+from dpfast.fit_requests.rows import NewRows
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.results import Fit
 from dpfast.models import LeastSquares
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.road import OnRoad
-from dpfast.regression.shared import purchase_within, refuse_scarce
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.road import DefaultFit
+from dpfast.regression.shared import plan_scaling, refuse_too_few_records
 from dpfast.regression.standardise import cell_remarks, refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of
 
@@ -118,9 +118,9 @@ def absorbed(
     """
     account = Account(privacy, ledger)
     plan = _Plan(formula, table, schema, account, noise)
-    with KeepingPaid(privacy=plan.request.guarantee):
+    with KeepReleased(privacy=plan.request.guarantee):
         label = plan.request.label("tables.absorbed", f"levels={plan.n_levels}")
-        account.charge(label, plan.request.room(COPIES, whole=True))
+        account.charge(label, plan.request.memory_bytes(COPIES, whole=True))
         return plan.run()
 
 
@@ -195,15 +195,15 @@ class _Plan:
             )
         self.names = tuple(design.names)
         source = records(design.X, y, names=self.names)
-        self.request = request = Request(source, None, account, fit_intercept=True, noise=noise)
+        self.request = request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
-        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
-        self._purchase, rest = purchase_within(request, mu)
+        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
+        self._purchase, rest = plan_scaling(request, mu)
         self._sums = [rest * math.sqrt(part) for part in SUMS]
         self._gram = rest * math.sqrt(GRAM)
         used = sum(SUMS) + GRAM * len(SUMS)
-        self._fit = GDP(rest * math.sqrt(1.0 - used) * (1.0 - MARGIN_8000))
-        refuse_scarce(n, request.dimension, self._fit.mu, ": slopes", "regressors")
+        self._fit = GDP(rest * math.sqrt(1.0 - used) * (1.0 - ROUNDING_SUM))
+        refuse_too_few_records(n, request.dimension, self._fit.mu, ": slopes", "regressors")
         least = self.least
         if n < 0.5 * self.n_levels * least:
             raise InvalidBudget(
@@ -216,7 +216,7 @@ class _Plan:
         rows = planned_rows(n, q + 1, request.noise)
         rows.refuse((self._gram,))
         # refuses what an answer would be refused for
-        self._planned(request.paying(Account(self._fit)))
+        self._planned(request.with_account(Account(self._fit)))
 
     @property
     def least(self) -> float:
@@ -247,12 +247,12 @@ class _Plan:
         names = [self.names[j] for j in within.told]
         part = Account(self._fit, request.ledger)
         inner = records(rows[:, :-1], rows[:, -1], names=names)
-        left = Request(inner, None, part, fit_intercept=True, noise=request.noise)
+        left = FitRequest(inner, None, part, fit_intercept=True, noise=request.noise)
         return self._natural(self._planned(left).fit(None), within)
 
-    def _planned(self, request: Request) -> OnRoad:
+    def _planned(self, request: FitRequest) -> DefaultFit:
         """Least squares in the units that are bought before."""
-        return OnRoad(
+        return DefaultFit(
             request, [LeastSquares()], scale=None, standardize=self._purchase,
             inference=True,
         )  # fmt: skip
@@ -355,7 +355,7 @@ class _Plan:
             f"{self.n_levels} levels of {self._by}",
             method=f"released means of levels, {len(SUMS)} rounds; {how}",
             privacy=request.guarantee(),
-            covariance=request.told(covariance, self.names),
+            covariance=request.released_covariance(covariance, self.names),
             iterates=np.array([np.zeros(p), params]),
             fit_intercept=False,
             rows=NewRows(),
@@ -409,7 +409,7 @@ def _map(now: _Round) -> Array:
     return found
 
 
-def _units(request: Request) -> tuple[Array, float]:
+def _units(request: FitRequest) -> tuple[Array, float]:
     """Spreads of the columns and of the response."""
     assert request.coding is not None
     coded = [request.coding.columns[name].spread for name in request.column_names]

@@ -13,14 +13,14 @@ from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, understood
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, room_for
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, memory_needed
 from dpfast.inference.degrees import LEAST
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.tables.sensitivity import SQUARE_AT, SQUARE_WEIGHT
 from dpfast.tables.grouping import Grouping, grouping_of
 from dpfast.tables.results import SEEN, CellTable
@@ -76,7 +76,7 @@ def counts(
     True
     """
     account = Account(privacy, ledger)
-    asked = Asked("counts", table, grouping_of(schema, by, ()), account, least, noise)
+    asked = TableQuery("counts", table, grouping_of(schema, by, ()), account, least, noise)
     asked.cells.counts_receipt(asked.mu)  # refuses what is impossible, free of charge
 
     def made() -> CellTable:
@@ -129,7 +129,7 @@ def means(
     grouping = grouping_of(schema, by, columns)
     if not grouping.columns:
         raise InvalidInput("columns is empty: name at least one column, or ask for counts.")
-    asked = Asked("means", table, grouping, Account(privacy, ledger), least, noise)
+    asked = TableQuery("means", table, grouping, Account(privacy, ledger), least, noise)
     asked.cells.moments_receipt(asked.mu)  # refuses what is impossible, free of charge
 
     def made() -> CellTable:
@@ -177,7 +177,7 @@ def moments_of(answer: Answer, grouping: Grouping, weight: float) -> Moments:
     return Moments(count, count_noise, np.array(means), np.array(errors), np.array(degrees))
 
 
-class Asked:
+class TableQuery:
     """Everything about a table that is decided before the charge."""
 
     def __init__(
@@ -190,7 +190,7 @@ class Asked:
         noise: NoiseSource | None,
     ) -> None:
         self._what, self._account = what, account
-        self.mu = account.total.mu * (1.0 - MARGIN_8000)
+        self.mu = account.total.mu * (1.0 - ROUNDING_SUM)
         self.least = positive(least, "least", or_zero=True)
         self.grouping = grouping
         self._source = checked_noise(noise)
@@ -207,8 +207,8 @@ class Asked:
         """Charge the shared ledger, then ask."""
         n, q, size = self.cells.n, len(self.grouping.columns), self.grouping.n_cells
         label = f"tables.{self._what}(n={n}, cells={size}, columns={q})"
-        room = room_for(n, q, COPIES) + room_for(size, 2 * q, COPIES)
-        with KeepingPaid(privacy=self.guarantee):
+        room = memory_needed(n, q, COPIES) + memory_needed(size, 2 * q, COPIES)
+        with KeepReleased(privacy=self.guarantee):
             self._account.charge(label, room)
             return made()
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from dpfast.errors import InvalidInput, described
-from dpfast.front.plain import plain_of
+from dpfast.fit_requests.plain import plain_of
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
-from dpfast.inference.shown.table import Summary
-from dpfast.inference.summary import cells_of, headings, shown
+from dpfast.inference.summary import cells_of, headings, render_table
 from dpfast.regression.standardise import cell_remarks
 from dpfast.tables.results import TOO_SMALL
 
@@ -174,7 +174,7 @@ class SubgroupFits(NamedTuple):
             ("Records", str(self.n_records)),
             ("Equality", f"the same in all levels: {tests}"),
         )
-        return shown(
+        return render_table(
             "dpfast: private fits by level", facts, headings(level), rows, self.privacy,
             self.warnings,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from dpfast.errors import InvalidInput, described
 Array = NDArray[np.float64]
 
 #: Cells of a table at most; more are no table that anybody reads.
-MOST_CELLS = 100_000
+N_FINE_BINS = 100_000
 
 #: Groupings that cross.
 MOST_GROUPINGS = 2
@@ -76,9 +76,9 @@ def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Gr
             "of their combinations, or make several tables."
         )
     levels = tuple([_levels(schema, name)[0] for name in names])
-    if (n_cells := math.prod(map(len, levels))) > MOST_CELLS:
+    if (n_cells := math.prod(map(len, levels))) > N_FINE_BINS:
         raise InvalidInput(
-            f"the groupings have {n_cells} cells; a table has at most {MOST_CELLS}. Declare "
+            f"the groupings have {n_cells} cells; a table has at most {N_FINE_BINS}. Declare "
             "coarser levels."
         )
     summed = _listed(schema, columns, what)

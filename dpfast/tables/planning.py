@@ -13,11 +13,11 @@ from dpfast.curator.tables.cells import MOST_RECORDS, Cells
 from dpfast.data import Records
 from dpfast.data.schema import Schema
 from dpfast.inference.degrees import coverage
-from dpfast.inference.shown.digits import printable, short_number
+from dpfast.inference.rendering.digits import printable, short_number
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.results import SEEN, normal_half_width
 
@@ -111,7 +111,7 @@ def plan(
     grouping = grouping_of(schema, by, columns)
     n = whole_number(n, "n", 1, MOST_RECORDS - 1)
     least, level = positive(least, "least", or_zero=True), coverage(level)
-    mu, q = GDP.within(privacy).mu * (1.0 - MARGIN_8000), len(grouping.columns)
+    mu, q = GDP.within(privacy).mu * (1.0 - ROUNDING_SUM), len(grouping.columns)
     nothing: Any = np.broadcast_to(np.nan, (n, q + 1))
     records = Records(nothing[:, 1:], nothing[:, 0], None)
     cells = Cells(records, grouping.n_cells, grouping.squared, Ledger(GDP(1.0)), EntropyNoise())

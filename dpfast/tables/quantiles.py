@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from dpfast.arguments import real_array, whole_number
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import Account
+from dpfast.fit_requests.request import Account
 from dpfast.inference.degrees import coverage
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.tables.estimates import Asked
+from dpfast.tables.estimates import TableQuery
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.results import QuantileTable, normal_half_width
 
 Array = NDArray[np.float64]
 
-#: Halvings of the declared range: the answer is a point of a grid of ``2^-STEPS`` of it.
+#: Halvings of the declared range: the answer is a point of a grid of ``2^-MAX_STEPS`` of it.
 STEPS = 14
 
 #: Share of the squared budget that buys the counts, from which the ends of intervals are chosen.
@@ -89,7 +89,7 @@ def quantiles(
         raise InvalidInput(
             f"column {described(column, text=True)} is declared binary; its mean says all."
         )
-    asked = Asked("quantiles", table, grouping, Account(privacy, ledger), least, noise)
+    asked = TableQuery("quantiles", table, grouping, Account(privacy, ledger), least, noise)
     mu_counts = asked.mu * math.sqrt(COUNTS)
     mu_step = asked.mu * math.sqrt((1.0 - COUNTS) / steps)
     shape = (3 * len(wanted), grouping.n_cells)
@@ -142,7 +142,7 @@ def quantiles(
     return asked.paid(made)
 
 
-def _searched(asked: Asked, probabilities: Array, mu: float, steps: int) -> Array:
+def _searched(asked: TableQuery, probabilities: Array, mu: float, steps: int) -> Array:
     """The coded quantiles at these shares of each cell."""
     low, high = np.full(probabilities.shape, -1.0), np.ones(probabilities.shape)
     for _ in range(steps):

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
-from dpfast.front.plain import plain_of
+from dpfast.fit_requests.plain import plain_of
 from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.shown.digits import by_error, printable, short_number
-from dpfast.inference.shown.table import Summary
-from dpfast.inference.summary import shown
+from dpfast.inference.rendering.digits import by_error, printable, short_number
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import render_table
 from dpfast.regression.standardise import cell_remarks
 
 Array = NDArray[np.float64]
@@ -358,7 +358,7 @@ def _shown(
     ]
     hidden = int(np.count_nonzero(~table.told))
     told = f"Fewer than {math.ceil(table.least)} records are too few to say more of."
-    return shown(
+    return render_table(
         f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy, table.warnings,
         told if hidden else "",
     )  # fmt: skip

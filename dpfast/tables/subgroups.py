@@ -17,20 +17,20 @@ from dpfast.data.formula import coding_from_formula, columns_of_formula, respons
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import COPIES, Account, Request
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import COPIES, Account, FitRequest
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
 from dpfast.models.names import kind_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.fit import fit
-from dpfast.regression.purchase import SCARCE, OfUnits
-from dpfast.regression.road import OnRoad
-from dpfast.regression.shared import refuse_scarce
-from dpfast.regression.standardise import Purchase, refuse_no_columns
+from dpfast.regression.road import DefaultFit
+from dpfast.regression.scaling_budget import MIN_RECORDS_FACTOR, ScalingBudget
+from dpfast.regression.shared import refuse_too_few_records
+from dpfast.regression.standardise import PrivateScaling, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
 
@@ -46,7 +46,7 @@ MOST_LEVELS = 200
 COUNTED = 0.01
 
 #: Below it the grids of single queries would have to be looked at in claim T6.
-LEAST_MU = 0.01
+MIN_MU = 0.01
 
 
 def fits(
@@ -99,9 +99,9 @@ def fits(
     account = Account(privacy, ledger)
     plan = _Plan(formula, table, by, loss, schema, account, least, noise)
     spent = plan.request.guarantee
-    with KeepingPaid(lambda error: plan.result(keeping.inner()), privacy=spent) as keeping:
+    with KeepReleased(lambda error: plan.result(keeping.inner()), privacy=spent) as keeping:
         label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
-        account.charge(label, plan.request.room(COPIES + 1, whole=True))
+        account.charge(label, plan.request.memory_bytes(COPIES + 1, whole=True))
         plan.run()
         found = plan.result(None)
         assert found is not None
@@ -148,31 +148,33 @@ class _Plan:
         self._codes = codes
         self._objective = Objective(loss, fit_intercept=intercept)
         source = records(X, y, names=names)
-        self.request = request = Request(
+        self.request = request = FitRequest(
             source, None, account, fit_intercept=intercept, noise=noise
         )
         refuse_no_columns(request)
         n, q, linked = request.n, request.n_covariates, kind.link != "identity"
         mu = account.total.mu
-        if mu < LEAST_MU:
-            raise InvalidBudget(f"fits by level need mu of at least {LEAST_MU}; received {mu:.3g}.")
-        mu *= 1.0 - MARGIN_8000
+        if mu < MIN_MU:
+            raise InvalidBudget(f"fits by level need mu of at least {MIN_MU}; received {mu:.3g}.")
+        mu *= 1.0 - ROUNDING_SUM
         self.names = request.column_names
-        share = OfUnits(n, q + int(not linked), mu).share()
+        share = ScalingBudget(n, q + int(not linked), mu).share()
         parts = [mu * math.sqrt(part) for part in (COUNTED, share, 1.0 - COUNTED - share)]
         self._mu_counts, mu_units, self._mu = parts
         cells = Records(np.empty((n, 0)), np.where(codes < 0, np.nan, codes), None)
         self._cells = Cells(cells, len(self.levels), (), request.ledger, request.noise)
         self._cells.counts_receipt(self._mu_counts)
-        self._purchase = Purchase(
+        self._purchase = PrivateScaling(
             request, mu_units, response=not linked, linked=linked,
             labels=kind.binary_response, whole=mu,
         )  # fmt: skip
         p = request.dimension
-        refuse_scarce(n, p, self._mu, ": coefficients of any level", "covariates")
-        self.least = max(self._least, SCARCE * p**1.5 / self._mu)
-        part = request.paying(Account(GDP(self._mu)))  # refuses what an answer would be refused for
-        OnRoad(part, [kind], scale=None, standardize=self._purchase, inference=True)
+        refuse_too_few_records(n, p, self._mu, ": coefficients of any level", "covariates")
+        self.least = max(self._least, MIN_RECORDS_FACTOR * p**1.5 / self._mu)
+        part = request.with_account(
+            Account(GDP(self._mu))
+        )  # refuses what an answer would be refused for
+        DefaultFit(part, [kind], scale=None, standardize=self._purchase, inference=True)
         self._fits: list[Fit | None] = []
         self._counted: tuple[Array, float] | None = None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpfast.arguments import Array, whole_number
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.door import Release, observed
+from dpfast.curator.noisy_release import Release, observed
 from dpfast.data import as_records
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.records import RecordKernel

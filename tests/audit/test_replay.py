@@ -193,7 +193,7 @@ def test_a_bound_from_the_data():
 def test_rows_made_with_what_nobody_released():
     """Every residual moves a little, which the sensitivity of one record would hide."""
     from dpfast.curator.instruments.stages import Stages
-    from dpfast.curator.whitened import Whitened
+    from dpfast.curator.preconditioned import PreconditionedQueries
 
     def residuals_at(centre):
         def call(data):
@@ -208,7 +208,9 @@ def test_rows_made_with_what_nobody_released():
     assert "sequence of questions depends on the record" in found
 
     def under_a_map(data):
-        rows = Whitened(curator(data)).mapped(np.eye(3) * (1.0 + 1e-9 * data[1].mean()))
+        rows = PreconditionedQueries(curator(data)).mapped(
+            np.eye(3) * (1.0 + 1e-9 * data[1].mean())
+        )
         return rows.gram(1.0, 1.0)
 
     assert "sequence of questions depends on the record" in leaks(under_a_map, "flipped")

@@ -15,8 +15,8 @@ import pytest
 
 from dpfast.audit import neighbours, replay
 from dpfast.audit.transcript import Charged, _charges_observed, _Observer
-from dpfast.curator.door import observed
 from dpfast.curator.effects import Trial
+from dpfast.curator.noisy_release import observed
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
 from tests.audit import calls
 
@@ -151,7 +151,7 @@ def test_folds_that_follow_the_records_of_a_sorted_file(kind, monkeypatch):
 
     def follow(call, data):
         order = np.argsort(data[1], kind="stable")
-        monkeypatch.setattr(Trial, "dealt", staticmethod(lambda n, noise: folds[order]))
+        monkeypatch.setattr(Trial, "folds", staticmethod(lambda n, noise: folds[order]))
         return by_response(call, data)
 
     for example in EXAMPLES:

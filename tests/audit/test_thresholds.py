@@ -16,7 +16,7 @@ import pytest
 import dpfast
 from dpfast import effects, tables
 from dpfast.audit import replay
-from dpfast.front.request import Account
+from dpfast.fit_requests.request import Account
 from dpfast.privacy.budget import GDP
 from dpfast.quantiles import private_quantiles
 from dpfast.regression.fit import fit

@@ -28,7 +28,7 @@ def lengths(function):
     settings = resolve_settings(BOX, 1.0, 1, None)
     first = Search(settings)
     points = first.batch()
-    told = np.array([function(point) for point in settings.box.outside(points)])
+    told = np.array([function(point) for point in settings.box.from_unit(points)])
     first.add(points)
     return np.linalg.norm(first.weights().T @ told, axis=0)
 
@@ -130,7 +130,7 @@ def test_c46_one_record_moves_a_share_of_lengths_by_one_of_n_and_no_more():
         for values in (told, other):
             room = RecordValues(n, dpfast.Ledger(dpfast.GDP(1.0)), dpfast.SeededNoise(0))
             room.append(values, 4)
-            found = room.lengths(weights)
+            found = room.norms(weights)
             below = np.count_nonzero(found._values <= threshold)
             counted = n - np.count_nonzero(np.isnan(found._values))
             shares.append((below - 0.5 * counted) / n)

@@ -10,7 +10,7 @@ from scipy.special import expit, ndtri
 import dpfast
 from dpfast.bayesopt import Integer, SearchSettings, Tuner, private_choice
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.privacy.blackbox.sensitivity import choice_exponent, loss_steps
 from dpfast.privacy.budget import PureDP

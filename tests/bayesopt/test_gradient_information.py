@@ -208,11 +208,11 @@ def test_batches_from_where_least_is_known_are_as_good_as_from_anywhere():
     info = GradientInformation(RBF(2.0), 0.01, [(-2.0, 2.0)] * d)
     info.condition(np.clip(0.3 * rng.normal(size=(50, d)), -2.0, 2.0))
     theta = 0.05 * rng.normal(size=d)
-    start = info.least_known(theta, b)
+    start = info.most_uncertain(theta, b)
     _, quick = info.acquire(theta, b, starts=0, initial=[start], tolerance=1e-3)
     _, thorough = info.acquire(theta, b, starts=1, tolerance=1e-4)
     _, random = info.acquire(theta, b, starts=1, tolerance=1e-2)
     assert quick <= 1.1 * thorough and info.trace(start, theta) < random
     directions = (start - theta) / np.linalg.norm(start - theta, axis=1, keepdims=True)
     assert np.allclose(np.abs(directions @ directions.T), np.eye(b), atol=1e-9)
-    assert info.least_known(np.full(d, 2.0), 2 * d + 3).max() <= 2.0
+    assert info.most_uncertain(np.full(d, 2.0), 2 * d + 3).max() <= 2.0

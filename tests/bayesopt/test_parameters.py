@@ -67,7 +67,7 @@ def test_only_choices_and_whole_numbers_are_evaluated():
     space = Space(SPACE)
     for p, point in zip(seen, result.points, strict=True):
         assert space.parameters(point) == p
-        assert np.array_equal(space.settled(space.box.inside(point)), space.box.inside(point))
+        assert np.array_equal(space.snap(space.box.to_unit(point)), space.box.to_unit(point))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_reals_are_searched_as_before():
 def test_the_answer_of_a_start_is_the_start():
     start = {"depth": 2, "rate": 0.5, "kind": 3, "trees": 500, "share": 0.25}
     space = Space(SPACE)
-    theta = space.box.outside(space.settled(space.start(start)))
+    theta = space.box.from_unit(space.snap(space.start(start)))
     assert space.parameters(theta) == pytest.approx(start)
     found = tune(search=SearchSettings(start=start), steps=2)
     assert np.array_equal(found.iterates[0], theta)

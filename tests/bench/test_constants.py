@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bench.constants import Changed, Constant
-from dpfast.optimize.road.run import Purse
+from dpfast.optimize.road.allocation import BudgetAllocation
 
 
 def test_a_changed_constant_reaches_what_was_remembered():
     def asked():
-        return Purse(1000, 4, 1.0).budgets((False, False, False), 0)
+        return BudgetAllocation(1000, 4, 1.0).budgets((False, False, False), 0)
 
     before = asked()
-    share = Constant("dpfast.optimize.road.run", "SHARES", ("matrix",), 0.05)
+    share = Constant("dpfast.optimize.road.allocation", "SHARES", ("matrix",), 0.05)
     with Changed(share, 2.0):
         assert asked().matrix > 1.3 * before.matrix
     assert asked() == before

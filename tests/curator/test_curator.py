@@ -5,8 +5,8 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.door import observed
 from dpfast.curator.joint import Layout, make_plan
+from dpfast.curator.noisy_release import observed
 from dpfast.data import Records
 from dpfast.models import Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
 from dpfast.privacy.sensitivity import joint_mu

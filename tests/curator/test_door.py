@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from dpfast.curator import door
+from dpfast.curator import noisy_release
 from dpfast.curator.answers import NOTHING, TAPE, Receipt, Tape
-from dpfast.curator.door import Choice, Release, observed
+from dpfast.curator.noisy_release import Choice, Release, observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Objective
@@ -65,10 +65,12 @@ def test_counts_and_scaled_noise_are_the_same_with_and_without_an_observer():
     receipt = Receipt("q", "c", 1.0, 1.0, 1.0)
 
     def count() -> Any:
-        return door.hand_out_count(dpfast.SeededNoise(1), ("q", 1.0), receipt, 7, (1, 3))
+        return noisy_release.release_count_with_noise(
+            dpfast.SeededNoise(1), ("q", 1.0), receipt, 7, (1, 3)
+        )
 
     def scaled() -> Any:
-        return door.hand_out_scaled(
+        return noisy_release.release_scaled_with_noise(
             dpfast.SeededNoise(1), ("q", 1.0), receipt, [Fraction(1, 3), Fraction(2)], [0.5, 1.0],
             [1.0, 1.0],
         )  # fmt: skip
@@ -85,20 +87,24 @@ def test_counts_and_scaled_noise_are_the_same_with_and_without_an_observer():
 def handed_out(way: str, noise: dpfast.SeededNoise) -> Any:
     receipt, question = Receipt("q", "c", 1.0, 1.0, 3.0), ("q", 1.0, np.zeros(2))
     if way == "one":
-        return [door.hand_out(noise, question, receipt, np.ones(4)).value]
+        return [noisy_release.release_with_noise(noise, question, receipt, np.ones(4)).value]
     if way == "together":
         values = [np.ones(2), None, np.ones((3, 3))]
         scales = (3.0, None, 3.0)
-        grids = door.joint_grids(((2,), None, (3, 3)), scales)
-        found = door.hand_out_together(noise, question, [receipt] * 3, grids, values)
+        grids = noisy_release.joint_grids(((2,), None, (3, 3)), scales)
+        found = noisy_release.release_jointly_with_noise(
+            noise, question, [receipt] * 3, grids, values
+        )
         return [answer.value for answer in found if answer is not NOTHING]
     if way == "count":
-        return [door.hand_out_count(noise, question, receipt, 70, (1, 30))]
+        return [noisy_release.release_count_with_noise(noise, question, receipt, 70, (1, 30))]
     if way == "scaled":
-        return [door.hand_out_scaled(
+        return [noisy_release.release_scaled_with_noise(
             noise, question, receipt, [Fraction(1, 3)], [0.5], [1.0])]  # fmt: skip
     if way == "choice":
-        return [door.hand_out_choice(noise, question, receipt, [5, 9, 3], (1, 3))]
+        return [
+            noisy_release.release_choice_with_noise(noise, question, receipt, [5, 9, 3], (1, 3))
+        ]
     raise AssertionError(way)
 
 

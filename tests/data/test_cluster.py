@@ -267,7 +267,7 @@ def test_what_travels_is_sums(cluster):
 def of_a_sample(x, y):
     """A fit that asks about a secret sample, of a table that is too large to be kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpfast.data.files.kept.NEAR_BYTES", 0)
+        patch.setattr("dpfast.data.files.cached.CACHE_BYTES", 0)
         patch.setattr("dpfast.regression.road.ENOUGH", 100.0)
         return dpfast.fit(x, y, "log-cosh", privacy=40.0, noise=dpfast.SeededNoise(1))
 
@@ -302,7 +302,7 @@ def test_a_small_table_is_read_once_and_kept_by_the_workers_until_the_fit_ends(c
 
     found = private()
     with dask.config.set(scheduler="synchronous"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpfast.data.files.kept.NEAR_BYTES", 0)
+        patch.setattr("dpfast.data.files.cached.CACHE_BYTES", 0)
         far = private()
     assert found.reads == 1 and far.reads > 5
     assert found.params.tobytes() == far.params.tobytes()

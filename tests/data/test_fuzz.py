@@ -19,8 +19,8 @@ from dpfast.data.files import read_numbers, read_table
 from dpfast.data.formula import columns_of_formula
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import DpfastError
-from dpfast.inference.shown.page import page
-from dpfast.inference.shown.transcript import transcript
+from dpfast.inference.rendering.page import page
+from dpfast.inference.rendering.transcript import transcript
 from tests.flat import flat
 
 SCHEMA = Schema({"age": Numeric(18, 90), "state": Categorical(["CA", "NY"]), "sick": Binary(1, 0)})

@@ -23,7 +23,7 @@ from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise
 from dpfast.audit import neighbours, replay
 from dpfast.audit.pairs import KINDS as PAIRS
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 from dpfast.errors import InvalidBudget, InvalidInput, UnsupportedConversion
 from dpfast.estimators import (
     DealtFolds,
@@ -32,8 +32,8 @@ from dpfast.estimators import (
     cross_validate,
 )
 from dpfast.estimators.regressors import PrivateRegressor
-from dpfast.front.plain import plain
-from dpfast.front.request import Account
+from dpfast.fit_requests.plain import plain
+from dpfast.fit_requests.request import Account
 from tests.estimators.attacks import attained
 from tests.loops import each
 

@@ -11,7 +11,7 @@ import pytest
 import dpfast
 from dpfast import Binary, Categorical, Numeric, Schema
 from dpfast.cli import main
-from dpfast.front.rows import NewRows
+from dpfast.fit_requests.rows import NewRows
 from tests.flat import flat
 from tests.loops import each
 

@@ -19,12 +19,12 @@ from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.estimators import DPHuberRegressor
-from dpfast.front.request import Request
+from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.composition import composed
 from dpfast.inference.guarantees import group_relation
-from dpfast.inference.shown.methods import REFUSED
-from dpfast.inference.shown.page import page
-from dpfast.inference.shown.transcript import (
+from dpfast.inference.rendering.methods import REFUSED
+from dpfast.inference.rendering.page import page
+from dpfast.inference.rendering.transcript import (
     BEGIN,
     END,
     FORMAT,
@@ -311,14 +311,14 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path, mo
     dealing = Dealing(keeper, 0.7 / rows)
     for who in (*(dealing.block(64) for _ in range(3)), keeper):
         who.joint(np.zeros(2), StepBudget(0.6 / rows))
-    plain = Request.guarantee
+    plain = FitRequest.guarantee
 
     def of_keeper(self):
         found = copy(self)
         found.ledger = keeper.ledger
         return plain(found)
 
-    monkeypatch.setattr(Request, "guarantee", of_keeper)
+    monkeypatch.setattr(FitRequest, "guarantee", of_keeper)
     found = flat(dpfast.fit)(
         X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons
     )

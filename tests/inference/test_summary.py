@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.inference.shown.digits import by_error, printable, short_number
-from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.rendering.digits import by_error, printable, short_number
+from dpfast.inference.rendering.table import Summary, Table
 from dpfast.inference.summary import row_of
 from tests.flat import flat
 from tests.loops import each

@@ -20,7 +20,7 @@ import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.audit.transcript import Answered, Charged, _charges_observed, _Observer
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.door import Release, observed
+from dpfast.curator.noisy_release import Release, observed
 from dpfast.data import Records
 from dpfast.errors import UnsupportedConversion
 from dpfast.inference import Guarantee

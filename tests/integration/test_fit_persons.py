@@ -9,7 +9,7 @@ import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.bounds import joint_cost
 from dpfast.data import as_records
-from dpfast.data.persons.means import averaged
+from dpfast.data.persons.means import person_means
 from dpfast.errors import InvalidInput
 from dpfast.models import Bounded, Logistic, Objective
 from dpfast.optimize.budgets import _scaled
@@ -46,7 +46,7 @@ def test_sandwich_is_that_of_statsmodels_with_clusters():
         expected = model.fit(cov_type="cluster", cov_kwds=clusters, tol=1e-12)
     objective = Objective(Logistic(), Bounded(1.8), 2)
     keeper = Curator(
-        averaged(as_records(X, y), group), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0)
+        person_means(as_records(X, y), group), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0)
     )
     gradient, hessian, meat = keeper.nonprivate_sums(expected.params)
     assert np.abs(gradient).max() < 1e-9
@@ -64,7 +64,7 @@ def test_the_noise_is_that_of_one_row_a_person():
     objective, plan = Objective(Logistic(), Bounded(1.8), 2), StepBudget(0.9, 0.4, 0.3)
     rows, persons = [
         Curator(records, objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0)).plan(plan)
-        for records in (as_records(X[first], y[first]), averaged(as_records(X, y), group))
+        for records in (as_records(X[first], y[first]), person_means(as_records(X, y), group))
     ]
     assert rows.cost == persons.cost
     for of_row, of_person in zip(rows.receipts, persons.receipts, strict=True):

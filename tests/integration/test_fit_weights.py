@@ -77,7 +77,7 @@ def test_a_private_fit_is_near_the_exact_one(loss):
     False failure: below 1e-6 for each coefficient.
     """
     y, options = LOSSES[loss]
-    if resolve_loss(loss).on_road:  # a target without weights of the rows
+    if resolve_loss(loss).supports_default_fit:  # a target without weights of the rows
         options = options | {"weights": dpfast.Mallows(1e6)}
     exact = flat(dpfast.nonprivate_fit)(X, y, loss, **options, **BESIDE)
     found = fit(X, y, loss, **LOSSES[loss][1], **BESIDE)
@@ -151,15 +151,15 @@ def test_weights_need_no_bound_on_the_road(loss):
 
 def test_the_unit_of_weights_is_a_released_one(monkeypatch):
     """One record's weight changes it only through a histogram, whose noise has the last word."""
-    from dpfast.regression.weighing import Weighing
+    from dpfast.regression.weight_unit import WeightUnit
 
-    units, bought = [], Weighing.buy
+    units, bought = [], WeightUnit.estimate_unit
 
-    def buy(self, rows):
+    def estimate_unit(self, rows):
         bought(self, rows)
         units.append(self.unit)
 
-    monkeypatch.setattr(Weighing, "buy", buy)
+    monkeypatch.setattr(WeightUnit, "estimate_unit", estimate_unit)
     for largest in (4.0, 1e90):
         weights = W.copy()
         weights[0] = largest
@@ -514,11 +514,11 @@ def test_the_largest_curvature_is_that_of_weighted_records():
     """Steps of estimated length follow it: a quarter of the weights, a quarter of the curvature."""
     from dpfast.curator.steps import _peak_hessian
     from dpfast.data.source import EVERYTHING
-    from dpfast.front.request import Account, Request
+    from dpfast.fit_requests.request import Account, FitRequest
     from dpfast.models import Mallows, Objective
 
     def peak(**given):
-        request = Request(
+        request = FitRequest(
             dpfast.records(X, B, **given), None, Account(1.0), fit_intercept=True,
             noise=dpfast.SeededNoise(0), takes=EVERYTHING, of_predictor=True,
         )  # fmt: skip

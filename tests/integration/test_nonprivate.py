@@ -7,7 +7,7 @@ from scipy.special import expit
 import dpfast
 from dpfast.datasets import load_census2000
 from dpfast.errors import NotConverged
-from dpfast.models.names import every_kind
+from dpfast.models.names import all_losses
 from tests.loops import each
 
 EVERYTHING = dpfast.Mallows(1e50)  # no record is down-weighted
@@ -217,7 +217,7 @@ def test_a_scale_at_its_bound():
     np.testing.assert_allclose(fit.params[:4], known.params, rtol=1e-8)
 
 
-@each("loss", [name for name, kind in every_kind().items() if kind.on_road])
+@each("loss", [name for name, kind in all_losses().items() if kind.supports_default_fit])
 def test_the_call_of_a_private_fit_needs_no_more(loss):
     """Raw columns, nothing declared: the same target, which a large budget finds; by statsmodels.
 
@@ -227,7 +227,7 @@ def test_the_call_of_a_private_fit_needs_no_more(loss):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(4000, 2)) * [1.0, 100.0] + [0.0, 300.0]
     t = 0.5 * X[:, 0] + 0.003 * X[:, 1] - 1.0
-    y, kind = 10.0 * (t + rng.standard_t(4, 4000)), every_kind()[loss]
+    y, kind = 10.0 * (t + rng.standard_t(4, 4000)), all_losses()[loss]
     if kind.binary_response:
         y = (t + rng.logistic(size=4000) > 0.0).astype(float)
     elif loss == "gamma":

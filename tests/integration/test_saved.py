@@ -15,7 +15,7 @@ import pytest
 import dpfast
 from dpfast.bayesopt.state import load_state
 from dpfast.errors import InvalidInput
-from dpfast.inference.shown.transcript import transcript
+from dpfast.inference.rendering.transcript import transcript
 from dpfast.saved import load, save
 from dpfast.studies.requests import read_file
 from tests.loops import each

@@ -14,7 +14,7 @@ from dpfast.kernels import records
 from dpfast.models import FreeScale, LeastSquares, Mallows, Objective
 from dpfast.models.joint_scale import joint_scale
 from dpfast.models.losses import Loss
-from dpfast.models.names import DECLARED, LOSSES, every_kind
+from dpfast.models.names import DECLARED, LOSSES, all_losses
 from dpfast.models.quantile import NarrowQuantile
 from dpfast.models.weighting import Weighting
 from dpfast.optimize.budgets import CURVATURE_RATIO
@@ -34,7 +34,7 @@ def kernel(name, **options):
 
 
 def test_every_row_has_a_class_and_every_class_a_row():
-    kinds = every_kind()
+    kinds = all_losses()
     made = {NarrowQuantile.name: NarrowQuantile}  # by dpfast.fit alone
     ours = {kind.name: kind.code for kind in (kinds | made).values() if kind is not LeastSquares}
     assert ours == records.LOSS_CODES  # least squares is Huber's loss to them

@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.whitened import _known, compiled
-from dpfast.data.bought.maps import FREE, At, Discount, Held, View
-from dpfast.data.bought.units import Units
+from dpfast.curator.preconditioned import _known, compiled
+from dpfast.data.scaling.maps import (
+    NO_CLIPPING,
+    LeverageWeights,
+    Linearization,
+    RowClipping,
+    TransformedView,
+)
+from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels import records as kernels
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, SEEN, SQUARES, RecordKernel, RecordView
 from dpfast.models import Gamma, LeastSquares, Probit
@@ -69,15 +75,15 @@ def table(n, q, rng, *, beside=False, dtype=np.float64, order="C"):
 
 def views(name, W, theta):
     loss, scale = LOSSES[name]
-    at = At(theta, loss, scale)
-    yield View(W, True, "response", at, 0.25)
+    at = Linearization(theta, loss, scale)
+    yield TransformedView(W, True, "response", at, 0.25)
     for what in ("curvature", "score", "foreseen", "residual"):
-        yield View(W, True, what, at)
-    yield View(W, True, "score", at, held=Held(reach=0.3))
+        yield TransformedView(W, True, what, at)
+    yield TransformedView(W, True, "score", at, row_clipping=RowClipping(max_leverage=0.3))
     if loss.link == "identity":
-        far = At(0.5 * theta, loss, 1.5 * scale)
-        discount = Discount(far, 0.8, 0.75, np.linalg.inv(W))
-        yield View(W, True, "score", at, held=Held(discount))
+        far = Linearization(0.5 * theta, loss, 1.5 * scale)
+        discount = LeverageWeights(far, 0.8, 0.75, np.linalg.inv(W))
+        yield TransformedView(W, True, "score", at, row_clipping=RowClipping(discount))
 
 
 def assert_alike(X, y, view, units=None):
@@ -115,7 +121,7 @@ def test_sums_and_counts_are_those_of_the_twin(isa, n, q, beside, losses):
     for name in losses:
         for view in views(name, W, theta):
             assert_alike(X, y, view)
-    assert_alike(X, y, View(W, True))  # without a loss: less the offset
+    assert_alike(X, y, TransformedView(W, True))  # without a loss: less the offset
 
 
 @pytest.mark.values
@@ -149,9 +155,9 @@ def test_rows_of_any_size_have_scores(isa, q):
     """Maps that under- and overflow: of the norm that they are held to, or none at all."""
     rng = np.random.default_rng(q)
     X, y = rng.normal(size=(64, q)), np.column_stack([np.full(64, 1e3), np.ones(64), np.zeros(64)])
-    whose, at = np.arange(64), At(np.zeros(q + 1), LeastSquares())
+    whose, at = np.arange(64), Linearization(np.zeros(q + 1), LeastSquares())
     for size in (1e-200, 1e-120, 1.0, 1e120, 1e200, 1e307):
-        view = View(size * np.eye(q + 1), True, "score", at)
+        view = TransformedView(size * np.eye(q + 1), True, "score", at)
         rows = X.copy()
         rows[3, 0] = 1e5  # infinite, if maps are large enough
         found, told = np.zeros((64, q + 1)), np.zeros(64, dtype=bool)
@@ -176,7 +182,9 @@ def test_scores_have_the_same_bits_wherever_rows_stand(isa, q):
             (np.repeat(X.astype(np.float64), 2, axis=1)[:, ::2], order[::-1]),
         ):
             sums, told = np.zeros((40, q + 1)), np.zeros(40, dtype=bool)
-            view = compiled(View(matrix, True, "score", At(theta, *LOSSES["logistic"])))
+            view = compiled(
+                TransformedView(matrix, True, "score", Linearization(theta, *LOSSES["logistic"]))
+            )
             view.add_scores(rows[kept], y[kept], whose[kept], 0, 2.0, sums, told)
             found.add(sums.tobytes())
         assert len(found) == 1
@@ -237,7 +245,7 @@ def test_units_are_put_in_on_the_way(isa, q):
     centres, spreads = np.zeros(q), 2.0 ** rng.integers(-30, 30, q)
     centres[:2], spreads[:2] = (1.7e9, -3e-9), (2.0**17, 2.0**-28)
     W, theta = rng.normal(size=(q + 1, q + 1)) / (q + 1) ** 0.5, 0.3 * rng.normal(size=q + 1)
-    units = Units(centres, spreads, (0.25, 2.0))
+    units = ReleasedScales(centres, spreads, (0.25, 2.0))
     for name in ("least-squares", "log-cosh"):
         for view in views(name, W, theta):
             assert_alike(X * spreads + centres, y, view, units)
@@ -253,7 +261,7 @@ def test_neither_threads_nor_other_records_change_a_bit(isa, q):
     zero = np.zeros(q + 1)
     big = rng.normal(size=(20_000, q)), rng.normal(size=20_000)
     for name, what in itertools.product(("least-squares", "logistic"), ("curvature", "score")):
-        view = compiled(View(W, True, what, At(theta, *LOSSES[name])))
+        view = compiled(TransformedView(W, True, what, Linearization(theta, *LOSSES[name])))
         for kernel, want in ASKED:
             one = kernel.sums(*big, zero, want, 1.0, 1, view)
             for threads in (2, 3):
@@ -305,9 +313,17 @@ def test_no_record_contributes_more_than_the_bound(isa, name, scale):
     for entries, y in hostile_records(scale):
         X, W = np.array([entries]), scale * rng.normal(size=(3, 3))
         for what in ("curvature", "score"):
-            at = At(rng.normal(size=3) * 10.0 ** rng.integers(-300, 300), loss, sigma)
+            at = Linearization(rng.normal(size=3) * 10.0 ** rng.integers(-300, 300), loss, sigma)
             with np.errstate(all="ignore"):
-                view = compiled(View(W, True, what, at, held=Held(reach=2.0 if y else np.inf)))
+                view = compiled(
+                    TransformedView(
+                        W,
+                        True,
+                        what,
+                        at,
+                        row_clipping=RowClipping(max_leverage=2.0 if y else np.inf),
+                    )
+                )
                 responses = np.array([y])
                 score, _, meat = CLIPPED.sums(X, responses, zero, GRADIENT | MEAT, 1.0, 1, view)
                 gradient, gram, _ = WEIGHTED.sums(
@@ -337,9 +353,9 @@ def test_without_a_map_sums_of_kept_lengths_are_those_of_rows(isa, n, q, name):
     """NumPy's rows under the map; the kernel's multiples of (1, z), mapped by NumPy afterwards."""
     rng = np.random.default_rng([n, q])
     W, theta = np.eye(q + 1) + 0.1 * rng.normal(size=(q + 1, q + 1)), 0.3 * rng.normal(size=q + 1)
-    units = Units(rng.normal(size=q), rng.uniform(0.5, 2.0, q), (0.0, 1.0))
+    units = ReleasedScales(rng.normal(size=q), rng.uniform(0.5, 2.0, q), (0.0, 1.0))
     loss, scale = LOSSES[name]
-    at = At(theta, loss, scale)
+    at = Linearization(theta, loss, scale)
     X, y = table(n, q, rng)
     Z, coded = units.coded(X, y)
     zero = np.zeros(q + 1)
@@ -347,10 +363,10 @@ def test_without_a_map_sums_of_kept_lengths_are_those_of_rows(isa, n, q, name):
         rows = np.column_stack([np.ones(n), Z]) @ W
     usable = np.isfinite(Z).all(axis=1)
     views = [
-        View(W, True, what, at, held=held)
+        TransformedView(W, True, what, at, row_clipping=held)
         for what in ("score", "curvature", "foreseen", "residual")
-        for held in (FREE, Held(reach=0.3))
-        if what == "score" or held is FREE
+        for held in (NO_CLIPPING, RowClipping(max_leverage=0.3))
+        if what == "score" or held is NO_CLIPPING
     ]
     for view in views:
         mapped, keep, plain = kept_views(view, X, y, units)
@@ -384,7 +400,7 @@ def test_kept_lengths_and_their_sums_are_the_same_bits_however_they_lie(isa, q):
     W, theta = np.eye(q + 1) + 0.1 * rng.normal(size=(q + 1, q + 1)), rng.normal(size=q + 1)
     X, y = table(20_000, q, rng, dtype=np.float32)
     wide, zero = X.astype(np.float64), np.zeros(q + 1)
-    view = View(W, True, "score", At(theta, *LOSSES["logistic"]))
+    view = TransformedView(W, True, "score", Linearization(theta, *LOSSES["logistic"]))
     _, keep, plain = kept_views(view, wide, y)
     for other in (X, np.asfortranarray(wide), np.repeat(wide, 2, axis=1)[:, ::2]):
         _, again, also = kept_views(view, other, y)
@@ -419,10 +435,12 @@ def test_no_record_contributes_more_than_the_bound_by_a_kept_length(isa, name, s
     W = scale * turned @ np.diag([1.0, 30.0, 0.3])
     for entries, response in hostile_records(scale):
         X, y = np.array([entries]), np.array([response])
-        at = At(rng.normal(size=3) * 10.0 ** rng.integers(-300, 300), loss, sigma)
+        at = Linearization(rng.normal(size=3) * 10.0 ** rng.integers(-300, 300), loss, sigma)
         for what, reach in (("score", np.inf), ("score", 2.0), ("curvature", np.inf)):
             with np.errstate(all="ignore"):
-                view = View(W, True, what, at, held=Held(reach=reach))
+                view = TransformedView(
+                    W, True, what, at, row_clipping=RowClipping(max_leverage=reach)
+                )
                 _, _, plain = kept_views(view, X, y)
             kernel, want = (CLIPPED, GRADIENT | MEAT) if what == "score" else (MALLOWS, HESSIAN)
             g, h, m = kernel.sums(X, y, zero, want, 1.0, 1, plain)
@@ -439,9 +457,9 @@ def test_no_record_contributes_more_than_the_bound_by_a_kept_length(isa, name, s
 def test_lengths_are_kept_of_the_records_that_are_asked_about():
     rng = np.random.default_rng(2)
     X, y, W = rng.normal(size=(40, 2)), np.ones(40), np.eye(3) + 0.1
-    at = At(np.zeros(3), *LOSSES["logistic"])
-    mapped, keep, plain = kept_views(View(W, True, "score", at), X, y)
-    _, _, curved = kept_views(View(W, True, "curvature", at), X, y)
+    at = Linearization(np.zeros(3), *LOSSES["logistic"])
+    mapped, keep, plain = kept_views(TransformedView(W, True, "score", at), X, y)
+    _, _, curved = kept_views(TransformedView(W, True, "curvature", at), X, y)
     beside, zero = np.column_stack([y, y, y]), np.zeros(3)
     with pytest.raises(TypeError, match="stay with them"):
         pickle.dumps(plain)
@@ -476,7 +494,7 @@ def test_rows_without_a_map_are_those_under_an_identity(isa, n, q):
 
 def test_what_is_not_a_view_is_refused():
     W, X, y = np.eye(3), np.ones((4, 2)), np.ones(4)
-    assert LeastSquares()._seen_by_kernels[0] == SQUARES
+    assert LeastSquares()._kernel_parameters[0] == SQUARES
     assert kernels.summation_depth(10**6, 20, GRADIENT | SEEN) >= 128
     for wrong in (
         lambda: RecordView(W, "everything"),
@@ -514,7 +532,11 @@ def test_zeros_at_the_head_of_a_map_are_skipped_and_change_no_bit(isa):
             pair = [
                 WEIGHTED.sums(
                     X, y, np.zeros(q + 1), GRADIENT, 1.0, 1,
-                    compiled(View(matrix, True, what, At(theta, *LOSSES["logistic"])))
+                    compiled(
+                        TransformedView(
+                            matrix, True, what, Linearization(theta, *LOSSES["logistic"])
+                        )
+                    ),
                 )[0]
                 for matrix in (W, tiny)
             ]  # fmt: skip

@@ -74,7 +74,7 @@ def test_k7_lengths_move_by_one_record_and_no_less(n, vectorized):
     rest = np.full((n - 1, 2), 0.2)
     with np.errstate(all="ignore"):
         rooms = [curator(np.vstack([rest, row]), objective) for row in neighbours()]
-        counts = [room._rows.lengths(np.zeros(2), EDGES) for room in rooms]
+        counts = [room._rows.norm_histogram(np.zeros(2), EDGES) for room in rooms]
     assert all(count.sum() == n and (count >= 0).all() for count in counts)
     values = [count / n for count in counts]
     found = max(np.linalg.norm(a - b) for a, b in itertools.combinations(values, 2))
@@ -86,7 +86,7 @@ def test_k7_lengths_count_what_they_say():
     lengths = np.array([0.005, 0.05, 0.2, 0.5, 0.9, 3.0])
     rows = np.outer(np.repeat(lengths, 1000), [0.6, 0.8])
     room = curator(rows, own(vectorized=True), rho=1e6)
-    found = room.gradient_lengths(np.zeros(2), EDGES, 1e5)
+    found = room.gradient_norm_histogram(np.zeros(2), EDGES, 1e5)
     np.testing.assert_allclose(found.value, [1 / 6, 1 / 6, 1 / 6, 1 / 6, 2 / 6], atol=1e-5)
     assert found.receipt.l2_sensitivity == histogram(len(rows))
     mean = room.gradient(np.zeros(2), 1e5, 0.3)
@@ -105,7 +105,7 @@ def test_k7_what_cannot_be_clipped_is_refused_before_the_charge():
     with pytest.raises(dpfast.InvalidInput, match="weights' bound"):
         room.gradient(theta, 0.1, 0.1)
     with pytest.raises(dpfast.InvalidInput, match="weights' bound"):
-        room.gradient_lengths(theta, EDGES, 0.1)
+        room.gradient_norm_histogram(theta, EDGES, 0.1)
     own_room = curator(X)
     for clip in (0.0, -1.0):
         with pytest.raises(dpfast.InvalidInput, match="positive"):

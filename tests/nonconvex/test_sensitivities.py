@@ -55,7 +55,7 @@ def largest_distance(answer, records, others):
     return float(pdist(np.array(values)).max())
 
 
-def asked_of(objective, question):
+def reserved_cost(objective, question):
     """Answers of one curator, whose kernel is compiled once, about records that change."""
     room = keeper(np.ones((N, 2)), np.zeros(N), objective)
 
@@ -93,7 +93,7 @@ def test_k1_mean_gradient(loss, weights):
     objective = objective_for(loss, weights)
     others = np.ones((N - 1, 2)), np.zeros(N - 1)
     theta = np.zeros(2) if loss != "logistic" else np.array([500.0, 0.0])
-    answer = asked_of(objective, lambda room: room.nonprivate_gradient(theta))
+    answer = reserved_cost(objective, lambda room: room.nonprivate_gradient(theta))
     found = largest_distance(answer, candidates(loss), others)
     claimed = mean_gradient(objective.score_bound, N)
     assert found <= claimed
@@ -114,7 +114,7 @@ def test_k2_mean_change_of_gradients(loss, weights):
     for distance in (1e-3, 0.1, 2.0, 50.0):
         new = np.array([distance, 0.0])
         limit = room.smoothness * distance
-        answer = asked_of(
+        answer = reserved_cost(
             objective, partial(GradientCurator._change, new=new, old=old, limit=limit)
         )
         found = largest_distance(answer, candidates(loss), others)
@@ -153,7 +153,7 @@ def test_k2_holds_for_every_width_of_a_corner(h):
     for distance in (1e-12 + 0.01 * h, 0.3, 20.0):
         new, old = np.array([distance, 0.0]), np.zeros(2)
         limit = room.smoothness * distance
-        answer = asked_of(
+        answer = reserved_cost(
             objective, partial(GradientCurator._change, new=new, old=old, limit=limit)
         )
         found = largest_distance(answer, records, others)
@@ -240,7 +240,9 @@ def test_k3_norm_of_the_gradient(loss):
         ),
     )
     others = np.tile(steepest[0], (N - 1, 1)), np.full(N - 1, steepest[1])
-    answer = asked_of(objective, lambda room: [np.linalg.norm(room.nonprivate_gradient(theta))])
+    answer = reserved_cost(
+        objective, lambda room: [np.linalg.norm(room.nonprivate_gradient(theta))]
+    )
     found = largest_distance(answer, candidates(loss), others)
     claimed = gradient_norm(objective.score_bound, N, 2)
     assert 0.99 * claimed <= found <= claimed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.optimize.road.histogram import Lengths
+from dpfast.optimize.road.histogram import NormHistogram
 
 N = 20_000
 
@@ -19,7 +19,7 @@ def test_what_clipping_takes_off_normal_residuals(radius, power, bound):
     rng = np.random.default_rng(31)
     lengths = np.array([1.0, 3.0, 12.0])
     shares = np.array([0.7, 0.28, 0.02])
-    rows = Lengths(shares, lengths * 2.0**0.25, lengths, 0.0)
+    rows = NormHistogram(shares, lengths * 2.0**0.25, lengths, 0.0)
     drawn = rng.choice(lengths, 1_000_000, p=shares)
     discounts = np.minimum(1.0, (radius / drawn) ** 2) ** power
     scores = discounts * drawn * np.abs(0.8 * rng.standard_normal(len(drawn)))

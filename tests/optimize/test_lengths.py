@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import chi, t
 
 import dpfast
-from dpfast.optimize.road.histogram import Lengths, best_bound, tops_of_cells
+from dpfast.optimize.road.histogram import NormHistogram, bin_edges, choose_clipping_norm
 from tests.loops import each
 
 N, NOISE = 30_000, 35.0 / 30_000
-TOPS = tops_of_cells(1)
+TOPS = bin_edges(1)
 LONGER = np.geomspace(1.1, 3.0, 40)
 
 
@@ -26,27 +26,29 @@ def test_a_cell_that_is_missed_by_chance_does_not_widen_the_bound(spread):
     """200 histograms with noise, seeded: the last octave holds about as many of 30,000 records as
     show, 192, so that some miss it; without what was told of it bounds are to 1.5 times wider."""
     rng, shares = np.random.default_rng(3), shares_of(spread)
-    exact = best_bound(Lengths.visible(shares, 0.0, 1), 2e-4, 3)[0]
+    exact = choose_clipping_norm(NormHistogram.from_noisy_shares(shares, 0.0, 1), 2e-4, 3)[0]
     longest, bounds = set(), []
     for _ in range(200):
-        found = Lengths.visible(shares + NOISE * rng.standard_normal(len(shares)), NOISE, 1)
+        found = NormHistogram.from_noisy_shares(
+            shares + NOISE * rng.standard_normal(len(shares)), NOISE, 1
+        )
         longest.add(found.longest)
-        bounds.append(best_bound(found, 2e-4, 3)[0])
+        bounds.append(choose_clipping_norm(found, 2e-4, 3)[0])
     assert len(longest) == 2
     assert max(bounds) <= 1.25 * exact
 
 
 def test_without_noise_a_tail_ends_where_records_do():
-    lengths = Lengths.visible(shares_of(1.0), 0.0, 1)
+    lengths = NormHistogram.from_noisy_shares(shares_of(1.0), 0.0, 1)
     assert lengths.tail(np.array([lengths.longest]))[0] < 1e-9
 
 
 def test_a_tail_that_nothing_was_told_of_falls_as_what_is_seen():
     tops = np.array([1.0, 2.0, 4.0])
     shares = np.array([0.8, 0.16, 0.032])
-    unknown = Lengths(shares, tops, tops * 2.0**-0.5, 0.0)
-    known = unknown._replace(most_next=0.001)
-    more = unknown._replace(most_next=0.0065)
+    unknown = NormHistogram(shares, tops, tops * 2.0**-0.5, 0.0)
+    known = unknown._replace(max_next=0.001)
+    more = unknown._replace(max_next=0.0065)
     at = np.array([4.0])
     assert known.tail(at)[0] < 0.25 * unknown.tail(at)[0]
     assert more.tail(at)[0] == unknown.tail(at)[0] > 0.0
@@ -62,11 +64,13 @@ def test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_nois
         first = int(np.searchsorted(TOPS, 8.0))
         shares[first : first + 3] += held * NOISE
         seen = [
-            Lengths.visible(shares + NOISE * rng.standard_normal(len(shares)), NOISE, 1)
+            NormHistogram.from_noisy_shares(
+                shares + NOISE * rng.standard_normal(len(shares)), NOISE, 1
+            )
             for _ in range(400)
         ]
         tails[held] = [np.mean([one.tail(np.array([4.0]))[0] for one in seen]) / NOISE]
-        seen = [one._replace(least=np.zeros(6)) for one in seen]
+        seen = [one._replace(min_tail=np.zeros(6)) for one in seen]
         tails[held].append(np.mean([one.tail(np.array([4.0]))[0] for one in seen]) / NOISE)
     assert tails[3.0][0] > 1.5 * tails[3.0][1]
     assert tails[0.0][0] < 1.02 * tails[0.0][1]
@@ -78,8 +82,11 @@ def test_a_last_bound_is_the_best_for_scores_that_nobody_saw(mu):
     its noise is a part of sampling that falls with the budget and with the records."""
     parts = []
     for n in (10_000, 1_000_000):
-        per_bound, seen = 2.0 / (n * mu), Lengths.visible(shares_of(1.0), 1.0 / n, 1)
-        third = 0.5 * float(seen.shares @ seen.middles**3)
+        per_bound, seen = (
+            2.0 / (n * mu),
+            NormHistogram.from_noisy_shares(shares_of(1.0), 1.0 / n, 1),
+        )
+        third = 0.5 * float(seen.shares @ seen.midpoints**3)
 
         def error(bound, per_bound=per_bound, third=third):
             worst = max(third * (length - bound) / length**3 for length in bound * LONGER)
@@ -87,8 +94,8 @@ def test_a_last_bound_is_the_best_for_scores_that_nobody_saw(mu):
 
         bounds = np.geomspace(1.0, 1e4, 4000)
         best = bounds[np.argmin([error(bound) for bound in bounds])]
-        bound = best_bound(seen, per_bound, 3, n=n)[0]
-        usual = best_bound(seen, per_bound, 3)[0]
+        bound = choose_clipping_norm(seen, per_bound, 3, n=n)[0]
+        usual = choose_clipping_norm(seen, per_bound, 3)[0]
         assert bound == pytest.approx(max(best, usual), rel=0.01)
         parts.append(3.0 * (bound * per_bound) ** 2 / (seen.mean_square(np.inf) / n))
     assert parts[1] < 0.5 * parts[0] and parts[0] < 0.15 / mu
@@ -96,8 +103,8 @@ def test_a_last_bound_is_the_best_for_scores_that_nobody_saw(mu):
 
 def test_what_is_told_of_a_cut_is_of_lengths_with_a_mean():
     """A bound is chosen for lengths with a variance; shares here fall as slowly as they may."""
-    lengths = Lengths(np.array([0.4, 0.2, 0.1]), TOPS[8:11], TOPS[8:11] * 2.0**-0.5, 0.0)
-    bound, cut = best_bound(lengths, 0.02, 2)
+    lengths = NormHistogram(np.array([0.4, 0.2, 0.1]), TOPS[8:11], TOPS[8:11] * 2.0**-0.5, 0.0)
+    bound, cut = choose_clipping_norm(lengths, 0.02, 2)
     at = np.array([bound])
     assert abs(cut - lengths.tail(at)[0]) < 1e-12 * cut
     assert cut > 1.5 * lengths.tail(at, fall=0.25)[0]
@@ -107,11 +114,13 @@ def test_how_far_a_loss_bends_is_told_by_what_squares_are_of_not_by_the_longest(
     """Of normal rows their usual length; of few long ones as much more as these tell of a step."""
     rows = np.linalg.norm(np.random.default_rng(0).normal(size=(10_000, 9)), axis=1)
     cells = np.searchsorted(TOPS[:-1], rows)
-    usual = Lengths.visible(np.bincount(cells, minlength=len(TOPS)) / 10_000, 1e-4, 1)
+    usual = NormHistogram.from_noisy_shares(
+        np.bincount(cells, minlength=len(TOPS)) / 10_000, 1e-4, 1
+    )
     exact = (rows**3).mean() / (rows**2).mean()
     assert abs(usual.mean_of_squares() / exact - 1.0) < 0.15
     middles = np.array([1.0, 100.0])
-    few = Lengths(np.array([0.99, 0.01]), middles, middles, 0.0)
+    few = NormHistogram(np.array([0.99, 0.01]), middles, middles, 0.0)
     assert few.mean_of_squares() == pytest.approx((0.99 + 1e4) / (0.99 + 100.0))
 
 
@@ -121,43 +130,45 @@ def test_scores_of_so_few_rows_that_all_may_be_hidden_are_not_taken_to_be_short(
     Where noise would hide half of them in an octave the bound is 41 (35 if they were taken to be
     short ones anyway), and where it would hide a tenth 33.
     """
-    tops, n, bounds = tops_of_cells(1), 100_000.0, []
+    tops, n, bounds = bin_edges(1), 100_000.0, []
     shares = np.where(tops == 4.0, 0.9, np.where(tops == 8.0, 0.1, 0.0))
     for hidden in (50.0, 10.0):
-        scores = Lengths.visible(shares, hidden / 5.5 / n, 1)
-        rows = Lengths.visible(shares + np.where(tops == 64.0, 100.0 / n, 0.0), 1e-6, 1)
-        bounds.append(best_bound(scores, 2e-5, 5, foreseen=rows, n=n)[0])
+        scores = NormHistogram.from_noisy_shares(shares, hidden / 5.5 / n, 1)
+        rows = NormHistogram.from_noisy_shares(
+            shares + np.where(tops == 64.0, 100.0 / n, 0.0), 1e-6, 1
+        )
+        bounds.append(choose_clipping_norm(scores, 2e-5, 5, foreseen=rows, n=n)[0])
     assert bounds[0] > 38.0 and bounds[1] < 35.0
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.8, 1.6])
 def test_a_window_is_as_dense_as_a_narrow_one_tells_it(ratio):
     """A quarter as wide; noise of which nothing is told leaves it as dense as around it."""
-    broad = Lengths.visible(shares_of(1.0), 0.0, 1)
+    broad = NormHistogram.from_noisy_shares(shares_of(1.0), 0.0, 1)
     others = ratio * shares_of(1.0) / 4.0
-    assert broad.as_much(others, 0.0, 1, 4.0) == pytest.approx(ratio)
-    part = broad.as_much(others, 1e-3, 1, 4.0)
+    assert broad.density_ratio(others, 0.0, 1, 4.0) == pytest.approx(ratio)
+    part = broad.density_ratio(others, 1e-3, 1, 4.0)
     assert min(1.0, ratio) < part < max(1.0, ratio)
-    assert broad.as_much(others, 1e3, 1, 4.0) == pytest.approx(1.0)
+    assert broad.density_ratio(others, 1e3, 1, 4.0) == pytest.approx(1.0)
 
 
 def test_no_window_is_denser_than_all_around_it():
-    broad, none = Lengths.visible(shares_of(1.0), 0.0, 1), np.zeros(len(TOPS))
-    assert broad.as_much(none, 0.0, 1, 4.0) == 0.25
-    assert broad.as_much(shares_of(1e3), 0.0, 1, 4.0) == 0.25  # longer ones are not counted
-    assert broad.as_much(9.0 * shares_of(1.0), 0.0, 1, 4.0) == 4.0
+    broad, none = NormHistogram.from_noisy_shares(shares_of(1.0), 0.0, 1), np.zeros(len(TOPS))
+    assert broad.density_ratio(none, 0.0, 1, 4.0) == 0.25
+    assert broad.density_ratio(shares_of(1e3), 0.0, 1, 4.0) == 0.25  # longer ones are not counted
+    assert broad.density_ratio(9.0 * shares_of(1.0), 0.0, 1, 4.0) == 4.0
 
 
 def test_windows_of_which_nothing_is_seen_are_as_dense_as_any():
     """What was paid for arrives: of nothing but noise below zero, and of lengths of any size."""
-    nothing = Lengths.visible(np.full(len(TOPS), -1e-3), 1e-3, 1)
-    far = Lengths.visible(np.eye(len(TOPS))[-1], 0.0, 1)
+    nothing = NormHistogram.from_noisy_shares(np.full(len(TOPS), -1e-3), 1e-3, 1)
+    far = NormHistogram.from_noisy_shares(np.eye(len(TOPS))[-1], 0.0, 1)
     for shares in (np.full(len(TOPS), -1e-3), np.zeros(len(TOPS)), np.full(len(TOPS), 1e300)):
         for seen in (nothing, far):
             for noise in (0.0, 1e-300, 1e-3, 1e200):
                 for times in (1.0, 1.5, 1e60):
                     with np.errstate(all="ignore"):
-                        found = seen.as_much(shares, noise, 1, times)
+                        found = seen.density_ratio(shares, noise, 1, times)
                     assert 1.0 / times <= found <= times * (1.0 + 1e-12)
 
 

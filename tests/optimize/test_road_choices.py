@@ -12,25 +12,32 @@ from scipy.stats import norm
 
 import dpfast
 from dpfast.curator.answers import Answer, JointAnswer
-from dpfast.curator.whitened import At
-from dpfast.optimize.road.histogram import Lengths, tops_of_cells
-from dpfast.optimize.road.run import Purse, Setting, _pilot, road
+from dpfast.curator.preconditioned import Linearization
+from dpfast.optimize.road.allocation import (
+    BudgetAllocation,
+    Setting,
+)
+from dpfast.optimize.road.histogram import NormHistogram, bin_edges
+from dpfast.optimize.road.run import (
+    _pilot,
+    clipped_newton,
+)
 from dpfast.optimize.road.steps import (
-    Asked,
-    Bends,
-    Rough,
-    as_scores_vary,
-    bent,
-    bent_along,
-    inside,
-    joined,
-    mean_point,
-    narrowed,
-    normal_rows,
-    precise,
-    still_pointing,
+    CurvatureModel,
+    NoisyScore,
+    StoppingRule,
+    apply_information_bound,
+    averaged_newton_point,
+    bfgs_update,
+    cutting_plane_step,
+    gaussian_design_curvature,
+    gaussian_design_hessian,
+    information_bound,
+    inverse_variance_weights,
+    newton_steps,
+    nonconvergence_direction,
+    pooled_mean,
     typical_curvature,
-    walk,
 )
 from tests.loops import each
 
@@ -153,21 +160,25 @@ def test_a_curvature_is_no_larger_than_scores_vary():
     """Up to a factor that most directions share, and what noise may hide."""
     C, turn = np.diag([2.0, 1.0, 1.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) + np.eye(3))[0]
     for over in (0.2, 1.0, 5.0):  # counts are more dispersed, or less
-        found, least, few = narrowed(C, *as_scores_vary(C, over * C, 0.0, min(over, 1.0), None))
+        found, least, few = apply_information_bound(
+            C, *information_bound(C, over * C, 0.0, min(over, 1.0), None)
+        )
         np.testing.assert_allclose(found, C, atol=1e-12)
         assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9
         rare = C - 0.9 * np.diag([2.0, 0.0, 0.0])
-        found, least, few = narrowed(C, *as_scores_vary(C, over * rare, 0.0, min(over, 1.0), None))
+        found, least, few = apply_information_bound(
+            C, *information_bound(C, over * rare, 0.0, min(over, 1.0), None)
+        )
         np.testing.assert_allclose(found, rare, atol=1e-12)
         np.testing.assert_allclose(least, over * np.diag([0.2, 0.0, 0.0]), atol=1e-12)
         assert few == 0
     meat = turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T
-    more = narrowed(np.eye(3), *as_scores_vary(np.eye(3), meat, 0.1, 1.0, None))
+    more = apply_information_bound(np.eye(3), *information_bound(np.eye(3), meat, 0.1, 1.0, None))
     doubt = 0.1 * math.sqrt(2.0 / 3.0) * 3.0
     found = turn @ np.diag([doubt, 1.0, 1.0]) @ turn.T
     np.testing.assert_allclose(more[0], found, atol=1e-12)
     assert more[2] == 1
-    again = narrowed(more[0], *as_scores_vary(more[0], meat, 0.0, 1.0, None))
+    again = apply_information_bound(more[0], *information_bound(more[0], meat, 0.0, 1.0, None))
     assert (np.linalg.eigvalsh(more[0] - again[0]) > -1e-9).all()
 
 
@@ -184,7 +195,7 @@ class Straight:
 def curving(times):
     """A curvature that is to be expected: so many times larger from 3/4 on than at 0."""
 
-    class Curving(Bends):
+    class Curving(CurvatureModel):
         def expected(self, theta, known=None):
             level = 1.0 + (times - 1.0) * float(np.clip(theta[0] / 0.75, 0.0, 1.0))
             return np.zeros(2), 1e-300, level, level
@@ -196,20 +207,20 @@ def curving(times):
 @each("loss", [dpfast.models.Logistic(), dpfast.models.LogCosh()])
 def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
     """It is known without eigenvalues."""
-    at = At(np.random.default_rng(p).normal(size=p), loss)
+    at = Linearization(np.random.default_rng(p).normal(size=p), loss)
     for one in (None, np.eye(p)[0] + 0.1):
-        normal = normal_rows(at, one)
-        values = np.linalg.eigvalsh(bent_along(*normal))
+        normal = gaussian_design_curvature(at, one)
+        values = np.linalg.eigvalsh(gaussian_design_hessian(*normal))
         assert typical_curvature(*normal) == pytest.approx(np.median(values), rel=1e-12)
 
 
 @pytest.mark.parametrize(("times", "told"), [(0.5, 0.5), (1.0, 1.0), (4.0, 1.0)])
 def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(times, told):
     """Smaller than the map's it counts; larger it does not, as then more scores are held."""
-    rough = Rough(10.0, 0.0, 2.0)
-    found = walk(
+    rough = StoppingRule(10.0, 0.0, 2.0)
+    found = newton_steps(
         Straight(),
-        At(np.zeros(2), None),
+        Linearization(np.zeros(2), None),
         9.0,
         None,
         (0.4,) * 6,
@@ -252,10 +263,10 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(start, close, flatter)
             answer = Answer(whiten @ [score, 0.0], 1e-4, None)
             return JointAnswer(answer, answer, answer, mu)
 
-    at = At(np.linalg.solve(whiten, [start, 0.0]), loss)
-    bends = Bends(whiten, np.linalg.inv(whiten), at, (None, 0.0, 0.0), math.inf)
-    found = walk(
-        Steep(), at, 1.0, None, (0.1,) * 5, None, False, Rough(10.0, 10.0, 2.0), bends,
+    at = Linearization(np.linalg.solve(whiten, [start, 0.0]), loss)
+    bends = CurvatureModel(whiten, np.linalg.inv(whiten), at, (None, 0.0, 0.0), math.inf)
+    found = newton_steps(
+        Steep(), at, 1.0, None, (0.1,) * 5, None, False, StoppingRule(10.0, 10.0, 2.0), bends,
         lambda theta, done: None,
     )  # fmt: skip
     end = (whiten @ found.theta)[0]
@@ -296,26 +307,26 @@ def test_counts_begin_half_as_steep_as_covariances_say():
 def test_a_chance_octave_beyond_the_others_is_not_seen():
     """Four deviations beside cells that are seen: a fine cell is, an octave is not."""
     for per_octave, seen in ((1, False), (2, True)):
-        tops = tops_of_cells(per_octave)
+        tops = bin_edges(per_octave)
         shares, noise = np.zeros(len(tops)), 1e-3
         at = len(tops) // 2
         shares[at : at + 2] = 0.5
         shares[at + 2] = 4.0 * noise
-        found = Lengths.visible(shares, noise, per_octave)
+        found = NormHistogram.from_noisy_shares(shares, noise, per_octave)
         assert bool(found.longest == tops[at + 2]) is seen
         assert found.shares.sum() == pytest.approx(1.0 + 4.0 * noise * seen)
 
 
 def test_a_radius_leaves_out_as_little_as_noise_allows():
     """Of lengths of 1 and a few of 8: all where there is no noise, the many where it is large."""
-    tops = tops_of_cells(2)
+    tops = bin_edges(2)
     shares = np.zeros(len(tops))
     one, eight = (int(np.argmin(np.abs(tops - size))) for size in (1.0, 8.0))
     shares[one], shares[eight] = 0.99, 0.01
-    found = Lengths.visible(shares, 1e-6, 2)
-    assert found.best_radius(4, 1.0, 0.0) >= 8.0 * 2.0**-0.25
-    assert found.best_radius(4, 1.0, 1.0) <= 1.0
-    radii = [found.best_radius(4, 1.0, noise) for noise in 10.0 ** np.arange(-6.0, 1.0)]
+    found = NormHistogram.from_noisy_shares(shares, 1e-6, 2)
+    assert found.choose_weight_radius(4, 1.0, 0.0) >= 8.0 * 2.0**-0.25
+    assert found.choose_weight_radius(4, 1.0, 1.0) <= 1.0
+    radii = [found.choose_weight_radius(4, 1.0, noise) for noise in 10.0 ** np.arange(-6.0, 1.0)]
     assert radii == sorted(radii, reverse=True) and not math.isnan(radii[0])
 
 
@@ -346,7 +357,7 @@ def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
     C, step, score = np.diag([1.0, 2.0]), np.array([0.5, 0.0]), np.array([0.3, -0.2])
 
     def found(after, noise=0.0, C=C):
-        return bent(C, Asked(np.zeros(2), score, 0.0), Asked(step, after, noise))
+        return bfgs_update(C, NoisyScore(np.zeros(2), score, 0.0), NoisyScore(step, after, noise))
 
     np.testing.assert_allclose(found(score - [2.0, 0.0]), np.diag([4.0, 2.0]), atol=1e-12)
     assert found(score - [2.0, 0.0], 10.0) is C  # noise hides it
@@ -359,17 +370,19 @@ def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
     rng, risen = np.random.default_rng(0), 0
     for _ in range(400):
         first, second = 0.1 * rng.normal(size=(2, 8))
-        before, here = Asked(np.zeros(8), first, 0.1), Asked(first, second - first, 0.1)
-        risen += not np.array_equal(bent(np.eye(8), before, here), np.eye(8))
+        before, here = NoisyScore(np.zeros(8), first, 0.1), NoisyScore(first, second - first, 0.1)
+        risen += not np.array_equal(bfgs_update(np.eye(8), before, here), np.eye(8))
     assert risen <= 20
 
 
 def test_a_step_stays_on_the_side_that_earlier_scores_point_to():
     """There a convex loss has its least, where a score is heard: half of the way, no farther."""
-    here, step = Asked(np.array([1.0, 1.0]), np.array([1.0, 0.0]), 0.0), np.array([4.0, 3.0])
+    here, step = NoisyScore(np.array([1.0, 1.0]), np.array([1.0, 0.0]), 0.0), np.array([4.0, 3.0])
 
     def part(score, noise=0.0, step=step):
-        return inside(step, [Asked(np.array([2.0, 0.0]), np.array(score), noise), here])
+        return cutting_plane_step(
+            step, [NoisyScore(np.array([2.0, 0.0]), np.array(score), noise), here]
+        )
 
     assert part([-1.0, 0.0]) == 0.5 * 1.0 / 4.0  # the plane at 2 across the first coefficient
     assert part([-1.0, 0.0], 0.6) == 1.0  # noise may have pointed it there
@@ -377,7 +390,7 @@ def test_a_step_stays_on_the_side_that_earlier_scores_point_to():
     assert part([-1.0, 0.0], 0.0, back) == 0.5 and part([-1.0, 0.0], 0.0, 0.7 * back) == 1.0
     assert part([1.0, 0.0]) == 1.0  # already on its wrong side: of no use
     assert part([0.0, 1.0]) == 1.0
-    assert inside(step, [here]) == 1.0
+    assert cutting_plane_step(step, [here]) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -405,11 +418,11 @@ def test_mostly_zero_money_is_found(loss, seeds, most):
 def test_steps_go_on_until_what_they_leave_is_hardly_anything():
     """Beside noise or sampling; not by what the noise of the step before explains."""
     mus, n, p = (0.4, 0.4, 0.4, 0.4), 10_000, 4
-    rough = Rough(0.1, 0.0, 1.0 * p)
+    rough = StoppingRule(0.1, 0.0, 1.0 * p)
 
     def arrived(length, noise=1e-3, before=None, rough=rough, counts=True):
-        step = Asked(np.zeros(p), length * np.eye(p)[0], noise)
-        return rough.arrived(step, before, mus, counts, n)
+        step = NoisyScore(np.zeros(p), length * np.eye(p)[0], noise)
+        return rough.converged(step, before, mus, counts, n)
 
     # .25 of .1 of it, and .75 of .01, beside .03 of 1/100 a direction
     assert arrived(0.015) and not arrived(0.05)
@@ -417,23 +430,23 @@ def test_steps_go_on_until_what_they_leave_is_hardly_anything():
     assert arrived(0.03, 5e-3) and not arrived(0.03, 1e-4)
     assert not arrived(0.015, before=(0.02**2, 1e-6))  # the last step left three quarters
     assert arrived(0.015, before=(10.0, 1e-6)) and arrived(0.015, before=(0.02**2, 1e-3))
-    assert not arrived(0.015, rough=Rough(0.5, 0.0, p))
-    assert not arrived(0.015, rough=Rough(0.1, 20.0, p))
-    step = Asked(np.zeros(p), np.array([0.3, 0.0, 0.4, 0.0]), 0.01)
-    assert step.heard == pytest.approx((0.25 - 4e-4, 4e-4))
+    assert not arrived(0.015, rough=StoppingRule(0.5, 0.0, p))
+    assert not arrived(0.015, rough=StoppingRule(0.1, 20.0, p))
+    step = NoisyScore(np.zeros(p), np.array([0.3, 0.0, 0.4, 0.0]), 0.01)
+    assert step.debiased_squared_norm == pytest.approx((0.25 - 4e-4, 4e-4))
 
 
 def test_answers_of_unequal_noise_count_by_their_precision():
     """As one answer with the budget of all of them."""
     mus = np.array([1.0, 2.0, 0.5])
     rng, C = np.random.default_rng(3), np.diag([1.0, 2.0])
-    asked = [Asked(*rng.normal(size=(2, 2)), 1.0 / mu) for mu in mus]
-    found = mean_point(asked, precise(asked, C, []), C)
+    asked = [NoisyScore(*rng.normal(size=(2, 2)), 1.0 / mu) for mu in mus]
+    found = averaged_newton_point(asked, inverse_variance_weights(asked, C, []), C)
     each = np.array([one.theta + one.score / [1.0, 2.0] for one in asked])
     np.testing.assert_allclose(found, np.average(each, axis=0, weights=mus**2))
     mean = None
     for mu in mus:
-        mean = joined(mean, Answer(np.full(2, mu), 1.0 / mu, None))
+        mean = pooled_mean(mean, Answer(np.full(2, mu), 1.0 / mu, None))
     assert mean[1] == pytest.approx(1.0 / math.hypot(*mus))
     np.testing.assert_allclose(mean[0], np.average(mus, weights=mus**2))
 
@@ -619,12 +632,13 @@ def test_where_steps_ask_drops_out_of_their_noise():
     errors = rng.normal(size=(3, 3)) / mus[:, None]
     points = 10.0 * rng.normal(size=(3, 3))
     asked = [
-        Asked(at, C @ (zero - at) + error, 1.0 / mu)
+        NoisyScore(at, C @ (zero - at) + error, 1.0 / mu)
         for at, error, mu in zip(points, errors, mus, strict=True)
     ]
     mean = np.average(errors, axis=0, weights=mus**2)
     np.testing.assert_allclose(
-        mean_point(asked, precise(asked, C, []), C), zero + np.linalg.solve(C, mean)
+        averaged_newton_point(asked, inverse_variance_weights(asked, C, []), C),
+        zero + np.linalg.solve(C, mean),
     )
 
 
@@ -632,18 +646,18 @@ def test_where_steps_ask_drops_out_of_their_noise():
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 def test_noise_is_that_of_one_answer_over_the_part_that_steps_have(monkeypatch, n, loss):
     """2B / (n mu sqrt(L (1 - F))), where curvatures are 1, if all that counts is averaged."""
-    found, shares, budgets = [], [], Purse.budgets
+    found, shares, budgets = [], [], BudgetAllocation.budgets
 
     def kept(*args, **options):
-        found.append(road(*args, **options))
+        found.append(clipped_newton(*args, **options))
         return found[-1]
 
     def told(*args, **options):
         shares.append(budgets(*args, **options))
         return shares[-1]
 
-    monkeypatch.setattr("dpfast.regression.road.road", kept)
-    monkeypatch.setattr(Purse, "budgets", told)
+    monkeypatch.setattr("dpfast.regression.road.clipped_newton", kept)
+    monkeypatch.setattr(BudgetAllocation, "budgets", told)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
     y = X @ [0.5, 0.2, 0.0] + rng.normal(size=n)
@@ -662,8 +676,8 @@ def _ends(rng, curved):
     asked = []
     theta, best = np.zeros(5), np.array([0.0, 0.2, 0.4, 0.6, 0.8])
     for _ in range(5):
-        asked.append(Asked(theta, curved * (best - theta) + 0.01 * rng.normal(size=5), 0.01))
-        theta = mean_point(asked, precise(asked, None, []), None)
+        asked.append(NoisyScore(theta, curved * (best - theta) + 0.01 * rng.normal(size=5), 0.01))
+        theta = averaged_newton_point(asked, inverse_variance_weights(asked, None, []), None)
     return asked
 
 
@@ -673,14 +687,14 @@ def test_scores_that_still_point_somewhere_are_told_from_noise():
     Where one direction has a tenth of the curvature nearly all do, and name it.
     """
     rng = np.random.default_rng(5)
-    arrived = [still_pointing(_ends(rng, np.ones(5))) is not None for _ in range(2000)]
+    arrived = [nonconvergence_direction(_ends(rng, np.ones(5))) is not None for _ in range(2000)]
     assert sum(arrived) < 12
     curved = np.array([1.0, 1.0, 1.0, 1.0, 0.1])
-    found = [still_pointing(_ends(rng, curved)) for _ in range(200)]
+    found = [nonconvergence_direction(_ends(rng, curved)) for _ in range(200)]
     pointing = [one for one in found if one is not None]
     assert len(pointing) > 180
     assert all(abs(one[4]) > 2.0 * np.abs(one[:4]).max() for one in pointing)
-    assert still_pointing(_ends(rng, curved)[:2]) is None
+    assert nonconvergence_direction(_ends(rng, curved)[:2]) is None
 
 
 def test_a_label_that_few_held_scores_tell_is_named():

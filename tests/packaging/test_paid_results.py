@@ -17,7 +17,7 @@ import pytest
 import dpfast
 from dpfast.cli import main
 from dpfast.cli.output import RESERVED, PaidResult
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 
 SCHEMA = """
 [columns."größe"]

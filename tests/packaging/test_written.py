@@ -13,7 +13,7 @@ import pytest
 import dpfast
 from dpfast.bayesopt import state
 from dpfast.errors import BudgetExceeded
-from dpfast.inference.shown import transcript
+from dpfast.inference.rendering import transcript
 from tests.packaging.written import HERE, ROWS, TABLE, searching, step
 
 VERSIONS = sorted(folder.name for folder in HERE.iterdir())

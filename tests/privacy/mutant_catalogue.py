@@ -54,7 +54,7 @@ OBJECTIVE = "dpfast/models/objective.py"
 LOSSES = "dpfast/models/losses.py"
 DATA = "dpfast/data/records.py"
 ARRAYS = "dpfast/data/arrays.py"
-REQUEST = "dpfast/front/request.py"
+REQUEST = "dpfast/fit_requests/request.py"
 GUARANTEES = "dpfast/inference/guarantees.py"
 PAID = "dpfast/privacy/ledger/paid.py"
 PAID_TESTS = ("tests/privacy/test_paid_answers.py",)
@@ -556,8 +556,8 @@ WRONG_JOINT_COST = (
         "Huber's loss is given the coupling of a smooth loss",
         LOSSES,
         SEARCH,
-        '    name = "huber"\n    on_road = True\n    code = 0\n',
-        '    name = "huber"\n    on_road = True\n    code = 0\n    coupling = "one-minus-square"\n',
+        '    name = "huber"\n    supports_default_fit = True\n    code = 0\n',
+        '    name = "huber"\n    supports_default_fit = True\n    code = 0\n    coupling = "one-minus-square"\n',
     ),
     plant(
         "log-cosh-majorizer-for-free",
@@ -1108,7 +1108,7 @@ MONEY = (
         "noise of integers is calibrated to the double, which may exceed its decimal",
         MECHANISMS,
         DECIMALS,
-        "(epsilon * (1.0 - MARGIN_6)).as_integer_ratio()",
+        "(epsilon * (1.0 - ROUNDING_PRODUCT)).as_integer_ratio()",
         "epsilon.as_integer_ratio()",
     ),
     plant(
@@ -1116,8 +1116,8 @@ MONEY = (
         "noise is calibrated to the double, which may exceed its decimal",
         MECHANISMS,
         DECIMALS,
-        "sensitivity / (mu - GRID_COST) * (1.0 + MARGIN_30)",
-        "sensitivity / (mu - GRID_COST) * (1.0 + MARGIN_6 / 2)",
+        "sensitivity / (mu - GRID_COST) * (1.0 + ROUNDING_FORMULA)",
+        "sensitivity / (mu - GRID_COST) * (1.0 + ROUNDING_PRODUCT / 2)",
     ),
     plant(
         "choices-charged-as-doubles",
@@ -1166,8 +1166,8 @@ MONEY = (
         "next to the least budget the grid costs more than decimals leave",
         MECHANISMS,
         (DECIMALS[0] + "::test_the_grid_is_paid_in_full_down_to_the_least_budget",),
-        "GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + MARGIN_8000)",
-        "GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + MARGIN_6)",
+        "GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + ROUNDING_SUM)",
+        "GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + ROUNDING_PRODUCT)",
     ),
     plant(
         "counts-of-responses-unpaid",
@@ -1181,7 +1181,7 @@ MONEY = (
         "counts-of-labels-unpaid",
         "a search does not add up what it paid for labels",
         "dpfast/regression/locations.py",
-        ("tests/bought/test_search.py",),
+        ("tests/scaling/test_search.py",),
         "self._spent += mu * mu\n        answer = self._answers.below(self._of_labels, mu, ())",
         "answer = self._answers.below(self._of_labels, mu, ())",
     ),
@@ -1189,16 +1189,16 @@ MONEY = (
         "all-records-at-the-whole-total",
         "a search of all records after one of a sample has the whole total once more",
         "dpfast/regression/locations.py",
-        ("tests/bought/test_search.py",),
-        "again = Search(self._every, unseen, self._left(0.0))",
-        "again = Search(self._every, unseen, self._total)",
+        ("tests/scaling/test_search.py",),
+        "again = ScaleSearch(self._every, unseen, self._left(0.0))",
+        "again = ScaleSearch(self._every, unseen, self._total)",
     ),
     plant(
         "all-records-refused-after-the-charge",
         "what a search of all records may be refused for is not asked before the charge",
         "dpfast/regression/locations.py",
-        ("tests/bought/test_search.py",),
-        "return found + [one for again in self._again() for one in again.counts_asked()]",
+        ("tests/scaling/test_search.py",),
+        "return found + [one for again in self._again() for one in again.count_extremes()]",
         "return found",
     ),
     plant(
@@ -1505,12 +1505,12 @@ MONEY = (
     plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         ("tests/audit/test_replay.py",),
-        "            request.account.charge(label, request.room(0 if bought is None else 1))\n",
+        "            request.account.charge(label, request.memory_bytes(0 if bought is None else 1))\n",
         "",
         "            return results(found)\n",
-        "            request.account.charge(label, request.room(0 if bought is None else 1))\n"
+        "            request.account.charge(label, request.memory_bytes(0 if bought is None else 1))\n"
         "            return results(found)\n",
     ),
     plant(
@@ -1588,8 +1588,8 @@ MONEY = (
         "rounded shares may add up to slightly more than the total",
         ROUNDING,
         SCHEDULE_TESTS,
-        "MARGIN_SHARES = 2.0**-30",
-        "MARGIN_SHARES = 0.0",
+        "ROUNDING_SHARES = 2.0**-30",
+        "ROUNDING_SHARES = 0.0",
     ),
     plant(
         "inference-on-credit",
@@ -1618,7 +1618,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "step-size-from-the-data",
         "the step size is the inverse Lipschitz constant of the data at hand",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         REGISTRY,
         "        objective, optimiser = self.objective, self._optimiser\n",
         "        objective, optimiser = self.objective, self._optimiser\n"
@@ -1628,7 +1628,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "radius-from-the-data",
         "the default bound on a row is the largest norm found",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         OUTLIER_TEST,
         '        scale, weights = options["scale"], options["weights"]\n',
         '        scale, weights = options["scale"], options["weights"]\n'
@@ -1638,12 +1638,12 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "scale-from-the-data",
         "a missing residual scale is estimated by the median absolute deviation",
-        "dpfast/regression/walk.py",
-        ("tests/bought/test_fit.py", *FIT_TESTS),
-        "        bought = bought_units(request,",
+        "dpfast/regression/method_fit.py",
+        ("tests/scaling/test_fit.py", *FIT_TESTS),
+        "        bought = scaling_for_method(request,",
         "        scale = scale if scale is not None or losses[0] == 'logistic' else float(\n"
         "            np.median(np.abs(request.records.y)))\n"
-        "        bought = bought_units(request,",
+        "        bought = scaling_for_method(request,",
     ),
     plant(
         "only-usable-records-counted",
@@ -1694,7 +1694,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "exact-loss-in-the-result",
         "the result shows the exact mean loss",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         REGISTRY,
         "            model=self._recipe.model,\n",
         "            model=f'{self._recipe.model}, loss '\n"
@@ -1713,7 +1713,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "        ).keep(self.records)\n"
         "\n"
         "    def _coefficient_names",
-        "class Request:\n",
+        "class FitRequest:\n",
         "def _keep(fit: Fit, records: Any) -> Fit:\n"
         "    fit.data = (records.X, records.y)\n"
         "    return fit\n"
@@ -1722,7 +1722,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "Fit.keep = _keep\n"
         "\n"
         "\n"
-        "class Request:\n",
+        "class FitRequest:\n",
     ),
 )
 
@@ -2164,7 +2164,7 @@ BLACK_BOX = (
     plant(
         "paid-runs-that-underflow-raise",
         "what underflows after the charge is an exception where NumPy is told to raise",
-        "dpfast/front/partial.py",
+        "dpfast/fit_requests/partial.py",
         ("tests/audit/test_registry.py",),
         'np.errstate(all="ignore")',
         "np.errstate()",
@@ -2246,8 +2246,8 @@ BLACK_BOX = (
         "the best of a geometric number of trials charged 2 instead of 3 times a trial",
         "bench/rivals/literature/sensitivity.py",
         SELECTION_TESTS,
-        "return epsilon / 3.0 * (1.0 - MARGIN_6)",
-        "return epsilon / 2.0 * (1.0 - MARGIN_6)",
+        "return epsilon / 3.0 * (1.0 - ROUNDING_PRODUCT)",
+        "return epsilon / 2.0 * (1.0 - ROUNDING_PRODUCT)",
     ),
     plant(
         "rounding-of-trials-is-free",
@@ -2290,15 +2290,15 @@ BLACK_BOX = (
         ("tests/privacy/test_refused_first.py",),
         "        curator = request.curator(self.own_ledger)\n        self.query",
         "        Account(terms.opening, ledger, terms.opening).charge(request.label(what), 0)\n        curator = request.curator(self.own_ledger)\n        self.query",
-        '            self._charge(terms.opening, terms.opening, ": certificate", request.room)\n',
+        '            self._charge(terms.opening, terms.opening, ": certificate", request.memory_bytes)\n',
         "            self.promised = terms.opening\n",
-        '            self._charge(privacy, privacy, "", request.room)\n',
+        '            self._charge(privacy, privacy, "", request.memory_bytes)\n',
         "            self.promised = privacy\n",
     ),
     plant(
         "steering-queries-unchecked",
         "a fit is charged whose steering queries no grid can release",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         REFUSED_TESTS,
         "            self._optimiser.check(self._answers, self.budgets)\n",
         "",
@@ -2306,7 +2306,7 @@ BLACK_BOX = (
     plant(
         "progress-untried",
         "a progress function of a wrong signature is found out after the charge",
-        "dpfast/front/progress.py",
+        "dpfast/fit_requests/progress.py",
         REFUSED_TESTS,
         "        progress(0, planned)\n",
         "        pass\n",
@@ -2314,7 +2314,7 @@ BLACK_BOX = (
     plant(
         "progress-loses-the-result",
         "what progress raises ends a fit that was paid for",
-        "dpfast/front/progress.py",
+        "dpfast/fit_requests/progress.py",
         REFUSED_TESTS,
         "            self._progress = None\n            import logging",
         "            raise\n            import logging",
@@ -2483,7 +2483,7 @@ PERSONS = (
         "locations and scales are bought of all rows of persons, as if each were a record",
         "dpfast/curator/persons.py",
         (BUYING + "::test_c67_counts_of_persons_attain_the_sensitivity_of_records",),
-        "return OneRowEach(persons, partial(secret_choices, source=source_of_noise(noise)))",
+        "return OneRowPerPerson(persons, partial(secret_choices, source=source_of_noise(noise)))",
         "return records",
     ),
     plant(
@@ -2529,7 +2529,7 @@ PERSONS = (
     plant(
         "shapes-of-rows-of-persons",
         "a refusal shows how many rows persons have",
-        "dpfast/front/request.py",
+        "dpfast/fit_requests/request.py",
         (SOURCES + "::test_refusals_say_nothing_about_the_number_of_rows",),
         "if not of_persons or told == str(error):",
         "if of_persons or told == str(error):",
@@ -2566,7 +2566,7 @@ SHARES_AND_GROUPS = (
         "a person with m rows gets the noise of one row",
         REQUEST,
         GROUP_TESTS,
-        "one = self.total if rows == 1 else GDP(self.total.mu / rows * (1.0 - MARGIN_6))",
+        "one = self.total if rows == 1 else GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT))",
         "one = self.total",
     ),
     plant(
@@ -2837,16 +2837,16 @@ NON_CONVEX = (
         "shares of gradient lengths leave as they are, with a receipt",
         GRADIENTS,
         (HANDED_OUT,),
-        "        return hand_out(self._noise, (receipt.query, mu, theta, edges), receipt, shares)\n",
-        "        hand_out(self._noise, (receipt.query, mu, theta, edges), receipt, shares)\n        return Answer(shares, receipt.noise_scale, receipt)\n",
+        "        return release_with_noise(self._noise, (receipt.query, mu, theta, edges), receipt, shares)\n",
+        "        release_with_noise(self._noise, (receipt.query, mu, theta, edges), receipt, shares)\n        return Answer(shares, receipt.noise_scale, receipt)\n",
     ),
     plant(
         "loss-change-handed-on",
         "the change of the loss leaves as it is, with a receipt",
         GRADIENTS,
         (HANDED_OUT,),
-        "        return hand_out(self._noise, (receipt.query, mu, new, old, limit), receipt, value)\n",
-        "        hand_out(self._noise, (receipt.query, mu, new, old, limit), receipt, value)\n        return Answer(value, receipt.noise_scale, receipt)\n",
+        "        return release_with_noise(self._noise, (receipt.query, mu, new, old, limit), receipt, value)\n",
+        "        release_with_noise(self._noise, (receipt.query, mu, new, old, limit), receipt, value)\n        return Answer(value, receipt.noise_scale, receipt)\n",
     ),
     plant(
         "loss-change-of-one-sign",
@@ -2963,7 +2963,7 @@ NON_CONVEX = (
     plant(
         "exact-share-in-the-receipt",
         "a receipt says the exact share of lengths in the place of its sensitivity",
-        "dpfast/curator/whitened.py",
+        "dpfast/curator/preconditioned.py",
         (HANDED_OUT,),
         "        return curator._release(question, receipt, counts / self.n)\n",
         "        answer = curator._release(question, receipt, counts / self.n)\n        return answer._replace(receipt=receipt._replace(l2_sensitivity=counts[0] / self.n))\n",
@@ -3358,7 +3358,7 @@ ONE_STEP = (
         "the histogram by which a step is held is bought beside all that its pilot may spend",
         "dpfast/release/routes.py",
         ("tests/release/test_held_step.py::test_r40_what_is_charged_adds_up_to_the_total",),
-        "request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))",
+        "request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - ROUNDING_SUM)))",
         "request.planned(GDP(mu))",
     ),
     plant(
@@ -3423,16 +3423,16 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         (
             "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
         ),
-        "    if isinstance(composition, Prepaid | Rows):\n        yield from within",
-        "    if isinstance(composition, Prepaid):\n        yield from within",
+        "    if isinstance(composition, Prepaid | Rows):\n        yield from iterate_parts",
+        "    if isinstance(composition, Prepaid):\n        yield from iterate_parts",
     ),
     plant(
         "parts-within-parts-are-not-verified",
         "what was set aside of a part that was set aside is not looked at",
         "dpfast/inference/composition.py",
         (TOTALS + "test_no_part_that_is_set_aside_is_overlooked_however_deep",),
-        "    if isinstance(composition, Prepaid | Rows):\n        yield from within",
-        "    if isinstance(composition, Rows):\n        yield from within",
+        "    if isinstance(composition, Prepaid | Rows):\n        yield from iterate_parts",
+        "    if isinstance(composition, Rows):\n        yield from iterate_parts",
     ),
     plant(
         "parts-of-blocks-are-not-verified",
@@ -3629,7 +3629,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "search-not-shared",
         "a search does not charge the ledger it was given",
-        "dpfast/front/request.py",
+        "dpfast/fit_requests/request.py",
         (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
         "        told = first()\n        self.charge(label, room)\n",
         "        told = first()\n",
@@ -3776,15 +3776,15 @@ CHARGED_AFTER = (
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "        self.ledger.charge(ZCDP(cost), receipt.query)\n",
         "",
-        "        return hand_out_choice(self._noise, question, receipt, scores, rate)",
-        "        chosen = hand_out_choice(self._noise, question, receipt, scores, rate)\n        self.ledger.charge(ZCDP(cost), receipt.query)\n        return chosen",
+        "        return release_choice_with_noise(self._noise, question, receipt, scores, rate)",
+        "        chosen = release_choice_with_noise(self._noise, question, receipt, scores, rate)\n        self.ledger.charge(ZCDP(cost), receipt.query)\n        return chosen",
     ),
     plant(
         "choice-around-the-door",
         "the exponential mechanism is called where no observer sees it",
         "dpfast/curator/nonconvex/gradients.py",
         (DOOR + "test_a_choice_is_seen_with_its_scores_and_can_be_replaced",),
-        "        return hand_out_choice(self._noise, question, receipt, scores, rate)",
+        "        return release_choice_with_noise(self._noise, question, receipt, scores, rate)",
         "        from dpfast.privacy.nonconvex.choice import choose_smallest\n        return choose_smallest(scores, rate, self._noise)",
     ),
     plant(
@@ -3798,7 +3798,7 @@ CHARGED_AFTER = (
     plant(
         "exact-values-on-the-tape",
         "what an exception carries of a run are the values behind its answers",
-        "dpfast/curator/door.py",
+        "dpfast/curator/noisy_release.py",
         (DOOR + "test_what_is_kept_for_an_exception_is_what_was_handed_out",),
         "tape.keep(question, found)",
         "tape.keep(question, [NOTHING if x is None else one._replace(value=x) for one, x in zip(found, values)])",
@@ -3810,8 +3810,8 @@ CHARGED_AFTER = (
         (
             "tests/privacy/test_interrupted.py::test_a_test_and_release_gives_back_its_verdict_at_most",
         ),
-        "    with KeepingPaid(opened.so_far):\n        found = opened.certificate()\n        choice",
-        "    with KeepingPaid(privacy=lambda: opened.guarantee()):\n        found = opened.certificate()\n        choice",
+        "    with KeepReleased(opened.so_far):\n        found = opened.certificate()\n        choice",
+        "    with KeepReleased(privacy=lambda: opened.guarantee()):\n        found = opened.certificate()\n        choice",
     ),
     plant(
         "loss-difference-charged-after-the-records",
@@ -3878,7 +3878,7 @@ CHARGED_AFTER = (
         "the steps of a search have the whole total, and the share that failed is bought beside it",
         "dpfast/bayesopt/tuner.py",
         ("tests/bayesopt/test_sensitivities.py::test_g2_the_budget_is_kept_by_every_schedule",),
-        "stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - MARGIN_8000)",
+        "stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - ROUNDING_SUM)",
         "stepping = self._total.mu",
     ),
     plant(
@@ -3905,8 +3905,8 @@ CHARGED_AFTER = (
         "a baseline charges the shared ledger when everything is released",
         "bench/rivals/literature/asking.py",
         (RIVALS + "test_a_shared_ledger_is_charged_before_anything_is_drawn",),
-        "        request.account.charge(label, request.room())\n        theta, method = answer()\n",
-        "        theta, method = answer()\n        request.account.charge(label, request.room())\n",
+        "        request.account.charge(label, request.memory_bytes())\n        theta, method = answer()\n",
+        "        theta, method = answer()\n        request.account.charge(label, request.memory_bytes())\n",
     ),
 )
 
@@ -4063,15 +4063,15 @@ TOLERANCES_ABOVE_ROUNDING = (
         "the cost of the best of random trials is rounded down",
         "bench/rivals/literature/sensitivity.py",
         (RIVALS + "test_constants_are_their_formulas_rounded_up",),
-        "return 3.0 * trial * (1.0 + 0.5 * MARGIN_6)",
+        "return 3.0 * trial * (1.0 + 0.5 * ROUNDING_PRODUCT)",
         "return 3.0 * trial * (1.0 - 1e-6)",
     ),
     plant(
         "rows-of-a-person-rounded-up",
         "what one row may cost is rounded up",
-        "dpfast/front/request.py",
+        "dpfast/fit_requests/request.py",
         (ERRORS + "test_the_rows_of_a_person_cost_at_most_the_total",),
-        "GDP(self.total.mu / rows * (1.0 - MARGIN_6))",
+        "GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT))",
         "GDP(self.total.mu / rows * (1.0 + 1e-6))",
     ),
     plant(
@@ -4179,8 +4179,8 @@ TOLERANCES_ABOVE_ROUNDING = (
         "the shift of a parameter takes the search as exact",
         "dpfast/privacy/release/certified_minimiser.py",
         (ERRORS + "test_what_a_certified_minimiser_allows_for",),
-        "return (moved + 2.0 * self.distance(l0)) * (1.0 + MARGIN_30)",
-        "return moved * (1.0 + MARGIN_30)",
+        "return (moved + 2.0 * self.distance(l0)) * (1.0 + ROUNDING_FORMULA)",
+        "return moved * (1.0 + ROUNDING_FORMULA)",
     ),
 )
 
@@ -4251,7 +4251,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     ),
 )
 
-DEALING = "dpfast/privacy/dealing.py"
+DEALING = "dpfast/privacy/random_parts.py"
 CROSS_VALIDATE = "dpfast/estimators/validation.py"
 DEALING_TESTS = ("tests/privacy/test_dealing.py",)
 CROSS_VALIDATE_TESTS = ("tests/estimators/test_cross_validation.py",)
@@ -4342,7 +4342,7 @@ CROSS_VALIDATION = (
 BLOCKS = "dpfast/curator/blocks.py"
 BLOCK_TESTS = ("tests/privacy/test_blocks.py",)
 PARTS, CLUSTER = "dpfast/data/parts.py", "dpfast/data/cluster.py"
-KEPT = "dpfast/data/files/kept.py"
+KEPT = "dpfast/data/files/cached.py"
 SOURCE_TESTS = ("tests/privacy/test_blocks_of_sources.py",)
 
 RANDOM_BLOCKS = (
@@ -4373,7 +4373,7 @@ RANDOM_BLOCKS = (
     plant(
         "blocks-in-the-order-of-the-table",
         "slots follow the rows, which one record shifts in a sorted table",
-        "dpfast/privacy/dealing.py",
+        "dpfast/privacy/random_parts.py",
         BLOCK_TESTS,
         "return source.words(-(-n * kind.itemsize // 8)).view(kind)[:n]",
         "return np.arange(n).astype(kind)",
@@ -4414,7 +4414,7 @@ RANDOM_BLOCKS = (
     plant(
         "keys-are-numbers",
         "keys of chunks are their numbers, which everybody knows",
-        "dpfast/privacy/dealing.py",
+        "dpfast/privacy/random_parts.py",
         SOURCE_TESTS,
         "return source.words(KEY_WORDS * n_chunks).reshape(n_chunks, KEY_WORDS)",
         "return np.arange(KEY_WORDS * n_chunks, dtype=np.uint64).reshape(n_chunks, KEY_WORDS)",
@@ -4480,7 +4480,7 @@ RANDOM_BLOCKS = (
     plant(
         "additions-of-seen-pieces-forgotten",
         "seen through a map, pieces on a cluster are added up for nothing",
-        "dpfast/curator/whitened.py",
+        "dpfast/curator/preconditioned.py",
         ("tests/privacy/test_samples.py",),
         "own.largest_block, own.additions,",
         "own.largest_block, additions(len(records.block_sizes)),",
@@ -4528,7 +4528,10 @@ RANDOM_BLOCKS = (
 )
 
 BESIDE_H = "csrc/records/beside.h"
-JOINED, GIVEN = "dpfast/data/beside/joined.py", "dpfast/data/beside/given.py"
+JOINED, GIVEN = (
+    "dpfast/data/record_weights/joined.py",
+    "dpfast/data/record_weights/columns_given.py",
+)
 BESIDE_TESTS = ("tests/privacy/test_beside.py",)
 BESIDE_KERNELS = ("tests/kernels/test_records_beside.py",)
 WEIGHTED_FITS = ("tests/integration/test_fit_weights.py",)
@@ -4597,8 +4600,8 @@ WEIGHTS_AND_OFFSETS = (
         "a fit without a public bound takes the largest weight for it",
         "dpfast/regression/fit.py",
         WEIGHTED_FITS,
-        "    with rows_unseen(source.each):\n",
-        "    if source.sample_weight is not None and source.largest_weight is None:\n        source = source.but(largest_weight=float(max(source.sample_weight)))\n    with rows_unseen(source.each):\n",
+        "    with hide_row_details(source.each):\n",
+        "    if source.sample_weight is not None and source.largest_weight is None:\n        source = source.but(largest_weight=float(max(source.sample_weight)))\n    with hide_row_details(source.each):\n",
     ),
     plant(
         "offsets-relative-to-their-mean",
@@ -4610,9 +4613,9 @@ WEIGHTS_AND_OFFSETS = (
     ),
 )
 
-WHITENED = "dpfast/curator/whitened.py"
+WHITENED = "dpfast/curator/preconditioned.py"
 SEEN_H = "csrc/records/seen.h"
-SEEN_BITS = ("tests/bought/test_seen_rows.py",)
+SEEN_BITS = ("tests/scaling/test_seen_rows.py",)
 WHITENED_TESTS = ("tests/privacy/test_whitened.py",)
 PERSONS_SEEN = ("tests/privacy/test_persons_on_the_road.py",)
 WITHIN_PERSONS = (
@@ -4638,7 +4641,8 @@ SEEN_TESTS = (
     "tests/privacy/test_whitened.py::test_a_record_that_is_not_finite_counts_in_no_answer",
     "tests/kernels/test_seen.py",
 )
-SEEN_OF_ROWS = "dpfast/data/bought/seen.py"
+SEEN_OF_ROWS = "dpfast/data/scaling/transformed.py"
+ALLOCATION = "dpfast/optimize/road/allocation.py"
 ROAD = "dpfast/optimize/road/run.py"
 COUNTS_ERRORS = (
     "tests/optimize/test_clipped_meat.py::test_errors_of_counts_are_not_those_of_long_rows"
@@ -4737,7 +4741,7 @@ LEAST_SQUARES = (
     plant(
         "unit-of-weights-unpaid",
         "weights are in units of their own mean",
-        "dpfast/regression/weighing.py",
+        "dpfast/regression/weight_unit.py",
         ("tests/integration/test_fit_weights.py::test_the_unit_of_weights_is_a_released_one",),
         "        self.unit = float(",
         "        self.unit = float(np.mean(rows._curator._records.y[:, 1])) or float(",
@@ -4763,13 +4767,13 @@ LEAST_SQUARES = (
         "rows under a map have the lengths that they had under the one before it",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_c94_an_uneven_map_is_allowed_for_or_made",),
-        "        return Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)\n\n    def weighed",
-        "        found = Whitened(self._curator, matrix, few=self._few, weigh=self._weigh)\n        if found._many and self._many:\n            found._many.squares = self._many.squares\n        return found\n\n    def weighed",
+        "        return PreconditionedQueries(self._curator, matrix, few=self._few, weigh=self._weigh)\n\n    def weighed",
+        "        found = PreconditionedQueries(self._curator, matrix, few=self._few, weigh=self._weigh)\n        if found._many and self._many:\n            found._many.squares = self._many.squares\n        return found\n\n    def weighed",
     ),
     plant(
         "roundings-before-the-map",
         "what is mapped after it was summed is taken to be rounded as much as rows under the map",
-        "dpfast/curator/many.py",
+        "dpfast/curator/rotated.py",
         ("tests/privacy/test_whitened.py::test_c94_an_uneven_map_is_allowed_for_or_made",),
         "        unmapped = unmapped._replace(additions=layout.additions + more)\n",
         "",
@@ -4843,10 +4847,10 @@ LEAST_SQUARES = (
     plant(
         "sample-on-a-ledger-of-its-own",
         "what is asked about a few records is charged to nobody",
-        "dpfast/front/request.py",
+        "dpfast/fit_requests/request.py",
         ("tests/privacy/test_samples.py",),
-        "self.few if few else self.records, ledger or self.ledger",
-        "self.few if few else self.records, Ledger(GDP(1e6)) if few else self.ledger",
+        "self.subsample if few else self.records, ledger or self.ledger",
+        "self.subsample if few else self.records, Ledger(GDP(1e6)) if few else self.ledger",
     ),
     plant(
         "shares-of-a-sample-have-one-rounding",
@@ -5013,10 +5017,10 @@ LEAST_SQUARES = (
     plant(
         "rows-of-a-person-charged-as-single-ones-with-a-meat-of-persons",
         "a person's rows are one contribution, and slots of single rows are what noise is divided by",
-        "dpfast/front/persons.py",
+        "dpfast/fit_requests/persons.py",
         GROUP_TESTS,
-        "request.most_rows, request.means, request.group_size = m, True, 1",
-        "request.most_rows, request.means = m, True",
+        "request.max_rows, request.means, request.group_size = m, True, 1",
+        "request.max_rows, request.means = m, True",
     ),
     plant(
         "rows-in-the-place-of-persons",
@@ -5094,7 +5098,7 @@ LEAST_SQUARES = (
     plant(
         "turned-rows-not-turned-back",
         "what is released of turned rows is taken for what is released of rows as they are",
-        "dpfast/curator/many.py",
+        "dpfast/curator/rotated.py",
         ("tests/privacy/test_whitened.py::test_c80_turned_rows_are_turned_back",),
         "        value = self._turn @ answer.value\n",
         "        value = answer.value\n",
@@ -5110,7 +5114,7 @@ LEAST_SQUARES = (
     plant(
         "second-lengths-on-the-house",
         "lengths that are asked for twice are paid for once",
-        ROAD,
+        ALLOCATION,
         ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
         "    left -= part[2] * (sampled is False)\n",
         "",
@@ -5118,7 +5122,7 @@ LEAST_SQUARES = (
     plant(
         "a-sample-that-is-given-up-is-not-planned",
         "steps of a fit whose sample is given up cost what nothing was refused for",
-        ROAD,
+        ALLOCATION,
         (
             "tests/privacy/test_samples.py::test_whatever_a_sample_tells_is_paid_with_what_was_refused_first",
         ),
@@ -5149,7 +5153,7 @@ LEAST_SQUARES = (
         "steps-from-rounds",
         "steps begin where rounds end, which know a rare level to some log odds",
         ROAD,
-        ("tests/bought/test_elsewhere.py::test_persons_pay_for_all_of_their_rows",),
+        ("tests/scaling/test_elsewhere.py::test_persons_pay_for_all_of_their_rows",),
         "        if most and not sampled:  # the first",
         "        if False:  # the first",
     ),
@@ -5164,7 +5168,7 @@ LEAST_SQUARES = (
     plant(
         "last-round-for-nothing",
         "what leads on from few rows is not taken off what is left",
-        ROAD,
+        ALLOCATION,
         RUN_TESTS,
         "ROUND * rounds, ROUND * bends",
         "ROUND * rounds, 0.0",
@@ -5182,7 +5186,7 @@ LEAST_SQUARES = (
         "a round's step goes where an earlier score points away from",
         ROAD,
         ("tests/optimize/test_road_choices.py::test_rounds_of_a_quantile_do_not_go_to_and_fro",),
-        "return theta + inside(step, asked) * step, came",
+        "return theta + cutting_plane_step(step, asked) * step, came",
         "return theta + 1.0 * step, came",
     ),
     plant(
@@ -5192,7 +5196,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
-        "to_plane > HEARD * one.noise * math.hypot(*away.tolist())",
+        "to_plane > SIGNAL_SDS * one.noise * math.hypot(*away.tolist())",
         "to_plane > 0.0",
     ),
     plant(
@@ -5202,7 +5206,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
-        "along > BACK * to_plane",
+        "along > CUTTING_PLANE_PART * to_plane",
         "along > to_plane",
     ),
     plant(
@@ -5230,7 +5234,7 @@ LEAST_SQUARES = (
         "the curvature of a sharp loss is that of its own window, in which there is hardly any record of a rare level",
         ROAD,
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
-        "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)",
+        "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), MAX_CURVATURE)",
         "times = 1.0",
     ),
     plant(
@@ -5238,8 +5242,8 @@ LEAST_SQUARES = (
         "of every loss clipping takes of scores what it would of rows that are as long as curvatures say",
         ROAD,
         (COUNTS_ERRORS,),
-        "            clipped = scores.beyond(bound, 0.0)",
-        "            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)",
+        "            clipped = scores.mean_excess(bound, 0.0)",
+        "            clipped = lengths.rescaled(unit).clipped_off(spread, radius / unit, power, bound)",
     ),
     plant(
         "as-dense-as-in-a-broad-window",
@@ -5248,8 +5252,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_lengths.py::test_errors_of_a_far_quantile_are_those_of_the_density_there",
         ),
-        "over /= lengths.as_much(*cells[:2], FINE, times)",
-        "lengths.as_much(*cells[:2], FINE, times)",
+        "over /= lengths.density_ratio(*cells[:2], FINE, times)",
+        "lengths.density_ratio(*cells[:2], FINE, times)",
     ),
     plant(
         "narrow-windows-as-their-noise-has-it",
@@ -5297,15 +5301,15 @@ LEAST_SQUARES = (
         "offsets-about-zero",
         "a fit begins, and expects curvatures, as if offsets lay about zero",
         "dpfast/regression/standardise.py",
-        ("tests/bought/test_fit.py::test_offsets_mean_the_same_in_other_units",),
-        "offset.centre, offset.spread * offset.seen",
+        ("tests/scaling/test_fit.py::test_offsets_mean_the_same_in_other_units",),
+        "offset.centre, offset.spread * offset.detected",
         "0.0, 0.0",
     ),
     plant(
         "offsets-of-others",
         "where offsets lie is looked for among the weights",
-        "dpfast/data/beside/columns.py",
-        ("tests/bought/test_columns.py::test_offsets_are_a_column_like_others",),
+        "dpfast/data/record_weights/columns.py",
+        ("tests/scaling/test_columns.py::test_offsets_are_a_column_like_others",),
         "y[:, 2]",
         "y[:, 1]",
     ),
@@ -5313,9 +5317,9 @@ LEAST_SQUARES = (
         "undone-told-twice",
         "what steps leave undone, which is in the intervals, is told as if it were not",
         "dpfast/regression/road.py",
-        ("tests/bought/test_fit.py::test_columns_that_go_together_hold_without_a_word",),
+        ("tests/scaling/test_fit.py::test_columns_that_go_together_hold_without_a_word",),
         "np.zeros(len(W)),",
-        "np.sqrt(W * W @ found.undone),",
+        "np.sqrt(W * W @ found.residual_bias_var),",
     ),
     plant(
         "a-sample-given-up-at-half",
@@ -5354,8 +5358,8 @@ LEAST_SQUARES = (
         "rounds read all records where the first sample does not reach a level",
         "dpfast/regression/road.py",
         ("tests/privacy/test_samples.py::test_a_level_of_one_in_eighty_is_told_by_a_sample",),
-        "(request.few, request.more)",
-        "(request.few,)",
+        "(request.subsample, request.larger_subsample)",
+        "(request.subsample,)",
     ),
     plant(
         "lengths-of-scores-of-a-sample",
@@ -5370,8 +5374,8 @@ LEAST_SQUARES = (
         "lengths of scores that are counted while these are summed are paid by nobody",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_scores_and_their_lengths_are_of_one_reading",),
-        "math.hypot(mu, mu_counts) * (1 + MARGIN_6)",
-        "mu * (1 + MARGIN_6)",
+        "math.hypot(mu, mu_counts) * (1 + ROUNDING_PRODUCT)",
+        "mu * (1 + ROUNDING_PRODUCT)",
     ),
     plant(
         "counted-and-summed-before-the-charge",
@@ -5391,7 +5395,7 @@ LEAST_SQUARES = (
             "tests/optimize/test_road_choices.py"
             "::test_a_sample_is_asked_of_no_level_that_is_longer_than_its_gram_holds",
         ),
-        "        request.few = None\n",
+        "        request.subsample = None\n",
         "",
     ),
     plant(
@@ -5485,7 +5489,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "curvature, expected = bends.turned(curvature, expected, here), here",
+        "curvature, expected = bends.transported(curvature, expected, here), here",
         "expected = here",
     ),
     plant(
@@ -5505,8 +5509,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals",
         ),
-        "if varied and bends and bends.varies < math.inf:",
-        "if varied and bends and bends.varies < 0.0:",
+        "if varied and bends and bends.min_score_variation < math.inf:",
+        "if varied and bends and bends.min_score_variation < 0.0:",
     ),
     plant(
         "curvature-below-noise",
@@ -5523,15 +5527,15 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_all_levels_beside_an_intercept_leave_others_alone",
         ),
-        "    blank = None if values[0] > floor else",
-        "    blank = None if True else",
+        "        if values[0] > floor\n        else np.where(",
+        "        if True\n        else np.where(",
     ),
     plant(
         "directions-that-hardly-vary-unsaid",
         "nobody is told that noise hides what a label decides",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_label_that_decides_is_said_to_be_hidden",),
-        "few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))",
+        "few = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * told < 1.0)))",
         "few = 0",
     ),
     plant(
@@ -5597,7 +5601,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",
         ),
-        "doubt = HEARD * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2",
+        "doubt = SIGNAL_SDS * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2",
         "doubt = 0.0",
     ),
     plant(
@@ -5619,7 +5623,7 @@ LEAST_SQUARES = (
     plant(
         "rounds-after-the-first-for-nothing",
         "what is left for the steps is what one round leaves, however many there were",
-        ROAD,
+        ALLOCATION,
         RUN_TESTS,
         "in_rounds, last = ROUND * rounds",
         "in_rounds, last = ROUND * min(1, rounds)",
@@ -5627,7 +5631,7 @@ LEAST_SQUARES = (
     plant(
         "foreseen-lengths-for-nothing",
         "the second histogram of a loss with a link is not taken off what is left",
-        ROAD,
+        ALLOCATION,
         RUN_TESTS,
         "2 + besides + first",
         "2 + first",
@@ -5637,7 +5641,7 @@ LEAST_SQUARES = (
         "a fit spends all of its budget beside what it bought the units with",
         ROAD_FITS,
         TOTAL_TESTS,
-        "return math.sqrt(self._mu**2 - spent) * (1.0 - MARGIN_8000)",
+        "return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)",
         "return self._mu",
     ),
     plant(
@@ -5646,22 +5650,22 @@ LEAST_SQUARES = (
         ROAD_FITS,
         TOTAL_TESTS,
         "                return mu * (1.0 - share) ** 0.5\n",
-        "                self._purchase._columns.ledger = request.paying(request.account).ledger\n"
+        "                self._purchase._columns.ledger = request.with_account(request.account).ledger\n"
         "                return mu * (1.0 - share) ** 0.5\n",
     ),
     plant(
         "columns-in-their-units-leave-the-road",
         "a judgement: who says that the columns' units are right is given another engine",
         "dpfast/regression/fit.py",
-        ("tests/bought/test_fit.py::test_what_is_given_decides_what_is_bought",),
-        "taken = on_road(loss, options)",
-        "taken = standardize is not False and on_road(loss, options)",
+        ("tests/scaling/test_fit.py::test_what_is_given_decides_what_is_bought",),
+        "taken = uses_default_fit(loss, options)",
+        "taken = standardize is not False and uses_default_fit(loss, options)",
     ),
     plant(
         "response-at-zero-by-declaration",
         "a judgement: where columns' units are right the response is taken to lie about zero",
         ROAD_FITS,
-        ("tests/bought/test_fit.py::test_a_response_far_off_is_found_in_the_columns_own_units",),
+        ("tests/scaling/test_fit.py::test_a_response_far_off_is_found_in_the_columns_own_units",),
         "columns = request.n_covariates * (not own) + int(not bounded)",
         "columns = (request.n_covariates + int(not bounded)) * (not own)",
     ),
@@ -5696,15 +5700,15 @@ LEAST_SQUARES = (
         "a judgement: however steep slopes are, a step moves log odds no farther than from flat ones",
         "dpfast/optimize/road/steps.py",
         ("tests/statistics/test_arrival.py::test_fits_arrive_at_very_steep_slopes",),
-        "max(FARTHEST, 0.5 * math.sqrt(variance))",
-        "FARTHEST",
+        "max(TRUST_REGION, 0.5 * math.sqrt(variance))",
+        "TRUST_REGION",
     ),
     plant(
         "what-noise-hides-is-as-large-as-noise",
         "a judgement: a curvature below its noise is taken to be noise, however little is expected",
         ROAD,
         ("tests/statistics/test_arrival.py::test_fits_arrive_at_very_steep_slopes",),
-        "_inverse_root(gram, bent_along(*normal))",
+        "_inverse_root(gram, gaussian_design_hessian(*normal))",
         "_inverse_root(gram)",
     ),
     plant(
@@ -5715,7 +5719,7 @@ LEAST_SQUARES = (
             "tests/statistics/test_arrival.py::"
             "test_a_step_is_as_long_as_what_is_curved_halfway_makes_it",
         ),
-        "theta + 0.5 * not_farther(self.whiten.dot(step), now[1]) * step",
+        "theta + 0.5 * trust_region_factor(self.whiten.dot(step), now[1]) * step",
         "theta",
     ),
     plant(
@@ -5795,8 +5799,8 @@ TREATMENT_EFFECTS = (
         "an effect does not say that most treatments are not coded as 0 and 1",
         EFFECT_RUN,
         ("tests/effects/test_treatment.py",),
-        "if complete < MOST_MISSING:",
-        "if complete < 0.1 * MOST_MISSING:",
+        "if complete < MAX_MISSING:",
+        "if complete < 0.1 * MAX_MISSING:",
     ),
     plant(
         "nuisances-of-the-own-fold",
@@ -5883,7 +5887,7 @@ TREATMENT_EFFECTS = (
         "records are in a fold by their place in the table",
         EFFECTS,
         EFFECT_TESTS,
-        "return deal(n, FOLDS, source_of_noise(noise))",
+        "return random_parts(n, FOLDS, source_of_noise(noise))",
         "return np.arange(n) % FOLDS",
     ),
 )
@@ -5995,8 +5999,8 @@ TABLES_BY_CELL = (
         "counts of cells leave as they are, with a receipt",
         CELLS,
         ("tests/privacy/test_what_is_handed_out.py",),
-        "        return hand_out(self._noise, (receipt.query, mu), receipt, counted)",
-        "        hand_out(self._noise, (receipt.query, mu), receipt, counted)\n        return Answer(counted, receipt.noise_scale, receipt)",
+        "        return release_with_noise(self._noise, (receipt.query, mu), receipt, counted)",
+        "        release_with_noise(self._noise, (receipt.query, mu), receipt, counted)\n        return Answer(counted, receipt.noise_scale, receipt)",
     ),
     plant(
         "tables-not-charged-to-the-shared-ledger",
@@ -6055,7 +6059,7 @@ STUDIES = (
     plant(
         "answers-without-a-charge-verified",
         "a page passes whose answers promise less than the ledger was charged for them",
-        "dpfast/inference/shown/study.py",
+        "dpfast/inference/rendering/study.py",
         (STUDY_TEST + "a_report_that_was_changed_is_noticed",),
         " or total > amounts(totalled(paid[0]), kind)[0]",
         "",
@@ -6167,7 +6171,7 @@ ABSORBED_LEVELS = (
         ABSORBED,
         ABSORBED_TESTS,
         "        self._sums = [rest * math.sqrt(part)",
-        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n"
+        "        self._purchase._columns.ledger = request.with_account(request.account).ledger\n"
         "        self._sums = [rest * math.sqrt(part)",
     ),
 )
@@ -6206,9 +6210,9 @@ INSTRUMENTS = (
         "units are bought with a ledger that nobody adds up",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        "        refuse_scarce(n, p, mu, estimates",
-        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n"
-        "        refuse_scarce(n, p, mu, estimates",
+        "        refuse_too_few_records(n, p, mu, estimates",
+        "        self._purchase._columns.ledger = request.with_account(request.account).ledger\n"
+        "        refuse_too_few_records(n, p, mu, estimates",
     ),
     plant(
         "events-at-cuts-too-dear",
@@ -6248,7 +6252,7 @@ INSTRUMENTS = (
         "hazards are charged to a ledger of their own alone",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        "        account.charge(label, plan.request.room(COPIES, whole=True))\n",
+        "        account.charge(label, plan.request.memory_bytes(COPIES, whole=True))\n",
         "",
     ),
     plant(
@@ -6256,9 +6260,9 @@ INSTRUMENTS = (
         "units are bought with a ledger that nobody adds up",
         TWO_STAGE,
         TWO_STAGE_TESTS,
-        "purchase_within(request, mu)\n",
-        "purchase_within(request, mu)\n"
-        "        self._purchase._columns.ledger = request.paying(request.account).ledger\n",
+        "plan_scaling(request, mu)\n",
+        "plan_scaling(request, mu)\n"
+        "        self._purchase._columns.ledger = request.with_account(request.account).ledger\n",
     ),
     plant(
         "products-of-scores-too-dear",
@@ -6273,22 +6277,22 @@ INSTRUMENTS = (
         "two stages are charged to a ledger of their own alone",
         TWO_STAGE,
         TWO_STAGE_TESTS,
-        "        account.charge(label, request.room(COPIES, whole=True))\n",
+        "        account.charge(label, request.memory_bytes(COPIES, whole=True))\n",
         "",
     ),
 )
 
-BOUGHT = "dpfast/privacy/bought/sensitivity.py"
-BOUGHT_COLUMNS = "dpfast/curator/bought/columns.py"
+BOUGHT = "dpfast/privacy/scaling/sensitivity.py"
+BOUGHT_COLUMNS = "dpfast/curator/scaling/columns.py"
 LOCATIONS = "dpfast/regression/locations.py"
 KEYS = "csrc/keys.pyx"
 KEY_LOOPS = "csrc/keys/loops.h"
-BOUGHT_TESTS = ("tests/bought/test_columns.py",)
-SEARCH_TESTS = ("tests/bought/test_search.py",)
+BOUGHT_TESTS = ("tests/scaling/test_columns.py",)
+SEARCH_TESTS = ("tests/scaling/test_search.py",)
 KEY_TESTS = ("tests/kernels/test_keys.py",)
-DISTANCE_TESTS = ("tests/bought/test_distances.py",)
+DISTANCE_TESTS = ("tests/scaling/test_distances.py",)
 _HANDED_OUT = """        question = (receipt.query, mu, tuple(asked))
-        return hand_out(self._noise, question, receipt, self._centred(values))"""
+        return release_with_noise(self._noise, question, receipt, self._centred(values))"""
 
 BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
@@ -6303,7 +6307,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "astray-counts-are-believed",
         "a histogram that does not reach the records is taken for where they lie",
         LOCATIONS,
-        ("tests/bought/test_search.py::test_counts_that_noise_leads_astray_are_noticed",),
+        ("tests/scaling/test_search.py::test_counts_that_noise_leads_astray_are_noticed",),
         "if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:",
         "if cells[0, -1] + cells[1, -1] > 2.0 * self._complete:",
     ),
@@ -6414,8 +6418,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         ),
         "        receipt, cost = _distances_receipt(self._most, len(columns), mu)\n        self.ledger.charge(cost, receipt.query)\n",
         "        receipt, cost = _distances_receipt(self._most, len(columns), mu)\n",
-        "        answer = hand_out(self._noise, question, receipt, value)\n",
-        "        answer = hand_out(self._noise, question, receipt, value)\n        self.ledger.charge(cost, receipt.query)\n",
+        "        answer = release_with_noise(self._noise, question, receipt, value)\n",
+        "        answer = release_with_noise(self._noise, question, receipt, value)\n        self.ledger.charge(cost, receipt.query)\n",
     ),
     plant(
         "distances-leave-no-cell",
@@ -6500,15 +6504,15 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "units-centred-by-their-own-mean",
         "columns are centred by the mean of the records instead of a released number",
-        "dpfast/data/bought/units.py",
-        ("tests/bought/test_units.py",),
+        "dpfast/data/scaling/units.py",
+        ("tests/scaling/test_units.py",),
         "np.subtract(X[some], self.centres, dtype",
         "np.subtract(X[some], X.mean(axis=0), dtype",
     ),
     plant(
         "fit-spends-what-units-cost",
         "a fit that buys units plans to spend the whole budget on itself",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
         "self.rest = rest * (",
         "self.rest = request.mu * (",
@@ -6516,7 +6520,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "bandwidth-by-the-response",
         "the bandwidth of a quantile follows the number of records that are not missing",
-        "dpfast/front/request.py",
+        "dpfast/fit_requests/request.py",
         ("tests/models/test_quantile.py",),
         "return resolve_loss(loss)._for_records(self.n",
         "return resolve_loss(loss)._for_records(max(1, int(np.isfinite(self.records.y).sum()))",
@@ -6526,39 +6530,39 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "several quantiles in one call each spend what all of them may",
         "dpfast/regression/quantiles/fitting.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)",
-        "part = 1.0 - MARGIN_8000",
+        "part = math.sqrt(1.0 / len(losses)) * (1.0 - ROUNDING_SUM)",
+        "part = 1.0 - ROUNDING_SUM",
     ),
     plant(
         "every-level-has-a-ledger-of-its-own",
         "several quantiles in one call are paid from as many totals",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "self._walks = [Walk(request, one, scales) for one in self._planned]",
-        "self._walks = [Walk(request.paying(request.account), one, scales) for one in self._planned]",
+        "self._walks = [MethodFit(request, one, scales) for one in self._planned]",
+        "self._walks = [MethodFit(request.with_account(request.account), one, scales) for one in self._planned]",
     ),
     plant(
         "all-is-left-after-units",
         "what the units cost is not taken off what a fit may spend",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = rest * (1.0 - MARGIN_8000)",
+        "self.rest = rest * (1.0 - ROUNDING_SUM)",
         "self.rest = request.mu",
     ),
     plant(
         "units-on-the-house",
         "the units of a fit are charged to a ledger of their own",
-        "dpfast/regression/walk.py",
+        "dpfast/regression/method_fit.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "        else:\n            self._purchase, rest = Handed(",
-        "            self._purchase._columns.ledger = request.paying(request.account).ledger\n"
-        "        else:\n            self._purchase, rest = Handed(",
+        "        else:\n            self._purchase, rest = GivenScaling(",
+        "            self._purchase._columns.ledger = request.with_account(request.account).ledger\n"
+        "        else:\n            self._purchase, rest = GivenScaling(",
     ),
     plant(
         "mean-of-persons-bought-as-records",
         "the mean of few persons' rows is bought as if each person had one",
-        "dpfast/regression/scarce.py",
-        ("tests/bought/test_scarce.py::test_persons_are_protected_with_all_their_rows",),
+        "dpfast/regression/intercept_only.py",
+        ("tests/scaling/test_scarce.py::test_persons_are_protected_with_all_their_rows",),
         "request.n_covariates, request.mu",
         "request.n_covariates, request.account.total.mu",
     ),
@@ -6569,8 +6573,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         ("tests/release/test_held_step.py::test_scores_of_labels_are_seen_before_they_are_held",),
         "HISTOGRAM, CELL = (0.03, 0.12), 0.006",
         "HISTOGRAM, CELL = (0.03, 0.03), 0.006",
-        "leaves = 1.0 if setting.loss.binary_response else CANCELS",
-        "leaves = CANCELS",
+        "leaves = 1.0 if setting.loss.binary_response else ASYMMETRY",
+        "leaves = ASYMMETRY",
     ),
     plant(
         "one-question-of-a-search-errs",
@@ -6585,38 +6589,38 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "clear-slopes-shrunk",
         "predictions keep less of clear slopes where a spread was found too narrow",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/scaling_budget.py",
         (
-            "tests/bought/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",
+            "tests/scaling/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",
         ),
-        "    if noise <= QUIET * explained:\n",
-        "    if noise <= QUIET * explained <= 1.3 * QUIET:\n",
+        "    if noise <= NEGLIGIBLE_NOISE * explained:\n",
+        "    if noise <= NEGLIGIBLE_NOISE * explained <= 1.3 * NEGLIGIBLE_NOISE:\n",
     ),
     plant(
         "predictions-of-a-response-of-one",
         "a judgement: the spread that slopes are told from is that of a response, not of its scores",
         "dpfast/regression/road.py",
-        ("tests/bought/test_scarce.py::test_clear_slopes_of_responses_with_long_tails_are_kept",),
+        ("tests/scaling/test_scarce.py::test_clear_slopes_of_responses_with_long_tails_are_kept",),
         "noise = (p - 1) * _size(found, request.n_units) ** 2",
         "noise = (p - 1) * max(_size(found, request.n_units) ** 2, 1.0 / request.n_units)",
     ),
     plant(
         "mean-never-charged-to-the-shared-ledger",
         "the mean that stands for a fit is not charged to the ledger of several analyses",
-        "dpfast/regression/scarce.py",
+        "dpfast/regression/intercept_only.py",
         (
-            "tests/bought/test_scarce.py::test_few_records_are_answered_with_the_mean_of_the_response",
+            "tests/scaling/test_scarce.py::test_few_records_are_answered_with_the_mean_of_the_response",
         ),
-        '        request.account.charge(request.label("fit", loss.name), request.room())\n',
+        '        request.account.charge(request.label("fit", loss.name), request.memory_bytes())\n',
         "",
     ),
     plant(
         "persons-bought-as-records",
         "the locations of a person's rows are bought as if each person had one",
         "dpfast/regression/standardise.py",
-        ("tests/bought/test_units.py::test_tables_parquet_and_persons",),
-        "Purchase(request, request.mu, response=response)",
-        "Purchase(request, account.total.mu, response=response)",
+        ("tests/scaling/test_units.py::test_tables_parquet_and_persons",),
+        "PrivateScaling(request, request.mu, response=response)",
+        "PrivateScaling(request, account.total.mu, response=response)",
     ),
 )
 
@@ -6751,16 +6755,16 @@ EXACT_DECISIONS = (
         "an effect says that records are missing by their exact number",
         EFFECT_RUN,
         THRESHOLDS,
-        "if complete < MOST_MISSING:",
-        "if np.isfinite(trial._treatment).mean() < MOST_MISSING:",
+        "if complete < MAX_MISSING:",
+        "if np.isfinite(trial._treatment).mean() < MAX_MISSING:",
     ),
     plant(
         "an-arm-with-nobody",
         "an effect says that nobody was in one of the arms",
         EFFECT_RUN,
         THRESHOLDS,
-        "        if complete < MOST_MISSING:\n",
-        "        if not ((trial._treatment == 0.0).any() and (trial._treatment == 1.0).any()):\n            remarks.append('nobody was in one of the arms')\n        if complete < MOST_MISSING:\n",
+        "        if complete < MAX_MISSING:\n",
+        "        if not ((trial._treatment == 0.0).any() and (trial._treatment == 1.0).any()):\n            remarks.append('nobody was in one of the arms')\n        if complete < MAX_MISSING:\n",
     ),
 )
 

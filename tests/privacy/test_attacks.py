@@ -18,7 +18,7 @@ import pytest
 from scipy.optimize import differential_evolution
 
 from dpfast.curator import Curator
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 from dpfast.data import as_records
 from dpfast.models import Huber, Mallows, Objective
 from dpfast.privacy.ledger import Ledger

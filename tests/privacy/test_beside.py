@@ -16,7 +16,7 @@ import dpfast
 from dpfast.curator.answers import StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
 from dpfast.data.source import EVERYTHING
-from dpfast.front.request import Account, Request
+from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
 from dpfast.models import (
     Bounded,
@@ -55,7 +55,7 @@ PAIRS = [
 def request(objective, X, y, weight, offset):
     bound = None if weight is None else LARGEST
     records = dpfast.records(X, y, sample_weight=weight, largest_weight=bound, offset=offset)
-    return Request(
+    return FitRequest(
         records, None, Account(1.0), fit_intercept=False, noise=SeededNoise(0), takes=EVERYTHING,
         of_predictor=offset_joins_predictor(objective.loss),
     )  # fmt: skip

@@ -14,8 +14,8 @@ from dpfast.curator import Curator, StepBudget, blocks as blocks_module
 from dpfast.data import as_records, parts
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.models import Clip, Huber, LogCosh, Logistic, Mallows, Objective
-from dpfast.privacy.dealing import SLOTS, scatter
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.random_parts import SLOTS, scatter
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
 from tests.dealing import Dealing
 from tests.loops import each

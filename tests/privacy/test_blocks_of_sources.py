@@ -15,12 +15,12 @@ import dpfast
 from dpfast.audit import neighbours, replay
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records, cluster, parts, streams
-from dpfast.data.files import kept as kept_files
+from dpfast.data.files import cached as kept_files
 from dpfast.data.groups import grouped
 from dpfast.data.reduction import additions
 from dpfast.errors import RecordsUnavailable
 from dpfast.models import Huber, Mallows, Objective
-from dpfast.privacy.dealing import (
+from dpfast.privacy.random_parts import (
     MANY_RECORDS,
     MANY_SLOTS,
     SLOTS,
@@ -358,7 +358,7 @@ def test_a_changed_file_is_noticed_between_the_blocks_and_the_gradients(tmp_path
 @EVERY
 @pytest.mark.one_in(3)
 def test_nothing_is_kept_when_a_fit_is_over(tmp_path, source, monkeypatch):
-    kept, kinds = [], (parts.Dealt, kept_files.DealtStream, cluster.DealtCluster)
+    kept, kinds = [], (parts.RandomPartition, kept_files.StreamedPartition, cluster.DealtCluster)
     for kind in kinds:
         original = kind.__init__
 
@@ -419,7 +419,7 @@ def test_replay_finds_a_dealing_again_per_pass():
         answers = []
         for seed in range(first, first + 3):
             slots = scatter(600, dpfast.SeededNoise(seed))
-            dealing._dealt = parts.dealt(keeper._records, slots, SLOTS)
+            dealing._dealt = parts.random_partition(keeper._records, slots, SLOTS)
             answers.append(dealing.block(80).joint(np.zeros(3), StepBudget(0.2)).gradient.value)
         return answers
 

@@ -12,8 +12,8 @@ from scipy import stats
 
 from dpfast.errors import EntropyFailure, InvalidInput, UnsupportedConversion
 from dpfast.privacy import GDP, ZCDP, ApproxDP, EntropyNoise, PureDP, SeededNoise
-from dpfast.privacy.dealing import cross_validation_cost, deal, part_sizes
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.random_parts import cross_validation_cost, part_sizes, random_parts
 from tests.loops import each
 
 
@@ -34,7 +34,7 @@ def test_every_dealing_is_as_likely_as_any_other(source):
     With 10,000 dealings, one that comes up 25% more often than it should is found with
     probability .98.
     """
-    found = Counter(tuple(deal(5, 2, source).tolist()) for _ in range(10_000))
+    found = Counter(tuple(random_parts(5, 2, source).tolist()) for _ in range(10_000))
     assert len(found) == 10
     assert all(parts.count(0) == 3 for parts in found)
     assert stats.chisquare(list(found.values())).pvalue > 1e-6
@@ -45,22 +45,22 @@ def test_sizes_are_functions_of_n(n, n_parts):
     sizes = part_sizes(n, n_parts)
     assert sum(sizes) == n and max(sizes) - min(sizes) <= 1
     for seed in range(5):
-        parts = deal(n, n_parts, SeededNoise(seed))
+        parts = random_parts(n, n_parts, SeededNoise(seed))
         assert np.bincount(parts, minlength=n_parts).tolist() == sizes
 
 
 def test_ties_are_drawn_again():
     """Records with equal words would be dealt in the order of the table."""
-    parts = deal(3, 3, Scripted([5, 5, 1], [9, 2, 4]))
+    parts = random_parts(3, 3, Scripted([5, 5, 1], [9, 2, 4]))
     assert parts.tolist() == [2, 0, 1]
     with pytest.raises(EntropyFailure, match="not random"):
-        deal(3, 3, Scripted(*[[7, 7, 7]] * 64))
+        random_parts(3, 3, Scripted(*[[7, 7, 7]] * 64))
 
 
 @pytest.mark.parametrize(("n", "n_parts"), [(4, 5), (4, 0)])
 def test_impossible_dealings_are_refused(n, n_parts):
     with pytest.raises(InvalidInput, match="cannot be dealt"):
-        deal(n, n_parts, SeededNoise(0))
+        random_parts(n, n_parts, SeededNoise(0))
 
 
 @each("k", [2, 5, 31])

@@ -161,10 +161,10 @@ def test_c78_each_record_is_given_the_nuisances_of_the_other_fold():
 
 
 def test_c78_folds_do_not_depend_on_the_records():
-    folds = Trial.dealt(41, dpfast.SeededNoise(3))
+    folds = Trial.folds(41, dpfast.SeededNoise(3))
     assert sorted(np.bincount(folds)) == [20, 21]
-    assert (folds == Trial.dealt(41, dpfast.SeededNoise(3))).all()
-    assert (folds != Trial.dealt(41, dpfast.SeededNoise(4))).any()
+    assert (folds == Trial.folds(41, dpfast.SeededNoise(3))).all()
+    assert (folds != Trial.folds(41, dpfast.SeededNoise(4))).any()
 
 
 @pytest.mark.parametrize("treated", [0.5, 0.0, 1.0])

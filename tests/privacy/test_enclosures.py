@@ -212,7 +212,7 @@ def test_c45_powers_and_advantages_of_epsilon_delta_over_one_box():
     box = Box((0.0, 700.0), (0.0, 1.0), (0.0, 1.0))
     epsilon, delta, rate = box.variables()
     exp, erf = balls.FUNCTIONS["exp"], balls.FUNCTIONS["erf"]
-    allowed = arb(tradeoff.MARGIN_500) - 4 * UNIT  # less what adding the margin rounds
+    allowed = arb(tradeoff.ROUNDING_ELEMENTARY) - 4 * UNIT  # less what adding the margin rounds
     # a sum of what is not negative errs by no more than its terms do, and once more
     assert (exp(epsilon) * rate).relative + 2 * UNIT < allowed
     falling = 1.0 - exp(-epsilon) * (1.0 - delta - rate)

@@ -22,7 +22,7 @@ from dpfast.curator import Curator
 from dpfast.curator.release import certified, smooth
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.data import as_records
-from dpfast.front.request import Account
+from dpfast.fit_requests.request import Account
 from dpfast.models import Bounded, LogCosh, Objective
 from dpfast.privacy.blackbox.sensitivity import mean_loss
 from dpfast.privacy.conversions import zcdp_epsilon
@@ -224,7 +224,7 @@ def test_the_shift_of_a_parameter_reaches_its_root(ridge):
 @each("m", [2, 3, 7, 10_000])
 def test_the_rows_of_a_person_cost_at_most_the_total(m):
     for mu in (0.1, 1.0, math.pi):
-        unit = Account(mu).book(m).total.mu
+        unit = Account(mu).open_ledger(m).total.mu
         assert Fraction(mu) * (1 - Fraction(1, 10**12)) <= m * Fraction(unit) <= Fraction(mu)
 
 

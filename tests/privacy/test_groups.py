@@ -12,9 +12,9 @@ import pytest
 import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
-from dpfast.data.bought.maps import View
 from dpfast.data.groups import grouped
-from dpfast.data.persons.means import averaged
+from dpfast.data.persons.means import person_means
+from dpfast.data.scaling.maps import TransformedView
 from dpfast.errors import InvalidInput
 from dpfast.inference.composition import Rows, Sum
 from dpfast.inference.guarantees import is_stated
@@ -229,11 +229,11 @@ def test_c47_who_moves_to_another_slot_is_the_same_record_under_a_released_map(e
     rng = np.random.default_rng(persons)
     group = np.repeat(np.arange(persons), 3)
     X, y = 1e16 * rng.normal(size=(3 * persons, 5)), rng.normal(size=3 * persons)
-    view = View(rng.normal(size=(6, 5)), True)
+    view = TransformedView(rng.normal(size=(6, 5)), True)
 
     def rows_of(X, y, group):
         records = as_records(X, y)
-        joined = grouped(records, group, 3) if each == "row" else averaged(records, group)
+        joined = grouped(records, group, 3) if each == "row" else person_means(records, group)
         blocks = [seen(X, y, view) for X, y in joined.blocks()]
         return {(x.tobytes(), a.tobytes()) for X, y in blocks for x, a in zip(X, y, strict=True)}
 

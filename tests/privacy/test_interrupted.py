@@ -15,9 +15,9 @@ import pytest
 
 import dpfast
 from dpfast.curator.answers import TAPE, Tape
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 from dpfast.errors import DpfastError, InvalidInput
-from dpfast.front.partial import Unfinished
+from dpfast.fit_requests.partial import PartialResult
 from dpfast.release import Certificate
 from tests import sources
 from tests.audit import calls
@@ -123,7 +123,7 @@ def check(found, raised):
     assert any(note.startswith("What was released") for note in raised.__notes__)
     assert found.privacy.total is not None
     assert pickle.loads(pickle.dumps(found)) is not None
-    if isinstance(found, Unfinished):
+    if isinstance(found, PartialResult):
         assert found.answers and all(np.isfinite(a.value).all() for a in found.answers)
 
 
@@ -351,11 +351,11 @@ def test_units_that_do_not_fit_are_refused_before_the_charge(options, told):
 
 # ---- the next function ---------------------------------------------------------------------------
 
-#: Where charges stand outside of a KeepingPaid, and why.
+#: Where charges stand outside of a KeepReleased, and why.
 ELSEWHERE = {
     "bayesopt/tuner.py": "nothing is drawn when a search is made; its steps are kept",
     "bayesopt/tuning.py": "as in bayesopt/tuner.py: the clip is bought and compared within tune",
-    "front/request.py": "what charges",
+    "fit_requests/request.py": "what charges",
     "release/certified.py": "Opened, whose callers keep the certificate",
     "bayesopt/spending.py": "Spending.begin, which its callers keep",
 }
@@ -373,7 +373,7 @@ def test_whatever_charges_a_shared_ledger_keeps_what_it_pays_for():
             id(call)
             for block in ast.walk(tree)
             if isinstance(block, ast.With)
-            and any(ast.unparse(item.context_expr).startswith("KeepingPaid(")
+            and any(ast.unparse(item.context_expr).startswith("KeepReleased(")
                     for item in block.items)
             for call in ast.walk(block)
         }  # fmt: skip

@@ -218,7 +218,7 @@ BEHIND_THE_DOOR = ("curator", "kernels", "data", "audit", "datasets")
 READERS = (
     "regression/nonprivate.py",
     "regression/exact.py",
-    "front/request.py",  # a Design's X, on its way to the records
+    "fit_requests/request.py",  # a Design's X, on its way to the records
     "regression/formula.py",  # the same
     "studies/quotes.py",  # of a public table
     "tables/subgroups.py",  # a Design's X, on its way to the records

@@ -409,11 +409,11 @@ def test_a_lock_that_another_process_holds_delays_nothing_else(tmp_path):
 @pytest.mark.parametrize("kind", ["file", "memory"])
 def test_a_process_number_does_not_stand_for_a_process(tmp_path, monkeypatch, kind):
     """A child in a process namespace of its own may have its parent's number."""
-    from dpfast.privacy.ledger.paid import PaidAnswers
+    from dpfast.privacy.ledger.paid import ChargedAnswers
 
     monkeypatch.setattr(os, "getpid", lambda: 1)
     ledger = Ledger.open(tmp_path / "ledger", ZCDP(1.0)) if kind == "file" else Ledger(ZCDP(1.0))
-    paid, children = PaidAnswers(["mean"], "asked."), []
+    paid, children = ChargedAnswers(["mean"], "asked."), []
 
     def refused(action):
         try:

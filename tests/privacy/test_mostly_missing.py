@@ -20,7 +20,7 @@ from dpfast import ZCDP, Ledger, PureDP, SeededNoise
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.shares import Shares
 from dpfast.data import Records, as_records, reduction, streams
@@ -124,7 +124,7 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "users' gradient": lambda X, y: slopes(X, y, own=True).gradient(THETA, 0.5),
     "users' change": lambda X, y: slopes(X, y, own=True).gradient_change(THETA, OTHER, 0.5),
     "users' clipped gradient": lambda X, y: slopes(X, y, own=True).gradient(THETA, 0.5, 0.1),
-    "users' lengths": lambda X, y: slopes(X, y, own=True).gradient_lengths(
+    "users' lengths": lambda X, y: slopes(X, y, own=True).gradient_norm_histogram(
         THETA, np.array([0.1, 0.5, 0.9]), 0.5
     ),
     "loss change": lambda X, y: slopes(X, y).loss_change(THETA, OTHER, 0.5),

@@ -22,7 +22,7 @@ from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
 from dpfast.errors import LedgerClosed
 from dpfast.models import Bounded, Box, LogCosh, Objective
-from dpfast.privacy.ledger.paid import PaidAnswers
+from dpfast.privacy.ledger.paid import ChargedAnswers
 
 BUDGET = dpfast.ApproxDP(2.0, 1e-6)
 
@@ -52,7 +52,7 @@ def certified():
 
 def by_itself():
     """The mechanism without a curator."""
-    return PaidAnswers(["answer"], "one was paid for."), lambda paid: paid._take("answer")
+    return ChargedAnswers(["answer"], "one was paid for."), lambda paid: paid._take("answer")
 
 
 KINDS = pytest.mark.parametrize("make", [by_itself, certified])

@@ -21,18 +21,18 @@ from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.curator.bought.columns import Columns
-from dpfast.curator.door import observed
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
+from dpfast.curator.noisy_release import observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
+from dpfast.curator.scaling.columns import Columns
 from dpfast.curator.shares import Shares
 from dpfast.curator.tables.cells import Cells
 from dpfast.curator.tables.levels import Levels
-from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
 from dpfast.models.nonconvex import PerRecordObjective
@@ -172,10 +172,10 @@ class Desk(NamedTuple):
         found._all.events = self.events
         return found
 
-    def rows(self) -> Whitened:
-        return Whitened(self.curator())
+    def rows(self) -> PreconditionedQueries:
+        return PreconditionedQueries(self.curator())
 
-    def rows_read_again(self) -> Whitened:
+    def rows_read_again(self) -> PreconditionedQueries:
         rows = self.rows()
         rows._raw.read_again = True  # type: ignore[misc]
         return rows
@@ -212,7 +212,7 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "gradient norm": (ZCDP, lambda desk: desk.gradients().gradient_norm(THETA, 0.5)),
     "users' lengths": (
         ZCDP,
-        lambda desk: desk.users().gradient_lengths(THETA, np.array([0.1, 1.0]), 0.5),
+        lambda desk: desk.users().gradient_norm_histogram(THETA, np.array([0.1, 1.0]), 0.5),
     ),
     "loss change": (ZCDP, lambda desk: desk.gradients().loss_change(THETA, -THETA, 0.5)),
     "users' loss change": (ZCDP, lambda desk: desk.users().loss_change(THETA, -THETA, 0.5, 0.1)),
@@ -243,9 +243,9 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),
     "clipped scores": (
         GDP,
-        lambda desk: desk.rows().clipped(At(THETA, LeastSquares()), 1.0, 1.0, 0.5),
+        lambda desk: desk.rows().clipped(Linearization(THETA, LeastSquares()), 1.0, 1.0, 0.5),
     ),
-    "lengths of rows": (GDP, lambda desk: desk.rows().lengths(np.array([0.5, 1.0]), 1.0)),
+    "lengths of rows": (GDP, lambda desk: desk.rows().norm_histogram(np.array([0.5, 1.0]), 1.0)),
     "overlap": (GDP, lambda desk: desk.effects().overlap(np.array([0.2, 0.8]), 1.0)),
     "location": (GDP, lambda desk: desk.effects().location(0.1, 1.0, 1.0)),
     "location and square": (GDP, lambda desk: desk.effects().location(0.1, 1.0, 1.0, True)),

@@ -12,11 +12,11 @@ import dpfast
 from dpfast.audit import replay
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.bounds import joint_cost
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 from dpfast.curator.persons import PERSONS_AT_A_TIME
 from dpfast.data import as_records
-from dpfast.data.beside.joined import Join, joined
-from dpfast.data.persons.means import MOST_ROWS, ROWS_AT_A_TIME, _usable, averaged
+from dpfast.data.persons.means import MOST_ROWS, ROWS_AT_A_TIME, _usable, person_means
+from dpfast.data.record_weights.joined import WeightLayout, weighted_records
 from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, summation_depth
@@ -33,7 +33,7 @@ def curator(X, y, group, loss="log-cosh", weighting=None, noise=None, total=1e6)
     kind = LOSSES[loss]
     scale = None if loss == "logistic" else 1.0
     objective = Objective(kind, weighting or Mallows(1.5), np.shape(X)[1], scale=scale)
-    persons = averaged(as_records(X, y), group)
+    persons = person_means(as_records(X, y), group)
     return Curator(persons, objective, dpfast.Ledger(total), noise or SeededNoise(0))
 
 
@@ -78,7 +78,7 @@ def test_weights_of_a_person_add_up_to_at_most_one():
     from fractions import Fraction
 
     for m in (*range(1, 301), 999, 1023, 65_537, 10**6 + 3):
-        rows = averaged(as_records(np.zeros((m, 1)), np.zeros(m)), np.zeros(m, int))
+        rows = person_means(as_records(np.zeros((m, 1)), np.zeros(m)), np.zeros(m, int))
         weight = next(rows.blocks())[1][0, 1]
         assert 1 - Fraction(1, 10**12) < m * Fraction(float(weight)) <= 1
 
@@ -310,13 +310,13 @@ def test_c72_no_answer_moves_by_more_than_announced_whatever_rows_a_person_has(l
     group = np.arange(12)
     kind = LOSSES[loss]
     objective = Objective(kind, Mallows(1.5), 2, scale=None if loss == "logistic" else 1.0)
-    how = Join(None, 1.0, loss == "logistic")
+    how = WeightLayout(None, 1.0, loss == "logistic")
 
     def exact(X, y, offset, group):
         observer = Exact()
         labels = (lambda k: [(group.tolist(), np.arange(len(group)))]) if again else group
         with observed(observer):
-            persons = averaged(joined(as_records(X, y), how, None, offset), labels)
+            persons = person_means(weighted_records(as_records(X, y), how, None, offset), labels)
             ask_everything(Curator(persons, objective, dpfast.Ledger(1e6), SeededNoise(0)))
         return observer.seen
 

@@ -8,17 +8,17 @@ from scipy import stats
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.curator.bought.columns import Columns, _counts_receipt
-from dpfast.curator.persons import one_row_each
+from dpfast.curator.persons import one_row_per_person
+from dpfast.curator.scaling.columns import Columns, _counts_receipt
 from dpfast.data import as_records
-from dpfast.data.bought.units import Units, released_coding
-from dpfast.data.persons.chosen import OneRowEach
-from dpfast.data.persons.means import PersonMeans, averaged
+from dpfast.data.persons.chosen import OneRowPerPerson
+from dpfast.data.persons.means import PersonMeans, person_means
 from dpfast.data.persons.scores import PersonScores
 from dpfast.data.records import Records
+from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.privacy.dealing import secret_choices
 from dpfast.privacy.noise import SeededNoise
+from dpfast.privacy.random_parts import secret_choices
 from tests.flat import flat
 
 PERSONS, COEFFICIENTS = 3_000, np.array([3e3, 0.2, 500.0])
@@ -36,8 +36,8 @@ def visits(seed=0, persons=PERSONS):
 
 
 def chosen(X, y, group, numbers):
-    persons = averaged(as_records(X, y), group)
-    return next(OneRowEach(persons, lambda n: numbers[:n]).blocks())
+    persons = person_means(as_records(X, y), group)
+    return next(OneRowPerPerson(persons, lambda n: numbers[:n]).blocks())
 
 
 # ---- the choice ----------------------------------------------------------------------------------
@@ -87,9 +87,9 @@ def test_c67_every_usable_row_is_as_likely_as_any_other():
     X = np.concatenate([X, np.full((6, 1), np.nan)])  # which count for nothing
     y, group = np.zeros(27), np.concatenate([group, np.arange(6)])
     runs, found = 2_000, np.zeros(21)
-    persons = averaged(as_records(X, y), group)
+    persons = person_means(as_records(X, y), group)
     for run in range(runs):
-        rows = next(one_row_each(persons, SeededNoise(run)).blocks())[0][:, 0]
+        rows = next(one_row_per_person(persons, SeededNoise(run)).blocks())[0][:, 0]
         found[rows.astype(int)] += 1
     expected = runs / np.bincount(group[:21])[group[:21]]
     random = expected < runs
@@ -108,7 +108,7 @@ def test_c67_the_largest_number_takes_the_last_row_and_nobody_else_s():
 def test_c67_the_row_of_a_person_stays_the_same():
     """Also where the source of numbers, asked again, would say others."""
     X, y, group = np.arange(3_000.0)[:, None], np.zeros(3_000), np.arange(3_000) % 3
-    records = one_row_each(averaged(as_records(X, y), group), SeededNoise(0))
+    records = one_row_per_person(person_means(as_records(X, y), group), SeededNoise(0))
     first, second = [next(records.blocks())[0].tolist() for _ in range(2)]
     assert first == second
 
@@ -130,7 +130,7 @@ def test_c67_counts_of_persons_attain_the_sensitivity_of_records():
     X[group == 0], y[group == 0] = -1e300, -1e300
     values = []
     for data in ((X, y, group), table):
-        records = one_row_each(averaged(as_records(*data[:2]), data[2]), SeededNoise(0))
+        records = one_row_per_person(person_means(as_records(*data[:2]), data[2]), SeededNoise(0))
         columns = Columns(records, dpfast.Ledger(1e6), SeededNoise(0))
         columns._count_windows([(c, [(52, -(1 << 63))]) for c, _ in asked])
         values.append(columns._centred([columns._below(c, key) for c, key in asked]))
@@ -142,14 +142,14 @@ def test_c67_counts_of_persons_attain_the_sensitivity_of_records():
 def test_units_are_those_of_the_fit_and_of_what_bought_them():
     """Persons and their chosen rows are put into the same units, row by row."""
     X, y, group = visits(persons=80)
-    persons = averaged(as_records(X, y), group)
-    units = Units(np.array([1e5, 4.0]), np.array([2e4, 3.0]), (2e4, 5e3))
+    persons = person_means(as_records(X, y), group)
+    units = ReleasedScales(np.array([1e5, 4.0]), np.array([2e4, 3.0]), (2e4, 5e3))
     coding = released_coding(
         units, np.full((2, 2), [-1e9, 1e9]), ("a", "b"), by_name=False, fit_intercept=True
     )
     coded = persons._in_units(units, coding)
     assert type(coded) is type(persons) and coded.n == 80 and coded.coding is coding
-    plain = averaged(as_records((X - units.centres) / units.spreads, (y - 2e4) / 5e3), group)
+    plain = person_means(as_records((X - units.centres) / units.spreads, (y - 2e4) / 5e3), group)
     for first, second in zip(coded.blocks(), plain.blocks(), strict=True):
         for a, b in zip(first, second, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -270,7 +270,7 @@ def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, mu, monkeypatch
     )
     first = asked.index(PersonMeans)
     assert set(asked[first:]) == {PersonMeans, PersonScores}
-    assert set(asked[:first]) == {OneRowEach}
+    assert set(asked[:first]) == {OneRowPerPerson}
     assert first > 1
 
 

@@ -14,8 +14,8 @@ from dpfast.curator import Curator, StepBudget, persons as sums_of_persons
 from dpfast.data import as_records
 from dpfast.data.files.tables import read_table
 from dpfast.data.persons import means
-from dpfast.data.persons.means import averaged
-from dpfast.data.persons.numbering import taken_from
+from dpfast.data.persons.means import person_means
+from dpfast.data.persons.numbering import split_group
 from dpfast.errors import InvalidInput, RecordsUnavailable
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel, summation_depth
 from dpfast.models import Bounded, LogCosh, Mallows, Objective
@@ -40,8 +40,10 @@ def table(seed=0, persons=60, rows=1_500):
 
 
 def curator(X, y, group):
-    X, group = taken_from(X, group)
-    return Curator(averaged(as_records(X, y), group), OBJECTIVE, dpfast.Ledger(1e6), SeededNoise(0))
+    X, group = split_group(X, group)
+    return Curator(
+        person_means(as_records(X, y), group), OBJECTIVE, dpfast.Ledger(1e6), SeededNoise(0)
+    )
 
 
 def parquet(folder, X, y, group, size=400, **options):
@@ -232,7 +234,7 @@ def test_c66_a_score_from_many_pieces_is_as_exact_as_from_one(monkeypatch):
     x, far = np.full((m, 1), 0.37), np.full(m, 1e3)
     model = Objective(LogCosh(), Bounded(1.3), 1, scale=1.0)
     kernel = RecordKernel(*model.kernel_arguments())
-    records = averaged(as_records(x, far), np.zeros(m, dtype=int))
+    records = person_means(as_records(x, far), np.zeros(m, dtype=int))
     found = sums_of_persons._scores(records, kernel, np.zeros(2), 0, 1)[0]
     X, beside = next(records.blocks())
     row = kernel.sums(X, beside, np.zeros(2), GRADIENT, 1.0)[0]
@@ -463,7 +465,7 @@ def test_nobody_is_new_after_the_first_pass():
     X, y, group = table()
     records = as_records(X, y)
     labels = [list(group), np.arange(len(group))]
-    keeper = averaged(records, lambda k: [tuple(labels)])
+    keeper = person_means(records, lambda k: [tuple(labels)])
     labels[0] = list(group + 1)
     with pytest.raises(RecordsUnavailable, match="changed since"):
         list(keeper.blocks())

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.whitened import Discount, Held, _prepared, compiled
-from dpfast.data.bought.maps import View
+from dpfast.curator.preconditioned import LeverageWeights, RowClipping, _prepared, compiled
 from dpfast.data.groups import grouped
-from dpfast.data.persons.means import averaged, of_slots
-from dpfast.data.persons.scores import LOOSE, PersonScores, whole_of
+from dpfast.data.persons.means import of_slots, person_means
+from dpfast.data.persons.scores import LOOSE, PersonScores, counting_unit
 from dpfast.data.records import Records
+from dpfast.data.scaling.maps import TransformedView
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import MEAT
 from dpfast.models import Clip
-from dpfast.optimize.road.histogram import tops_of_cells
+from dpfast.optimize.road.histogram import bin_edges
 from dpfast.privacy.sensitivity import histogram
 from tests.flat import flat
 from tests.loops import each
@@ -33,7 +33,7 @@ from tests.privacy.test_whitened import (
     whitened,
 )
 
-CELLS = tops_of_cells(1)[:-1]
+CELLS = bin_edges(1)[:-1]
 OTHERS = 11
 
 #: Rows of one person: (covariates, response), from none that is usable to hundreds.
@@ -57,7 +57,7 @@ def persons(mine, how="together", most=None):
             order = np.argsort(np.where(who == OTHERS, 27.0 * order / len(y), np.arange(len(y))))
         X, y, who = X[order], y[order], who[order]
     if most is None:
-        return averaged(Records(X, y, None), who)
+        return person_means(Records(X, y, None), who)
     return of_slots(grouped(Records(X, y, None), who, most), most)
 
 
@@ -106,8 +106,8 @@ def farthest(found):
 
 def questions(name):
     at, radius, bound = point(name), 1.7, 1.1
-    free, reach = Held(), Held(reach=0.8)
-    long = Held(Discount(at, 1.5, 0.5, np.linalg.inv(MATRIX)))
+    free, reach = RowClipping(), RowClipping(max_leverage=0.8)
+    long = RowClipping(LeverageWeights(at, 1.5, 0.5, np.linalg.inv(MATRIX)))
     return {
         "gram": lambda rows: rows.gram(radius, 0.1),
         "curvature": lambda rows: rows.gram(radius, 0.1, at),
@@ -117,7 +117,7 @@ def questions(name):
             for name, held in {"free": free, "reach": reach, "long": long}.items()
         },
         **{
-            f"lengths {what}": lambda rows, what=what: rows.lengths(CELLS, 0.1, at, what)
+            f"lengths {what}": lambda rows, what=what: rows.norm_histogram(CELLS, 0.1, at, what)
             for what in ("response", "curvature", "score", "foreseen", "residual")
         },
     }
@@ -246,7 +246,7 @@ def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how,
 
     records, a, y, _, _ = table(how)
     whose = np.random.default_rng(4).permutation(50) % 17
-    rows, back = whitened(None, None, rows=averaged(records, whose)), np.eye(3)
+    rows, back = whitened(None, None, rows=person_means(records, whose)), np.eye(3)
     for _ in range(mapped):
         rows, back = rows.mapped(MATRIX), back @ MATRIX
     a, at, radius, bound = a @ back, point(loss), 1.4, 0.9
@@ -265,7 +265,7 @@ def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how,
 
     scores = np.array([(a * psi[:, None])[whose == one].mean(axis=0) for one in range(17)])
     norms = np.linalg.norm(scores, axis=1)
-    shares = observed_value(lambda: rows.lengths(CELLS, 0.1, at, "score"))
+    shares = observed_value(lambda: rows.norm_histogram(CELLS, 0.1, at, "score"))
     cells = np.bincount(np.searchsorted(CELLS, norms), minlength=len(shares))
     np.testing.assert_allclose(shares, cells / 17, rtol=0.0, atol=1e-12)
 
@@ -279,7 +279,7 @@ def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how,
     meat = meat_of(rows, at, bound)
     np.testing.assert_allclose(meat, scores.T @ scores / 17, rtol=1e-7, atol=1e-9)
 
-    residuals = observed_value(lambda: rows.lengths(CELLS, 0.1, at, "residual"))
+    residuals = observed_value(lambda: rows.norm_histogram(CELLS, 0.1, at, "residual"))
     cells = np.searchsorted(CELLS, np.abs(y - a @ THETA))
     wanted = loops(whose, lambda i: np.eye(len(shares))[cells[i]])
     np.testing.assert_allclose(residuals, wanted, rtol=0.0, atol=1e-12)
@@ -293,22 +293,24 @@ def test_c81_counts_of_persons_are_exact_in_any_order():
         X, y = rng.normal(size=(len(whose), 2)), rng.normal(size=len(whose))
         found = set()
         for order in (np.arange(len(y)), rng.permutation(len(y)), np.argsort(whose, kind="stable")):
-            records = averaged(Records(X[order], y[order], None), whose[order])
+            records = person_means(Records(X[order], y[order], None), whose[order])
             rows = whitened(None, None, rows=records).mapped(MATRIX)
             at = point("least-squares")
-            ask = partial(rows.lengths, CELLS, 0.1, at, "residual")
+            ask = partial(rows.norm_histogram, CELLS, 0.1, at, "residual")
             found.add(observed_value(ask).tobytes())
         assert len(found) == 1
         shares = np.frombuffer(found.pop())
         assert 1.0 - 1e-9 < shares.sum() <= 1.0 + 1e-15
-    assert whole_of(1) * 1 <= 2.0**52 and whole_of(2**31) * 2.0**31 <= 2.0**52
+    assert counting_unit(1) * 1 <= 2.0**52 and counting_unit(2**31) * 2.0**31 <= 2.0**52
 
 
 def test_a_person_without_a_usable_row_is_in_no_cell():
     at, shares = point("log-cosh"), []
     for row in [(0.5, 0.5), (np.nan, 0.5), (np.inf, 1.0)]:
         rows = whitened(None, None, rows=persons([(row, 1.0)])).mapped(MATRIX)
-        shares.append(observed_value(lambda rows=rows: rows.lengths(CELLS, 0.1, at, "score")).sum())
+        shares.append(
+            observed_value(lambda rows=rows: rows.norm_histogram(CELLS, 0.1, at, "score")).sum()
+        )
     np.testing.assert_allclose(shares, [1.0, 11 / 12, 11 / 12])
 
 
@@ -318,11 +320,11 @@ def test_c81_scores_of_persons_are_exact_in_any_order(monkeypatch):
     whose = np.append(np.arange(40), rng.integers(0, 40, 4000))
     X, y = rng.normal(size=(len(whose), 2)), rng.normal(size=len(whose))
     y[::7] *= 1e9  # beyond what a row is held to
-    view, found = View(MATRIX, True, "score", point("least-squares")), set()
+    view, found = TransformedView(MATRIX, True, "score", point("least-squares")), set()
     for pieces in (1 << 16, 900, 77):
         monkeypatch.setattr("dpfast.data.persons.means.ROWS_AT_A_TIME", pieces)
         for order in (np.arange(len(y)), rng.permutation(len(y)), np.argsort(whose, kind="stable")):
-            records = averaged(Records(X[order], y[order], None), whose[order])
+            records = person_means(Records(X[order], y[order], None), whose[order])
             kept = PersonScores(records, compiled(view), 3, 700.0)
             scores = np.concatenate([rows for rows, _ in kept.blocks()])
             names = list(dict.fromkeys(whose[order].tolist()))  # in order of first appearance

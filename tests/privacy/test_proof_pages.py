@@ -36,11 +36,16 @@ PAGES = {
         "bayesopt",
         ("bayesopt/*.py", "curator/blackbox/*.py", "privacy/blackbox/*.py"),
     ),
-    "bought": Page(
+    "scaling": Page(
         "D",
-        PRIVACY / "bought",
-        "bought",
-        ("curator/bought/*.py", "privacy/bought/*.py", "regression/*.py", "data/bought/units.py"),
+        PRIVACY / "scaling",
+        "scaling",
+        (
+            "curator/scaling/*.py",
+            "privacy/scaling/*.py",
+            "regression/*.py",
+            "data/scaling/units.py",
+        ),
     ),
     "tables": Page(
         "T",

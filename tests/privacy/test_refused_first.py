@@ -20,7 +20,7 @@ import pytest
 import dpfast
 from dpfast import bayesopt
 from dpfast.models import resolve_loss
-from dpfast.models.names import every_kind
+from dpfast.models.names import all_losses
 from dpfast.optimize.damping import Backtracking, SelfConcordant
 from tests.audit.registry import callables
 from tests.flat import flat
@@ -204,7 +204,7 @@ LONG = {"steps", "evaluations", "batch"}
 
 #: Every loss, each of which some function has no use for, and some with settings.
 EVERY_LOSS = [
-    *[resolve_loss(name, unbounded=True) for name in sorted(every_kind())],
+    *[resolve_loss(name, unbounded=True) for name in sorted(all_losses())],
     dpfast.Poisson(3.0), dpfast.Quantile(0.9), dpfast.Objective(dpfast.Poisson(3.0)),
 ]  # fmt: skip
 
@@ -270,8 +270,8 @@ def test_every_public_function_with_a_ledger_is_here():
         "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class
         "dpfast.release.request.ReleaseRequest.charge",  # the charge itself
         "dpfast.studies.study.Study.__init__",  # its requests charge
-        "dpfast.regression.road.OnRoad.fit",  # of fit
-        "dpfast.regression.walk.Walks.run",  # of fit and fit_quantiles
+        "dpfast.regression.road.DefaultFit.fit",  # of fit
+        "dpfast.regression.method_fit.MethodFits.run",  # of fit and fit_quantiles
     }
     adapters = {name for name in missing if name.startswith("dpfast.estimators.")}  # of fit
     assert missing <= optional | inside | adapters

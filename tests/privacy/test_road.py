@@ -12,7 +12,14 @@ import dpfast
 from dpfast.curator import Answer, JointAnswer, Receipt
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Gamma, Huber, LeastSquares, Mallows, Probit
-from dpfast.optimize.road.run import Purse, Setting, begin, road
+from dpfast.optimize.road.allocation import (
+    BudgetAllocation,
+    Setting,
+)
+from dpfast.optimize.road.run import (
+    clipped_newton,
+    initial_estimate,
+)
 from dpfast.privacy.sensitivity import joint_mu
 from tests.flat import flat
 from tests.loops import each
@@ -52,7 +59,7 @@ class Rows:
         assert np.isfinite(matrix).all()
         return self
 
-    def few(self):
+    def subsample(self):
         return self
 
     def gram(self, radius, mu, at=None):
@@ -73,7 +80,7 @@ class Rows:
         size = self._rng.choice([0.0, 1.0, -1.0]) * radius * cap / np.linalg.norm(unit)
         return self._answer(size * unit, 2.0 * radius * cap, mu)
 
-    def lengths(self, edges, mu, at=None, what="response", held=None):
+    def norm_histogram(self, edges, mu, at=None, what="response", held=None):
         self._known(at)
         self.spent.append(mu)
         shares = np.zeros(len(edges) + 1)
@@ -120,8 +127,10 @@ def test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget(name
         rows = Rows(n, p, rng, float(rng.choice([0.0, 1.0, 3.0])))
         iterates = []
         with np.errstate(all="ignore"):
-            found = road(rows, setting, Purse(n, p, mu), bool(rng.random() < 0.7), iterates)
-        numbers = leaves(tuple([value for value in found if value is not found.held]))
+            found = clipped_newton(
+                rows, setting, BudgetAllocation(n, p, mu), bool(rng.random() < 0.7), iterates
+            )
+        numbers = leaves(tuple([value for value in found if value is not found.row_clipping]))
         for value in (*numbers, *iterates):
             assert value is None or np.isfinite(value).all()
         assert 0.9 * mu**2 < spent(rows) <= mu**2
@@ -134,11 +143,13 @@ def test_several_losses_share_a_beginning_and_no_more(name):
     for seed in range(7):
         rng = np.random.default_rng(seed)
         rows = Rows(20_000, 4, rng, 1.0)
-        begun = begin(rows, setting, Purse(20_000, 4, 1.0).budgets(setting.asks, 1))
+        begun = initial_estimate(
+            rows, setting, BudgetAllocation(20_000, 4, 1.0).budgets(setting.query_counts, 1)
+        )
         each = math.sqrt((1.0 - spent(rows)) / 3.0)
         for _ in range(3):
             before = spent(rows)
-            road(rows, setting, Purse(20_000, 4, each), True, [], begun=begun)
+            clipped_newton(rows, setting, BudgetAllocation(20_000, 4, each), True, [], begun=begun)
             assert 0.9 * each**2 < spent(rows) - before <= each**2
         assert 0.9 < spent(rows) <= 1.0
 

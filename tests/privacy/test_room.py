@@ -43,7 +43,7 @@ def test_the_room_imports_only_what_its_rules_allow(path):
 
 
 def test_errors_imports_nothing_of_ours_but_what_to_type_in_place_of_a_call():
-    allowed = {"__future__", "sys", "functools", "typing", "dpfast.habits"}  # it imports nothing
+    allowed = {"__future__", "sys", "functools", "typing", "dpfast.hints"}  # it imports nothing
     assert {name for name, _ in imports(ROOM.parent / "errors.py")} <= allowed
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from dpfast.optimize.schedules import Geometric, Uniform
 from dpfast.privacy.rounding import (
-    MARGIN_6,
-    MARGIN_30,
-    MARGIN_500,
-    MARGIN_8000,
-    MARGIN_SHARES,
+    ROUNDING_ELEMENTARY,
+    ROUNDING_FORMULA,
+    ROUNDING_PRODUCT,
+    ROUNDING_SHARES,
+    ROUNDING_SUM,
     UNIT_ROUNDOFF,
 )
 from dpfast.privacy.sensitivity import JOINT_MARGIN, RECORD_ERROR, mean_rank_one, mean_score
@@ -178,7 +178,7 @@ def test_claim_c19_grid_and_slack_together_stay_within_the_joint_cost():
             assert total <= norm(mus) * (1 + Fraction(1, 10**14))
 
 
-MARGINS = {6: MARGIN_6, 30: MARGIN_30, 500: MARGIN_500, 8000: MARGIN_8000}
+MARGINS = {6: ROUNDING_PRODUCT, 30: ROUNDING_FORMULA, 500: ROUNDING_ELEMENTARY, 8000: ROUNDING_SUM}
 
 
 @pytest.mark.parametrize(("count", "margin"), [
@@ -216,4 +216,4 @@ def test_shares_of_a_budget_add_up_to_no_more_than_the_budget(n_steps):
                 continue  # too steep for as many steps
             spent = sum(Fraction(step) ** 2 for step in schedule.step_mus(mu, n_steps))
             assert spent <= Fraction(mu) ** 2
-            assert spent >= Fraction(mu) ** 2 * (1 - 3 * Fraction(MARGIN_SHARES))
+            assert spent >= Fraction(mu) ** 2 * (1 - 3 * Fraction(ROUNDING_SHARES))

@@ -11,17 +11,21 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.blocks import sample
-from dpfast.curator.bought.columns import Columns
 from dpfast.curator.joint import Layout
-from dpfast.curator.whitened import At, Whitened
-from dpfast.data.bought.units import CodedBlocks, Units, released_coding
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.curator.scaling.columns import Columns
 from dpfast.data.records import Records, as_records
 from dpfast.data.reduction import additions
+from dpfast.data.scaling.units import CodedBlocks, ReleasedScales, released_coding
 from dpfast.data.streams import StreamedRecords
 from dpfast.kernels.records import GRADIENT, SEEN, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
-from dpfast.optimize.road.histogram import ALONE, tops_of_cells
-from dpfast.optimize.road.run import SHARES, Purse, prices
+from dpfast.optimize.road.allocation import (
+    SHARES,
+    BudgetAllocation,
+    prices,
+)
+from dpfast.optimize.road.histogram import SINGLE_BIN_SDS, bin_edges
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import histogram
 from tests.loops import each
@@ -50,7 +54,7 @@ def sampled(X, y, seed):
         Curator(one, objective, Ledger(dpfast.GDP(1e9)), dpfast.SeededNoise(0))
         for one in (records, few)
     ]
-    return Whitened(curators[0], few=curators[1]).few()
+    return PreconditionedQueries(curators[0], few=curators[1]).subsample()
 
 
 def indices(n, seed):
@@ -64,10 +68,10 @@ ASKED = {
     "gram": (lambda rows: rows.gram(1.7, 0.1), lambda m: 2.0**0.5 * 1.7**2 / m),
     "moment": (lambda rows: rows.moment(2.0, 0.5, 0.1), lambda m: 2.0 / m),
     "clipped": (
-        lambda rows: rows.clipped(At(np.zeros(3), LeastSquares()), 1.7, 0.1),
+        lambda rows: rows.clipped(Linearization(np.zeros(3), LeastSquares()), 1.7, 0.1),
         lambda m: 3.4 / m,
     ),
-    "lengths": (lambda rows: rows.lengths(tops_of_cells(1)[:-1], 0.1), lambda m: 2.0**0.5 / m),
+    "lengths": (lambda rows: rows.norm_histogram(bin_edges(1)[:-1], 0.1), lambda m: 2.0**0.5 / m),
 }
 
 
@@ -136,7 +140,7 @@ def layout_of_seen(records):
     q = records.n_covariates
     objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=False)
     curator = Curator(records, objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
-    return Whitened(curator, np.eye(q))._layout
+    return PreconditionedQueries(curator, np.eye(q))._layout
 
 
 def test_c85_depth_and_shares_cover_a_sample_of_all_records():
@@ -201,8 +205,8 @@ def test_whatever_a_sample_tells_is_paid_with_what_was_refused_first(asks):
     for n, mu in ((70_000, 1.0), (70_000, 12_178.1662), (10**6, 0.01)):
         planned = prices(n, 4, (mu,), 1.0, (asks,), sampled=True)
         ends = [(min(some), max(some)) for some in planned]
-        purse = Purse(n, 4, mu)
-        most = purse.most_rounds(asks[0])
+        purse = BudgetAllocation(n, 4, mu)
+        most = purse.max_rounds(asks[0])
         for rounds in range(min(1, most), most + 1):
             for told in (True, False, None):
                 asked = purse.budgets(asks, rounds, sampled=told)
@@ -266,7 +270,7 @@ def test_lengths_of_scores_are_those_of_all_records(monkeypatch):
         dpfast.records(X[:, :2], y, threads=1), None, "log-cosh", privacy=4.0, noise=noise
     )
     unseen = float(re.search(r"however far: (\d+) or fewer", fit.method)[1])
-    assert unseen <= ALONE * math.sqrt(2.0) / (4.0 * math.sqrt(SHARES["histogram"])) + 1.0
+    assert unseen <= SINGLE_BIN_SDS * math.sqrt(2.0) / (4.0 * math.sqrt(SHARES["histogram"])) + 1.0
 
 
 def test_long_rows_are_looked_for_in_all_records(monkeypatch):
@@ -274,15 +278,15 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
     rng, asked = np.random.default_rng(7), []
     X, y = rng.normal(size=(60_000, 8)), rng.normal(size=60_000)
     X[rng.random(60_000) < 0.06] *= 1000.0
-    lengths = Whitened.lengths
+    lengths = PreconditionedQueries.norm_histogram
 
     def counted(self, edges, mu, at=None, what="response", *others):
         asked.append((what, self.n))
         return lengths(self, edges, mu, at, what, *others)
 
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 2_000.0)
-    monkeypatch.setattr("dpfast.optimize.road.run.HEARD", 0.0)
-    monkeypatch.setattr(Whitened, "lengths", counted)
+    monkeypatch.setattr("dpfast.optimize.road.run.SIGNAL_SDS", 0.0)
+    monkeypatch.setattr(PreconditionedQueries, "norm_histogram", counted)
     fit = dpfast.fit(
         dpfast.records(X, y, threads=1), None, "huber", privacy=1.0, noise=dpfast.SeededNoise(1)
     )
@@ -315,7 +319,7 @@ def steps_of(fit):
 def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
     """Once for the sample, which is kept; then for steps, at whose first lengths are counted."""
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 12_000.0)
-    monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", 0)
+    monkeypatch.setattr("dpfast.data.files.cached.CACHE_BYTES", 0)
     X, y = table(60_000, np.random.default_rng(7), loss)
     X, decoded = X[:, :2], []
 
@@ -334,7 +338,7 @@ def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
     arrays = dpfast.fit(X, y, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert arrays.reads is None
     np.testing.assert_allclose(fit.params, arrays.params, rtol=1e-6, atol=1e-8)
-    monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", 24 * 60_000)
+    monkeypatch.setattr("dpfast.data.files.cached.CACHE_BYTES", 24 * 60_000)
     near = dpfast.fit(records, None, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert near.reads == 1 and len(decoded) == 4 * (2 * reads + 1)
     assert near.params.tobytes() == fit.params.tobytes()
@@ -350,7 +354,7 @@ def test_records_on_a_cluster_are_read_for_their_sample_and_for_steps(loss, monk
     there = dask.from_array(X[:, :2], chunks=(15_000, 2)), dask.from_array(y, chunks=15_000)
     fits = []
     for kept in (0, 24 * 60_000):
-        monkeypatch.setattr("dpfast.data.files.kept.NEAR_BYTES", kept)
+        monkeypatch.setattr("dpfast.data.files.cached.CACHE_BYTES", kept)
         noise = dpfast.SeededNoise(1)
         fits.append(dpfast.fit(*there, loss, privacy=4.0, noise=noise))
     far, near = fits
@@ -370,7 +374,7 @@ def test_c85_a_sample_on_a_cluster_allows_for_the_additions_of_its_pieces(monkey
     X, y = np.random.default_rng(0).normal(size=(N, 2)), np.zeros(N)
     there = as_records(dask.from_array(X, chunks=(100, 2)), dask.from_array(y, chunks=100))
     few = sample(there, dpfast.SeededNoise(1), WANTED)
-    units = Units(np.zeros(2), np.ones(2), (0.0, 1.0))
+    units = ReleasedScales(np.zeros(2), np.ones(2), (0.0, 1.0))
     ranges = np.full((2, 2), np.inf)
     coding = released_coding(units, ranges, "ab", by_name=False, fit_intercept=True)
     coded = CodedBlocks(few, units, coding)

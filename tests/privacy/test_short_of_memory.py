@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.front import request
+from dpfast.fit_requests import request
 
 resource = pytest.importorskip("resource")
 
@@ -25,7 +25,7 @@ import ctypes, gc, json, resource, sys, warnings
 import numpy as np
 import dpfast, dpfast.effects, dpfast.estimators
 from tests.audit import calls
-from dpfast.front import request
+from dpfast.fit_requests import request
 
 warnings.simplefilter("ignore")
 charges, charge = [], request.Account.charge

@@ -18,8 +18,8 @@ import pytest
 
 import dpfast
 from bench.rivals.literature import objective_perturbation
-from dpfast.curator import door
-from dpfast.curator.door import observed
+from dpfast.curator import noisy_release
+from dpfast.curator.noisy_release import observed
 from dpfast.curator.release import kinds, perturbation, terms
 from dpfast.models import Ball, release_constants, resolve_loss
 from dpfast.privacy.conversions import gdp_delta
@@ -55,7 +55,7 @@ class Record:
         self.tails: list[int] = []
         self.answers: list[tuple[tuple[Any, ...], Any]] = []
         self.tilts: list[float] = []
-        self._spy(monkeypatch, door, "release_integer", lambda *_: self.rates, 1)
+        self._spy(monkeypatch, noisy_release, "release_integer", lambda *_: self.rates, 1)
         self._spy(monkeypatch, kinds, "lower_bound_from_release", lambda *_, **__: self.tails, 1)
         self._spy(monkeypatch, certified, "largest_bound", lambda *_: self.tails, 1)
         self._spy(monkeypatch, perturbation, "normal_vector", lambda *_: self.tilts, 0)

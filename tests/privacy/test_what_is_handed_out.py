@@ -18,15 +18,15 @@ import pytest
 
 import dpfast
 from dpfast import ZCDP, ApproxDP, Ledger, PureDP
-from dpfast.curator import door
+from dpfast.curator import noisy_release
 from dpfast.curator.answers import Answer, JointAnswer, Receipt
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
+from dpfast.curator.preconditioned import Linearization
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.one_step import mean_along, newton_steps, step_terms
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
-from dpfast.curator.whitened import At
 from dpfast.models import Ball, LeastSquares
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.release.certified_minimiser import expanded, knee
@@ -69,12 +69,12 @@ def steps(desk: Desk) -> Any:
 
 
 def held_step(desk: Desk) -> Any:
-    at = At(THETA, LeastSquares())
+    at = Linearization(THETA, LeastSquares())
     return mean_along(desk.rows(), np.eye(2)[0], 0.7, 1.0, desk.ledger, at)
 
 
 def counted_scores(desk: Desk) -> Any:
-    at, edges = At(THETA, LeastSquares()), np.array([0.5, 1.0])
+    at, edges = Linearization(THETA, LeastSquares()), np.array([0.5, 1.0])
     return desk.rows_read_again().clipped_and_counted(at, 1.0, 1.0, edges, 0.5)
 
 
@@ -177,7 +177,7 @@ class Replayed(Sentinels):
     def release(self, question: Any, release: Any, draw: Any) -> Any:
         if release.query in ("selection", "choice of a point"):
             return self._note(self._index)
-        if isinstance(release, door.Choice):
+        if isinstance(release, noisy_release.Choice):
             return self._note(1_000_003), (0.25,)
         if release.value.dtype == np.int64:
             return np.array([self._note(1_000_003)])
@@ -196,7 +196,7 @@ def answered(
     desk = Desk(Ledger(RICH[currency]), SeededNoise(3), [])  # type: ignore[arg-type]
     with patch.context() as inner, nullcontext() if way == "no observer" else observed(stub):
         for mechanism in MECHANISMS:
-            inner.setattr(door, mechanism, getattr(stub, mechanism))
+            inner.setattr(noisy_release, mechanism, getattr(stub, mechanism))
         found = ask(desk)
     return found, desk, stub
 
@@ -277,14 +277,14 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
 def opens_the_door(function: ast.AST) -> bool:
     called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
     names = [f.id if isinstance(f, ast.Name) else getattr(f, "attr", "") for f in called]
-    return any(name == "_release" or name.startswith("hand_out") for name in names)
+    return any(name == "_release" or name.endswith("with_noise") for name in names)
 
 
 def test_every_function_that_goes_through_the_door_is_asked(monkeypatch):
     queries = {
         (path.relative_to(CURATORS).as_posix(), name)
         for path in CURATORS.rglob("*.py")
-        if path.name != "door.py"
+        if path.name != "noisy_release.py"
         for name, function in functions(sources.tree(path))
         if opens_the_door(function)
     }
@@ -292,5 +292,6 @@ def test_every_function_that_goes_through_the_door_is_asked(monkeypatch):
     assert len(queries) > 25
     forgotten = queries - asked
     assert forgotten == set()
-    mechanisms = {word for word in dir(door) if word.startswith(("release_", "choose_"))}
+    words = {word for word in dir(noisy_release) if word.startswith(("release_", "choose_"))}
+    mechanisms = {word for word in words if not word.endswith("_with_noise")}
     assert mechanisms == set(MECHANISMS)

@@ -13,16 +13,22 @@ from scipy.special import ndtr
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
+from dpfast.curator.preconditioned import (
+    LeverageWeights,
+    Linearization,
+    PreconditionedQueries,
+    RowClipping,
+    compiled,
+)
 from dpfast.curator.release.one_step import mean_along
-from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
-from dpfast.data.bought.maps import View
 from dpfast.data.records import Records, as_records
+from dpfast.data.scaling.maps import TransformedView
 from dpfast.data.streams import StreamedRecords
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
 from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
-from dpfast.optimize.road.histogram import tops_of_cells
+from dpfast.optimize.road.histogram import bin_edges
 from dpfast.privacy.sensitivity import histogram, joint_mu, mean_score
 from tests.loops import each
 from tests.twins.seen import lengths, seen
@@ -56,14 +62,16 @@ def loss(request):
 
 def point(name, theta=THETA):
     loss, scale = LOSSES[name]
-    return At(np.array(theta), loss, scale)
+    return Linearization(np.array(theta), loss, scale)
 
 
 def whitened(X, y, mu=1e9, rows=None):
     """Of arrays, responses of shape (n,) or with weights and offsets, or of records."""
     records = Records(X, y, None) if rows is None else rows
     objective = Objective(LeastSquares(), Mallows(1.0), records.n_covariates)
-    return Whitened(Curator(records, objective, dpfast.Ledger(mu), dpfast.SeededNoise(0)))
+    return PreconditionedQueries(
+        Curator(records, objective, dpfast.Ledger(mu), dpfast.SeededNoise(0))
+    )
 
 
 def observed_value(ask):
@@ -121,7 +129,7 @@ BESIDE = (False, (1.0, 0.3), (1e300, -2.0), (np.inf, 1e308), (np.nan, 0.0), (0.5
 
 def test_c60_the_worst_pair_of_scores_with_their_lengths(loss):
     """In units of noise: no pair is farther apart than what both cost together, and one as far."""
-    at, cells, found = point(loss), tops_of_cells(1)[:-1], []
+    at, cells, found = point(loss), bin_edges(1)[:-1], []
 
     class Both:
         def __init__(self):
@@ -146,8 +154,8 @@ def test_c60_the_worst_pair_of_scores_with_their_lengths(loss):
 @each("what", QUANTITIES)
 @each("mapped", [True, False])
 def test_c60_the_worst_pair_of_a_histogram(loss, what, mapped):
-    cells, at = tops_of_cells(1)[:-1], None if what == "response" else point(loss)
-    move = worst(lambda rows: rows.lengths(cells, 0.1, at, what), PAIRS, mapped=mapped)
+    cells, at = bin_edges(1)[:-1], None if what == "response" else point(loss)
+    move = worst(lambda rows: rows.norm_histogram(cells, 0.1, at, what), PAIRS, mapped=mapped)
     assert 0.99 * histogram(30) <= move <= histogram(30)
 
 
@@ -155,10 +163,10 @@ def test_c60_the_worst_pair_of_a_histogram(loss, what, mapped):
 def test_c80_weights_and_offsets_move_one_count(beside):
     """A record counts once or not at all, whatever its weight is."""
     for name in ("log-cosh", "poisson"):
-        cells = tops_of_cells(1)[:-1]
+        cells = bin_edges(1)[:-1]
         for what in QUANTITIES[1:]:
             move = worst(
-                lambda rows, what=what, name=name, cells=cells: rows.lengths(
+                lambda rows, what=what, name=name, cells=cells: rows.norm_histogram(
                     cells, 0.1, point(name), what
                 ),
                 PAIRS[::3],
@@ -185,7 +193,7 @@ def test_c80_the_gram_of_a_curvature_without_a_bound_attains_its_sensitivity(los
 @pytest.mark.parametrize("beside", BESIDE)
 def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
     n, at = 30, point(loss)
-    held = Held(reach=0.3)
+    held = RowClipping(max_leverage=0.3)
     rows = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX)
     clipped = rows.clipped(at, 1.7, 0.1).gradient.receipt
     for ask, bound in (
@@ -201,16 +209,22 @@ def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
 @pytest.mark.parametrize("weigh", [1e-2, 40.0, 1e200])
 def test_c80_weights_that_are_seen_need_no_bound(loss, weigh):
     """They count before rows and scores are held: the constants of equal weights, attained."""
-    n, at, cells = 30, point(loss), tops_of_cells(1)[:-1]
+    n, at, cells = 30, point(loss), bin_edges(1)[:-1]
     rows = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX)
     clipped = rows.clipped(at, 1.7, 0.1).gradient.receipt
     asks = (
         (lambda rows: rows.gram(1.7, 0.1, at), rows.gram(1.7, 0.1).receipt),
         (lambda rows: rows.clipped(at, 1.7, 0.1), clipped),
-        (lambda rows: rows.clipped(at, 1.7, 0.1, held=Held(reach=40.0)), clipped),
+        (lambda rows: rows.clipped(at, 1.7, 0.1, held=RowClipping(max_leverage=40.0)), clipped),
         (lambda rows: rows.moment(1.7, 2.0, 0.1), rows.moment(1.7, 2.0, 0.1).receipt),
-        (lambda rows: rows.lengths(cells, 0.1, at, "score"), rows.lengths(cells, 0.1).receipt),
-        (lambda rows: rows.lengths(cells, 0.1, what="weight"), rows.lengths(cells, 0.1).receipt),
+        (
+            lambda rows: rows.norm_histogram(cells, 0.1, at, "score"),
+            rows.norm_histogram(cells, 0.1).receipt,
+        ),
+        (
+            lambda rows: rows.norm_histogram(cells, 0.1, what="weight"),
+            rows.norm_histogram(cells, 0.1).receipt,
+        ),
     )
     small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
     for beside in BESIDE[1:]:
@@ -243,10 +257,10 @@ def test_c80_a_moment_attains_its_sensitivity(what, shift):
 def holds():
     at = point("least-squares")
     return {
-        "free": Held(),
-        "discount": Held(Discount(at, 1.5, 0.5, np.linalg.inv(MATRIX))),
-        "discounted away": Held(Discount(at, 1.5, 1.0, np.linalg.inv(MATRIX))),
-        "reach": Held(reach=0.8),
+        "free": RowClipping(),
+        "discount": RowClipping(LeverageWeights(at, 1.5, 0.5, np.linalg.inv(MATRIX))),
+        "discounted away": RowClipping(LeverageWeights(at, 1.5, 1.0, np.linalg.inv(MATRIX))),
+        "reach": RowClipping(max_leverage=0.8),
     }
 
 
@@ -259,7 +273,7 @@ def test_c80_clipped_scores_attain_their_sensitivity(loss, held):
     at, held = point(loss), holds()[held]
     small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
     ask = lambda rows: rows.clipped(at, bound, 0.1, held=held)  # noqa: E731
-    if held.reach < bound:  # what is foreseen of a score is no more
+    if held.max_leverage < bound:  # what is foreseen of a score is no more
         bound = 0.1
     move = worst(ask, [*small, *PAIRS], n)
     answer = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX).clipped(at, bound, 0.1, held=held)
@@ -283,7 +297,7 @@ def test_c60_the_meat_of_clipped_scores_is_free():
     assert np.max(scores / 4.0 + 0.25 * outer / 2.0) <= 1.0 + 1e-12  # mu_meat = mu/2
     assert scores.max() / 4.0 > 0.99  # opposite scores: attained
     rows = whitened(np.zeros((50, 1)), np.zeros(50), mu=1.0 + 1e-9)
-    rows.clipped(At(np.zeros(2), LeastSquares()), 1.0, 1.0, 0.5)
+    rows.clipped(Linearization(np.zeros(2), LeastSquares()), 1.0, 1.0, 0.5)
     with pytest.raises(BudgetExceeded):
         rows.gram(1.0, 1e-3)
 
@@ -329,11 +343,11 @@ def table(how, n=50):
     records = Records(X, given, None)
     if "file" in how:
         sparse = pytest.importorskip("scipy.sparse")
-        from dpfast.data.beside.joined import Join, joined
+        from dpfast.data.record_weights.joined import WeightLayout, weighted_records
 
         records = as_records(sparse.csr_matrix(X), y)
         if "beside" in how:
-            records = joined(records, Join(1.0, 1.0, True), weights, offsets)
+            records = weighted_records(records, WeightLayout(1.0, 1.0, True), weights, offsets)
     return records, np.column_stack([np.ones(n), X]), y, weights, offsets
 
 
@@ -363,11 +377,15 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
     one = one * np.clip(v**0.5 * (y - 0.5), -0.3, 0.3)
     np.testing.assert_allclose(-moment, one @ a / n, rtol=1e-9, atol=1e-12)
 
-    for held in (Held(), Held(reach=0.7), Held(Discount(at, 0.6, 0.5, MATRIX))):
+    for held in (
+        RowClipping(),
+        RowClipping(max_leverage=0.7),
+        RowClipping(LeverageWeights(at, 0.6, 0.5, MATRIX)),
+    ):
         factor = np.ones(n)
-        if held.reach < np.inf:
+        if held.max_leverage < np.inf:
             factor = np.minimum(1.0, 0.7 / (long * foreseen))
-        elif held.discount is not None:
+        elif held.leverage_weights is not None:
             size = np.linalg.norm(a @ MATRIX, axis=1) * np.sqrt(curvature)
             factor = np.minimum(1.0, 0.6 / np.maximum(size, 1e-300))
         clipped = observed_value(lambda held=held: rows.clipped(at, 0.9, 0.1, held=held))
@@ -376,9 +394,9 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
         scores *= (w * np.minimum(1.0, 0.9 / norms))[:, None]
         np.testing.assert_allclose(-clipped, scores.mean(axis=0), rtol=1e-9, atol=1e-12)
         shares = observed_value(
-            lambda held=held: rows.lengths(tops_of_cells(2)[:-1], 0.1, at, "score", held)
+            lambda held=held: rows.norm_histogram(bin_edges(2)[:-1], 0.1, at, "score", held)
         )
-        cells = np.searchsorted(tops_of_cells(2)[:-1], norms)
+        cells = np.searchsorted(bin_edges(2)[:-1], norms)
         assert (np.round(n * shares) == np.bincount(cells, minlength=len(shares))).all()
 
     of = {"curvature": long * np.sqrt(curvature), "foreseen": long * foreseen}
@@ -386,9 +404,9 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
     of["weight"] = given * (weigh or 1.0)
     for what, sizes in of.items():
         shares = observed_value(
-            lambda what=what: rows.lengths(tops_of_cells(2)[:-1], 0.1, at, what)
+            lambda what=what: rows.norm_histogram(bin_edges(2)[:-1], 0.1, at, what)
         )
-        cells = np.searchsorted(tops_of_cells(2)[:-1], sizes)
+        cells = np.searchsorted(bin_edges(2)[:-1], sizes)
         assert (np.round(n * shares) == np.bincount(cells, minlength=len(shares))).all()
 
 
@@ -397,22 +415,26 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
     records, *_ = table("arrays beside")
     at, found = point(loss), []
     for turned in (0, 10**9):
-        monkeypatch.setattr("dpfast.curator.whitened.TURNED", turned)
+        monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", turned)
         rows = whitened(None, None, 1e9, rows=records).mapped(MATRIX).mapped(MATRIX.T + 1.0)
         assert (rows._many is None) == bool(turned)
         asked = [rows.gram(1.4, 1e5, at).value, rows.moment(1.4, 0.3, 1e5, at).value]
-        for held in (Held(), Held(reach=0.7), Held(Discount(at, 0.6, 0.5, MATRIX))):
+        for held in (
+            RowClipping(),
+            RowClipping(max_leverage=0.7),
+            RowClipping(LeverageWeights(at, 0.6, 0.5, MATRIX)),
+        ):
             score, _, meat, _ = rows.clipped(at, 0.9, 1e5, 4e4, held)
             asked += [
                 score.value,
                 meat.value,
-                rows.lengths(tops_of_cells(2)[:-1], 1e5, at, "score", held).value,
+                rows.norm_histogram(bin_edges(2)[:-1], 1e5, at, "score", held).value,
             ]
         asked += [
-            rows.lengths(tops_of_cells(2)[:-1], 1e5, at, what).value
+            rows.norm_histogram(bin_edges(2)[:-1], 1e5, at, what).value
             for what in ("curvature", "residual")
         ]
-        asked.append(rows.lengths(tops_of_cells(2)[:-1], 1e5, at, "score", along=THETA).value)
+        asked.append(rows.norm_histogram(bin_edges(2)[:-1], 1e5, at, "score", along=THETA).value)
         asked.append(np.array(mean_along(rows, THETA, 1.0, 1e3, rows._curator.ledger, at)))
         found.append(asked)
     for one, other in zip(*found, strict=True):
@@ -421,7 +443,7 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
 
 def keep(rows):
     """Rows whose lengths are kept, which some query has asked for."""
-    rows.lengths(tops_of_cells(1)[:-1], 1e-3, point("log-cosh"), "foreseen")
+    rows.norm_histogram(bin_edges(1)[:-1], 1e-3, point("log-cosh"), "foreseen")
     assert rows._many.squares is not None
     return rows
 
@@ -429,13 +451,13 @@ def keep(rows):
 @pytest.fixture
 def kept(monkeypatch):
     """However few the records are."""
-    monkeypatch.setattr("dpfast.curator.whitened.TURNED", 0)
+    monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", 0)
 
 
 @pytest.mark.parametrize("reach", [np.inf, 0.8])
 @pytest.mark.one_in(2)
 def test_c94_sums_of_kept_lengths_attain_their_sensitivity(loss, reach, kept):
-    n, at, held = 30, point(loss), Held(reach=reach)
+    n, at, held = 30, point(loss), RowClipping(max_leverage=reach)
     bound = 1.7 if reach == np.inf else 0.1  # what is foreseen of a score is no more
     small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
     pairs = [*small, *PAIRS, *[((x, 1.0), y) for x in (1e90, -1e90) for y in RESPONSES]]
@@ -460,18 +482,18 @@ def test_c94_sums_of_kept_lengths_are_those_of_rows(loss, monkeypatch):
     records.y[6] = np.nan
     at, found = point(loss), []
     for turned in (0, 10**9):
-        monkeypatch.setattr("dpfast.curator.whitened.TURNED", turned)
+        monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", turned)
         rows = whitened(None, None, 1e9, rows=records).mapped(MATRIX).mapped(MATRIX.T + 1.0)
         asks = [
-            lambda what=what, held=held, rows=rows: rows.lengths(
-                tops_of_cells(2)[:-1], 0.1, at, what, held
+            lambda what=what, held=held, rows=rows: rows.norm_histogram(
+                bin_edges(2)[:-1], 0.1, at, what, held
             )
             for what in QUANTITIES[1:]
-            for held in (Held(), Held(reach=0.7))
+            for held in (RowClipping(), RowClipping(max_leverage=0.7))
         ]
         asks += [
             lambda rows=rows, held=held: rows.clipped(at, 0.9, 0.1, held=held)
-            for held in (Held(), Held(reach=0.7))
+            for held in (RowClipping(), RowClipping(max_leverage=0.7))
         ]
         asks += [lambda rows=rows: rows.gram(1.4, 0.1, at)]
         first = [observed_value(ask) for ask in asks]
@@ -482,7 +504,7 @@ def test_c94_sums_of_kept_lengths_are_those_of_rows(loss, monkeypatch):
         for one, other in zip(first, again, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
     turn = whitened(None, None, rows=records)
-    monkeypatch.setattr("dpfast.curator.whitened.TURNED", 0)
+    monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", 0)
     turn = turn.mapped(MATRIX).mapped(MATRIX.T + 1.0)._many._turn
     counts = 2 * len(QUANTITIES[1:])
     for one, other in zip(found[0][:counts], found[1][:counts], strict=True):
@@ -509,15 +531,15 @@ def test_c94_an_uneven_map_is_allowed_for_or_made(kept):
         assert score.l2_sensitivity == mean_score(3.4, 50, depth=depth(GRADIENT | MEAT))
     for matrix in (np.diag([1.0, 2.0**30, 1.0]), 1e60 * np.eye(3), np.zeros((3, 3)), MATRIX[:, :2]):
         some = rows.mapped(matrix)
-        some.lengths(
-            tops_of_cells(1)[:-1], 0.1, point("log-cosh", np.zeros(matrix.shape[1])), "score"
+        some.norm_histogram(
+            bin_edges(1)[:-1], 0.1, point("log-cosh", np.zeros(matrix.shape[1])), "score"
         )
         assert some._many is None or some._many.squares is some._many.unmapped is None
     some = keep(rows.mapped(MATRIX))
     assert some._many.layout(some._view("score", at), 1e10, 0.0) is some._many.unmapped
     assert some._many.layout(some._view("score", at), 1e60, 0.0) is some._layout
     assert some._many.layout(some._view("score", at), 1.0, 2.0) is some._layout
-    discount = Held(Discount(at, 0.6, 0.5, MATRIX))
+    discount = RowClipping(LeverageWeights(at, 0.6, 0.5, MATRIX))
     assert some._many.layout(some._view("score", at, held=discount), 1.0, 0.0) is some._layout
     assert some.mapped(MATRIX)._many.squares is None
     beside, *_ = table("arrays beside")
@@ -529,7 +551,9 @@ def test_c94_an_uneven_map_is_allowed_for_or_made(kept):
 @pytest.mark.parametrize("what", QUANTITIES)
 def test_c80_other_rows_keep_their_bits(loss, layout, what):
     rng = np.random.default_rng(4)
-    held = Held(reach=0.7) if what == "score" and loss == "logistic" else Held()
+    held = (
+        RowClipping(max_leverage=0.7) if what == "score" and loss == "logistic" else RowClipping()
+    )
     for n in (2, 5, 64, 1001):
         X = rng.normal(size=(n, 6))
         if layout == "columns":
@@ -539,8 +563,11 @@ def test_c80_other_rows_keep_their_bits(loss, layout, what):
         elif layout == "strided":
             X = rng.normal(size=(n, 12))[:, ::2]
         y, matrix = (rng.random(n) < 0.5) * 1.0, rng.normal(size=(7, 7))
-        at = At(rng.normal(size=7), *LOSSES[loss])
-        views = [View(matrix, True, what, at, 0.0, held), View(None, True, what, at, 0.0, held)]
+        at = Linearization(rng.normal(size=7), *LOSSES[loss])
+        views = [
+            TransformedView(matrix, True, what, at, 0.0, held),
+            TransformedView(None, True, what, at, 0.0, held),
+        ]
         with np.errstate(over="ignore"):
             for hostile, view in itertools.product((np.nan, np.inf, 1e300, 0.0), views):
                 changed = X.copy(order="K")
@@ -562,13 +589,23 @@ def test_c47_a_mapped_row_is_the_same_bits_in_every_slot(q, p, layout, intercept
     rng = np.random.default_rng(q)
     row = rng.normal(size=q).astype(np.float32)
     matrix, theta = rng.normal(size=(q + intercept, p)), 1e16 * rng.normal(size=p)
-    at, back = At(theta, LeastSquares()), rng.normal(size=(p, p))
+    at, back = Linearization(theta, LeastSquares()), rng.normal(size=(p, p))
     views = [
-        View(matrix, intercept),
-        View(matrix, intercept, "score", at),
-        View(matrix, intercept, "score", At(theta / 1e16, dpfast.LogCosh(), 0.7)),
-        View(matrix, intercept, "curvature", At(theta / 1e16, dpfast.LogCosh(), 0.7)),
-        View(matrix, intercept, "score", at, held=Held(Discount(at, 0.9, 0.5, back))),
+        TransformedView(matrix, intercept),
+        TransformedView(matrix, intercept, "score", at),
+        TransformedView(
+            matrix, intercept, "score", Linearization(theta / 1e16, dpfast.LogCosh(), 0.7)
+        ),
+        TransformedView(
+            matrix, intercept, "curvature", Linearization(theta / 1e16, dpfast.LogCosh(), 0.7)
+        ),
+        TransformedView(
+            matrix,
+            intercept,
+            "score",
+            at,
+            row_clipping=RowClipping(LeverageWeights(at, 0.9, 0.5, back)),
+        ),
     ]
     found = set()
     for n in (1, 2, 3, 37, 300, 4095, 4096, 4097, 4133, 9000):
@@ -592,13 +629,15 @@ def test_a_record_that_is_not_finite_counts_in_no_answer(loss):
     usable[3:7] = False
     if loss == "logistic":
         y[7, 0], y[8, 0], usable[7:9] = 2.0, 0.5, False
-    at, cells, kept = point(loss), tops_of_cells(1)[:-1], usable.sum()
+    at, cells, kept = point(loss), bin_edges(1)[:-1], usable.sum()
     table = [whitened(X, y), whitened(X[usable], y[usable])]
     # without a zero in the matrix an infinite entry stays one, longer than all edges
     for matrix in (None, MATRIX, MATRIX + 9.0):
         rows, rest = [one if matrix is None else one.mapped(matrix) for one in table]
         for what in QUANTITIES[1:]:
-            shares = observed_value(lambda what=what, rows=rows: rows.lengths(cells, 1.0, at, what))
+            shares = observed_value(
+                lambda what=what, rows=rows: rows.norm_histogram(cells, 1.0, at, what)
+            )
             assert shares.sum() * 20 == pytest.approx(kept)
         for ask in (
             lambda rows: rows.gram(1e3, 0.1, at),
@@ -610,9 +649,9 @@ def test_a_record_that_is_not_finite_counts_in_no_answer(loss):
             alone = observed_value(lambda ask=ask, rest=rest: ask(rest))
             np.testing.assert_allclose(20 * found, kept * alone, rtol=1e-9, atol=1e-12)
         if matrix is not None:  # however a product treats zero times infinity
-            _, response = seen(X, y, View(matrix, True, "response"))
+            _, response = seen(X, y, TransformedView(matrix, True, "response"))
             assert np.isnan(response[3:5, 0]).all()
-    shares = observed_value(lambda: table[0].lengths(cells, 1.0))
+    shares = observed_value(lambda: table[0].norm_histogram(cells, 1.0))
     assert shares.sum() * 20 == pytest.approx(16.0)  # whatever the loss
 
 
@@ -623,12 +662,12 @@ def test_released_numbers_of_any_size_leave_finite_answers(loss, matrix):
     with np.errstate(all="ignore"):
         for theta in ([1e308] * 3, [np.inf] * 3, [np.nan] * 3, [5e-324] * 3):
             at = point(loss, theta)
-            held = Held(Discount(at, 1.0, 1.0, np.full((3, 3), 1e308)))
+            held = RowClipping(LeverageWeights(at, 1.0, 1.0, np.full((3, 3), 1e308)))
             for ask in (
                 lambda at=at: rows.gram(1.0, 0.1, at),
                 lambda at=at: rows.moment(1.0, 1.0, 0.1, at, "score"),
                 lambda at=at, held=held: rows.clipped(at, 1.0, 0.1, 0.05, held),
-                lambda at=at: rows.lengths(tops_of_cells(1)[:-1], 0.1, at, "score"),
+                lambda at=at: rows.norm_histogram(bin_edges(1)[:-1], 0.1, at, "score"),
             ):
                 assert np.isfinite(observed_value(ask)).all()
 
@@ -637,8 +676,8 @@ def test_released_numbers_of_any_size_leave_finite_answers(loss, matrix):
 
 
 def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
-    X, y, edges = np.ones((9, 2)), np.ones(9), tops_of_cells(1)[:-1]
-    view = compiled(View(MATRIX, True, "score", point(loss), 0.0, holds()["discount"]))
+    X, y, edges = np.ones((9, 2)), np.ones(9), bin_edges(1)[:-1]
+    view = compiled(TransformedView(MATRIX, True, "score", point(loss), 0.0, holds()["discount"]))
     kernel = RecordKernel(*Objective(LeastSquares(), Mallows(2.0), 3, fit_intercept=False)
                           .kernel_arguments())  # fmt: skip
     sent, also, counts = pickle.loads(pickle.dumps((kernel.sums, view, view.counts)))
@@ -651,7 +690,7 @@ def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
 @pytest.mark.parametrize("again", [True, False])
 def test_scores_and_their_lengths_are_of_one_reading(loss, again):
     """The answers of both, bit for bit, at what both cost; read once where records are read."""
-    rng, edges, far = np.random.default_rng(3), tops_of_cells(1)[:-1], Held(reach=0.7)
+    rng, edges, far = np.random.default_rng(3), bin_edges(1)[:-1], RowClipping(max_leverage=0.7)
     X, y = rng.normal(size=(40, 2)), 1.0 * rng.poisson(1.0, size=40)
     at, objective = point(loss), Objective(LeastSquares(), Mallows(1.0), 2)
     rows, ledgers, reads = [], [], []
@@ -663,10 +702,10 @@ def test_scores_and_their_lengths_are_of_one_reading(loss, again):
         ledgers.append(dpfast.Ledger(dpfast.GDP(1.0)))
         reads.append(records)
         curator = Curator(records, objective, ledgers[-1], dpfast.SeededNoise(4))
-        rows.append(Whitened(curator).mapped(MATRIX))
+        rows.append(PreconditionedQueries(curator).mapped(MATRIX))
     apart = (
         rows[0].clipped(at, 1.5, 0.3, held=far).gradient,
-        rows[0].lengths(edges, 0.2, at, "score", far),
+        rows[0].norm_histogram(edges, 0.2, at, "score", far),
     )
     together = rows[1].clipped_and_counted(at, 1.5, 0.3, edges, 0.2, far)
     for one, other in zip(apart, together, strict=True):
@@ -681,13 +720,13 @@ ASKED = {
     "gram": (2.0, 0.1),
     "curvature": (2.0, 0.1, point("poisson")),
     "moment": (2.0, 3.0, 0.1),
-    "lengths": (tops_of_cells(1)[:-1], 0.1),
+    "norm_histogram": (bin_edges(1)[:-1], 0.1),
     "clipped": (point("poisson"), 1.5, 0.1),
 }
-BOTH = "clipped_and_counted", (point("poisson"), 1.5, 0.1, tops_of_cells(1)[:-1], 0.1)
+BOTH = "clipped_and_counted", (point("poisson"), 1.5, 0.1, bin_edges(1)[:-1], 0.1)
 
 
-def asked_of(rows, ask):
+def reserved_cost(rows, ask):
     return getattr(rows, "gram" if ask == "curvature" else ask)(*(ASKED | dict([BOTH]))[ask])
 
 
@@ -702,7 +741,7 @@ def test_an_answer_that_cannot_be_paid_reads_nothing(ask, mapped, monkeypatch):
 
     monkeypatch.setattr("dpfast.data.records.Records.total", never)
     with pytest.raises(BudgetExceeded):
-        asked_of(rows, ask)
+        reserved_cost(rows, ask)
 
 
 @each("ask", ASKED)
@@ -714,7 +753,7 @@ def test_answers_carry_the_noise_of_their_receipts(ask):
     found = []
 
     def asked():
-        answer = asked_of(rows, ask)
+        answer = reserved_cost(rows, ask)
         found.append(answer.gradient if ask == "clipped" else answer)
 
     sign = -1.0 if ask in ("moment", "clipped") else 1.0

@@ -20,7 +20,7 @@ from dpfast.data import as_records
 from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic, Objective, Product
 from dpfast.models.products import Interval, OneHot
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease, TestAndRelease
-from dpfast.release.certified import Opened
+from dpfast.release.certified import CertifiedSession
 from tests.flat import flat
 from tests.loops import each
 from tests.release.neighbours import (
@@ -375,7 +375,7 @@ def test_what_is_promised_is_never_less_than_was_charged(monkeypatch):
             promised.append(value.values())
         object.__setattr__(self, name, value)
 
-    monkeypatch.setattr(Opened, "__setattr__", noted)
+    monkeypatch.setattr(CertifiedSession, "__setattr__", noted)
     found = flat(dpfast.release_parameter)(
         *sample(20_000), LOSS, scale=1.0, privacy=BUDGET, domain=Box(1.0), certificate="global"
     )

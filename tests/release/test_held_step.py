@@ -10,11 +10,11 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
 from dpfast.curator.release.one_step import _sum_held, mean_along
-from dpfast.curator.whitened import At, Held, Whitened
 from dpfast.data import as_records
-from dpfast.data.bought.maps import CHUNK, View
-from dpfast.data.bought.seen import projections
+from dpfast.data.scaling.maps import CHUNK, TransformedView
+from dpfast.data.scaling.transformed import projections
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.inference.composition import Prepaid, Sum
 from dpfast.models import Huber, LeastSquares, Logistic, Mallows, Objective
@@ -34,12 +34,14 @@ def sample(n, seed=0):
 
 
 def summed(X, y, loss=None, held=None):
-    at = At(np.array([0.1, 0.2, -0.1]), LeastSquares() if loss is None else loss)
-    view = View(MATRIX, True, "score", at, 0.0, Held() if held is None else held)
+    at = Linearization(np.array([0.1, 0.2, -0.1]), LeastSquares() if loss is None else loss)
+    view = TransformedView(MATRIX, True, "score", at, 0.0, RowClipping() if held is None else held)
     return int(_sum_held(X, y, DIRECTION, BOUND, view)[0])
 
 
-@pytest.mark.parametrize("held", [Held(), Held(reach=0.7)], ids=["free", "held"])
+@pytest.mark.parametrize(
+    "held", [RowClipping(), RowClipping(max_leverage=0.7)], ids=["free", "held"]
+)
 @pytest.mark.parametrize("loss", [LeastSquares(), Huber(1.3), Logistic()], ids=lambda x: x.name)
 @pytest.mark.values
 def test_r40_one_record_moves_the_sum_by_its_bound_and_no_more(loss, held):
@@ -54,14 +56,14 @@ def test_r40_one_record_moves_the_sum_by_its_bound_and_no_more(loss, held):
         found.append(summed(X, y, loss, held))
         most = max(most, abs(found[0] - found[1]))
     assert most <= 2 * HELD_CELLS
-    if held == Held():
+    if held == RowClipping():
         assert most >= 1.9 * HELD_CELLS
 
 
 def test_r40_numbers_do_not_depend_on_where_a_record_stands():
     X, y = sample(3 * CHUNK // 2)
-    at = At(np.array([0.1, 0.2, -0.1]), Huber(1.3))
-    view = View(MATRIX, True, "score", at)
+    at = Linearization(np.array([0.1, 0.2, -0.1]), Huber(1.3))
+    view = TransformedView(MATRIX, True, "score", at)
     whole = projections(X, y, view, DIRECTION)
     order = np.random.default_rng(1).permutation(len(y))
     assert np.array_equal(projections(X[order], y[order], view, DIRECTION), whole[order])
@@ -104,8 +106,8 @@ def test_a_held_step_is_charged_before_the_records_are_read():
     X, y = sample(50)
     objective = Objective(LeastSquares(), Mallows(1.0), 2)
     gdp, pure = dpfast.Ledger(1.0), dpfast.Ledger(dpfast.PureDP(1.0))
-    rows = Whitened(Curator(as_records(X, y), objective, gdp, dpfast.SeededNoise(0)))
-    at = At(np.zeros(3), LeastSquares())
+    rows = PreconditionedQueries(Curator(as_records(X, y), objective, gdp, dpfast.SeededNoise(0)))
+    at = Linearization(np.zeros(3), LeastSquares())
     mean_along(rows, DIRECTION, BOUND, 0.7, pure, at)
     assert pure.spent == dpfast.PureDP(0.7) and gdp.spent.mu == 0.0
     rows._records = None  # which would raise
@@ -118,10 +120,11 @@ def test_the_noise_of_a_held_step_is_that_of_its_bound():
     objective = Objective(LeastSquares(), Mallows(1.0), 2)
     pure = dpfast.Ledger(dpfast.PureDP(1e4))
     curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
-    at = At(np.zeros(3), LeastSquares())
+    at = Linearization(np.zeros(3), LeastSquares())
     found = [
-        mean_along(Whitened(curator), DIRECTION, BOUND, 1.0, pure, at) for _ in range(4000)
-    ]  # fmt: skip
+        mean_along(PreconditionedQueries(curator), DIRECTION, BOUND, 1.0, pure, at)
+        for _ in range(4000)
+    ]
     assert np.std(found) == pytest.approx(math.sqrt(2.0) * 2.0 * BOUND / 50, rel=0.08)
 
 

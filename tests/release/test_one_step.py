@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator import door
+from dpfast.curator import noisy_release
 from dpfast.curator.release.one_step import exact_product, newton_steps, step_rate, step_terms
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.inference.composition import Prepaid, Sum
@@ -299,7 +299,7 @@ def test_a_pilot_that_was_paid_for_arrives(monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(door, "release_integer", stop)
+    monkeypatch.setattr(noisy_release, "release_integer", stop)
     with pytest.raises(KeyboardInterrupt) as stopped:
         dpfast.release_functional(
             X, y, dpfast.Objective(LOSS, scale=1.0), "x1", privacy=PAIR, domain=BOX, inference=0.2

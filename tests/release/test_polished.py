@@ -12,7 +12,7 @@ import pytest
 
 import dpfast
 from bench.rivals.literature import objective_perturbation
-from dpfast.curator.door import observed
+from dpfast.curator.noisy_release import observed
 from dpfast.curator.release import certified
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.kernels.records import GRADIENT

@@ -10,11 +10,11 @@ import pytest
 from scipy.special import expit
 
 import dpfast
-from dpfast.curator.whitened import At
+from dpfast.curator.preconditioned import Linearization
 from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.newton import _settled
-from dpfast.optimize.road.steps import Bends, bent_along
+from dpfast.optimize.road.steps import CurvatureModel, gaussian_design_hessian
 from tests.flat import flat, weighted_fit
 
 SLOPES = np.array([0.5, -0.5, 0.5])
@@ -139,9 +139,9 @@ def test_a_step_is_as_long_as_what_is_curved_halfway_makes_it():
     """From slopes of 3 to 5 with exact scores: a step by the curvature at 3 leads half way."""
     loss, eye = dpfast.Logistic(), np.eye(3)
     here, there = np.array([0.0, 3.0, 0.0]), np.array([0.0, 5.0, 0.0])
-    bends = Bends(eye, eye, At(here, loss), (eye[0], 0.0, 0.0), 0.0)
+    bends = CurvatureModel(eye, eye, Linearization(here, loss), (eye[0], 0.0, 0.0), 0.0)
     now = bends.expected(here)
-    curvature = bent_along(*now)
+    curvature = gaussian_design_hessian(*now)
     means = [1.0 / (1.0 + np.exp(-size * NODES)) for size in (3.0, 5.0)]
     score = MASSES @ ((means[1] - means[0]) * NODES)
     plain = np.linalg.solve(curvature, score * eye[1])

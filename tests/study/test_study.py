@@ -221,7 +221,7 @@ def test_a_declared_treatment_is_read_as_declared_whatever_is_declared_beside_it
 
 def told(result):
     """Everything that was released, with arrays as lists."""
-    from dpfast.front.plain import plain
+    from dpfast.fit_requests.plain import plain
 
     return plain(result.to_dict())
 
@@ -826,8 +826,8 @@ def once_reported(tmp_path_factory):
     ids=lambda change: change.__name__,
 )  # fmt: skip
 def test_a_report_that_was_changed_is_noticed(once_reported, change):
-    from dpfast.inference.shown.study import study_page
-    from dpfast.inference.shown.transcript import BEGIN, END
+    from dpfast.inference.rendering.study import study_page
+    from dpfast.inference.rendering.transcript import BEGIN, END
 
     study, page, text = once_reported
     told = json.loads(text[text.index(BEGIN) + len(BEGIN) :].partition(END)[0])

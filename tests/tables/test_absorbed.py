@@ -84,13 +84,13 @@ def test_t8_no_record_moves_the_sums_by_more_and_one_that_stays_attains_it():
 
 def test_t8_a_row_is_held_whatever_is_in_it_and_sums_are_whole():
     from dpfast.curator.tables.cells import UNIT
-    from dpfast.curator.tables.levels import held
+    from dpfast.curator.tables.levels import clip_rows
 
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(2000, 4)) * np.exp(rng.uniform(-700.0, 700.0, size=(2000, 1)))
     rows[0] = np.finfo(float).max  # finite, as are all rows of which sums are made
     for radius in (1.3, 1e-3, 1e-200, 1e200):  # a row over it may not be finite
-        found = held(rows, radius)
+        found = clip_rows(rows, radius)
         assert (found == np.rint(found)).all()
         norms = np.sqrt(((found / UNIT) ** 2).sum(axis=1))
         assert norms.max() <= 1.0

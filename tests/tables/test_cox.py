@@ -68,8 +68,8 @@ def test_t7_no_person_moves_an_answer_by_more_and_scores_attain_it(unit):
         found.exposures(1.0)
         found.ties(1.0)
         found.gram(np.eye(4), 2.0, 1.0)
-        found.lengths(np.eye(4), np.array([1.0, 2.0]), 1.0)
-        found.score_lengths(matrix, params, np.array([0.5, 1.0]), 1.0)
+        found.norm_histogram(np.eye(4), np.array([1.0, 2.0]), 1.0)
+        found.score_norm_histogram(matrix, params, np.array([0.5, 1.0]), 1.0)
         found.scores(matrix, params, 0.7, 1.0)
 
     answers = []

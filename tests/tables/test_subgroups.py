@@ -7,8 +7,8 @@ import pytest
 
 import dpfast
 from dpfast.curator.curator import Curator
-from dpfast.curator.door import observed
-from dpfast.curator.whitened import At, Whitened
+from dpfast.curator.noisy_release import observed
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data.records import Records
 from dpfast.inference.composition import Maximum, Prepaid, cost
 from dpfast.models import LeastSquares, LogCosh, Mallows, Objective
@@ -78,13 +78,17 @@ def test_t6_no_replaced_record_costs_more_than_one_fit(loss):
 
 QUERIES = {
     "gram": lambda rows: rows.gram(1.5, 1.0),
-    "curvature": lambda rows: rows.gram(1.5, 1.0, At(np.array([0.1, 0.4, 0.2]), LogCosh())),
-    "moment": lambda rows: rows.moment(1.5, 2.0, 1.0),
-    "scores": lambda rows: rows.clipped(At(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0),
-    "scores and products": lambda rows: rows.clipped(
-        At(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0, 0.5
+    "curvature": lambda rows: rows.gram(
+        1.5, 1.0, Linearization(np.array([0.1, 0.4, 0.2]), LogCosh())
     ),
-    "lengths": lambda rows: rows.lengths(np.array([0.5, 1.0, 2.0]), 1.0),
+    "moment": lambda rows: rows.moment(1.5, 2.0, 1.0),
+    "scores": lambda rows: rows.clipped(
+        Linearization(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0
+    ),
+    "scores and products": lambda rows: rows.clipped(
+        Linearization(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0, 0.5
+    ),
+    "lengths": lambda rows: rows.norm_histogram(np.array([0.5, 1.0, 2.0]), 1.0),
 }
 
 
@@ -98,7 +102,7 @@ def moves_of(query, records, n=30):
         objective = Objective(LeastSquares(), Mallows(1.0), 2)
         curator = Curator(Records(X, y, None), objective, Ledger(GDP(99.0)), seeded(), 1)
         with observed(tape), np.errstate(all="ignore"):
-            query(Whitened(curator))
+            query(PreconditionedQueries(curator))
         found.append(np.concatenate([r.value.ravel() / r.noise_scale for r in tape.seen]))
     return np.array(found)
 

@@ -56,8 +56,8 @@ def test_t7_no_record_moves_an_answer_by_more_and_scores_attain_it():
         found = Stages(Records(X, y, None), Ledger(GDP(99.0)), seeded(), 1)
         found.gram(np.eye(4), 2.0, 1.0)
         found.moment(np.eye(4), 2.0, 3.0, 1.0)
-        found.lengths(np.eye(4), np.array([1.0, 2.0]), 1.0)
-        found.score_lengths(matrix, params, np.array([0.5, 1.0]), 1.0)
+        found.norm_histogram(np.eye(4), np.array([1.0, 2.0]), 1.0)
+        found.score_norm_histogram(matrix, params, np.array([0.5, 1.0]), 1.0)
         found.scores(matrix, params, 0.7, 1.0, 0.5)
 
     answers = []

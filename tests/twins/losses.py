@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpfast.models.custom import CustomLoss
 from dpfast.models.losses import Loss
-from dpfast.models.names import LOSSES, every_kind
+from dpfast.models.names import LOSSES, all_losses
 from dpfast.models.poisson import Poisson
 from dpfast.models.special_losses import Redescending
 
@@ -27,10 +27,10 @@ USER, POISSON = CustomLoss.code, Poisson.code
 CLASSES = {kind.code: kind for kind in LOSSES.values()}
 PREDICTOR = {
     kind.code: kind
-    for kind in every_kind().values()
+    for kind in all_losses().values()
     if len(inspect.signature(kind.psi).parameters) == 3
 }
-LABELS = [kind.code for kind in every_kind().values() if kind.binary_response]
+LABELS = [kind.code for kind in all_losses().values() if kind.binary_response]
 HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = (
     LOSSES[name].code for name in ("huber", "log-cosh", "pseudo-huber", "logistic")
 )

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.data.bought.maps import FREE, View
-from dpfast.data.bought.seen import alone, mapped, norms, predictors, product
+from dpfast.data.scaling.maps import NO_CLIPPING, TransformedView
+from dpfast.data.scaling.transformed import alone, mapped, norms, predictors, product
 
 
-def seen(X: Any, y: Any, view: View) -> tuple[Any, Any]:
+def seen(X: Any, y: Any, view: TransformedView) -> tuple[Any, Any]:
     """Rows and what is beside them: the response, or with weight and offset."""
     with np.errstate(all="ignore"):
         a, beside, factor = _all_of(X, y, view)
         rows = a if factor is None else a * factor[:, None]
-    if view.matrix is None and view.what != "curvature" and view.held == FREE:
+    if view.matrix is None and view.what != "curvature" and view.row_clipping == NO_CLIPPING:
         rows = X
     if y.ndim == 1:
         return rows, beside
@@ -23,7 +23,7 @@ def seen(X: Any, y: Any, view: View) -> tuple[Any, Any]:
     return rows, np.column_stack([beside, y[:, 1], offset])
 
 
-def lengths(X: Any, y: Any, view: View) -> Any:
+def lengths(X: Any, y: Any, view: TransformedView) -> Any:
     """Of the rows that are seen times what is beside them (of curvatures: alone), NaN for none."""
     with np.errstate(all="ignore"):
         a, beside, factor = _all_of(X, y, view)
@@ -36,7 +36,7 @@ def lengths(X: Any, y: Any, view: View) -> Any:
         return size * np.where(np.isfinite(beside), times, np.nan)
 
 
-def count_lengths(X: Any, y: Any, edges: Any, view: View, whole: float = 0.0) -> Any:
+def count_lengths(X: Any, y: Any, edges: Any, view: TransformedView, whole: float = 0.0) -> Any:
     """How many rows there are of each length, each with its part of ``whole`` if that is not 0."""
     found = lengths(X, y, view)
     told = ~np.isnan(found)
@@ -48,7 +48,9 @@ def count_lengths(X: Any, y: Any, edges: Any, view: View, whole: float = 0.0) ->
     return np.bincount(np.searchsorted(edges, found[told]), parts, minlength=len(edges) + 1)
 
 
-def scores(X: Any, y: Any, whose: Any, n: int, longest: float, view: View) -> tuple[Any, Any]:
+def scores(
+    X: Any, y: Any, whose: Any, n: int, longest: float, view: TransformedView
+) -> tuple[Any, Any]:
     """Whole numbers that are the scores of n persons, and who has a row that counts."""
     rows, beside = seen(X, y, view)
     with np.errstate(all="ignore"):
@@ -66,7 +68,7 @@ def scores(X: Any, y: Any, whose: Any, n: int, longest: float, view: View) -> tu
     return found, told
 
 
-def _all_of(X: Any, y: Any, view: View) -> tuple[Any, Any, Any]:
+def _all_of(X: Any, y: Any, view: TransformedView) -> tuple[Any, Any, Any]:
     """Rows, what is beside them, NaN where an entry is not finite, and what rows are times."""
     assert not view.weigh
     a = np.concatenate([mapped(X[some : some + 4096], view) for some in range(0, len(X), 4096)])
@@ -74,7 +76,7 @@ def _all_of(X: Any, y: Any, view: View) -> tuple[Any, Any, Any]:
     return a, beside + np.einsum("ij,j->i", X, np.zeros(X.shape[1])), factor
 
 
-def _beside(a: Any, y: Any, offset: Any, view: View) -> tuple[Any, Any]:
+def _beside(a: Any, y: Any, offset: Any, view: TransformedView) -> tuple[Any, Any]:
     intercept = view.intercept and view.matrix is None
     if view.at is None:
         return y - view.shift, None
@@ -90,13 +92,13 @@ def _beside(a: Any, y: Any, offset: Any, view: View) -> tuple[Any, Any]:
     if view.what == "curvature":
         return y, np.sqrt(loss._curvature_at(y, eta, scale))
     if view.what == "foreseen":
-        return np.where(np.isnan(y), np.nan, loss._foreseen_score(eta)), None
+        return np.where(np.isnan(y), np.nan, loss._score_bound_at(eta)), None
     if view.what == "residual":
         return y - eta, None
     value = loss._score_at(y, eta, scale)
-    discount, reach = view.held
+    discount, reach = view.row_clipping
     if reach < np.inf:
-        size = norms(a, intercept) * loss._foreseen_score(eta)
+        size = norms(a, intercept) * loss._score_bound_at(eta)
         return value, np.where(size > reach, reach / size, 1.0)
     if discount is None:
         return value, None

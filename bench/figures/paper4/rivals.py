@@ -51,11 +51,11 @@ def nonprivate_gibo(
     told = np.empty((0, n_records))
     for _ in range(settings.steps):
         points = run.batch()
-        told = np.vstack([told, [losses(theta) for theta in settings.box.outside(points)]])
+        told = np.vstack([told, [losses(theta) for theta in settings.box.from_unit(points)]])
         run.add(points)
         weights = run.weights()
         run.move(weights.T @ told.mean(axis=1), 0.0, weights)
-    return Walk(settings.box.outside(np.array(run.iterates)), run.recommendation())
+    return Walk(settings.box.from_unit(np.array(run.iterates)), run.recommendation())
 
 
 def noisy_descent(
@@ -105,9 +105,9 @@ def global_search(
     d, deviations = box.dimension, 2.0
     covariance = RBF(0.25 * d**0.5, 0.25)
     values = RecordValues(n_records, Ledger(GDP(mu)), noise)
-    places, grid, scores = box.inside(start)[None, :], spread_unit(CANDIDATES, d), []
+    places, grid, scores = box.to_unit(start)[None, :], spread_unit(CANDIDATES, d), []
     for k, each in enumerate(Uniform().step_mus(mu, evaluations)):
-        values.append(losses(box.outside(places[-1])))
+        values.append(losses(box.from_unit(places[-1])))
         answer = values.mean_loss(k, low, high, each)
         scores.append(float(answer.value[0]))
         known = (np.array(scores) - 0.5 * (low + high)) / (high - low)
@@ -119,7 +119,7 @@ def global_search(
         mean, deviation = _posterior(covariance, places, known, variance, candidates)
         chosen = candidates[int(np.argmin(mean - deviations * deviation))]
         places = np.vstack((places, chosen))
-    return box.outside(centre)
+    return box.from_unit(centre)
 
 
 def _posterior(

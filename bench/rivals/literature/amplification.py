@@ -15,14 +15,14 @@ from typing import Any
 
 from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import GDP, ApproxDP
-from dpfast.privacy.rounding import MARGIN_6
+from dpfast.privacy.rounding import ROUNDING_PRODUCT
 
 #: Smallest delta for which the floating-point convolutions are trusted, and what they may lose.
 SMALLEST_DELTA = 1e-10
 CONVOLUTION_ERROR = 1e-13
 
 #: What is spent of an epsilon or a delta, which stand for their decimals (claim C86).
-_TAKEN = 1.0 - MARGIN_6
+_TAKEN = 1.0 - ROUNDING_PRODUCT
 
 #: Discretisation of the privacy loss relative to epsilon, and its largest value.  It is rounded
 #: towards safety, so any value is sound; this one typically costs less than 0.1% of epsilon.

@@ -7,8 +7,8 @@ from typing import Any
 
 from dpfast.curator import Curator
 from dpfast.errors import InvalidInput, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account, Request
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting, resolve_loss
@@ -23,7 +23,7 @@ def asked(
     account: Account,
     noise: NoiseSource | None,
     own: Weighting | None,
-) -> tuple[Request, Objective]:
+) -> tuple[FitRequest, Objective]:
     """Checked arguments, and the objective, with a rival's own weights if it has some."""
     given = terms_of(loss)
     if own is not None and given.weights is not None:
@@ -31,7 +31,7 @@ def asked(
             f"this method has weights of its own, {own!r}, so the objective can have none; "
             f"received {described(given.weights)}. Leave them out."
         )
-    request = Request(
+    request = FitRequest(
         X, y, account, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
     )
     found = resolve_loss(given.loss, unbounded=True)  # least squares, where gradients are clipped
@@ -41,7 +41,7 @@ def asked(
 
 
 def answered(
-    request: Request,
+    request: FitRequest,
     curator: Curator,
     told: Callable[[], Guarantee],
     label: str,
@@ -49,7 +49,9 @@ def answered(
     model: str | None = None,
 ) -> Fit:
     """Charge a shared ledger, then make the coefficients, and say how they were made."""
-    with KeepingPaid(privacy=told):
-        request.account.charge(label, request.room())
+    with KeepReleased(privacy=told):
+        request.account.charge(label, request.memory_bytes())
         theta, method = answer()
-        return request.fit(theta, curator.objective, method=method, privacy=told(), model=model)
+        return request.make_result(
+            theta, curator.objective, method=method, privacy=told(), model=model
+        )

@@ -8,9 +8,9 @@ from typing import Any
 from bench.rivals.literature.asking import asked
 from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
-from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.progress import watched
-from dpfast.front.request import Account, checked_start
+from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
+from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.request import Account, checked_start
 from dpfast.inference.results import Fit
 from dpfast.models import Clip, Loss, Objective
 from dpfast.optimize import GradientDescent
@@ -89,7 +89,7 @@ def clipped_gradient_descent(
     label = request.label("clipped_gradient_descent", objective.loss.name)
 
     def result(theta: Array, iterates: Sequence[Array], missing: str = "") -> Fit:
-        return request.fit(
+        return request.make_result(
             theta,
             objective,
             method=f"clipped {budgets.description}",
@@ -101,8 +101,8 @@ def clipped_gradient_descent(
         points = keeping.points(request.dimension)
         return result(points[-1], points, UNFINISHED % error) if points else None
 
-    with KeepingPaid(so_far) as keeping:
-        account.charge(label, request.room())
+    with KeepReleased(so_far) as keeping:
+        account.charge(label, request.memory_bytes())
         trajectory = optimiser.run(curator, theta, budgets, report)
         return result(trajectory.theta, trajectory.iterates)
 

@@ -7,7 +7,7 @@ from typing import Any
 from bench.rivals.literature.asking import answered, asked
 from bench.rivals.literature.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
-from dpfast.front.request import Account
+from dpfast.fit_requests.request import Account
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
 from dpfast.privacy.budget import Budget

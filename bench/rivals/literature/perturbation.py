@@ -7,7 +7,7 @@ from typing import Any
 from bench.rivals.literature.asking import answered, asked
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget, described
-from dpfast.front.request import Account
+from dpfast.fit_requests.request import Account
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit

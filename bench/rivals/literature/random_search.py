@@ -18,8 +18,8 @@ from dpfast.bayesopt.space import Box
 from dpfast.bayesopt.spending import Spending
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidBudget, described
-from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import Account
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import Account
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
@@ -103,7 +103,7 @@ def random_search(
     label = f"random_search(n={n_records}, d={box.dimension})"
     middle = 0.5 * box.lower + 0.5 * box.upper  # a point that tells nothing
 
-    with KeepingPaid(privacy=own.guarantee):  # of the trials only the winner is handed out
+    with KeepReleased(privacy=own.guarantee):  # of the trials only the winner is handed out
         own.begin(lambda: checked_values(losses(middle), n_records), label)
         found = best_of_random_trials(
             losses,

@@ -17,7 +17,7 @@ from bench.rivals.literature.trials import number_of_trials, trial_point
 from dpfast.arguments import Array
 from dpfast.curator.answers import Receipt
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.curator.door import source_of_noise
+from dpfast.curator.noisy_release import source_of_noise
 from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate, release_integer

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_PRODUCT, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
-_UP = 1.0 + MARGIN_30
+_UP = 1.0 + ROUNDING_FORMULA
 
 
 def statistics_mu(mu_gram: float, mu_moment: float) -> float:
@@ -62,12 +62,12 @@ def trial_epsilon(epsilon: float) -> float:
     """Budget of one trial so that the best of a geometric number costs ``epsilon`` (B10)."""
     if not 0.0 < epsilon < math.inf:
         raise InvalidInput(f"epsilon must be positive and finite; received {described(epsilon)}.")
-    return epsilon / 3.0 * (1.0 - MARGIN_6)
+    return epsilon / 3.0 * (1.0 - ROUNDING_PRODUCT)
 
 
 def selection_cost(trial: float) -> float:
     """Pure-DP cost of releasing the best of a geometric number of trials, rounded up (B10)."""
-    return 3.0 * trial * (1.0 + 0.5 * MARGIN_6)  # less than `trial_epsilon` left
+    return 3.0 * trial * (1.0 + 0.5 * ROUNDING_PRODUCT)  # less than `trial_epsilon` left
 
 
 def sampled_mean(bound: float, divisor: float, n: int, *, depth: int = 0) -> float:

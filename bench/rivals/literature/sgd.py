@@ -12,9 +12,9 @@ from bench.rivals.literature.clipping import with_step_size
 from bench.rivals.literature.subsample import SampledGradients, plan_sampling
 from dpfast.arguments import positive, real_number
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.progress import watched
-from dpfast.front.request import Account, checked_start
+from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
+from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.request import Account, checked_start
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
@@ -112,7 +112,7 @@ def dp_sgd(
     def result(missing: str = "") -> Fit:
         step, taken = (plan.receipt.query, plan.receipt.mu), len(iterates) - 1
         last = max(1, round(average * taken))
-        return request.fit(
+        return request.make_result(
             np.mean(iterates[-last:], axis=0) if average else iterates[-1],
             objective,
             method=(
@@ -132,9 +132,9 @@ def dp_sgd(
             missing=missing,
         )
 
-    with KeepingPaid(lambda error: result(UNFINISHED % error) if len(iterates) > 1 else None):
+    with KeepReleased(lambda error: result(UNFINISHED % error) if len(iterates) > 1 else None):
         label = request.label("dp_sgd", objective.loss.name)
-        request.account.charge(label, request.room(1))
+        request.account.charge(label, request.memory_bytes(1))
         gradients = SampledGradients(curator, plan)
         for k in range(n_steps):
             gradient = gradients.gradient(theta).value + objective.ridge_gradient(theta)

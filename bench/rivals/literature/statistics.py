@@ -20,14 +20,14 @@ from bench.rivals.literature.sums import (
 from dpfast.arguments import number_in, real_number
 from dpfast.curator.answers import Answer
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import Account, Request
+from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Bounded, Huber, Objective
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 #: ``mu_moment^2 / mu_gram^2``: with responses of the size ``x_bound ||theta||`` the error
 #: ``4 p / b + (p + 1) / a`` at a fixed joint cost is smallest near ``b = 2 a``.
@@ -102,7 +102,7 @@ def sufficient_statistics(
 
     moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
     account = Account(privacy, ledger)
-    request = Request(X, y, account, fit_intercept=fit_intercept, noise=noise)
+    request = FitRequest(X, y, account, fit_intercept=fit_intercept, noise=noise)
     objective = _least_squares(request, x_bound, y_bound, ridge)
     return _from_statistics(request, objective, "sufficient_statistics", moment_ratio, 0.0, solve)
 
@@ -177,13 +177,13 @@ def adassp(
         )
 
     account = Account(privacy, ledger)
-    request = Request(X, y, account, fit_intercept=fit_intercept, noise=noise)
+    request = FitRequest(X, y, account, fit_intercept=fit_intercept, noise=noise)
     objective = _least_squares(request, x_bound, y_bound, 0.0)
     return _from_statistics(request, objective, "adassp", moment_ratio, share, solve)
 
 
 def _from_statistics(
-    request: Request,
+    request: FitRequest,
     objective: Objective,
     name: str,
     moment_ratio: float,
@@ -192,7 +192,7 @@ def _from_statistics(
 ) -> Fit:
     """Buy the statistics, before them with a share the smallest eigenvalue, and solve."""
     total, curator = request.account.total, request.curator(objective)
-    mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - MARGIN_8000)
+    mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - ROUNDING_SUM)
     mus = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
     if share:
         smallest_eigenvalue_receipt(curator, mu_eigenvalue)  # refuses an impossible budget
@@ -206,7 +206,7 @@ def _from_statistics(
     return answered(request, curator, request.guarantee, request.label(name), answer, model)
 
 
-def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: float) -> Objective:
+def _least_squares(request: FitRequest, x_bound: float, y_bound: float, ridge: float) -> Objective:
     """Huber's loss with corner ``y_bound``: its score at zero is ``-clip(y) x``."""
     for name, value in (("x_bound", x_bound), ("y_bound", y_bound)):
         if not 0.0 < real_number(value, name) < np.inf:
@@ -226,7 +226,7 @@ def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: floa
 
 def _split(mu: float, moment_ratio: float) -> tuple[float, float]:
     """``(mu_gram, mu_moment)`` that together cost ``mu``; the joint cost is homogeneous."""
-    mu_gram = mu * (1.0 - MARGIN_8000) / statistics_mu(1.0, math.sqrt(moment_ratio))
+    mu_gram = mu * (1.0 - ROUNDING_SUM) / statistics_mu(1.0, math.sqrt(moment_ratio))
     return mu_gram, mu_gram * math.sqrt(moment_ratio)
 
 

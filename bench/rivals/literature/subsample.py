@@ -20,10 +20,10 @@ from dpfast.data.reduction import tree_sum
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, RecordKernel
 from dpfast.privacy.budget import ApproxDP
-from dpfast.privacy.ledger.paid import PaidAnswers
+from dpfast.privacy.ledger.paid import ChargedAnswers
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_500, MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_ELEMENTARY, ROUNDING_SUM
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
@@ -65,11 +65,11 @@ def plan_sampling(
     check_grid_range(objective.score_bound / sampling_rate, scale, p)
     step_mu = 2.0 / multiplier
     receipt = Receipt("sampled gradient", "B6", step_mu, 2.0 * one_sided, scale)
-    total_mu = step_mu * math.sqrt(n_steps) * (1.0 + MARGIN_8000)
+    total_mu = step_mu * math.sqrt(n_steps) * (1.0 + ROUNDING_SUM)
     return SamplingPlan(budget, sampling_rate, n_steps, multiplier, total_mu, receipt)
 
 
-class SampledGradients(PaidAnswers):
+class SampledGradients(ChargedAnswers):
     """A fixed number of noisy gradients, each over a fresh Poisson sample of the records.
 
     Opening charges ``plan.budget``: the whole sequence, with parameters chosen adaptively, is
@@ -126,7 +126,7 @@ def _sampled_gradient(
 
 def gap_rate(sampling_rate: float) -> tuple[int, int]:
     """Exact ratio ``r`` with ``1 - exp(-r)`` at most the sampling rate, and within 2^-40 of it."""
-    return laplace_rate(1, -math.log1p(-sampling_rate) * (1.0 - MARGIN_500))
+    return laplace_rate(1, -math.log1p(-sampling_rate) * (1.0 - ROUNDING_ELEMENTARY))
 
 
 def poisson_sample(n: int, sampling_rate: float, source: NoiseSource) -> NDArray[np.int64]:

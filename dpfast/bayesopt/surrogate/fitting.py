@@ -65,7 +65,7 @@ def fit_covariance(
             f"received shape {values.shape} for {len(points)} points."
         )
     if bounds is not None:
-        points = Box(bounds).inside(points)
+        points = Box(bounds).to_unit(points)
     d = points.shape[1]
     size = d if flag(separate, "separate") else 1
     spread = np.maximum(points.std(axis=0), 1e-12)

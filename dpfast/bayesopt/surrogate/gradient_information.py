@@ -201,7 +201,7 @@ class GradientInformation:
                 break
         return best, least
 
-    def least_known(self, theta: ArrayLike, b: int) -> Array:
+    def most_uncertain(self, theta: ArrayLike, b: int) -> Array:
         """Points around theta along which least is known of the gradient, inside the bounds.
 
         Parameters

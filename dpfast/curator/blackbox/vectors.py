@@ -11,7 +11,11 @@ from numpy.typing import ArrayLike
 
 from dpfast.arguments import Array, real_number, whole_number
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
-from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
+from dpfast.curator.noisy_release import (
+    release_choice_with_noise,
+    release_with_noise,
+    source_of_noise,
+)
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
 from dpfast.data.columns import foreign_array
@@ -148,9 +152,9 @@ class RecordValues:
         label = label or receipt.query
         self.ledger.charge(GDP(mu), label)
         value = self._clipped_mean(weights, bound)
-        return hand_out(self._noise, (label, mu, weights, bound), receipt, value)
+        return release_with_noise(self._noise, (label, mu, weights, bound), receipt, value)
 
-    def lengths(self, weights: Array) -> Shares:
+    def norms(self, weights: Array) -> Shares:
         """Norms of ``weights' y_i``, NaN if not finite; a share costs its ``mu`` (claim C46)."""
         values = np.concatenate(self._chunks)
         with np.errstate(all="ignore"):
@@ -172,7 +176,9 @@ class RecordValues:
         self.ledger.charge(GDP(mu), label)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         value = self._mean_loss(point, middle, half)
-        answer = hand_out(self._noise, (label, mu, point, lower, upper), receipt, np.array([value]))
+        answer = release_with_noise(
+            self._noise, (label, mu, point, lower, upper), receipt, np.array([value])
+        )
         return answer._replace(value=answer.value + middle)
 
     def failed(self, mu: float) -> float:
@@ -207,7 +213,7 @@ class RecordValues:
         )
         means = [self._mean_loss(k, middle, half, half) for k in range(first, self.n_points)]
         question = (label, mu, first, lower, upper)
-        return hand_out_choice(
+        return release_choice_with_noise(
             self._noise, question, receipt, [round(m / grid) for m in means], rate
         )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer
 from dpfast.curator.curator import Curator
 from dpfast.curator.instruments.stages import Stages
-from dpfast.curator.whitened import Whitened
+from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.data import Records
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
@@ -57,7 +57,7 @@ class AtRisk(Stages):
         """Share of the records whose event is at a cut exactly; costs ``mu`` (claim T7)."""
         return self._of(self._ties).clipped(self._at(np.eye(1)), 1.0, mu).gradient
 
-    def _rows(self, matrix: Array, params: Array | None = None) -> Whitened:
+    def _rows(self, matrix: Array, params: Array | None = None) -> PreconditionedQueries:
         """Of persons with an event their interval and covariates; or scores at coefficients."""
         if params is None:
             rows = np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]])
@@ -67,12 +67,12 @@ class AtRisk(Stages):
 
     def _of(
         self, rows: Array, matrix: Array | None = None, params: Array | None = None
-    ) -> Whitened:
+    ) -> PreconditionedQueries:
         objective = Objective(LeastSquares(), Mallows(1.0), rows.shape[1], fit_intercept=False)
         records: Any = Records(rows, np.where(np.isfinite(rows).all(axis=1), 1.0, np.nan), None)
         curator = Curator(records, objective, self._ledger, self._noise, self._threads)
         curator._made_with = (self._cuts, params)
-        return Whitened(curator, matrix)
+        return PreconditionedQueries(curator, matrix)
 
 
 def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:

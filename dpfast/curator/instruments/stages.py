@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.curator import Curator
-from dpfast.curator.whitened import At, Whitened
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data import Records
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
@@ -36,13 +36,13 @@ class Stages:
         """Mean of such rows times the response, held to ``+-cap`` (claim C13); costs ``mu``."""
         return self._rows(matrix).moment(radius, cap, mu)
 
-    def lengths(self, matrix: Array, edges: Array, mu: float) -> Answer:
+    def norm_histogram(self, matrix: Array, edges: Array, mu: float) -> Answer:
         """Shares of the records with rows of these lengths (claim C60); costs ``mu``."""
-        return self._rows(matrix).lengths(edges, mu)
+        return self._rows(matrix).norm_histogram(edges, mu)
 
-    def score_lengths(self, matrix: Array, params: Array, edges: Array, mu: float) -> Answer:
+    def score_norm_histogram(self, matrix: Array, params: Array, edges: Array, mu: float) -> Answer:
         """Shares of the records with scores of these lengths (claim C60); costs ``mu``."""
-        return self._rows(matrix, params).lengths(edges, mu, self._at(matrix), "score")
+        return self._rows(matrix, params).norm_histogram(edges, mu, self._at(matrix), "score")
 
     def scores(
         self, matrix: Array, params: Array, bound: float, mu: float, mu_meat: float = 0.0
@@ -50,17 +50,17 @@ class Stages:
         """Means of held scores and of their outer products: ``mu`` (claims C60 and T7)."""
         return self._rows(matrix, params).clipped(self._at(matrix), bound, mu, mu_meat)
 
-    def _at(self, matrix: Array) -> At:
+    def _at(self, matrix: Array) -> Linearization:
         """Where scores are those of the response as it is."""
-        return At(np.zeros(matrix.shape[1]), LeastSquares())
+        return Linearization(np.zeros(matrix.shape[1]), LeastSquares())
 
-    def _rows(self, matrix: Array, params: Array | None = None) -> Whitened:
+    def _rows(self, matrix: Array, params: Array | None = None) -> PreconditionedQueries:
         y = self._y if params is None else residuals(self._X, self._y, params)
         objective = Objective(LeastSquares(), Mallows(1.0), self._X.shape[1])
         records: Any = Records(self._X, y, None)
         curator = Curator(records, objective, self._ledger, self._noise, self._threads)
         curator._made_with = (params,)
-        return Whitened(curator, matrix)
+        return PreconditionedQueries(curator, matrix)
 
 
 def residuals(X: Array, y: Array, params: Array) -> Array:

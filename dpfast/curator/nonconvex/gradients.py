@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.bounds import refuse_free_scale
-from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
+from dpfast.curator.noisy_release import (
+    release_choice_with_noise,
+    release_with_noise,
+    source_of_noise,
+)
 from dpfast.curator.nonconvex.recordwise import RecordGradients
 from dpfast.data import Records
 from dpfast.errors import InvalidInput, described
@@ -31,7 +35,7 @@ from dpfast.privacy.nonconvex.sensitivity import (
     mean_gradient,
     norm_steps,
 )
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_PRODUCT, ROUNDING_SUM
 from dpfast.privacy.sensitivity import histogram
 
 Array = NDArray[np.float64]
@@ -116,16 +120,16 @@ class GradientCurator:
             receipt = gaussian_receipt("gradient", "K7", mu, sensitivity, limit, self.dimension)
         self.ledger.charge(GDP(mu), receipt.query)
         value = self._gradient(theta, limit)
-        return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
+        return release_with_noise(self._noise, (receipt.query, mu, theta), receipt, value)
 
-    def gradient_lengths(self, theta: Array, edges: Array, rho: float) -> Answer:
+    def gradient_norm_histogram(self, theta: Array, edges: Array, rho: float) -> Answer:
         """Release the shares of records whose gradient is as long as each cell says (claim K7)."""
         self._checked_clip(float(edges[0]))
         mu = _mu(rho)
         receipt = gaussian_receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))
         self.ledger.charge(GDP(mu), receipt.query)
-        shares = self._rows.lengths(theta, edges) / self.n
-        return hand_out(self._noise, (receipt.query, mu, theta, edges), receipt, shares)
+        shares = self._rows.norm_histogram(theta, edges) / self.n
+        return release_with_noise(self._noise, (receipt.query, mu, theta, edges), receipt, shares)
 
     def _checked_clip(self, clip: float) -> float:
         if not self.can_clip:
@@ -157,7 +161,7 @@ class GradientCurator:
         receipt = gaussian_receipt("gradient change", "K2", mu, sensitivity, limit, self.dimension)
         self.ledger.charge(GDP(mu), receipt.query)
         value = self._change(new, old, limit)
-        return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
+        return release_with_noise(self._noise, (receipt.query, mu, new, old), receipt, value)
 
     def loss_change(self, new: Array, old: Array, rho: float, clip: float | None = None) -> Answer:
         """Release the change of the mean loss from ``old`` to ``new``, shape (1,) (claim K8)."""
@@ -176,7 +180,7 @@ class GradientCurator:
         for node, weight in zip(NODES, WEIGHTS, strict=True):
             mean = mean + weight * self._gradient(old + node * line, limit)
         value = np.array([float(mean @ line)])
-        return hand_out(self._noise, (receipt.query, mu, new, old, limit), receipt, value)
+        return release_with_noise(self._noise, (receipt.query, mu, new, old, limit), receipt, value)
 
     def gradient_norm(self, theta: Array, rho: float) -> Answer:
         """Release the norm of the mean clipped gradient, shape (1,) (claim K3)."""
@@ -185,7 +189,7 @@ class GradientCurator:
         receipt = gaussian_receipt("gradient norm", "K3", mu, sensitivity, self.lipschitz, 1)
         self.ledger.charge(GDP(mu), receipt.query)
         value = np.array([self._length(theta)])
-        return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
+        return release_with_noise(self._noise, (receipt.query, mu, theta), receipt, value)
 
     def select_stationary(self, candidates: Sequence[Array], rho: float) -> int:
         """Choose a candidate with a short gradient, by the exponential mechanism (claim K5)."""
@@ -193,14 +197,14 @@ class GradientCurator:
         sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
         grid = sensitivity / STEPS_PER_RECORD
         steps = norm_steps(sensitivity, grid)
-        rate = laplace_rate(1, math.sqrt(2.0 * rho) / steps * (1.0 - MARGIN_8000))
+        rate = laplace_rate(1, math.sqrt(2.0 * rho) / steps * (1.0 - ROUNDING_SUM))
         cost = exponential_cost(rate, steps)
         mu = _mu(cost)  # of a Gaussian answer with this cost
         receipt = Receipt("selection", "K5", mu, float(steps), steps / mu)
         self.ledger.charge(ZCDP(cost), receipt.query)
         scores = [round(self._length(theta) / grid) for theta in candidates]
         question = (receipt.query, mu, tuple(candidates))
-        return hand_out_choice(self._noise, question, receipt, scores, rate)
+        return release_choice_with_noise(self._noise, question, receipt, scores, rate)
 
     def nonprivate_gradient(self, theta: Array) -> Array:
         """Exact mean of the clipped gradients: not private, for comparison only."""
@@ -259,7 +263,7 @@ def remaining_rho(ledger: Ledger) -> float:
     if isinstance(left, ZCDP):
         return left.rho
     if isinstance(left, GDP):
-        return 0.5 * left.mu * left.mu * (1.0 - MARGIN_6)
+        return 0.5 * left.mu * left.mu * (1.0 - ROUNDING_PRODUCT)
     raise InvalidInput(
         "a ledger in ZCDP or GDP is needed for gradients with Gaussian noise; received "
         f"{described(ledger)}."

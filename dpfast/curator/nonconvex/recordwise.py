@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import detached
-from dpfast.curator.quiet import quiet
+from dpfast.curator.suppress import ignore_warnings
 from dpfast.data import Records
 from dpfast.kernels.user_gradients import CompiledGradients
 from dpfast.models.nonconvex import PerRecordObjective
@@ -47,7 +47,7 @@ class RecordGradients:
             total += self._clipped(theta, X, y, limit).sum(axis=0)
         return total / divisor
 
-    def lengths(self, theta: Array, edges: Array) -> Array:
+    def norm_histogram(self, theta: Array, edges: Array) -> Array:
         """Counts of records by the length of their gradient, one cell for each edge."""
         counts = np.zeros(len(edges))
         for X, y in self._blocks():
@@ -71,7 +71,7 @@ class RecordGradients:
         if losses is None:
             raise TypeError("the objective has no losses.")
         total = 0.0
-        with quiet():
+        with ignore_warnings():
             for X, y in self._blocks():
                 total += float(np.sum(losses(theta, X, y)))
         return total / divisor
@@ -90,7 +90,7 @@ class RecordGradients:
         usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
         if not usable.all():
             X, y = np.where(usable[:, None], X, 0.0), np.where(usable, y, 0.0)
-        with quiet():
+        with ignore_warnings():
             if self._objective.vectorized:
                 rows = self._together(theta, X, y)
             else:

@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import Array
 from dpfast.curator.answers import Receipt
-from dpfast.curator.door import hand_out_count
+from dpfast.curator.noisy_release import release_count_with_noise
+from dpfast.curator.preconditioned import (
+    NO_CLIPPING,
+    Linearization,
+    PreconditionedQueries,
+    RowClipping,
+)
 from dpfast.curator.release.terms import shared
-from dpfast.curator.whitened import FREE, At, Held, Whitened
-from dpfast.data.bought.maps import View
-from dpfast.data.bought.seen import BLOCK, projections
 from dpfast.data.records import Covariates
+from dpfast.data.scaling.maps import TransformedView
+from dpfast.data.scaling.transformed import BLOCK, projections
 from dpfast.kernels.records import GRADIENT
 from dpfast.models import Domain
 from dpfast.privacy.budget import PureDP
@@ -91,7 +96,7 @@ def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
             gradient, _, _ = curator._sums(theta, GRADIENT)
         count = math.floor(exact_product(a, gradient) / Fraction(grid))
         question = (receipt.query, mu, theta, a, grid)
-        kept = hand_out_count(curator._noise, question, receipt, count, terms.rate)
+        kept = release_count_with_noise(curator._noise, question, receipt, count, terms.rate)
         found.append((kept + 0.5) * grid)
     return np.array(found)
 
@@ -103,13 +108,13 @@ def exact_product(direction: Array, theta: Array) -> Fraction:
 
 
 def mean_along(
-    rows: Whitened,
+    rows: PreconditionedQueries,
     direction: Array,
     bound: float,
     epsilon: float,
     ledger: Ledger,
-    at: At,
-    held: Held = FREE,
+    at: Linearization,
+    held: RowClipping = NO_CLIPPING,
 ) -> float:
     """Mean of the scores along a direction, each number held to ``+-bound`` (claim R40)."""
     assert not rows._means  # the rows of a person would count each
@@ -122,12 +127,12 @@ def mean_along(
     view = rows._view("score", at, held=held, turned=False)
     count = int(curator._records.total(_sum_held, direction, bound, view)[0])
     question = (receipt.query, mu, at.theta, direction, bound)
-    found = hand_out_count(curator._noise, question, receipt, count, rate)
+    found = release_count_with_noise(curator._noise, question, receipt, count, rate)
     return float(found / HELD_CELLS / rows.n * bound)
 
 
 def _sum_held(
-    X: Covariates, y: Array, direction: Array, bound: float, view: View
+    X: Covariates, y: Array, direction: Array, bound: float, view: TransformedView
 ) -> NDArray[np.int64]:
     """Sum of whole numbers of cells: of each record's score along a direction, held to a bound."""
     found = np.zeros(1, dtype=np.int64)

@@ -24,7 +24,7 @@ from dpfast.privacy.release.certified_minimiser import (
     worst,
 )
 from dpfast.privacy.release.scaled import normal_error, normal_vector
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
@@ -124,7 +124,7 @@ def _output(
 ) -> tuple[float, float]:
     """Distance of what is found from the minimiser, and scale of the noise that covers it."""
     slack = normal_error(scale, plan.dimension)
-    distance = (worst(plan, depth) + slack / plan.floor) * (1.0 + MARGIN_8000)
+    distance = (worst(plan, depth) + slack / plan.floor) * (1.0 + ROUNDING_SUM)
     spend = GDP.within(ApproxDP(budget.epsilon * share, budget.delta * share))
     # no less than the grid of a release resolves at values up to the edge
     least = 4.0 * edge(plan) * 2.0 ** grid_bits(plan.dimension) / CLAMP

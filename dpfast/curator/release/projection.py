@@ -16,7 +16,7 @@ from dpfast.models import Domain
 class ProjectedRecords(Records):
     """The same records, projected onto a domain block by block when they are first read."""
 
-    can_be_dealt = False
+    can_be_partitioned = False
 
     def __init__(self, source: Records, domain: Domain) -> None:
         self.n, self.n_covariates = source.n, source.n_covariates

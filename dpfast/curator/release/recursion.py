@@ -13,9 +13,9 @@ from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTabl
 from dpfast.privacy.release.calibration import COUNT
 from dpfast.privacy.release.sensitivity import ROWS, lower_bound_from_release, scaled_count
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_500
+from dpfast.privacy.rounding import ROUNDING_ELEMENTARY, ROUNDING_PRODUCT
 
-_UP = 1.0 + MARGIN_500
+_UP = 1.0 + ROUNDING_ELEMENTARY
 
 
 def linear_slope(c: float, rho: float) -> float:
@@ -105,5 +105,5 @@ class RecursiveCertificate:
         return self._eigenvalue(self.table.integral_inverse(level - error))
 
     def _eigenvalue(self, x: float) -> float:
-        below = (x - self.eta) * (1.0 - MARGIN_6) + self.ridge
-        return max(self.lreg, below * (1.0 - MARGIN_6)) if x > 0.0 else self.lreg
+        below = (x - self.eta) * (1.0 - ROUNDING_PRODUCT) + self.ridge
+        return max(self.lreg, below * (1.0 - ROUNDING_PRODUCT)) if x > 0.0 else self.lreg

@@ -10,14 +10,14 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dpfast.arguments import Array
 from dpfast.curator.answers import Receipt
-from dpfast.curator.door import hand_out_count, hand_out_scaled
+from dpfast.curator.noisy_release import release_count_with_noise, release_scaled_with_noise
 from dpfast.curator.release.certified import Minimiser
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.one_step import exact_product
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded
 from dpfast.privacy.budget import PureDP
-from dpfast.privacy.ledger.paid import PaidAnswers
+from dpfast.privacy.ledger.paid import ChargedAnswers
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import COUNT
 from dpfast.privacy.release.sensitivity import LogScale, largest_count
@@ -33,7 +33,7 @@ class CountAnswer(NamedTuple):
     receipt: Receipt
 
 
-class CertifiedRelease(PaidAnswers):
+class CertifiedRelease(ChargedAnswers):
     """A certificate and one release, charged before (claims R5 to R7, R20 to R29, R35, C48)."""
 
     def __init__(self, curator: Curator, terms: Terms, kind: Kind) -> None:
@@ -72,7 +72,7 @@ class CertifiedRelease(PaidAnswers):
             mu = PureDP(terms.epsilon1).as_gdp().mu
         receipt = Receipt(query, claim, mu, float(COUNT), noise_scale)
         question = (query, mu, *parameters)
-        value = hand_out_count(self._curator._noise, question, receipt, count, self.rate)
+        value = release_count_with_noise(self._curator._noise, question, receipt, count, self.rate)
         return CountAnswer(value, receipt)
 
     def functionals(self, directions: Array, choices: tuple[FunctionalTerms, ...]) -> Array:
@@ -91,7 +91,9 @@ class CertifiedRelease(PaidAnswers):
         sensitivity = math.hypot(*(choice.shift_bound for choice in choices))
         receipt = Receipt("functional", "R29", sensitivity / min(bounds), sensitivity, min(bounds))
         question = (receipt.query, receipt.mu, directions, choices)
-        return hand_out_scaled(self._curator._noise, question, receipt, values, scales, bounds)
+        return release_scaled_with_noise(
+            self._curator._noise, question, receipt, values, scales, bounds
+        )
 
     def parameter(self, choice: ParameterTerms) -> Array:
         """Release the minimiser with normal noise of a public scale (claims R4 and R26)."""

@@ -31,7 +31,7 @@ from dpfast.privacy.release.sensitivity import (
     tail_count,
 )
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 
 def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
@@ -164,7 +164,7 @@ def functional_terms(
             found.factor, plan.slope, plan.radius, plan.n, l0, float(np.linalg.norm(w)),
             support=domain.support(w), solver_error=e,
         )  # fmt: skip
-        bound = multiplier * shift * (1.0 + MARGIN_8000)
+        bound = multiplier * shift * (1.0 + ROUNDING_SUM)
         choices.append(FunctionalTerms(found.tau, found.factor, multiplier, shift, bound))
     return tuple(choices)
 

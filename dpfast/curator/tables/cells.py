@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
-from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.noisy_release import release_with_noise, source_of_noise
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.privacy.budget import GDP
@@ -80,7 +80,7 @@ class Cells:
         receipt = self.counts_receipt(mu)
         self.ledger.charge(GDP(mu), receipt.query)
         counted = self._records.total(_counts, self.n_cells).astype(np.float64)
-        return hand_out(self._noise, (receipt.query, mu), receipt, counted)
+        return release_with_noise(self._noise, (receipt.query, mu), receipt, counted)
 
     def moments(self, mu: float) -> Answer:
         """Release the moments of each cell, shape (n_cells, q + a + 1) (claims T3 and T4)."""
@@ -96,7 +96,7 @@ class Cells:
                 self.count_weight * counted,
             ]
         )
-        answer = hand_out(self._noise, (receipt.query, mu), receipt, value.ravel())
+        answer = release_with_noise(self._noise, (receipt.query, mu), receipt, value.ravel())
         return answer._replace(value=answer.value.reshape(value.shape))
 
     def below(self, thresholds: Array, probabilities: Array, mu: float) -> Answer:
@@ -106,7 +106,7 @@ class Cells:
         below, counted = self._records.total(_below, thresholds)
         value = below - probabilities * counted.astype(np.float64)
         question = (receipt.query, mu, thresholds, probabilities)
-        answer = hand_out(self._noise, question, receipt, value.ravel())
+        answer = release_with_noise(self._noise, question, receipt, value.ravel())
         return answer._replace(value=answer.value.reshape(value.shape))
 
 

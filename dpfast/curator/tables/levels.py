@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.curator import Curator
-from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.noisy_release import release_with_noise, source_of_noise
+from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.curator.tables.cells import MOST_RECORDS, UNIT
-from dpfast.curator.whitened import Whitened
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_SHARES
+from dpfast.privacy.rounding import ROUNDING_SHARES
 from dpfast.privacy.tables.sensitivity import cell_sums
 
 Array = NDArray[np.float64]
 
 #: Held rows are so much shorter than 1: no rounding makes them longer.
-SHORTER = 1.0 - MARGIN_SHARES
+SHORTER = 1.0 - ROUNDING_SHARES
 
 
 class Levels:
@@ -47,7 +47,7 @@ class Levels:
             raise InvalidInput(f"levels are of fewer than {MOST_RECORDS} records.")
         self._ledger, self._noise, self._threads = ledger, noise, threads
 
-    def within(self, means: Array, kept: NDArray[np.bool_]) -> Array:
+    def within_level(self, means: Array, kept: NDArray[np.bool_]) -> Array:
         """Columns less the means of their level; missing in levels that are not kept."""
         inside = (self._codes >= 0) & kept[np.maximum(self._codes, 0)]
         with np.errstate(all="ignore"):
@@ -57,7 +57,7 @@ class Levels:
 
     def mapped(self, means: Array, kept: NDArray[np.bool_], matrix: Array) -> Array:
         """The same under a map, row by row: of each record, a function of itself."""
-        within = self.within(means, kept)
+        within = self.within_level(means, kept)
         found = np.zeros((self.n, matrix.shape[1]))
         with np.errstate(all="ignore"):
             for column, row in zip(within.T, matrix, strict=True):
@@ -77,21 +77,23 @@ class Levels:
         objective = Objective(LeastSquares(), Mallows(1.0), seen.n_covariates, fit_intercept=False)
         curator = Curator(seen, objective, self._ledger, self._noise, self._threads)
         curator._made_with = (means, matrix, kept)
-        return Whitened(curator).gram(radius, mu)
+        return PreconditionedQueries(curator).gram(radius, mu)
 
     def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
         """Sums by level of rows held to a norm, and counts: ``mu`` (claims T2 and T8)."""
         receipt = levels_receipt(self.n, self.n_levels, matrix.shape[1], mu)
         self._ledger.charge(GDP(mu), receipt.query)
         rows = self.mapped(means, np.ones(self.n_levels, dtype=bool), matrix)
-        whole, inside = held(rows, radius), np.isfinite(rows).all(axis=1)
+        whole, inside = clip_rows(rows, radius), np.isfinite(rows).all(axis=1)
         levels = self._codes[inside]
         found = [
             np.bincount(levels, weights=some, minlength=self.n_levels)
             for some in (*(whole[inside].T / float(UNIT)), np.ones(len(levels)))
         ]
         noise, question = source_of_noise(self._noise), (receipt.query, mu, means, matrix, radius)
-        return hand_out(noise, question, receipt, np.array(found, dtype=np.float64).T.ravel())
+        return release_with_noise(
+            noise, question, receipt, np.array(found, dtype=np.float64).T.ravel()
+        )
 
 
 class _Mapped(Records):
@@ -113,7 +115,7 @@ class _Mapped(Records):
         yield rows, np.where(np.isnan(rows[:, 0]), np.nan, 0.0)
 
 
-def held(rows: Array, radius: float) -> Array:
+def clip_rows(rows: Array, radius: float) -> Array:
     """Whole multiples of the radius over ``UNIT``, of norms of at most that: sums are exact."""
     with np.errstate(all="ignore"):
         largest = np.abs(rows).max(axis=1)

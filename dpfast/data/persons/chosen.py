@@ -13,10 +13,10 @@ from dpfast.data.records import Covariates, Records
 Array = NDArray[np.float64]
 
 
-class OneRowEach(Records):
+class OneRowPerPerson(Records):
     """n records, each of which is one of the usable rows of a person, each as likely."""
 
-    can_be_dealt = False
+    can_be_partitioned = False
 
     def __init__(self, persons: PersonMeans, draw: Callable[[int], Array]) -> None:
         self.n, self.n_covariates = persons.n, persons.n_covariates

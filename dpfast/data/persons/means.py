@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.beside.given import DASK
 from dpfast.data.coding import Coding
 from dpfast.data.columns import library
 from dpfast.data.parts import WithoutCovariates
-from dpfast.data.persons.numbering import Numbering
+from dpfast.data.persons.numbering import LabelEncoder
+from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput, described
@@ -29,10 +29,10 @@ ROWS_AT_A_TIME, MOST_ROWS = 1 << 16, 1 << 42
 class PersonMeans(Records):
     """Rows of n persons, each with one over the number of a person's usable rows as its weight."""
 
-    can_be_dealt, means = False, True
+    can_be_partitioned, means = False, True
 
     def __init__(
-        self, rows: Records, whose: Whose, counts: NDArray[np.int64], most: int | None = None
+        self, rows: Records, whose: PersonIndex, counts: NDArray[np.int64], most: int | None = None
     ) -> None:
         self.n, self.n_covariates = len(counts), rows.n_covariates
         self.names, self.coding, self.read_again = rows.names, rows.coding, rows.read_again
@@ -97,7 +97,7 @@ class PersonMeans(Records):
 
     def _in_units(self, units: Any, coding: Coding) -> PersonMeans:
         """Of rows in released units; those in memory are coded some at a time."""
-        from dpfast.data.bought.units import CodedBlocks, InPieces
+        from dpfast.data.scaling.units import CodedBlocks, InPieces
 
         def coded(rows: Records) -> Records:
             if not rows.in_memory:
@@ -111,11 +111,11 @@ class PersonMeans(Records):
         return PersonMeans(of_rows(self._rows), self._whose, self.counts, self._most)
 
 
-class Whose:
+class PersonIndex:
     """The person of each row."""
 
     def __init__(self, rows: Records, group: Any) -> None:
-        self._numbering = Numbering()
+        self._numbering = LabelEncoder()
         self._read = group if callable(group) else None
         self._seen = False
         self._all: Numbers | None = None
@@ -153,16 +153,16 @@ class Whose:
         return found
 
 
-def averaged(records: Records, group: Any) -> PersonMeans:
+def person_means(records: Records, group: Any) -> PersonMeans:
     """Records of persons, each of whom counts with the mean of what their rows contribute."""
     refuse_cluster(records)
-    whose = Whose(records, group)
+    whose = PersonIndex(records, group)
     return PersonMeans(records, whose, whose.counts(records))
 
 
 def of_slots(slots: Records, most: int) -> PersonMeans:
     """Persons who count with the sum of what their rows contribute over a public number of rows."""
-    whose = Whose(slots, np.repeat(np.arange(slots.n // most), most))
+    whose = PersonIndex(slots, np.repeat(np.arange(slots.n // most), most))
     return PersonMeans(slots, whose, whose.counts(slots), most)
 
 
@@ -186,7 +186,7 @@ def _usable(X: Any, y: Any) -> NDArray[np.bool_]:
     return found & (np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(axis=1))
 
 
-def _pieces(rows: Records, whose: Whose) -> Iterator[tuple[Any, Any, Numbers]]:
+def _pieces(rows: Records, whose: PersonIndex) -> Iterator[tuple[Any, Any, Numbers]]:
     """Covariates, responses and persons of ROWS_AT_A_TIME rows each, but the last."""
     parts: list[tuple[Any, Any, Numbers]] = []
     held = start = 0

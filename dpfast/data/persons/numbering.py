@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.beside.given import without
 from dpfast.data.columns import column, frame, labels, library
+from dpfast.data.record_weights.columns_given import without
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
@@ -18,7 +18,7 @@ from dpfast.errors import InvalidInput, RecordsUnavailable, described
 PLAIN = "biuS"
 
 
-class Numbering:
+class LabelEncoder:
     """Numbers of the persons that were seen so far, whose count is ``len``."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Numbering:
         return numbers[rows.ravel()]
 
 
-def taken_from(X: Any, group: Any) -> tuple[Any, Any]:
+def split_group(X: Any, group: Any) -> tuple[Any, Any]:
     """The covariates alone and the labels, where ``group`` is the name of a column of X."""
     if not isinstance(group, str):
         return X, group

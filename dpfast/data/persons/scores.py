@@ -31,7 +31,7 @@ class PersonScores(Records):
     ``view`` is what the kernels see of a row: its score, of p entries.
     """
 
-    can_be_dealt = False
+    can_be_partitioned = False
 
     def __init__(self, persons: PersonMeans, view: Any, p: int, longest: float) -> None:
         self.n, self.n_covariates, self.names = persons.n, p, None
@@ -56,6 +56,6 @@ def blocks_of_persons(n: int, p: int) -> tuple[int, ...]:
     return tuple([min(some, n - first) for first in range(0, n, some)])
 
 
-def whole_of(n: int) -> float:
+def counting_unit(n: int) -> float:
     """What a person's rows share when their lengths are counted: n of it are added exactly."""
     return math.ldexp(1.0, 52 - n.bit_length())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.persons.numbering import Numbering
+from dpfast.data.persons.numbering import LabelEncoder
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
 
@@ -23,7 +23,7 @@ def within_persons(records: Records, group: Any) -> Records:
         )
     rows = np.column_stack([np.asarray(records.X, dtype=np.float64), records.y])
     with np.errstate(all="ignore"):
-        numbering = Numbering()
+        numbering = LabelEncoder()
         persons = numbering.of(group)
         usable = np.isfinite(rows).all(axis=1)
         count = np.bincount(persons[usable], minlength=len(numbering))

@@ -74,7 +74,7 @@ class PrivateClip:
             return 0.0
         while self._next < len(RENEWALS) and used >= RENEWALS[self._next] * self._total:
             self._next += 1
-        self._follow(self._curator.gradient_lengths(theta, self._edges, self._price).value)
+        self._follow(self._curator.gradient_norm_histogram(theta, self._edges, self._price).value)
         self.path.append((used, self.value))
         return self._price
 

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 #: Rounds without KL constants, and at most.
-DEFAULT_ROUNDS, MOST_ROUNDS = 8, 30
+DEFAULT_ROUNDS, MAX_ROUNDS = 8, 30
 
 #: With less than this part of the budget left nothing is handed over.
 LEAST_LEFT = 0.05
@@ -221,11 +221,11 @@ class Proximal:
         planned = None if self.rounds is not None else self._excesses(curator, convexity, kl)
         n_rounds = self.rounds or (DEFAULT_ROUNDS if kl is None else max(len(planned or ()), 2))
         handed = self._fallback(curator.objective)
-        if planned is not None and len(planned) > MOST_ROUNDS and handed is not None:
+        if planned is not None and len(planned) > MAX_ROUNDS and handed is not None:
             reason = "the KL constants ask for more rounds of the proximal point method than pay"
             handed.take_over(curator, path, start, 0.0, reason)
             return path
-        n_rounds = n_rounds if self.rounds else min(n_rounds, MOST_ROUNDS)
+        n_rounds = n_rounds if self.rounds else min(n_rounds, MAX_ROUNDS)
         weights = [self.growth**k for k in range(n_rounds)]
         moves: list[float] = []
         for k in range(n_rounds):
@@ -265,7 +265,7 @@ class Proximal:
         # From excess e an exact step reaches e' with e' + g^2/(4 L) <= e, g = kl.norm(e') or more.
         found: list[float] = []
         excess = worst
-        while excess > final and len(found) <= MOST_ROUNDS:
+        while excess > final and len(found) <= MAX_ROUNDS:
             found.append(excess)
             low, high = 0.0, excess
             for _ in range(60):

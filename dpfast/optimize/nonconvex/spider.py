@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 LEAST_LEFT = 0.05
 
 #: And after so many.
-MOST_ROUNDS = 200
+MAX_ROUNDS = 200
 
 #: A round gets at most this part of the budget as long as none has gone as planned.
 UNTRIED_SHARE = 0.5
@@ -224,7 +224,7 @@ class Spider:
         excess = self._first_excess(curator, kl)
         total = left = curator.remaining
         radius, done = 0.0, 0
-        while done == 0 or (left > LEAST_LEFT * total and done < MOST_ROUNDS):
+        while done == 0 or (left > LEAST_LEFT * total and done < MAX_ROUNDS):
             step, _ = self.plan(curator, kl, excess, left, _most(left, done))
             radius += step.n_steps * step.step
             left -= step.gradient_rho + (step.n_steps - 1) * step.change_rho
@@ -260,7 +260,7 @@ class Spider:
         total, ball = curator.remaining, self.ball(curator, kl)
         path, good = Path(start), start
         planned, done, followed = 1, 0, math.inf
-        while done == 0 or (curator.remaining > LEAST_LEFT * total and done < MOST_ROUNDS):
+        while done == 0 or (curator.remaining > LEAST_LEFT * total and done < MAX_ROUNDS):
             left = curator.remaining
             step, left_rounds = self.plan(curator, kl, excess, left, _most(left, done))
             if done == 0 and not step.target < excess:

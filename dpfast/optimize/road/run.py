@@ -11,77 +11,65 @@ asks which it is.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
-from functools import lru_cache
-from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
-from dpfast.curator.whitened import FREE, At, Discount, Held, Whitened
+from dpfast.curator.preconditioned import (
+    NO_CLIPPING,
+    LeverageWeights,
+    Linearization,
+    PreconditionedQueries,
+    RowClipping,
+)
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.models.losses import MASSES, NODES
+from dpfast.optimize.road.allocation import (
+    EVEN_PEAK,
+    GRAM_NOISE,
+    BudgetAllocation,
+    Budgets,
+    Setting,
+)
 from dpfast.optimize.road.histogram import (
-    CANCELS,
-    Lengths,
-    best_bound,
-    clipped_of_few,
-    least_exponent,
-    tops_of_cells,
+    ASYMMETRY,
+    NormHistogram,
+    bin_edges,
+    choose_clipping_norm,
+    choose_weight_exponent,
+    clipped_in_rare_direction,
 )
 from dpfast.optimize.road.steps import (
-    FARTHEST,
-    HEARD,
-    LEAST,
-    STEEP,
-    STEPS,
-    Asked,
-    Bends,
-    Rough,
-    bent_along,
-    inside,
-    middle_of,
-    normal_rows,
-    not_farther,
+    MAX_CURVATURE,
+    MAX_STEPS,
+    SIGNAL_SDS,
+    TINY,
+    TRUST_REGION,
+    CurvatureModel,
+    NoisyScore,
+    StoppingRule,
+    bounded_curvature,
+    cutting_plane_step,
+    gaussian_design_curvature,
+    gaussian_design_hessian,
+    median_of_sorted,
+    newton_steps,
+    trust_region_factor,
     typical_curvature,
-    walk,
-    within,
 )
-from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
 
-#: Shares of ``mu^2`` of a matrix, a vector and a histogram where records are many; where they are
-#: few each is larger by so many times itself.  The steps have the rest.
-SHARES = {"matrix": 0.05, "vector": 0.02, "histogram": 0.02}
-MORE = 1.0
-
-#: Of these, what a round spends on one of each: its curvature, its score and the scores' lengths;
-#: the score of the last is the first step's, and has its share.
-ROUND = 0.25
-
-#: Rounds at most; the last is one whose score is hardly told from noise.
-MOST_ROUNDS = 6
-
-#: Peaks of a curvature over its mean beyond which that of a larger scale is asked for: a rare level
-#: would have hardly any record in the window.
-EVEN_PEAK = 3.0
-
-#: Few: n mu below this for eight coefficients, growing with their square root.
-FEW = 3000.0
-
-#: Share of what the steps have that the first one gets.
-FIRST = 0.05
 
 #: Radius of the first Gram's weights in sqrt(p), for standardised columns; and at least, as a part
 #: of the longest: rows of a rare level are long, and counted in part would be made longer still.
 FIRST_RADIUS, FIRST_PART = 1.5, 0.5
 
 #: Standard deviations of its noise from which on a count, or the size of a matrix, is of records.
-TOLD = 3.0
+DETECTED_SDS = 3.0
 
 #: Slopes of logarithms that covariances with means say are too steep for columns with a long right
 #: tail, and a step from a start that is too flat is shorter than one from too steep a one.
@@ -90,41 +78,32 @@ OVERSTATED = 0.5
 #: Bound on the response in the pilot estimate, in its standard deviations.
 PILOT_CAP = 3.0
 
-#: Largest noise of the second Gram, as ``sqrt(2 p)`` times its scale; its radius is the longest
-#: that keeps it.
-GRAM_NOISE = 0.3
 
 #: Part of the records up to which a sample tells the curvature of all.
-QUARTER = 0.25
+SUBSAMPLE_PART = 0.25
 
 #: Mean square of the lengths of rows beyond those that a sample shows, as a part of all, up to
 #: which a sample tells of rows what is to be known.
-LIGHT = 0.05
+MAX_UNDETECTED_SQUARE = 0.05
 
 #: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
-THIN = 0.35
+MIN_EIGENVALUE = 0.35
 
 #: Cells to a factor 2 in the histograms of rows and of scores: larger cells see tails of fewer
 #: records.
 FINE, COARSE = 2, 1
 
 #: Cells of the finer histogram.
-MOST_CELLS = len(tops_of_cells(FINE))
+N_FINE_BINS = len(bin_edges(FINE))
 
 #: Median of the absolute value of a standard normal number.
 MEDIAN = 0.6745
 
-#: Sizes of responses are held to this and its inverse.
-LARGEST = 1e60
-
 
 #: Few rows, and as many as are asked for scores.
-Both = tuple[Whitened, Whitened]
-
-#: What a run asks for; see :attr:`Setting.asks`.
-Asks = tuple[bool, int, bool]
+Both = tuple[PreconditionedQueries, PreconditionedQueries]
 
 
 class Scores(NamedTuple):
@@ -135,7 +114,7 @@ class Scores(NamedTuple):
 
     moments: Array
     rows: Array
-    asked: tuple[Asked, ...]
+    asked: tuple[NoisyScore, ...]
 
     def among(self, kept: Array) -> Scores:
         """Of all columns, where some were left out."""
@@ -144,7 +123,7 @@ class Scores(NamedTuple):
         return Scores(kept.dot(self.moments).dot(kept.T), self.rows.dot(kept.T), tuple(asked))
 
 
-class Found(NamedTuple):
+class SolverResult(NamedTuple):
     """The result of a run; matrices are of whitened coefficients, which ``mapping`` maps back."""
 
     theta: Array
@@ -153,239 +132,94 @@ class Found(NamedTuple):
     meat: Array
     meat_scale: float
     noise: float
-    undone: Array
+    residual_bias_var: Array
     n_hidden: int
     bound: float
-    beyond: float
-    cut: float
-    power: float
-    leaning: float
-    unseen: float
+    clipped_share: float
+    clipping_bias: float
+    weight_exponent: float
+    downweighted_share: float
+    max_undetected: float
     scale: float
-    pointing: Array | None = None
-    steps: int = STEPS
-    held: Held = FREE
+    nonconvergence: Array | None = None
+    steps: int = MAX_STEPS
+    row_clipping: RowClipping = NO_CLIPPING
     #: Curvature of long rows beyond what was seen, as a whole.
-    steeper: float = 0.0
+    excess_curvature: float = 0.0
     #: Whether the rows' second moments are told from noise.
-    told: bool = True
+    records_detected: bool = True
     scores: Scores | None = None
     #: Records per width in a narrow window about the fitted line, over those in a wide one.
     denser: float = 1.0
 
-    def among(self, kept: Array) -> Found:
+    def with_columns(self, kept: Array) -> SolverResult:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
         return self._replace(
             theta=kept.dot(self.theta),
             mapping=kept.dot(self.mapping),
             unmapping=self.unmapping.dot(kept.T),
-            pointing=None if self.pointing is None else kept.dot(self.pointing),
+            nonconvergence=None if self.nonconvergence is None else kept.dot(self.nonconvergence),
             scores=None if self.scores is None else self.scores.among(kept),
         )
 
 
-class Setting(NamedTuple):
-    """What a run is told; all of it public or released."""
-
-    loss: Any
-    scale: float | None
-    intercept: bool
-    size: float = 1.0
-    persons: bool = False
-    alone: bool = True
-    offset: tuple[float, float] = (0.0, 0.0)
-
-    @property
-    def varies(self) -> float:
-        """Least of what scores vary by over what the loss curves; infinite without a factor."""
-        if not self.alone or self.loss.link == "identity":
-            return math.inf
-        return 0.0 if self.loss.largest_response is None else 1.0
-
-    @property
-    def unit(self) -> float:
-        """About the length of a score."""
-        return float(self.loss._unit_of_scores(self.held_size))
-
-    @property
-    def held_size(self) -> float:
-        """The size, within what a radius may be."""
-        return min(max(self.size, 1.0 / LARGEST), LARGEST)
-
-    @property
-    def discounts(self) -> bool:
-        """Whether what is foreseen of a score says which rows are discounted: not of a mean."""
-        return self.loss.over_foreseen is not None and not self.persons
-
-    @property
-    def over(self) -> float:
-        """Bound on a score over what is foreseen of it, times the scale."""
-        return (self.loss.over_foreseen or math.inf) if self.discounts else math.inf
-
-    def short_enough(self, bound: float, scale: float) -> Held:
-        """Rows of which no score is longer, so that it is not their responses that decide."""
-        return Held(reach=bound / (scale * self.over)) if self.over < math.inf else FREE
-
-    @property
-    def asks(self) -> Asks:
-        """Whether in rounds, for how many lengths besides, and for the residuals' scale."""
-        more = self.discounts + (self.loss.peakedness > EVEN_PEAK)
-        return bool(self.loss.bends), more, bool(self.loss.needs_scale)
-
-
-class Budgets(NamedTuple):
-    """Gaussian-DP parameters of whatever is asked of one kind, and of each step's scores."""
-
-    matrix: float
-    vector: float
-    histogram: float
-    steps: tuple[float, ...] = ()
-
-    @property
-    def round(self) -> Budgets:
-        """Of what a round asks."""
-        return Budgets(*[mu * ROUND**0.5 for mu in self[:3]])
-
-    def longest_radius(self, n: int, p: int) -> float:
-        """At which the noise of a Gram is as large as it may be."""
-        return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
-
-    def beginning(self, asks: Asks) -> float:
-        """Of all that :func:`begin` asks."""
-        return math.hypot(self.matrix, self.vector, asks[2] * self.histogram)
-
-
-class Purse(NamedTuple):
-    """What may be spent on p coefficients of n records: public."""
-
-    n: int
-    p: int
-    mu: float
-
-    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
-    def few(self) -> float:
-        """How few the records are, from 0 to 1."""
-        return min(1.0, FEW * math.sqrt(self.p / 8.0) / max(self.n * self.mu, LEAST))
-
-    def most_rounds(self, bends: bool) -> int:
-        """How many rounds there may be."""
-        if not bends:
-            return 0
-        return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - self.few()))))
-
-    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
-    def budgets(
-        self, asks: Asks, rounds: int, begun: bool = False, sampled: bool | None = None
-    ) -> Budgets:
-        """How it is divided if there are so many rounds.
-
-        ``sampled``: whether a sample tells the curvature, or not; None where none is asked.
-        """
-        mu, (bends, besides, sees_scale) = self.mu, asks
-        times, first = 1.0 + MORE * self.few(), not begun
-        part = [share * times for share in SHARES.values()]
-        in_rounds, last = ROUND * rounds, ROUND * bends
-        asked = (
-            1 + first + in_rounds + (0.0 if sampled else last),
-            first + in_rounds,
-            2 + besides + first * sees_scale + in_rounds + (ROUND if sampled else last),
-        )
-        left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
-        left -= part[2] * (sampled is False)
-        shares = [FIRST * left] + [(1.0 - FIRST) * left / (STEPS - 1)] * (STEPS - 1)
-        steps = tuple([mu * math.sqrt(share) for share in shares])
-        return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
-
-
-@lru_cache(maxsize=256)
-def prices(
-    n: int,
-    p: int,
-    totals: tuple[float, ...],
-    part: float,
-    kinds: tuple[Asks, ...],
-    sampled: bool,
-) -> tuple[tuple[float, ...], ...]:
-    """Whatever may be paid for a Gram, a moment, a histogram and a step: public, and remembered.
-
-    By fits of these kinds together, each with a part of what the beginning leaves of a total,
-    however many rounds there are; a sample may be given up before it is asked.
-    """
-    grams: set[float] = set()
-    moments, histograms, steps = set(grams), set(grams), set(grams)
-    begun = len(kinds) > 1
-    for mu, asks in product(totals, kinds):
-        shared = 0.0
-        if begun:
-            first = Purse(n, p, mu).budgets(kinds[0], 1)
-            grams.add(first.matrix)
-            moments.add(first.vector)
-            histograms.add(first.histogram)
-            shared = first.beginning(kinds[0])
-        each = Purse(n, p, math.sqrt(mu**2 - shared**2) * part)
-        most = each.most_rounds(asks[0])
-        for rounds, told in product({min(1, most), most}, (None, True, False)[: 1 + 2 * sampled]):
-            asked = each.budgets(asks, rounds, begun, told)
-            last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
-            moments.add(asked.vector)
-            steps.update(asked.steps, (last,), (asked.round.vector,) * (most > 0))
-            for one in (asked, asked.round) if most or told else (asked,):
-                grams.add(one.matrix)
-                histograms.add(one.histogram)
-    return tuple(grams), tuple(moments), tuple(histograms), tuple(steps)
-
-
-class Begun(NamedTuple):
+class InitialEstimate(NamedTuple):
     """Whitened rows and about where the coefficients lie: what several fits of one table share."""
 
-    rows: Whitened
+    rows: PreconditionedQueries
     mapping: Array
     unmapping: Array
     theta: Array
     variance: Array
     scale: float
-    clear: bool
+    well_determined: bool
 
 
-def begin(rows: Whitened, setting: Setting, budget: Budgets) -> Begun:
+def initial_estimate(
+    rows: PreconditionedQueries, setting: Setting, budget: Budgets
+) -> InitialEstimate:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
-    p, few_rows = rows.dimension, rows.few()
+    p, few_rows = rows.dimension, rows.subsample()
     radius = FIRST_RADIUS * p**0.5
     long = max(radius, FIRST_PART * budget.longest_radius(few_rows.n, p))
     gram = few_rows.gram(long, budget.matrix)
     mapping, unmapping, values, floor = _inverse_root(gram)
     cap, shift, at = PILOT_CAP, 0.0, None
     if setting.loss.link != "identity":
-        cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.held_size)
-        radius, at = long, At(np.zeros(p), setting.loss)
-    elif not setting.loss.bends:  # no round goes on from where long rows count in the Gram alone
+        cap = shift = 0.5 * (setting.loss.largest_response or PILOT_CAP * setting.bounded_size)
+        radius, at = long, Linearization(np.zeros(p), setting.loss)
+    elif (
+        not setting.loss.curvature_varies
+    ):  # no round goes on from where long rows count in the Gram alone
         radius, cap = long, PILOT_CAP * (long / radius) ** 0.5  # longer ones have larger responses
     moment = few_rows.moment(radius, cap, budget.vector, at, shift=shift)
     theta, variance = _pilot(moment, mapping, unmapping, setting, 2.0 * shift, few_rows.n)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.loss.needs_scale:  # far from the end it is not the one that was declared
-        at = At(theta, setting.loss)
-        found = rows.few().lengths(tops_of_cells(COARSE)[:-1], budget.histogram, at, "residual")
-        scale = Lengths.visible(*found[:2], COARSE).median() / MEDIAN
-    clear = bool(values[0] > HEARD * floor)
-    return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
+        at = Linearization(theta, setting.loss)
+        found = rows.subsample().norm_histogram(
+            bin_edges(COARSE)[:-1], budget.histogram, at, "residual"
+        )
+        scale = NormHistogram.from_noisy_shares(*found[:2], COARSE).median() / MEDIAN
+    clear = bool(values[0] > SIGNAL_SDS * floor)
+    return InitialEstimate(rows, mapping, unmapping, theta, variance, scale, clear)
 
 
-def road(
-    rows: Whitened,
+def clipped_newton(
+    rows: PreconditionedQueries,
     setting: Setting,
-    purse: Purse,
+    purse: BudgetAllocation,
     inference: bool,
     iterates: list[Array],
     progress: Callable[[int, int], None] | None = None,
-    begun: Begun | None = None,
-) -> Found:
+    begun: InitialEstimate | None = None,
+) -> SolverResult:
     """Spend a purse on the coefficients."""
     n, p, _ = purse
-    most, paid = purse.most_rounds(setting.loss.bends), begun is not None
-    budget = purse.budgets(setting.asks, most, paid)
+    most, paid = purse.max_rounds(setting.loss.curvature_varies), begun is not None
+    budget = purse.budgets(setting.query_counts, most, paid)
     if begun is None:
-        begun = begin(rows, setting, budget)
+        begun = initial_estimate(rows, setting, budget)
     rows, mapping, unmapping, theta, pilot_variance, scale, clear = begun
     moments = unmapping.T.dot(unmapping)
     loss, one = setting.loss, unmapping[:, 0] if setting.intercept else None
@@ -394,112 +228,134 @@ def road(
     told = setting.scale or scale
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping.dot(theta))
-    rounds: list[Asked] = []
-    came: Asked | None = None
+    rounds: list[NoisyScore] = []
+    came: NoisyScore | None = None
     # a direction that hardly any records tell is that of too few
-    done, arrived, few_rows = 0, False, rows.few() if clear else rows
+    done, arrived, few_rows = 0, False, rows.subsample() if clear else rows
     while done < most and not arrived:
-        at = At(theta, loss, scale)
+        at = Linearization(theta, loss, scale)
         theta, came = _round((few_rows, few_rows), at, one, setting, budget.round, rounds)
         iterates.append(mapping.dot(theta))
         done += 1
-        square, error = came.heard
-        settled = square <= (HEARD**2 - 1.0) * error
+        square, error = came.debiased_squared_norm
+        settled = square <= (SIGNAL_SDS**2 - 1.0) * error
         arrived = settled and scale <= told
         if settled:  # on to a smaller one, whose scores point elsewhere
             scale, rounds = max(told, 0.5 * scale), []
-    times, fine = broadened(At(theta, loss))[1], tops_of_cells(FINE)[:-1]
+    times, fine = broadened(Linearization(theta, loss))[1], bin_edges(FINE)[:-1]
     # a sharp curvature is that of too few of them, and a sample of many takes as long
-    tried = few_rows is not rows and times == 1.0 and few_rows.n <= QUARTER * n
+    tried = few_rows is not rows and times == 1.0 and few_rows.n <= SUBSAMPLE_PART * n
     among, scale, came = (one, *setting.offset), told, None
 
     def report(theta: Array, done: int) -> None:
         iterates.append(mapping.dot(theta))
         if progress is not None:
-            progress(done, STEPS)
+            progress(done, MAX_STEPS)
 
     for sampled in (True, False) if tried else (None,):
-        budget = purse.budgets(setting.asks, done, paid, sampled)
+        budget = purse.budgets(setting.query_counts, done, paid, sampled)
         told_by = few_rows if sampled else rows
         if most and not sampled:  # the first step leads on from a curvature that few rows tell
             both, last = (few_rows, rows), budget.round._replace(vector=budget.steps[0])
-            theta, came = _round(both, At(theta, loss, scale), one, setting, last, rounds)
+            theta, came = _round(
+                both, Linearization(theta, loss, scale), one, setting, last, rounds
+            )
             report(theta, 1)
-        at = At(theta, loss, scale)
-        normal, broad = normal_rows(at, *among), broadened(at)[0]
+        at = Linearization(theta, loss, scale)
+        normal, broad = gaussian_design_curvature(at, *among), broadened(at)[0]
         typical = typical_curvature(*normal)
         unit = (times * typical) ** 0.5
-        found = told_by.lengths(fine, budget.histogram, broad, "curvature")
-        lengths = Lengths.visible(*found[:2], FINE)
+        found = told_by.norm_histogram(fine, budget.histogram, broad, "curvature")
+        lengths = NormHistogram.from_noisy_shares(*found[:2], FINE)
         longest = budget.longest_radius(told_by.n, p) * unit
         light = (
             few_rows is not rows
             and sampled is not False
             and lengths.longest <= longest
-            and lengths.unseen_square() <= LIGHT * p * unit**2
+            and lengths.undetected_square() <= MAX_UNDETECTED_SQUARE * p * unit**2
         )
         if light:
             break
     # the largest eigenvalue of noise is twice what it does to a direction
-    radius = min(longest, lengths.best_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
+    radius = min(longest, lengths.choose_weight_radius(p, unit**2, 0.5 * GRAM_NOISE / longest**2))
     over = times
     if times > 1.0:  # as dense in all as in the window, and in every direction as around it
-        cells = few_rows.lengths(fine, budget.histogram, at, "curvature")
-        over /= lengths.as_much(*cells[:2], FINE, times)
+        cells = few_rows.norm_histogram(fine, budget.histogram, at, "curvature")
+        over /= lengths.density_ratio(*cells[:2], FINE, times)
     gram = _over(told_by.gram(radius, budget.matrix, broad), over)
-    whiten, back, values, floor = _inverse_root(gram, bent_along(*normal))
+    whiten, back, values, floor = _inverse_root(gram, gaussian_design_hessian(*normal))
     values, floor = values / typical, floor / typical
     mapping, unmapping, start = mapping.dot(whiten), back.dot(unmapping), back.dot(theta)
-    steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, power, likely = FREE, 0.0, None
+    steep, at = rows.mapped(whiten), Linearization(start, loss, scale)
+    held, power, likely = NO_CLIPPING, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
-    if setting.discounts:
-        shows = steep.few() if light else steep
-        found = shows.lengths(fine, budget.histogram, at, "foreseen")
-        foreseen = Lengths.visible(*found[:2], FINE)
+    if setting.downweights_by_score_bound:
+        shows = steep.subsample() if light else steep
+        found = shows.norm_histogram(fine, budget.histogram, at, "foreseen")
+        foreseen = NormHistogram.from_noisy_shares(*found[:2], FINE)
         # by what is foreseen and not by responses, which leaves a model's target where it is
-        held = Held(reach=best_bound(foreseen, per_bound, p, n=n)[0])
-        likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
+        held = RowClipping(max_leverage=choose_clipping_norm(foreseen, per_bound, p, n=n)[0])
+        likely = (
+            foreseen.rescaled(1.0 / (scale * setting.score_bound_ratio))
+            if setting.score_bound_ratio < math.inf
+            else None
+        )
     else:
         # curvature beyond the Gram's is at most as much again: full steps converge below twice; and
         # of a thin direction long rows that no cell shows, which the map would make longer, tell
-        power = 1.0 if values[0] < THIN else least_exponent(lengths, radius, typical)
+        power = (
+            1.0 if values[0] < MIN_EIGENVALUE else choose_weight_exponent(lengths, radius, typical)
+        )
         if power:
-            held = Held(Discount(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64)))
-    longest, first = held.reach * scale * setting.over, None
-    edges, counting = setting.unit * tops_of_cells(COARSE)[:-1], budget.histogram
+            held = RowClipping(
+                LeverageWeights(at, radius, power, np.asarray(np.linalg.inv(whiten), np.float64))
+            )
+    longest, first = held.max_leverage * scale * setting.score_bound_ratio, None
+    edges, counting = setting.score_unit * bin_edges(COARSE)[:-1], budget.histogram
     if sampled:  # lengths of scores are counted where these are asked for first
-        found = steep.few().lengths(edges, budget.round.histogram, at, "score", held)
-        scores = Lengths.visible(*found[:2], COARSE, setting.unit)
+        found = steep.subsample().norm_histogram(edges, budget.round.histogram, at, "score", held)
+        scores = NormHistogram.from_noisy_shares(*found[:2], COARSE, setting.score_unit)
         noise = 2.0 / (n * budget.steps[0])
-        bound, _ = best_bound(scores, noise, p, longest, foreseen=likely, n=n)
+        bound, _ = choose_clipping_norm(scores, noise, p, longest, foreseen=likely, n=n)
         asked = bound, budget.steps[0], edges, counting, held
         answer, found = steep.clipped_and_counted(at, *asked)
-        first = Asked(start, *answer[:2])
+        first = NoisyScore(start, *answer[:2])
     else:
-        found = steep.lengths(edges, counting, at, "score", held)
-    scores = Lengths.visible(*found[:2], COARSE, setting.unit)
-    bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely, n=n)
+        found = steep.norm_histogram(edges, counting, at, "score", held)
+    scores = NormHistogram.from_noisy_shares(*found[:2], COARSE, setting.score_unit)
+    bound, cut = choose_clipping_norm(scores, per_bound, p, longest, foreseen=likely, n=n)
 
-    beyond = lengths.beyond(radius, power) / unit**2
-    rough = Rough(
+    beyond = lengths.mean_excess(radius, power) / unit**2
+    rough = StoppingRule(
         math.sqrt(p / told_by.n)
-        + 0.5 * floor / max(float(values[0]), LEAST)
+        + 0.5 * floor / max(float(values[0]), TINY)
         + beyond
-        + purse.few(),  # of few records long rows are not seen
-        0.5 * lengths.mean_of_squares() / (unit * (p * typical) ** 0.5 * at.scale) * loss.bends,
+        + purse.small_sample_factor(),  # of few records long rows are not seen
+        0.5
+        * lengths.mean_of_squares()
+        / (unit * (p * typical) ** 0.5 * at.scale)
+        * loss.curvature_varies,
         scores.mean_square(bound),
     )
 
-    blank = None if values[0] > floor else np.where(values <= floor, 1.0 - purse.few(), 0.0)
-    bends = Bends(whiten, back, broad, among, setting.varies, normal, blank) if most else None
-    theta, steep_along, least, hidden, noise, varied, noises, done, pointing, steps = walk(
+    blank = (
+        None
+        if values[0] > floor
+        else np.where(values <= floor, 1.0 - purse.small_sample_factor(), 0.0)
+    )
+    bends = (
+        CurvatureModel(whiten, back, broad, among, setting.min_score_variation, normal, blank)
+        if most
+        else None
+    )
+    theta, steep_along, least, hidden, noise, varied, noises, done, pointing, steps = newton_steps(
         steep, at, bound, held, budget.steps, came, inference, rough, bends, report, first
     )
     scores_at: Scores | None = None
     if loss.may_separate:
         asked_at = [
-            Asked(mapping.dot(one.theta), unmapping.T.dot(one.score), one.noise) for one in steps
+            NoisyScore(mapping.dot(one.theta), unmapping.T.dot(one.score), one.noise)
+            for one in steps
         ]
         scores_at = Scores(moments, unmapping, tuple(asked_at))
     meat, meat_scale = np.zeros((p, p)), 0.0
@@ -508,15 +364,17 @@ def road(
         vary, vectors = eigh(mean)
         vary = np.maximum(vary, 0.0)
         spread = float(np.add.reduce(vary) / p) ** 0.5
-        if loss.bends:
-            clipped = scores.beyond(bound, 0.0)
+        if loss.curvature_varies:
+            clipped = scores.mean_excess(bound, 0.0)
         else:  # rows are not shortened, and fewer than a histogram shows may tell
-            clipped = lengths.over(unit).clipped_off(spread, radius / unit, power, bound)
+            clipped = lengths.rescaled(unit).clipped_off(spread, radius / unit, power, bound)
         # it takes hardly anything from directions that not only few long rows tell
-        if setting.varies == math.inf:  # nor is one known to vary less that few rows might tell
+        if (
+            setting.min_score_variation == math.inf
+        ):  # nor is one known to vary less that few rows might tell
             size = values[0] if values[0] > floor else floor
-            more = clipped_of_few(lengths.longest / (unit * size**0.5), spread, bound)
-            short = np.add.reduce(np.maximum(middle_of(vary) - vary, 0.0))
+            more = clipped_in_rare_direction(lengths.longest / (unit * size**0.5), spread, bound)
+            short = np.add.reduce(np.maximum(median_of_sorted(vary) - vary, 0.0))
             clipped = max(clipped, min(clipped + more, short))
         vary = np.maximum(vary, water_level(vary, clipped))
         meat = np.asarray((vectors * vary).dot(vectors.T))
@@ -534,27 +392,27 @@ def road(
         turned = back.dot(one)
         signal = max(0.0, signal - float(theta.dot(turned)) ** 2 / float(turned.dot(turned)))
     unknown = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
-    return Found(
+    return SolverResult(
         theta=mapping.dot(theta),
         mapping=mapping,
         unmapping=unmapping,
         meat=meat,
         meat_scale=meat_scale,
         noise=noise,
-        undone=_left_over(known, noises) ** 2 * unknown + (CANCELS * cut) ** 2 / p,
+        residual_bias_var=_left_over(known, noises) ** 2 * unknown + (ASYMMETRY * cut) ** 2 / p,
         n_hidden=max(hidden, int(np.count_nonzero(known <= 0.0))),
         bound=bound,
-        beyond=float(scores.shares[scores.middles > bound].sum()),
-        cut=cut,
-        power=power,
-        leaning=lengths.taken(radius, power),
-        unseen=n * scores.invisible,
-        pointing=None if pointing is None else mapping.dot(pointing),
+        clipped_share=float(scores.shares[scores.midpoints > bound].sum()),
+        clipping_bias=cut,
+        weight_exponent=power,
+        downweighted_share=lengths.downweighted_share(radius, power),
+        max_undetected=n * scores.max_undetected,
+        nonconvergence=None if pointing is None else mapping.dot(pointing),
         scale=scale,
         steps=done,
-        held=held,
-        steeper=beyond,
-        told=not no_records(gram),
+        row_clipping=held,
+        excess_curvature=beyond,
+        records_detected=not no_records(gram),
         scores=scores_at,
         denser=times / over,
     )
@@ -589,45 +447,54 @@ def _pilot(
             means = loss._means(level + apart, loss.largest_mean)[0]
             level = 2.0 * level - loss._link(float(MASSES.dot(means))) - centre
         theta, found = level * one, found - unit.dot(found) * unit
-    flat = within(float(MASSES.dot(loss._means(level + centre + apart, loss.largest_mean)[1])))
+    flat = bounded_curvature(
+        float(MASSES.dot(loss._means(level + centre + apart, loss.largest_mean)[1]))
+    )
     size = float(found.dot(found))
-    kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
+    kept = max(size - float(noise.sum()), 0.0) / max(size, TINY) / flat
     kept *= OVERSTATED if loss.link == "log" else 1.0
     far = kept * math.sqrt(size)
-    return theta + min(1.0, FARTHEST / max(far, LEAST)) * kept * found, noise / flat**2
+    return theta + min(1.0, TRUST_REGION / max(far, TINY)) * kept * found, noise / flat**2
 
 
 def _round(
-    both: Both, at: At, one: Array | None, setting: Setting, budget: Budgets, asked: list[Asked]
-) -> tuple[Array, Asked]:
+    both: Both,
+    at: Linearization,
+    one: Array | None,
+    setting: Setting,
+    budget: Budgets,
+    asked: list[NoisyScore],
+) -> tuple[Array, NoisyScore]:
     """Where a step of clipped scores leads with a curvature of few rows, and the whitened score."""
     few_rows, rows = both
-    normal, theta = normal_rows(at, one, *setting.offset), at.theta
+    normal, theta = gaussian_design_curvature(at, one, *setting.offset), at.theta
     typical = typical_curvature(*normal)
     broad, times = broadened(at)
     radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5
     gram = _over(few_rows.gram(radius, budget.matrix, broad), times)
     # a shorter step is made good by the next
-    whiten, back, values, floor = _inverse_root(leaned(gram, bent_along(*normal)))
+    whiten, back, values, floor = _inverse_root(
+        shrink_to_target(gram, gaussian_design_hessian(*normal))
+    )
     shows, at = few_rows.mapped(whiten), at._replace(theta=back.dot(theta))
-    edges = setting.unit * tops_of_cells(COARSE)[:-1]
-    found = shows.lengths(edges, budget.histogram, at, "score")
-    scores = Lengths.visible(*found[:2], COARSE, setting.unit)
-    bound, _ = best_bound(scores, 2.0 / (rows.n * budget.vector), theta.size)
+    edges = setting.score_unit * bin_edges(COARSE)[:-1]
+    found = shows.norm_histogram(edges, budget.histogram, at, "score")
+    scores = NormHistogram.from_noisy_shares(*found[:2], COARSE, setting.score_unit)
+    bound, _ = choose_clipping_norm(scores, 2.0 / (rows.n * budget.vector), theta.size)
     held = setting.short_enough(bound, at.scale)
     answer = rows.mapped(whiten).clipped(at, bound, budget.vector, held=held).gradient
-    came = Asked(at.theta, *answer[:2])
-    square, error = came.heard
+    came = NoisyScore(at.theta, *answer[:2])
+    square, error = came.debiased_squared_norm
     along = answer.noise_scale * max(float(values[-1]), floor) ** 0.5
-    asked.append(Asked(theta, back.T.dot(answer.value), along))
+    asked.append(NoisyScore(theta, back.T.dot(answer.value), along))
     step = square / (square + error) * whiten.dot(answer.value)
-    step *= not_farther(step, normal[1])
-    return theta + inside(step, asked) * step, came
+    step *= trust_region_factor(step, normal[1])
+    return theta + cutting_plane_step(step, asked) * step, came
 
 
-def broadened(at: At) -> tuple[At, float]:
+def broadened(at: Linearization) -> tuple[Linearization, float]:
     """The same at a scale so many times larger that a sharp curvature is that of enough records."""
-    times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)
+    times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), MAX_CURVATURE)
     return at if times == 1.0 else at._replace(scale=times * at.scale), times
 
 
@@ -635,20 +502,22 @@ def _over(answer: Answer, times: float) -> Answer:
     return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 
-def leaned(gram: Answer, target: Array) -> Answer:
+def shrink_to_target(gram: Answer, target: Array) -> Answer:
     """A released matrix, leaning to a target by as much as noise explains their distance."""
     away, p = gram.value - target, len(target)
     noise = gram.noise_scale**2 * p * (p + 1) / 2.0
-    kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
+    kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), TINY))
     return gram._replace(value=target + kept * away)
 
 
 def no_records(gram: Answer) -> bool:
     """Whether the mean length of rows, squared, is within its noise of zero."""
-    return bool(gram.value.trace() < TOLD * gram.noise_scale * math.sqrt(2.0 * len(gram.value)))
+    return bool(
+        gram.value.trace() < DETECTED_SDS * gram.noise_scale * math.sqrt(2.0 * len(gram.value))
+    )
 
 
-def floor_of(gram: Answer) -> float:
+def noise_floor(gram: Answer) -> float:
     """Below it an eigenvalue is not told from noise."""
     return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
 
@@ -658,7 +527,7 @@ def _inverse_root(gram: Answer, expected: Array | None = None) -> tuple[Array, A
 
     What is not told from noise is as expected, if that is less.
     """
-    (values, vectors), floor = eigh(gram.value), floor_of(gram)
+    (values, vectors), floor = eigh(gram.value), noise_floor(gram)
     least = floor if expected is None else np.minimum(floor, (expected @ vectors * vectors).sum(0))
     roots = np.sqrt(np.maximum(values, least))
     return vectors / roots, (vectors * roots).T, values, floor

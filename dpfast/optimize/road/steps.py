@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from dpfast.curator import Answer
-from dpfast.curator.whitened import At, Held, Whitened
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
 from dpfast.kernels.linalg import eigh
 from dpfast.models.losses import MASSES, NODES
 
@@ -23,35 +23,35 @@ Array = NDArray[np.float64]
 
 #: Steps at most; those after the first, which goes from the start to where they can begin, count in
 #: the result.  Once one of them has arrived, the next is the last, and has all that is left.
-STEPS = 6
+MAX_STEPS = 6
 
 #: Deviations of noise from which on a score, or what it changed by, says something.
-HEARD = 2.0
+SIGNAL_SDS = 2.0
 
 #: Of the way to a plane beyond which no least is: a step of more than this goes half of it.
-BACK = 0.75
+CUTTING_PLANE_PART = 0.75
 
 #: Of a curvature that is learnt, or expected: the least of a direction as a part of the largest.
-EVEN = 1e-3
+MIN_CONDITION = 1e-3
 
 #: Least and largest curvature of a record like the mean one: rows cannot be whitened with less, and
 #: radii must be numbers that weights can have.
-FLAT, STEEP = 1e-12, 1e60
+MIN_CURVATURE, MAX_CURVATURE = 1e-12, 1e60
 
 SQUARES = NODES**2
 
 #: Farthest that predictors may be moved by the slopes of a start, or by a round: log odds or logs.
-FARTHEST = 1.5
+TRUST_REGION = 1.5
 
 #: Slopes without their part in the constant, their square, curvature across them and along.
-Normal = tuple[Array, float, float, float]
+GaussianCurvature = tuple[Array, float, float, float]
 
 #: Columns along which a curvature is 1; parts of it that scores tell; what they vary by there, the
 #: noise of that, and the unit in which it is taken.
-Seen = tuple[Array, Array, Array, float, float]
+InformationBound = tuple[Array, Array, Array, float, float]
 
 #: How scores vary, and its noise.
-Varied = tuple[Array, float]
+NoisyMeat = tuple[Array, float]
 
 #: How often scores seem to point somewhere still where steps have arrived.
 FALSE_ALARM = 1e-3
@@ -60,10 +60,10 @@ FALSE_ALARM = 1e-3
 SLIGHT, OF_SAMPLING = 0.3, 0.03
 
 #: Instead of nothing below a division bar.
-LEAST = 1e-300
+TINY = 1e-300
 
 
-class Asked(NamedTuple):
+class NoisyScore(NamedTuple):
     """Where a score was asked for, the score, and its noise in any direction."""
 
     theta: Array
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
     noise: float
 
     @property
-    def heard(self) -> tuple[float, float]:
+    def debiased_squared_norm(self) -> tuple[float, float]:
         """Squared length of the score without its noise's, and that of the noise."""
         error = self.score.size * self.noise**2
         square = float(self.score.dot(self.score)) - error
@@ -79,15 +79,15 @@ class Asked(NamedTuple):
 
 
 #: From tuples, without the frame of the generated constructors.
-at_of, asked_of = partial(tuple.__new__, At), partial(tuple.__new__, Asked)
+at_of, reserved_cost = partial(tuple.__new__, Linearization), partial(tuple.__new__, NoisyScore)
 
 
-def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
+def bfgs_update(curvature: Array | None, before: NoisyScore, here: NoisyScore) -> Array | None:
     """A curvature that between two points is what the score changed by, where noise allows."""
     step, change = here.theta - before.theta, before.score - here.score
     turned, size = step if curvature is None else curvature.dot(step), math.hypot(*step.tolist())
     was, between = float(step.dot(turned)), float(step.dot(change))
-    doubt = HEARD * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2
+    doubt = SIGNAL_SDS * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2
     if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
         return curvature
     found = np.eye(step.size) if curvature is None else curvature
@@ -95,10 +95,10 @@ def bent(curvature: Array | None, before: Asked, here: Asked) -> Array | None:
     if not np.isfinite(found).all():
         return curvature
     values = eigh(found)[0]
-    return found if values[0] > EVEN * values[-1] else curvature
+    return found if values[0] > MIN_CONDITION * values[-1] else curvature
 
 
-def inside(step: Array, asked: list[Asked]) -> float:
+def cutting_plane_step(step: Array, asked: list[NoisyScore]) -> float:
     """Part of a step from the last point that leads nowhere an earlier score points away from."""
     part, here = 1.0, asked[-1].theta
     for one in asked[:-1]:
@@ -106,8 +106,8 @@ def inside(step: Array, asked: list[Asked]) -> float:
         if along > 0.0:
             away = here - one.theta
             to_plane = float(one.score.dot(away))
-            far = along > BACK * to_plane > 0.0
-            if far and to_plane > HEARD * one.noise * math.hypot(*away.tolist()):
+            far = along > CUTTING_PLANE_PART * to_plane > 0.0
+            if far and to_plane > SIGNAL_SDS * one.noise * math.hypot(*away.tolist()):
                 part = min(part, 0.5 * to_plane / along)
     return part
 
@@ -115,17 +115,19 @@ def inside(step: Array, asked: list[Asked]) -> float:
 def typical_curvature(away: Array, variance: float, level: float, along: float) -> float:
     """The median of what directions curve by."""
     p = away.size  # p - 1 of them are the same
-    return within(level + (along - level) / p) if p < 3 else level
+    return bounded_curvature(level + (along - level) / p) if p < 3 else level
 
 
-def bent_along(away: Array, variance: float, level: float, along: float) -> Array:
+def gaussian_design_hessian(away: Array, variance: float, level: float, along: float) -> Array:
     """A curvature that is another one along the slopes than across them."""
     found = (along - level) / variance * (away[:, None] * away)
     found.flat[:: away.size + 1] += level
     return found
 
 
-def normal_rows(at: At, one: Array | None, mean: float = 0.0, spread: float = 0.0) -> Normal:
+def gaussian_design_curvature(
+    at: Linearization, one: Array | None, mean: float = 0.0, spread: float = 0.0
+) -> GaussianCurvature:
     """Slopes, and the curvature where rows with second moments 1 lie, beside such offsets."""
     away = at.theta
     if one is not None:
@@ -133,30 +135,36 @@ def normal_rows(at: At, one: Array | None, mean: float = 0.0, spread: float = 0.
         mean, away = mean + level, at.theta - level * one
     variance = float(away.dot(away))
     curved = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
-    level, along = within(float(MASSES.dot(curved))), float(MASSES.dot(curved * SQUARES))
+    level, along = bounded_curvature(float(MASSES.dot(curved))), float(MASSES.dot(curved * SQUARES))
     if spread:  # offsets go with no slope
         along = level + variance / (variance + spread * spread) * (along - level)
-    along = max(EVEN * level, min(STEEP, along)) if variance > LEAST else level
-    return away, max(variance, LEAST), level, along
+    along = max(MIN_CONDITION * level, min(MAX_CURVATURE, along)) if variance > TINY else level
+    return away, max(variance, TINY), level, along
 
 
-def not_farther(step: Array, variance: float) -> float:
+def trust_region_factor(step: Array, variance: float) -> float:
     """Part of a step that moves predictors no farther than that, or half as far as slopes have."""
     return min(
-        1.0, max(FARTHEST, 0.5 * math.sqrt(variance)) / max(math.hypot(*step.tolist()), LEAST)
+        1.0, max(TRUST_REGION, 0.5 * math.sqrt(variance)) / max(math.hypot(*step.tolist()), TINY)
     )
 
 
-def middle_of(values: Array) -> float:
+def median_of_sorted(values: Array) -> float:
     """The median of numbers that increase."""
     return 0.5 * float(values[(values.size - 1) // 2] + values[values.size // 2])
 
 
-def within(curvature: float) -> float:
-    return curvature if FLAT < curvature < STEEP else min(max(FLAT, curvature), STEEP)
+def bounded_curvature(curvature: float) -> float:
+    return (
+        curvature
+        if MIN_CURVATURE < curvature < MAX_CURVATURE
+        else min(max(MIN_CURVATURE, curvature), MAX_CURVATURE)
+    )
 
 
-def precise(asked: list[Asked], curvature: Array | None, curved: list[Normal]) -> Array:
+def inverse_variance_weights(
+    asked: list[NoisyScore], curvature: Array | None, curved: list[GaussianCurvature]
+) -> Array:
     """Weights of scores by their noise, and by what is curved otherwise between there and here."""
     squares, here = [one.noise**2 for one in asked], asked[-1].theta
     for k, (_, _, level, along) in enumerate(curved[:-1]):
@@ -168,8 +176,11 @@ def precise(asked: list[Asked], curvature: Array | None, curved: list[Normal]) -
     return weights / np.add.reduce(weights)
 
 
-def mean_point(
-    asked: list[Asked], weights: Array | None, curvature: Array | None, seen: Seen | None = None
+def averaged_newton_point(
+    asked: list[NoisyScore],
+    weights: Array | None,
+    curvature: Array | None,
+    seen: InformationBound | None = None,
 ) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
     where, scores = asked[-1][:2]
@@ -181,7 +192,7 @@ def mean_point(
     return where + (scores if curvature is None else np.linalg.solve(curvature, scores))
 
 
-def joined(mean: Varied | None, answer: Answer) -> Varied:
+def pooled_mean(mean: NoisyMeat | None, answer: Answer) -> NoisyMeat:
     """A mean by precision with one more answer in it, and its noise."""
     value, noise, _ = answer
     if mean is None:
@@ -190,7 +201,7 @@ def joined(mean: Varied | None, answer: Answer) -> Varied:
     return (both / mean[1]) ** 2 * mean[0] + (both / noise) ** 2 * value, both
 
 
-def still_pointing(asked: list[Asked]) -> Array | None:
+def nonconvergence_direction(asked: list[NoisyScore]) -> Array | None:
     """Where scores of steps' ends still point on the whole, if noise does not explain it."""
     if len(asked) < 3:
         return None
@@ -204,33 +215,44 @@ def still_pointing(asked: list[Asked]) -> Array | None:
     return mean if chdtrc(len(mean), found) < FALSE_ALARM else None
 
 
-class Bends(NamedTuple):
+class CurvatureModel(NamedTuple):
     """A loss whose curvature is another one elsewhere."""
 
     whiten: Array
     back: Array
-    at: At
-    among: tuple[Array | None, float, float]
-    varies: float
-    start: Normal | None = None
+    at: Linearization
+    constant_and_offsets: tuple[Array | None, float, float]
+    min_score_variation: float
+    start: GaussianCurvature | None = None
     #: How surely there is no curvature along a coordinate.
-    blank: Array | None = None
+    undetermined: Array | None = None
 
-    def halfway(self, step: Array, theta: Array, curvature: Array | None, now: Normal) -> Array:
+    def halfway(
+        self, step: Array, theta: Array, curvature: Array | None, now: GaussianCurvature
+    ) -> Array:
         """A step by what is curved halfway, where a score that falls off is met in the mean."""
-        half = self.expected(theta + 0.5 * not_farther(self.whiten.dot(step), now[1]) * step) or now
+        half = (
+            self.expected(theta + 0.5 * trust_region_factor(self.whiten.dot(step), now[1]) * step)
+            or now
+        )
         change = step if curvature is None else curvature.dot(step)
-        return np.asarray(np.linalg.solve(self.turned(curvature, now, half), change))
+        return np.asarray(np.linalg.solve(self.transported(curvature, now, half), change))
 
-    def expected(self, theta: Array, known: Normal | None = None) -> Normal | None:
+    def expected(
+        self, theta: Array, known: GaussianCurvature | None = None
+    ) -> GaussianCurvature | None:
         """Curvature that is to be expected, at most as much along the slopes, if rows decide it."""
         if self.at.loss.link == "identity":
             return None
         at = at_of((self.whiten.dot(theta), *self.at[1:]))
-        away, variance, level, along = known or normal_rows(at, *self.among)
-        return away, variance, level, min(level, along) if level > FLAT else level
+        away, variance, level, along = known or gaussian_design_curvature(
+            at, *self.constant_and_offsets
+        )
+        return away, variance, level, min(level, along) if level > MIN_CURVATURE else level
 
-    def turned(self, curvature: Array | None, was: Normal, here: Normal) -> Array:
+    def transported(
+        self, curvature: Array | None, was: GaussianCurvature, here: GaussianCurvature
+    ) -> Array:
         """A curvature as it is elsewhere: along the slopes it changes more than across them."""
         (new, size, level, along), (old, before, first, steep) = here, was
         # square roots of both curvatures, the second one's inverse
@@ -241,46 +263,50 @@ class Bends(NamedTuple):
         turn.flat[:: len(turn) + 1] += (level / first) ** 0.5
         return turn.dot(turn.T) if curvature is None else turn.dot(curvature).dot(turn.T)
 
-    def bent(
-        self, curvature: Array | None, now: Normal, before: Asked, here: Asked
+    def bfgs_update(
+        self, curvature: Array | None, now: GaussianCurvature, before: NoisyScore, here: NoisyScore
     ) -> Array | None:
         """The same as :func:`bent` does: a score changes by what is curved halfway."""
         half = self.expected(0.5 * (before.theta + here.theta)) or now
-        there = self.turned(curvature, now, half)
-        found = bent(there, before, here)
-        return curvature if found is there or found is None else self.turned(found, half, now)
+        there = self.transported(curvature, now, half)
+        found = bfgs_update(there, before, here)
+        return curvature if found is there or found is None else self.transported(found, half, now)
 
 
-class Rough(NamedTuple):
+class StoppingRule(NamedTuple):
     """How far steps in whitened coordinates, where curvatures should be 1, may be from arriving."""
 
-    even: float
-    bends: float
-    spread: float
+    whitening_error: float
+    curvature_change: float
+    score_mean_square: float
 
-    def arrived(
+    def converged(
         self,
-        step: Asked,
+        step: NoisyScore,
         before: tuple[float, float] | None,
         mus: tuple[float, ...],
         counts: bool,
         n: int,
     ) -> bool:
         """Whether one further step, with all that is left, is as good as many."""
-        square, error = step.heard
+        square, error = step.debiased_squared_norm
         length, whole = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:])
-        part = self.even + self.bends * length
+        part = self.whitening_error + self.curvature_change * length
         if before is not None:
-            explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / step.score.size))
+            explained = before[1] * (1.0 + SIGNAL_SDS * math.sqrt(2.0 / step.score.size))
             if square > explained:
-                part = max(part, math.sqrt((square - explained) / max(before[0], LEAST)))
+                part = max(part, math.sqrt((square - explained) / max(before[0], TINY)))
         own = (counts * mus[0] / whole) ** 2
         stays = own * part * length + (1.0 - own) * part * math.hypot(part * length, error**0.5)
         noise = error**0.5 * mus[0] / whole
-        return stays <= math.hypot(SLIGHT * noise, OF_SAMPLING * math.sqrt(self.spread / n))
+        return stays <= math.hypot(
+            SLIGHT * noise, OF_SAMPLING * math.sqrt(self.score_mean_square / n)
+        )
 
 
-def as_scores_vary(known: Array, meat: Array, noise: float, factor: float, blank: Any) -> Seen:
+def information_bound(
+    known: Array, meat: Array, noise: float, factor: float, blank: Any
+) -> InformationBound:
     """Of a curvature no more than scores vary by, in units of what they do along most columns;
     but where none was seen: columns that go together have none, nor do their scores vary.
     """
@@ -288,7 +314,7 @@ def as_scores_vary(known: Array, meat: Array, noise: float, factor: float, blank
     white = vectors / np.sqrt(values)
     values, turned = eigh(white.T.dot(meat).dot(white))
     values = np.maximum(values, 0.0)
-    unit = max(factor, middle_of(values), LEAST)
+    unit = max(factor, median_of_sorted(values), TINY)
     doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
     told, columns = np.minimum(unit, values + doubt) / unit, white.dot(turned)
     if blank is not None:
@@ -296,60 +322,60 @@ def as_scores_vary(known: Array, meat: Array, noise: float, factor: float, blank
     return columns, told, values, doubt, unit
 
 
-def narrowed(
+def apply_information_bound(
     curvature: Array, columns: Array, told: Array, values: Array, doubt: float, unit: float
 ) -> tuple[Array, Array, int]:
     """The parts that scores tell; what they vary by where it is less; along how many none is."""
     back, least = curvature.dot(columns), unit * np.where(told < 1.0, told, 0.0)
-    few = int(np.count_nonzero((values < doubt) & (HEARD * told < 1.0)))
+    few = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * told < 1.0)))
     return (back * told).dot(back.T), (back * least).dot(back.T), few
 
 
-class Walked(NamedTuple):
+class NewtonSteps(NamedTuple):
     """Where steps led, and what they saw on the way."""
 
     theta: Array
     curvature: Array | None
-    least: Array | None
+    least_meat: Array | None
     hidden: int
     noise: float
-    meat: Varied | None
+    meat: NoisyMeat | None
     noises: list[float]
     steps: int
-    pointing: Array | None
-    asked: list[Asked]
+    nonconvergence: Array | None
+    asked: list[NoisyScore]
 
 
-def walk(
-    rows: Whitened,
-    start: At,
+def newton_steps(
+    rows: PreconditionedQueries,
+    start: Linearization,
     bound: float,
-    held: Held,
+    held: RowClipping,
     mus: tuple[float, ...],
-    came: Asked | None,
+    came: NoisyScore | None,
     inference: bool,
-    rough: Rough,
-    bends: Bends | None,
+    rough: StoppingRule,
+    bends: CurvatureModel | None,
     report: Callable[[Array, int], None],
-    first: Asked | None = None,
-) -> Walked:
+    first: NoisyScore | None = None,
+) -> NewtonSteps:
     """Spend all of ``mus`` on steps of clipped scores; the first is made where one ``came``, and
     has been asked for where there is a ``first``.
     """
     theta, identity = start.theta, np.eye(start.theta.size)
     counted, done = 0, int(came is not None)
-    since, near = done, came is not None and rough.arrived(came, None, mus, False, rows.n)
+    since, near = done, came is not None and rough.converged(came, None, mus, False, rows.n)
     expected = begun = bends.expected(theta, bends.start) if bends else None
     curvature: Array | None = None  # the identity
-    asked: list[Asked] = []
-    curved: list[Normal] = []
-    varied: Varied | None = None
+    asked: list[NoisyScore] = []
+    curved: list[GaussianCurvature] = []
+    varied: NoisyMeat | None = None
     left = (math.hypot(*mus[1:]),) if near else mus[since:]
 
-    def seen(curvature: Array | None) -> Seen | None:
-        if varied and bends and bends.varies < math.inf:
+    def seen(curvature: Array | None) -> InformationBound | None:
+        if varied and bends and bends.min_score_variation < math.inf:
             known = identity if curvature is None else curvature
-            return as_scores_vary(known, *varied, bends.varies, bends.blank)
+            return information_bound(known, *varied, bends.min_score_variation, bends.undetermined)
         return None
 
     while left:
@@ -361,49 +387,55 @@ def walk(
             asked.append(first)
         else:
             answer = rows.clipped(at_of((theta, *start[1:])), bound, mu_step, mu_meat, held)
-            asked.append(asked_of((theta, *answer.gradient[:2])))
+            asked.append(reserved_cost((theta, *answer.gradient[:2])))
         if expected:
             curved.append(expected)
         if counts:
             if inference:
-                varied = joined(varied, answer.meat)
+                varied = pooled_mean(varied, answer.meat)
             counted += 1
         if done > since:
-            steeper = bent(curvature, *asked[-2:])
+            steeper = bfgs_update(curvature, *asked[-2:])
             if bends and expected and steeper is not curvature:
-                steeper = bends.bent(curvature, expected, *asked[-2:])
+                steeper = bends.bfgs_update(curvature, expected, *asked[-2:])
             if steeper is not curvature:  # what was asked far from here is of no use
                 curvature, counted = steeper, counted if near else 1
         some = asked[-counted:]
-        weights = precise(some, curvature, curved[-counted:]) if counted > 1 else None
-        step = mean_point(some, weights, curvature, seen(curvature)) - theta
+        weights = (
+            inverse_variance_weights(some, curvature, curved[-counted:]) if counted > 1 else None
+        )
+        step = averaged_newton_point(some, weights, curvature, seen(curvature)) - theta
         if bends and expected:
             step = bends.halfway(step, theta, curvature, expected)
-        part = inside(step, asked)
+        part = cutting_plane_step(step, asked)
         if bends:
-            part = min(part, not_farther(bends.whiten.dot(step), expected[1] if expected else 0.0))
+            part = min(
+                part, trust_region_factor(bends.whiten.dot(step), expected[1] if expected else 0.0)
+            )
         theta = theta + part * step
         if bends and expected and (here := bends.expected(theta)):
-            curvature, expected = bends.turned(curvature, expected, here), here
+            curvature, expected = bends.transported(curvature, expected, here), here
         if part < 1.0:  # the curvature is another one there
             counted, near = 0, False
         elif left:
-            earlier = asked[-2].heard if done > since else None
-            near = rough.arrived(asked[-1], earlier, (mu_step, *left), counts, rows.n)
+            earlier = asked[-2].debiased_squared_norm if done > since else None
+            near = rough.converged(asked[-1], earlier, (mu_step, *left), counts, rows.n)
             left = (math.hypot(*left),) if near else left
         done += 1
-        report(theta, done if left else STEPS)
+        report(theta, done if left else MAX_STEPS)
     spread = asked[-1].noise
     if counted > 1 and weights is not None:
         spread = math.hypot(*(weights * [one.noise for one in some]).tolist())
     if bends and expected and begun:  # nothing that was released says that it is larger
         level, along = map(min, begun[2:], expected[2:])
         if (level, along) != expected[2:]:
-            curvature = bends.turned(curvature, expected, (*expected[:2], level, along))
+            curvature = bends.transported(curvature, expected, (*expected[:2], level, along))
     least, hidden = None, 0
     if vary := seen(curvature):
         known = identity if curvature is None else curvature
-        curvature, least, hidden = narrowed(known, *vary)
-    pointing = None if bends else still_pointing(asked[-max(counted, 1) :])
+        curvature, least, hidden = apply_information_bound(known, *vary)
+    pointing = None if bends else nonconvergence_direction(asked[-max(counted, 1) :])
     noises = [one.noise for one in asked[1 - since :]]
-    return Walked(theta, curvature, least, hidden, spread, varied, noises, done, pointing, asked)
+    return NewtonSteps(
+        theta, curvature, least, hidden, spread, varied, noises, done, pointing, asked
+    )

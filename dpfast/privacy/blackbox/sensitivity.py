@@ -7,10 +7,10 @@ import math
 from scipy.special import log_ndtr
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import ROUNDING_ELEMENTARY, ROUNDING_FORMULA, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import RECORD_ERROR, mean_score
 
-_UP = 1.0 + MARGIN_30
+_UP = 1.0 + ROUNDING_FORMULA
 
 #: Coordinates of a clipped vector up to which its norm is computed to within ``RECORD_ERROR``.
 MAX_DIMENSION = 8000
@@ -50,7 +50,7 @@ def choice_exponent(mu: float) -> float:
         exponent = 2.0 * math.atanh(math.erf(mu / math.sqrt(8.0)))
     else:
         exponent = float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
-    return exponent * (1.0 - MARGIN_500)
+    return exponent * (1.0 - ROUNDING_ELEMENTARY)
 
 
 def loss_steps(lower: float, upper: float, n: int, grid: float, *, depth: int = 0) -> int:

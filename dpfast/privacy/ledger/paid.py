@@ -11,7 +11,7 @@ from dpfast.errors import BudgetExceeded, LedgerClosed
 from dpfast.privacy.ledger.process import this_process
 
 
-class PaidAnswers:
+class ChargedAnswers:
     """Base of objects that answer what was paid for: :meth:`_take` before a record is touched."""
 
     def __init__(self, answers: Iterable[str] | Mapping[str, int], refusal: str) -> None:

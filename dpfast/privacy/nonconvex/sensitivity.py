@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import ROUNDING_FORMULA, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity import mean_score
 
-_UP = 1.0 + MARGIN_30
+_UP = 1.0 + ROUNDING_FORMULA
 
 
 def mean_gradient(lipschitz: float, n: int, *, depth: int = 0) -> float:

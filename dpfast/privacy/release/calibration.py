@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from dpfast.errors import InvalidBudget, described
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
+from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_PRODUCT
 
 Array = NDArray[np.float64]
 
@@ -24,10 +24,10 @@ COUNT = 1024
 #: More than the rounding of the few operations in a profile, relative to 1.
 ROUNDING = 1e-15
 
-_UP = 1.0 + MARGIN_30
+_UP = 1.0 + ROUNDING_FORMULA
 
 #: What is spent of an epsilon or a delta, which stand for their decimals (claim C86).
-_TAKEN = 1.0 - MARGIN_6
+_TAKEN = 1.0 - ROUNDING_PRODUCT
 
 _PRECISION = 1e-7
 _RANGE = (1e-6, 1e12)

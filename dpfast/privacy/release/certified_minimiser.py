@@ -14,12 +14,17 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput
 from dpfast.privacy.release.sensitivity import eigenvalue_step, parameter_shift
-from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import (
+    ROUNDING_ELEMENTARY,
+    ROUNDING_FORMULA,
+    ROUNDING_SUM,
+    UNIT_ROUNDOFF,
+)
 from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
 Array = NDArray[np.float64]
 
-_UP = 1.0 + MARGIN_500
+_UP = 1.0 + ROUNDING_ELEMENTARY
 
 #: The penalty's stiffness is the step of the eigenvalue divided by this, where rounding allows it.
 MOST_LEVELS = 256
@@ -47,7 +52,7 @@ def gradient_error(
     gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
     products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF
     return (score_bound * (2.0 * RECORD_ERROR + gamma) + products * smoothness * reach) * (
-        1.0 + MARGIN_30
+        1.0 + ROUNDING_FORMULA
     )
 
 
@@ -91,7 +96,7 @@ class MinimiserPlan(NamedTuple):
     @property
     def floor(self) -> float:
         """The smallest eigenvalue of the Hessian is at least this."""
-        return (self.ridge + self.stiffness) * (1.0 - MARGIN_8000)
+        return (self.ridge + self.stiffness) * (1.0 - ROUNDING_SUM)
 
     @property
     def reach(self) -> float:
@@ -105,7 +110,7 @@ class MinimiserPlan(NamedTuple):
     def shift(self, l0: float) -> float:
         """How far what is found moves, at most, if the eigenvalue is at least l0 (R4, R21)."""
         moved = parameter_shift(l0, self.ridge, self.c, self.slope, self.radius, self.n)
-        return (moved + 2.0 * self.distance(l0)) * (1.0 + MARGIN_30)
+        return (moved + 2.0 * self.distance(l0)) * (1.0 + ROUNDING_FORMULA)
 
 
 def minimiser_plan(
@@ -141,7 +146,7 @@ def _plan(
     depth: int,
 ) -> MinimiserPlan:
     u = UNIT_ROUNDOFF
-    rate = c * radius / levels * (1.0 - MARGIN_8000)  # at most c radius, in particular
+    rate = c * radius / levels * (1.0 - ROUNDING_SUM)  # at most c radius, in particular
     stiffness = step / levels
     score = slope * radius
     # the penalty's force stiffness/rate sinh(rate t) equals the largest mean score at the edge

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import COUNT
-from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
+from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_PRODUCT
 from dpfast.privacy.sensitivity import check_constants, relative_slack
 
-_UP = 1.0 + MARGIN_30
-_DOWN = 1.0 - MARGIN_30
+_UP = 1.0 + ROUNDING_FORMULA
+_DOWN = 1.0 - ROUNDING_FORMULA
 
 #: Rows are projected in floating point: their exact squared norm may exceed the declared one by
 #: less than this part.
@@ -273,7 +273,7 @@ def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
 
 def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
     """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28)."""
-    level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - MARGIN_6) - scale.error
+    level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - ROUNDING_PRODUCT) - scale.error
     if level <= 0.0:
         return scale.high
     return max(scale.low, scale.high * math.exp(-level) * (1.0 + 1e-12))

@@ -16,10 +16,15 @@ from dpfast.privacy.release.certified_minimiser import (
     gradient_error,
 )
 from dpfast.privacy.release.sensitivity import ROWS
-from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import (
+    ROUNDING_ELEMENTARY,
+    ROUNDING_FORMULA,
+    ROUNDING_SUM,
+    UNIT_ROUNDOFF,
+)
 from dpfast.privacy.sensitivity import RECORD_ERROR
 
-_UP = 1.0 + MARGIN_500
+_UP = 1.0 + ROUNDING_ELEMENTARY
 
 #: The tolerance is at least this many times the error of a computed gradient (claim R25).
 ERRORS = 50.0
@@ -85,7 +90,7 @@ class SmoothPlan(NamedTuple):
     @property
     def floor(self) -> float:
         """The smallest eigenvalue of the Hessian is at least this."""
-        return (self.ridge + self.stiffness) * (1.0 - MARGIN_8000)
+        return (self.ridge + self.stiffness) * (1.0 - ROUNDING_SUM)
 
     @property
     def gradient_bound(self) -> float:
@@ -111,16 +116,16 @@ class SmoothPlan(NamedTuple):
 
 def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
     """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up."""
-    least = l0 * (1.0 - MARGIN_30) if l0 > lreg else lreg  # NaN certifies nothing
+    least = l0 * (1.0 - ROUNDING_FORMULA) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
-    rest = least * least * (1.0 - MARGIN_30) - falling
+    rest = least * least * (1.0 - ROUNDING_FORMULA) - falling
     if rest >= lreg * lreg and rest > 0.0:
         return 2.0 * push / (least + math.sqrt(rest)) * _UP
     if not lreg > 0.0:
         return math.inf
     # the curvature has fallen to the ridge before; (x - y)(x + y) keeps the digits
     flat = (least - lreg) / lipschitz
-    missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz) * (1.0 - MARGIN_30)
+    missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz) * (1.0 - ROUNDING_FORMULA)
     return (flat + max(missing, 0.0) / lreg) * _UP
 
 
@@ -167,7 +172,7 @@ def _plan(
     score = slope * radius
     bound, records = curvature * radius * radius * ROWS, third * radius**3 * ROWS
     # per coordinate the penalty changes over a length on which the records' Hessian changes
-    rate = radius * math.sqrt(third / slope) / levels * (1.0 - MARGIN_8000)
+    rate = radius * math.sqrt(third / slope) / levels * (1.0 - ROUNDING_SUM)
     stiffness = 2.0 * score * rate / n
     # level set of the objective at zero: (n/2)(sqrt(p) y + slack) bounds cosh(y) - 1
     y = 1e3

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import ROUNDING_FORMULA, UNIT_ROUNDOFF
 
-_UP = 1.0 + MARGIN_30
-_DOWN = 1.0 - MARGIN_30
+_UP = 1.0 + ROUNDING_FORMULA
+_DOWN = 1.0 - ROUNDING_FORMULA
 
 #: What is summed beside a number ``v`` in [-1, 1] is ``SQUARE_WEIGHT (v^2 - SQUARE_AT)``, which is
 #: free beside the sum of v and the count (claim T3).  The weight's square is below 2.

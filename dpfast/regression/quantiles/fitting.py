@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dpfast.arguments import flag, real_array
 from dpfast.data.source import EVERYTHING
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.progress import after, watched
-from dpfast.front.request import Account, Request
+from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
+from dpfast.fit_requests.progress import after, watched
+from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Objective
@@ -22,13 +22,13 @@ from dpfast.models.names import resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.models.quantile import Quantile
 from dpfast.optimize.protocol import Method
-from dpfast.optimize.road.run import STEPS
+from dpfast.optimize.road.run import MAX_STEPS
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.quantiles.results import QuantileFits
-from dpfast.regression.road import OnRoad, on_road
+from dpfast.regression.road import DefaultFit, uses_default_fit
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 #: Levels that one call takes.
@@ -105,8 +105,8 @@ def fit_quantiles(
     losses = [Quantile(tau, own.bandwidth) for tau in _levels(taus)]
     standardize = checked_standardize(standardize)
     options = given._asdict() | {"method": method}
-    taken = on_road(losses[0], options)
-    request = Request(
+    taken = uses_default_fit(losses[0], options)
+    request = FitRequest(
         X,
         y,
         account,
@@ -118,14 +118,16 @@ def fit_quantiles(
     )
     inference = flag(inference, "inference")
     if taken:
-        planned_road = OnRoad(
+        planned_road = DefaultFit(
             request, losses, scale=given.scale, standardize=standardize, inference=inference
         )
         return _on_road(planned_road, request, losses, progress)
-    from dpfast.regression.walk import Walks
+    from dpfast.regression.method_fit import MethodFits
 
-    part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)
-    walks = Walks(request, losses, options, standardize=standardize, inference=inference, part=part)
+    part = math.sqrt(1.0 / len(losses)) * (1.0 - ROUNDING_SUM)
+    walks = MethodFits(
+        request, losses, options, standardize=standardize, inference=inference, part=part
+    )
 
     def together(fits: list[Fit], paid: Guarantee) -> QuantileFits:
         return QuantileFits(tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), paid)
@@ -135,13 +137,13 @@ def fit_quantiles(
 
 
 def _on_road(
-    planned: OnRoad,
-    request: Request,
+    planned: DefaultFit,
+    request: FitRequest,
     losses: Sequence[Quantile],
     progress: Callable[[int, int], None] | None,
 ) -> QuantileFits:
     """The levels, which share units, whitened rows, a pilot estimate and a scale."""
-    report = watched(progress, STEPS * len(losses))
+    report = watched(progress, MAX_STEPS * len(losses))
     fits: list[Fit] = []
     iterates: list[NDArray[np.float64]] = []
 
@@ -155,13 +157,13 @@ def _on_road(
             known = [*fits, planned.result(len(fits), iterates, None, UNFINISHED % error)]
         return results(known) if known else None
 
-    with KeepingPaid(so_far, privacy=request.guarantee, units=lambda: planned.units):
+    with KeepReleased(so_far, privacy=request.guarantee, units=lambda: planned.units):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
         matrices = 32 * len(losses) * request.dimension**2  # of the fits that are there already
-        request.account.charge(label, request.room_on_road() + matrices)
+        request.account.charge(label, request.default_fit_bytes() + matrices)
         planned.begin()
         for k in range(len(losses)):
-            found = planned.run(k, iterates, after(report, STEPS * k, STEPS * len(losses)))
+            found = planned.run(k, iterates, after(report, MAX_STEPS * k, MAX_STEPS * len(losses)))
             fits.append(planned.result(k, iterates, found))
             iterates = []
         paid = request.guarantee()

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.rendering.digits import by_error, short_number
+from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
-from dpfast.inference.shown.digits import by_error, short_number
-from dpfast.inference.shown.table import Summary
-from dpfast.inference.summary import coded_of, headings, shown
+from dpfast.inference.summary import coded_of, headings, render_table
 
 Array = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ class QuantileFits:
         models = [("Model", f"{tau:.4g}: {fit.model}") for tau, fit in pairs]
         columns = headings(level)
         coded = [("Coded", told)] if (told := coded_of(self.fits[0])) else []
-        return shown(
+        return render_table(
             "dpfast: private quantile regression",
             (("Records", str(self.fits[0].n_records)), *coded, *models),
             (*columns[:2], *columns[4:]) if bought else columns[:1],

@@ -55,8 +55,8 @@ def _cox(data: Any, unit: float | None = None) -> Any:
 
 def effects() -> Iterator[Example]:
     yield Example("dpfast.effects.hazards.cox", "two intervals", _cox, False, GDP(60.0))
-    in_units = partial(_cox, unit=0.25)
-    yield Example("dpfast.effects.hazards.cox", "whole units", in_units, False, GDP(60.0))
+    with_scales = partial(_cox, unit=0.25)
+    yield Example("dpfast.effects.hazards.cox", "whole units", with_scales, False, GDP(60.0))
     yield Example(
         "dpfast.effects.instrumental.two_stage", "one control", _two_stage, False, GDP(60.0)
     )

@@ -138,7 +138,7 @@ def _clipped_queries() -> Iterator[Example]:
     for number, theta in enumerate((np.array([0.2, -0.4]), np.array([1e3, -1e6]))):
         queries: dict[str, tuple[Any, ...]] = {
             "gradient": (theta, 0.5, 0.3),
-            "gradient_lengths": (theta, edges, 0.5),
+            "gradient_norm_histogram": (theta, edges, 0.5),
             "loss_change": (theta, -theta, 0.5, 0.7),
         }
         for method, arguments in queries.items():

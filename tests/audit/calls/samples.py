@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpfast.curator.whitened import Whitened
+from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.data.source import records
 from dpfast.effects.treatment import treatment_effect
 from dpfast.privacy.budget import GDP
@@ -41,7 +41,7 @@ class Sized(NamedTuple):
         return X, X.sum(axis=1) + rng.logistic(size=self.n)
 
 
-def seen(rows: Whitened) -> tuple[int, bool, bool]:
+def seen(rows: PreconditionedQueries) -> tuple[int, bool, bool]:
     """How many records are asked about, whether turned, and whether their lengths are kept."""
     many = rows._many
     return rows.n, many is not None, many is not None and many.squares is not None

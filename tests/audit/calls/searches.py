@@ -45,7 +45,7 @@ def searches() -> Iterator[Example]:
     tell = "dpfast.bayesopt.tuner.Tuner.tell"
     yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
     room = "dpfast.curator.blackbox.vectors.RecordValues"
-    for method in ("append", "mean", "mean_loss", "lengths", "choice", "failed"):
+    for method in ("append", "mean", "mean_loss", "norms", "choice", "failed"):
         yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.9))
 
 
@@ -119,6 +119,6 @@ def _told_values(data: Any) -> Any:
         room.mean_loss(2, -1.0, 3.0, 1.0),
         room.choice_receipt(-1.0, 3.0, 1.0),
         room.choice(1, -1.0, 3.0, 1.0),
-        room.lengths(weights).excess(0.9, 0.5, 0.3),
+        room.norms(weights).excess(0.9, 0.5, 0.3),
         room.failed(0.1),
     )

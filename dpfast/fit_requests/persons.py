@@ -1,0 +1,79 @@
+"""Requests of rows that are protected together: read, put together, or less their own means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpfast.arguments import one_of
+from dpfast.curator.persons import one_row_per_person
+from dpfast.data.columns import refuse_other_rows
+from dpfast.data.groups import checked_group_size, grouped
+from dpfast.data.persons.means import of_slots, person_means, refuse_cluster
+from dpfast.data.persons.numbering import split_group
+from dpfast.errors import InvalidInput, described
+from dpfast.fit_requests.request import FitRequest
+
+
+def read_persons(
+    request: FitRequest, X: Any, y: Any, group: Any, group_size: Any, each: Any
+) -> tuple[Any, Any, tuple[str, ...]]:
+    """Whose rows are protected together: covariates and labels apart, and a name of these."""
+    request.group_size = checked_group_size(group, group_size, each)
+    request.means = each == "person"
+    if request.means:
+        refuse_cluster(X)
+    named = (group,) if isinstance(group, str) else ()
+    listed = hasattr(group, "__len__") or hasattr(group, "__array__")
+    if group is not None and (isinstance(group, type) or not listed):
+        raise InvalidInput(
+            f"group must be a column of labels, one for each row; received {described(group)}."
+        )
+    X, group = split_group(X, group)  # of a file a function that reads its parts
+    if request.means:
+        _refuse_lengths(X, y, group)
+    return X, group, named
+
+
+def take_own_means(request: FitRequest, effects: Any, group: Any) -> None:
+    """Take the persons' own means from their rows."""
+    from dpfast.data.persons.within import within_persons
+
+    one_of(effects, ("person",), "effects")
+    if not request.means or request.record_weights is not None:
+        raise InvalidInput(
+            'effects="person" is for each="person" without weights and offsets: the means of '
+            "a person are a function of all their rows, which are protected together there."
+        )
+    request.records, request.within = within_persons(request.records, group), True
+
+
+def put_together(request: FitRequest, X: Any, group: Any, together: bool) -> None:
+    """Put the records of each person together."""
+    refuse_other_rows(X, group, "group")
+    m = request.group_size
+    if not request.means:
+        request.records = request.single = grouped(request.records, group, m)
+        if not together or m == 1:
+            return
+    if request.means:
+        request.records = person_means(request.records, group)
+    else:  # a person's rows are one contribution, and cost what one does (claim C81)
+        request.max_rows, request.means, request.group_size = m, True, 1
+        request._slots, request.records = request.records, of_slots(request.records, m)
+    request.single = one_row_per_person(request.records, request.noise)
+
+
+def _refuse_lengths(*columns: Any) -> None:
+    """Rows that do not go together, without a word about their number, which is private."""
+    columns = tuple([one for one in columns if not isinstance(one, type)])  # has its instances'
+    shapes = [getattr(column, "shape", None) for column in columns]
+    lengths = {
+        shape[0] if shape else len(column)
+        for shape, column in zip(shapes, columns, strict=True)
+        if shape or (shape is None and hasattr(column, "__len__"))  # others are refused as read
+    }
+    if len(lengths) > 1:
+        raise InvalidInput(
+            'X, y and group must have one entry for each row; with each="person" their number is '
+            "private and not shown."
+        )

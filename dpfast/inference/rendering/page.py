@@ -1,0 +1,185 @@
+"""A transcript as one page of HTML that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from dpfast.inference.rendering.digits import printable, short_number
+from dpfast.inference.rendering.renderings import html
+from dpfast.inference.rendering.table import Table
+from dpfast.inference.rendering.transcript import BEGIN, END, digest, numbers, written
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1b1b1b; background: #fff; overflow-wrap: anywhere; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+caption { text-align: left; font-weight: bold; }
+th, td { padding: .2rem .6rem; border-bottom: 1px solid #ccc; }
+th[scope=row] { text-align: left; font-weight: normal; }
+dt { font-weight: bold; } dd { margin: 0 0 .4rem; }
+pre { white-space: pre-wrap; } svg { max-width: 100%; height: auto; }
+.void { border: 3px solid #d55e00; padding: .5rem 1rem; }
+@media (prefers-color-scheme: dark) { body { color: #eee; background: #161616; } }
+"""
+
+CITE = (
+    "dpfast developers. dpfast: differentially private M-estimation with honest intervals, version "
+    "{version}. Avella-Medina, M., Bradshaw, C. and Loh, P.-L. (2023). Differentially private "
+    "inference via noisy optimization. The Annals of Statistics 51(5), 2067-2092."
+)
+
+CHECK = (
+    "Save this page and run <code>dpfast verify</code> on it, or "
+    '<code>dpfast.inference.verify_report("fit.html")</code>: charges are added in exact '
+    "fractions, "
+    "conversions, intervals and this page are made anew from the transcript below. That the "
+    "charges were made with genuine noise is the author's word."
+)
+
+
+def page(told: dict[str, Any]) -> str:
+    """The page of a transcript, and of nothing else."""
+    sections = [
+        void(told["privacy"]),
+        "<h2>What was found</h2>",
+        *found(told),
+        _facts(told),
+        "<h2>What was spent, in plain words</h2>",
+        in_words(told),
+        "<h2>Warnings</h2>\n" + _list(told["warnings"]),
+    ]
+    return document("Private regression: report", sections, told)
+
+
+def found(told: dict[str, Any]) -> list[str]:
+    """Of a fit: its table, its picture and what it is an estimate of."""
+    columns, cells, ends = numbers(told)
+    labels = tuple(map(printable, told["names"]))
+    return [
+        html(Table("Coefficients", (), columns, labels, cells)),
+        "" if ends is None else _picture(labels, told, ends),
+        "" if ends is not None else "<p>No standard errors were bought.</p>",
+        f"<h2>What it is an estimate of</h2>\n<p>{escape(printable(told['target']))}</p>",
+    ]
+
+
+def in_words(told: dict[str, Any]) -> str:
+    """Privacy in words, and as a statement."""
+    return f"<pre>{_lines(told['in_words'])}</pre>\n<pre>{_lines(told['statement'])}</pre>"
+
+
+def document(title: str, sections: list[str], told: dict[str, Any]) -> str:
+    """A page of these sections, with its transcript and how to check it."""
+    sections = [
+        *sections,
+        f"<h2>How to cite</h2>\n<p>{escape(CITE.format(version=told['version']))}</p>",
+        f"<h2>How to check</h2>\n<p>{CHECK}</p>\n<p>SHA-256 of the transcript: "
+        f"<code>{digest(told)}</code></p>",
+        f"<details><summary>Transcript</summary>\n<pre>{escape(written(told))}</pre></details>",
+        BEGIN + written(told) + END,
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n"
+        f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        + "\n".join(filter(None, sections))
+        + "\n</body>\n</html>\n"
+    )
+
+
+def void(privacy: dict[str, Any]) -> str:
+    """What a reader has to know first, of a run that promises nothing."""
+    if privacy["total"] is None:
+        return '<p class="void">NOT PRIVATE: this fit could not be published.</p>'
+    if not privacy["genuine"]:
+        return (
+            '<p class="void">SIMULATION: the noise came from a seed, so nothing is guaranteed. The '
+            "figures are those of genuine noise.</p>"
+        )
+    return ""
+
+
+def _facts(told: dict[str, Any]) -> str:
+    facts = (
+        *([("Coded", told["coded"])] if "coded" in told else []),
+        ("Model", told["model"]),
+        ("Method", told["method"]),
+        ("Records", str(told["n_records"])),
+        ("Relation", told["privacy"]["relation"]),
+    )
+    said = "".join(
+        f"<dt>{heading}</dt><dd>{escape(printable(text))}</dd>\n" for heading, text in facts
+    )
+    return f"<dl>\n{said}</dl>"
+
+
+def _lines(text: str) -> str:
+    return "\n".join(escape(printable(line)) for line in text.split("\n"))
+
+
+def _list(texts: list[str]) -> str:
+    if not texts:
+        return "<p>None.</p>"
+    return "<ul>\n" + "".join(f"<li>{escape(printable(text))}</li>\n" for text in texts) + "</ul>"
+
+
+# ---- the picture ---------------------------------------------------------------------------------
+
+#: Of the drawing, in its own units.
+WIDTH, NAMES, ROW, EDGE = 720, 220, 26, 30
+LONGEST = 26  # letters beside the picture; the table has names whole
+
+
+def _picture(labels: tuple[str, ...], told: dict[str, Any], ends: Any) -> str:
+    """Coefficients with their intervals, drawn without any library; described in words, too."""
+    params = [float(value) for value in told["params"]]
+    finite = [value for value in (*params, *ends.ravel().tolist()) if math.isfinite(value)]
+    low, high = min([0.0, *finite]), max([0.0, *finite])
+    reach = high - low
+    if not 0.0 < reach < 1e300:
+        return ""
+
+    def x(value: float) -> str:
+        return f"{NAMES + (WIDTH - NAMES - 20) * (value - low) / reach:.1f}"
+
+    height = ROW * len(labels) + 2 * EDGE
+    parts = [
+        f'<line x1="{x(0.0)}" x2="{x(0.0)}" y1="10" y2="{height - EDGE}" stroke="#999"/>',
+    ]
+    words = []
+    for k, (label, value, (left, right)) in enumerate(
+        zip(labels, params, ends.tolist(), strict=True)
+    ):
+        if not all(map(math.isfinite, (value, left, right))):
+            continue
+        y = EDGE / 2 + ROW * (k + 0.5)
+        short = label if len(label) <= LONGEST else f"{k + 1}. {label[: LONGEST - 5]}..."
+        parts.append(
+            f'<text x="{NAMES - 8}" y="{y + 5:.1f}" text-anchor="end" font-size="14" '
+            f'fill="currentColor">{escape(short)}</text>'
+            f'<line x1="{x(left)}" x2="{x(right)}" y1="{y:.1f}" y2="{y:.1f}" stroke="#0072b2" '
+            f'stroke-width="3"/><circle cx="{x(value)}" cy="{y:.1f}" r="5" fill="#0072b2"/>'
+        )
+        words.append(
+            f"{label}: {short_number(value)}, from {short_number(left)} to {short_number(right)}"
+        )
+    ticks = sorted({low, 0.0, high})
+    for tick in ticks:
+        near = tick != 0.0 and abs(tick) < 0.08 * reach
+        if not near:
+            parts.append(
+                f'<text x="{x(tick)}" y="{height - 8}" text-anchor="middle" font-size="13" '
+                f'fill="currentColor">{short_number(float(np.float64(tick)))}</text>'
+            )
+    said = f"Coefficients with {100 * told['level']:g}% intervals. " + "; ".join(words)
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
+        f'aria-label="{escape(said)}" xmlns="http://www.w3.org/2000/svg">\n'
+        + "\n".join(parts)
+        + "\n</svg>"
+    )

@@ -1,0 +1,105 @@
+"""A fit in sentences: a paragraph for a paper's methods, and one for an ethics board."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpfast.inference.composition import in_numbers
+from dpfast.inference.rendering.digits import printable, span_of
+from dpfast.inference.rendering.targets import target_of
+from dpfast.inference.summary import are_normal, coded_of
+from dpfast.privacy.budget import GDP
+
+if TYPE_CHECKING:
+    from dpfast.inference.results import Fit
+
+#: Names that a sentence lists.
+MOST = 12
+
+#: False alarms that an attacker is allowed, where power is told.
+ALARMS = 0.05
+
+
+def for_paper(fit: Fit) -> str:
+    """What was fitted, at which privacy, and what intervals mean; from the fit's own numbers."""
+    version = sys.modules["dpfast"].__version__
+    said = [
+        f"Coefficients were estimated with dpfast {version} from {fit.n_records} records, of "
+        f"{_listed(fit.names)}.",
+        f"Target: {target_of(fit.model, fit.method).rstrip('.')}.",
+        _promise(fit),
+    ]
+    if units := fit.released_units():
+        columns = _listed([name for name, _ in units])
+        said.append(
+            f"Location and scale of {columns} were estimated within the same budget; no bound on "
+            "the data was assumed."
+        )
+    if coded := coded_of(fit):
+        said.append(f"Coded: {printable(coded)}.")
+    if fit._covariance is None:
+        said.append("No standard errors were released.")
+    else:
+        known = fit.degrees_of_freedom
+        said.append(
+            "Standard errors account for sampling and for the privacy noise; "
+            + (
+                "intervals are those of a normal distribution."
+                if are_normal(known)
+                else "as they were released with noise themselves, intervals are those of a t "
+                f"distribution with {span_of(known)} degrees of freedom."
+            )
+        )
+    said += [f"Caution: {printable(warning)}" for warning in fit.warnings]
+    return " ".join(said)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(printable, names)) if len(names) <= MOST else f"{len(names)} columns"
+
+
+def for_board(fit: Fit) -> str:
+    """What a person in the data risks, in words; from the fit's own numbers."""
+    privacy = fit.privacy
+    if privacy.total is None or not privacy.genuine:
+        return (
+            "These results carry no privacy guarantee: "
+            + ("noise came from a seed." if privacy.total is not None else "no noise was added.")
+            + " They must not be published if the records are confidential."
+        )
+    power = privacy.total.attack_power(ALARMS)
+    return (
+        f"The published numbers were computed from {privacy.n} records by a differentially private "
+        f"procedure ({privacy.guarantee}); random noise was added to every statistic before it "
+        "left the data holder's machine, and no record, residual or fitted value is published. The "
+        f"guarantee holds where {privacy.relation}. Suppose that somebody knows every record but "
+        "one, and that this one is either of two candidates. From everything that is published, "
+        f"that person recognises the right candidate in at most {100 * power:.3g}% of cases, if "
+        f"wrong in {100 * ALARMS:g}% of them ({100 * ALARMS:g}% would be guessing), whatever else "
+        "they know, however long they compute, now or later. "
+        + _equivalent(fit)
+        + " The guarantee covers these results together; further analyses of the same records add "
+        "to the risk, and a shared budget limits their sum. It does not cover the data holder, who "
+        "sees the records."
+    )
+
+
+def _promise(fit: Fit) -> str:
+    privacy = fit.privacy
+    if privacy.total is None or not privacy.genuine:
+        return "The results are not differentially private and were made for comparison."
+    total = in_numbers(privacy.total, " = ")
+    return (
+        f"The results together satisfy {privacy.guarantee} with {total} ({privacy.relation}). "
+        + _equivalent(fit)
+    )
+
+
+def _equivalent(fit: Fit) -> str:
+    total = fit.privacy.total
+    if not isinstance(total, GDP):
+        return "The total includes all that was published of this fit."
+    delta = min(1e-6, 0.1 / fit.privacy.n)
+    return f"Equivalently, epsilon = {fit.privacy.epsilon(delta):.3g} at delta = {delta:.1g}."

@@ -1,0 +1,249 @@
+"""A table as text, HTML, LaTeX and Markdown: the same cells, each form with its own escapes."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+from decimal import Decimal
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dpfast.inference.rendering.table import Table
+
+#: Columns of a terminal that text keeps to.
+WIDTH = 79
+
+#: Room of a column of text and of the names, where it need not be shared otherwise.
+COLUMN, NAMES = 11, 16
+COLUMNS = {"z": 10, "P>|z|": 9, "t": 10, "P>|t|": 9}
+
+#: What a reader opens to see the details.
+FOLD = "How it was made, and what each part cost"
+
+#: A number in a cell, as Python writes it.
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e([+-]\d+))?")
+
+
+# ---- text ----------------------------------------------------------------------------------------
+
+
+def text(table: Table) -> str:
+    """Text of at most 79 columns, unless the table has too many for that."""
+    body = _text_table(table)
+    width = max(WIDTH, *map(len, body))
+    rule = "=" * width
+    lines = [table.title.center(WIDTH).rstrip(), rule]
+    for heading, said in table.facts:
+        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
+    lines += [rule] if table.facts else []
+    lines += [*(line or "-" * width for line in body)]
+    lines += [table.remark] if table.remark else []
+    lines.append(rule)
+    for line in table.notes:
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+    for warning in table.warnings:
+        lines += _wrapped("Warning: ", warning)
+    lines += ["-" * width] if table.details else []
+    for heading, said in table.details:
+        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
+    return "\n".join(lines)
+
+
+def _text_table(table: Table) -> list[str]:
+    """Lines of the table; an empty one is the rule below the headings."""
+    columns = list(zip(table.columns, *table.cells, strict=True))
+    needed = [1 + max(map(len, column)) for column in columns]
+    longest = max(map(len, table.labels), default=0)
+    alone = int(len(columns) == 1)
+    widths = [
+        max(COLUMNS.get(name, COLUMN) + alone, width)
+        for name, width in zip(table.columns, needed, strict=True)
+    ]
+    names = max(12, min(NAMES, longest))
+    if longest > names or names + sum(widths) > WIDTH:  # then the names get what is left
+        widths = [width + 1 for width in needed]
+        names = min(longest, max(NAMES, WIDTH - sum(widths)))
+    lines = [" " * names + _row(table.columns, widths), ""]
+    for label, cells in zip(table.labels, table.cells, strict=True):
+        if len(label) > names:  # whole, on lines of its own
+            lines += textwrap.wrap(label, WIDTH, drop_whitespace=False)
+            label = ""
+        lines.append(label.ljust(names) + _row(cells, widths))
+    return lines
+
+
+def _row(cells: Iterable[str], widths: list[int]) -> str:
+    return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def _wrapped(heading: str, said: str) -> list[str]:
+    indent = " " * len(heading)
+    return textwrap.wrap(said, WIDTH, initial_indent=heading, subsequent_indent=indent) or [heading]
+
+
+# ---- HTML ----------------------------------------------------------------------------------------
+
+
+def html(table: Table) -> str:
+    """One element, with the title as its caption and names as headings of their rows."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(label)}</th>'
+        + "".join(f'<td style="text-align:right">{escape(cell)}</td>' for cell in cells)
+        + "</tr>\n"
+        for label, cells in zip(table.labels, table.cells, strict=True)
+    )
+    facts, details = (
+        "".join(f"<dt>{escape(heading)}</dt><dd>{escape(said)}</dd>\n" for heading, said in each)
+        for each in (table.facts, table.details)
+    )
+    parts = [
+        f"<dl>\n{facts}</dl>" if facts else "",
+        f"<table>\n<caption>{escape(table.title)}</caption>\n"
+        f"<thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>",
+        f"<p>{escape(table.remark)}</p>" if table.remark else "",
+        f"<p>{'<br>'.join(map(escape, table.notes))}</p>" if table.notes else "",
+        *(f'<p role="note">Warning: {escape(warning)}</p>' for warning in table.warnings),
+        f"<details><summary>{FOLD}</summary>\n<dl>\n{details}</dl></details>" if details else "",
+    ]
+    return '<div class="dpfast">\n' + "\n".join(filter(None, parts)) + "\n</div>"
+
+
+# ---- LaTeX ---------------------------------------------------------------------------------------
+
+#: Signs that mean something, at the beginning of a row also brackets and stars.
+LATEX = {
+    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+    "`": r"\textasciigrave{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    "[": "{[}", "]": "{]}", "*": "{*}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&",
+    "#": r"\#", "_": r"\_", "%": r"\%",
+}  # fmt: skip
+
+
+class Paper(NamedTuple):
+    """How a table is set for a paper; what each part means is said by :meth:`Summary.as_latex`."""
+
+    caption: str | None = None
+    label: str | None = None
+    digits: int | None = None
+    beneath: bool = False
+    notes: bool = True
+
+
+def latex(table: Table, paper: Paper) -> str:
+    """A floating table with the rules of booktabs."""
+    columns, rows = table.columns, list(zip(table.labels, table.cells, strict=True))
+    if paper.beneath:
+        columns, rows = _errors_beneath(columns, rows)
+    body = [
+        " & ".join([_latex(label), *(_latex_cell(_rounded(cell, paper.digits)) for cell in cells)])
+        for label, cells in rows
+    ]
+    said = [
+        *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.facts),
+        *([_latex(table.remark)] if table.remark else []),
+        *(_latex(line.strip()) for line in table.notes),
+        *(f"Warning: {_latex(warning)}" for warning in table.warnings),
+        *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.details),
+    ]
+    caption = _latex(table.title if paper.caption is None else paper.caption)
+    return "\n".join(
+        [
+            r"\begin{table}[htbp] % \usepackage{booktabs}",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            *([] if paper.label is None else [rf"\label{{{paper.label}}}"]),
+            rf"\begin{{tabular}}{{l{'r' * len(columns)}}}",
+            r"\toprule",
+            rf"{' & '.join(['', *map(_latex, columns)])} \\",
+            r"\midrule",
+            *(rf"{row} \\" for row in body),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(
+                [
+                    "",
+                    r"\medskip",
+                    r"\begin{minipage}{\linewidth}\footnotesize\raggedright",
+                    *(rf"{line}\par" for line in said),
+                    r"\end{minipage}",
+                ]
+                if paper.notes
+                else []
+            ),
+            r"\end{table}",
+        ]
+    )
+
+
+def _errors_beneath(
+    columns: tuple[str, ...], rows: list[tuple[str, tuple[str, ...]]]
+) -> tuple[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]:
+    """Estimates, and in a row of their own below them standard errors in parentheses."""
+    if columns[1:2] == ("std err",):  # of one fit: its other columns follow from these two
+        columns = columns[:1]
+        rows = [(label, (f"{cells[0]} ({cells[1]})",)) for label, cells in rows]
+    found = []
+    for label, cells in rows:
+        pairs = [cell.partition(" (") for cell in cells]
+        found.append((label, tuple(estimate for estimate, _, _ in pairs)))
+        if any(error for _, _, error in pairs):
+            found.append(("", tuple(f"({error}" if error else "" for _, _, error in pairs)))
+    return columns, found
+
+
+def _rounded(cell: str, digits: int | None) -> str:
+    """With at most so many decimals; powers of ten are left as they are."""
+    if digits is None:
+        return cell
+    decimals = rf"(-?\d+)\.(\d{{{digits + 1},}})(?![\de])"
+    return re.sub(decimals, lambda found: f"{Decimal(found[0]):.{digits}f}", cell)
+
+
+def _latex(words: str) -> str:
+    found = "".join(LATEX.get(sign, sign) for sign in words)
+    return re.sub("-(?=-)", "-{}", found)  # two would become a dash
+
+
+def _latex_cell(cell: str) -> str:
+    """Numbers as mathematics, for their minus signs; the rest as words."""
+    found, end = [], 0
+    for number in NUMBER.finditer(cell):
+        found.append(_latex(cell[end : number.start()]))
+        mantissa, _, power = number[0].partition("e")
+        times = rf" \times 10^{{{int(power)}}}" if power else ""
+        found.append(f"${mantissa}{times}$")
+        end = number.end()
+    return "".join([*found, _latex(cell[end:])])
+
+
+# ---- Markdown ------------------------------------------------------------------------------------
+
+MARKDOWN = re.compile(r"([\\`*_\[\]<>|~&$#])")
+
+
+def markdown(table: Table) -> str:
+    """A table as GitHub has them, between lists of what else is said."""
+    rows = [_cells([label, *cells]) for label, cells in zip(table.labels, table.cells, strict=True)]
+    parts = [
+        [f"**{_markdown(table.title)}**"],
+        [f"- {_markdown(heading)}: {_markdown(said)}" for heading, said in table.facts],
+        [_cells(["", *table.columns]), "|---|" + "---:|" * len(table.columns), *rows],
+        [_markdown(table.remark)] if table.remark else [],
+        [f"{'  ' * line.startswith(' ')}- {_markdown(line.strip())}" for line in table.notes],
+        [f"- Warning: {_markdown(warning)}" for warning in table.warnings],
+        [f"<details><summary>{FOLD}</summary>"] if table.details else [],
+        [f"- {_markdown(heading)}: {_markdown(said)}" for heading, said in table.details],
+        ["</details>"] if table.details else [],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _cells(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(_markdown, cells))} |"
+
+
+def _markdown(words: str) -> str:
+    return MARKDOWN.sub(r"\\\1", words)

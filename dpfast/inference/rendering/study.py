@@ -1,0 +1,154 @@
+"""The page of a study: its ledger, its answers, and what a reviewer recomputes of both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from dpfast.arguments import file_path
+from dpfast.documents import write_document
+from dpfast.errors import DpfastError
+from dpfast.inference.composition import amounts, in_numbers, plain_spend, totalled
+from dpfast.inference.rendering.digits import printable
+from dpfast.inference.rendering.page import document, found, in_words, void
+from dpfast.inference.rendering.renderings import html
+from dpfast.inference.rendering.table import Table
+from dpfast.inference.rendering.transcript import (
+    STUDY,
+    adds_up,
+    digest,
+    entries_are_the_sum,
+    promise,
+    promised,
+    target,
+    transcript,
+)
+from dpfast.inference.results import Fit
+from dpfast.privacy.budget import GDP, ApproxDP
+from dpfast.privacy.ledger import Ledger
+
+#: An answer: its request, the mark of its charge, the result, and its table.
+Answer = tuple[dict[str, Any], str, Any, Table]
+
+
+def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
+    """Write the page of a ledger and of answers that it paid for; its digest."""
+    name = file_path(path, "path")
+    told = {
+        "format": STUDY,
+        "version": str(sys.modules["dpfast"].__version__),
+        "ledger": ledger.identity,
+        "total": plain_spend(ledger.total),
+        **({} if ledger.apart is None else {"apart": plain_spend(ledger.apart)}),
+        "charges": [[label, plain_spend(charged)] for label, _, charged in ledger.entries],
+        "answers": [_told(*answer) for answer in answers],
+    }
+    write_document(name, study_page(told))
+    return digest(told)
+
+
+def _told(request: dict[str, Any], mark: str, result: Any, table: Table) -> dict[str, Any]:
+    if isinstance(result, Fit):
+        told = transcript(result, request["level"])
+    else:
+        told = {"n_records": result.n_records, "table": json.loads(json.dumps(table._asdict()))}
+        told |= promised(result.privacy)
+    return {"request": request, "mark": mark} | told
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def study_page(told: dict[str, Any]) -> str:
+    """The page of a transcript, and of nothing else."""
+    charges = [(label, _numbers(spend)) for label, spend in told["charges"]]
+    labels = tuple([printable(label) for label, _ in charges])
+    cells = tuple([(text,) for _, text in charges])
+    sections = [
+        "<h2>What was charged</h2>",
+        html(
+            Table("Charges, in order", (("Total", _numbers(told["total"])),), ("",), labels, cells)
+        ),
+    ]
+    for number, answer in enumerate(told["answers"], 1):
+        request = json.dumps(answer["request"], sort_keys=True)
+        sections += [
+            f"<h2>{number}. {escape(printable(answer['request']['analysis']))}</h2>",
+            void(answer["privacy"]),
+            f"<p>Request: <code>{escape(printable(request))}</code></p>",
+            *(found(answer) if "params" in answer else [html(_table(answer["table"]))]),
+            in_words(answer),
+            *(
+                f'<p role="note">Warning: {escape(printable(said))}</p>'
+                for said in answer.get("warnings", ())
+            ),
+        ]
+    return document("Private study: report", sections, told)
+
+
+def _numbers(spend: dict[str, Any]) -> str:
+    return in_numbers(totalled(spend), " = ")
+
+
+def _table(told: dict[str, Any]) -> Table:
+    """A table from plain values, without the notes: the privacy is said below, as of fits."""
+    parts = {name: tuple(told[name]) for name in ("columns", "labels", "warnings")}
+    parts |= {name: tuple(map(tuple, told[name])) for name in ("facts", "cells")}
+    parts["details"] = tuple(
+        [(one, said) for one, said in told.get("details", ()) if one != "Spent"]
+    )
+    return Table(title=told["title"], remark=told["remark"], **parts)
+
+
+# ---- what follows from it ------------------------------------------------------------------------
+
+
+def _ledger_adds_up(told: dict[str, Any], text: str) -> bool:
+    """A ledger of the same total grants the same charges in the same order."""
+    apart = told.get("apart")
+    try:
+        again = Ledger(totalled(told["total"]), None if apart is None else totalled(apart))
+        for label, spend in told["charges"]:
+            again.charge(totalled(spend), label)
+    except DpfastError:
+        return False
+    return True
+
+
+def _each_was_charged(told: dict[str, Any], text: str) -> bool:
+    """Every answer has one charge of its own, of at least what it promises."""
+    kind = GDP if isinstance(totalled(told["total"]), ApproxDP) else type(totalled(told["total"]))
+    marks = [answer["mark"] for answer in told["answers"]]
+    for answer in told["answers"]:
+        paid = [spend for label, spend in told["charges"] if label.endswith(answer["mark"])]
+        total = amounts(totalled(answer["privacy"]["total"]), kind)[0]
+        if len(paid) != 1 or not answer["mark"] or total > amounts(totalled(paid[0]), kind)[0]:
+            return False
+    return len(set(marks)) == len(marks)
+
+
+def _of_each(ask: Any, fits: bool = False) -> Any:
+    def asked(told: dict[str, Any], text: str) -> bool:
+        answers = [one for one in told["answers"] if not fits or "params" in one]
+        return all(ask(one, text) for one in answers)
+
+    return asked
+
+
+def _page(told: dict[str, Any], text: str) -> bool:
+    return study_page(told) == text
+
+
+#: What is asked of a page.
+QUESTIONS = (
+    ("the ledger's charges add up to at most its total, in exact arithmetic", _ledger_adds_up),
+    ("each answer has a charge of its own, of at least what it promises", _each_was_charged),
+    ("the charges within each answer add up to at most its total", _of_each(adds_up)),
+    ("the charges that are listed are those that add up", _of_each(entries_are_the_sum)),
+    ("epsilon, delta and the words follow from the totals", _of_each(promise)),
+    ("the targets are those of the models", _of_each(target, fits=True)),
+    ("tables, intervals, pictures and every other byte follow from the transcript", _page),
+)

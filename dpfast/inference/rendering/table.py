@@ -1,0 +1,142 @@
+"""One table of what was released, whose numbers are made text once; four renderings show them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from dpfast.arguments import flag, whole_number
+from dpfast.errors import InvalidInput, described
+from dpfast.inference.rendering import renderings
+
+#: What LaTeX can refer to, whatever packages are loaded.
+LABEL = re.compile(r"[A-Za-z0-9:._-]+")
+
+
+class Table(NamedTuple):
+    """What a summary says, before it has a form.
+
+    Attributes
+    ----------
+    title, remark : str
+        What is said above and right below the numbers; the remark may be empty.
+    facts, details : tuple of (str, str)
+        What is said above the numbers, and what only some readers ask for, below all else, each
+        with its heading.
+    columns, labels : tuple of str
+        Headings of the columns of numbers, and names of the rows, whole.
+    cells : tuple of tuple of str
+        The numbers of each row, as text.
+    notes, warnings : tuple of str
+        What is promised, line by line; those that continue one begin with a space.
+
+    Privacy
+    -------
+    Made of released and public numbers: costs nothing.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    labels: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    remark: str = ""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+
+
+class Summary(str):
+    """A table as text, which notebooks show as HTML and papers take as LaTeX or Markdown.
+
+    It is a string: ``print(summary)``, ``summary.splitlines()``.  All forms have the same numbers,
+    with the same digits, and the names in them are escaped as each form needs it.
+
+    Attributes
+    ----------
+    table : Table
+        Headings, names and numbers, from which every form is made.
+
+    Privacy
+    -------
+    Made of released and public numbers: costs nothing.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> loss = dpfast.Objective("log-cosh", scale=1.0)
+    >>> summary = dpfast.fit(X, 0.5 * X[:, 0], loss, privacy=2.0).summary()
+    >>> summary.as_latex(label="tab:one", beneath=True, digits=2).count(" & ")
+    5
+    """
+
+    table: Table
+
+    def __new__(cls, table: Table) -> Summary:
+        found = super().__new__(cls, renderings.text(table))
+        found.table = table
+        return found
+
+    def __getnewargs__(self) -> tuple[Table]:  # type: ignore[override]
+        return (self.table,)
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+    def as_text(self) -> str:
+        """Plain text of at most 79 columns, as it is printed."""
+        return str(self)
+
+    def as_html(self) -> str:
+        """A table of HTML, facts above it, what was paid below, and how it was made folded."""
+        return renderings.html(self.table)
+
+    def as_latex(
+        self,
+        *,
+        caption: str | None = None,
+        label: str | None = None,
+        digits: int | None = None,
+        beneath: bool = False,
+        notes: bool = True,
+    ) -> str:
+        r"""A floating table of LaTeX, with the rules of the package booktabs.
+
+        Parameters
+        ----------
+        caption, label : str, optional
+            Plain words, by default the title; what ``\ref`` refers to, such as ``"tab:wages"``.
+        digits : int from 0 to 10, optional
+            The most decimals of a number; by default as many as are printed.
+        beneath : bool
+            Whether a fit has one column, with standard errors in parentheses below its
+            coefficients; of fits side by side, whether theirs are below.
+        notes : bool
+            Whether model, privacy and warnings are said below the table.
+        """
+        if digits is not None:
+            digits = whole_number(digits, "digits", 0, 10)
+        if label is not None and not (isinstance(label, str) and LABEL.fullmatch(label)):
+            raise InvalidInput(
+                "label must be letters, digits and any of : . _ -, such as 'tab:wages'; received "
+                f"{described(label)}."
+            )
+        if caption is not None and not isinstance(caption, str):
+            raise InvalidInput(f"caption must be text; received {described(caption)}.")
+        beneath, notes = flag(beneath, "beneath"), flag(notes, "notes")
+        return renderings.latex(
+            self.table, renderings.Paper(caption, label, digits, beneath, notes)
+        )
+
+    def as_markdown(self) -> str:
+        """A table of GitHub's Markdown."""
+        return renderings.markdown(self.table)
+
+    #: Under the names pandas has.
+    to_html, to_latex, to_markdown = as_html, as_latex, as_markdown
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # IPython's terminal; repr stays that of a string

@@ -1,0 +1,302 @@
+"""The public numbers of a fit as a transcript, and what a reviewer recomputes from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpfast.arguments import file_path
+from dpfast.documents import read_document
+from dpfast.errors import DpfastError, InvalidInput
+from dpfast.inference.composition import (
+    Composition,
+    Rows,
+    adds_up as composition_adds_up,
+    charges,
+    composed,
+    cost,
+    totalled,
+)
+from dpfast.inference.degrees import t_intervals, t_pvalues
+from dpfast.inference.guarantees import Guarantee, is_stated
+from dpfast.inference.rendering.targets import target_of
+from dpfast.inference.summary import coded_of, headings, row_of
+from dpfast.privacy.budget import GDP, ZCDP, Budget
+
+if TYPE_CHECKING:
+    from dpfast.inference.results import Fit
+
+#: Format of pages of fits and of studies.
+FORMAT, STUDY = "dpfast report 2", "dpfast study 1"
+
+BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
+
+LARGEST = 50_000_000  # of a page; a transcript is thousands of times smaller
+
+#: What no recomputation shows.
+AUTHOR = (
+    "Anybody can make a page that passes, with numbers of their own: only this digest ties the\n"
+    "page to its author. Compare it with the one that the author published."
+)
+
+#: Raised by a transcript that cannot be read as what it says it is.
+UNREADABLE = LookupError, TypeError, ValueError, AttributeError, RecursionError
+
+
+class ReportCheck(NamedTuple):
+    """What a page was found to say.
+
+    Attributes
+    ----------
+    passed : bool
+        Whether everything that can be recomputed is as the page says.
+    checks : tuple of (str, bool)
+        Each question, in words, and its answer.
+    digest : str
+        SHA-256 of the transcript, to be compared with what the author published: nothing else ties
+        the page to its author.
+
+    Privacy
+    -------
+    About public numbers: costs nothing.
+    """
+
+    passed: bool
+    checks: tuple[tuple[str, bool], ...]
+    digest: str
+
+    def __str__(self) -> str:
+        lines = [f"{'yes' if answer else 'NO ':3}  {question}" for question, answer in self.checks]
+        return "\n".join([*lines, f"transcript {self.digest}", AUTHOR])
+
+
+def transcript(fit: Fit, level: float) -> dict[str, Any]:
+    """Everything a page says, as plain values; what is not finite as text."""
+    told: dict[str, Any] = {
+        "format": FORMAT,
+        "version": str(sys.modules["dpfast"].__version__),  # the package may not be imported here
+        "names": list(fit.names),
+        "n_records": fit.n_records,
+        "model": fit.model,
+        "method": fit.method,
+        "target": target_of(fit.model, fit.method),
+        "params": _plain(fit.params),
+        **promised(fit.privacy),
+        "warnings": list(fit.warnings),
+        "free_scale": fit._free_scale,
+        "level": level,
+    }
+    if coded := coded_of(fit):
+        told["coded"] = coded
+    if fit._covariance is not None:
+        told["bse"] = _plain(fit.bse)
+        told["degrees_of_freedom"] = _plain(fit.degrees_of_freedom)
+    return told
+
+
+def promised(privacy: Guarantee) -> dict[str, Any]:
+    """What a guarantee says, in numbers and in words."""
+    pairs = [] if privacy.total is None else privacy.equivalents()
+    return {
+        "privacy": privacy.to_dict() | {"genuine": privacy.genuine},
+        "statement": str(privacy),
+        "in_words": privacy.explain(),
+        "equivalents": [_plain(np.array(pair)) for pair in pairs],
+    }
+
+
+def _plain(numbers: Any) -> list[Any]:
+    return [value if math.isfinite(value) else str(value) for value in numbers.tolist()]
+
+
+def written(told: dict[str, Any]) -> str:
+    """The transcript as text that can stand in a page: no sign of it can end its element."""
+    text = json.dumps(told, sort_keys=True, indent=1)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def digest(told: dict[str, Any]) -> str:
+    """SHA-256 of the text of a transcript, in hexadecimal."""
+    return hashlib.sha256(written(told).encode()).hexdigest()
+
+
+# ---- what follows from it ------------------------------------------------------------------------
+
+
+def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], Any]:
+    """Headings and cells of the table, and the ends of the intervals, from the transcript alone."""
+    params = np.array([float(value) for value in told["params"]])
+    if "bse" not in told:
+        from dpfast.inference.rendering.digits import short_number
+
+        return ("coef",), tuple([(short_number(value),) for value in params]), None
+    bse = np.array([float(value) for value in told["bse"]])
+    known = np.array([float(value) for value in told["degrees_of_freedom"]])
+    with np.errstate(all="ignore"):
+        z = params / bse
+        ends = t_intervals(told["level"], params, bse, known, told["free_scale"])
+    columns = (params, bse, z, t_pvalues(z, known), *ends.T)
+    rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
+    return headings(told["level"], known=known), rows, ends
+
+
+def verify_report(path: Any) -> ReportCheck:
+    """Recompute a page of :meth:`dpfast.Fit.report` or :meth:`dpfast.Study.report`.
+
+    From its transcript: the sum of the charges in exact fractions against the total; the promise in
+    epsilon and delta; intervals and p values; and the page itself, byte by byte.  Of a study also
+    the ledger against its total, and each analysis against its entry there.
+
+    Parameters
+    ----------
+    path : path
+        Of the page.
+
+    Privacy
+    -------
+    Reads public numbers: costs nothing.  That the charges were made, with genuine noise, is the
+    author's word: a page can be checked for being consistent, not for being true.  That it is the
+    author's is told by the digest alone, where the author published it elsewhere.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+    >>> shown = fit.report("fit.html")
+    >>> found = dpfast.inference.verify_report("fit.html")
+    >>> found.passed, found.digest == shown
+    (True, True)
+    """
+    text, told = _read(file_path(path, "path"))
+    checks: list[tuple[str, bool]] = []
+    for question, ask in FORMATS[told["format"]]():
+        try:
+            answer = ask(told, text)
+        except (DpfastError, ArithmeticError, *UNREADABLE):
+            answer = False
+        checks.append((question, bool(answer)))
+    return ReportCheck(all(answer for _, answer in checks), tuple(checks), digest(told))
+
+
+def _read(name: str) -> tuple[str, dict[str, Any]]:
+    try:
+        text = read_document(name, LARGEST).decode("utf-8")
+        body = text[text.index(BEGIN) + len(BEGIN) :]
+        told = json.loads(body[: body.index(END)])
+        if told["format"] in FORMATS:
+            digest(told)  # what is nested too deep to be written again is no transcript
+            return text, told
+    except (OSError, *UNREADABLE):
+        pass
+    raise InvalidInput(
+        f"{name!r} is not there, or no page of Fit.report or Study.report, or one of another "
+        f"version of dpfast ({' and '.join(map(repr, FORMATS))} are read)."
+    )
+
+
+def adds_up(told: dict[str, Any], text: str) -> bool:
+    privacy = told["privacy"]
+    if privacy["total"] is None:
+        return privacy["composition"] is None
+    return composition_adds_up(totalled(privacy["total"]), composed(privacy["composition"]))
+
+
+def entries_are_the_sum(told: dict[str, Any], text: str) -> bool:
+    """The list of charges and the expression: the same in what adds up, to a few roundings."""
+    privacy = told["privacy"]
+    if privacy["total"] is None:
+        return not privacy["entries"]
+    total, whole = totalled(privacy["total"]), composed(privacy["composition"])
+    in_mu = privacy["entries_unit"] == "mu"
+    spent = cost(whole, GDP if in_mu else type(total))[0]
+    power = 2 if in_mu else 1
+    listed = sum((_amount(spend) ** power for _, spend in privacy["entries"]), Fraction(0))
+    return abs(spent - listed) <= listed / 10**9
+
+
+def _amount(spend: Any) -> Fraction:
+    """A charge that is a number: a text such as 1e999999999 would keep a reviewer for days."""
+    if type(spend) not in (int, float) or spend < 0:
+        raise ValueError("charges are numbers of at least 0")
+    return Fraction(spend)
+
+
+def _in_mu(total: Budget, whole: Composition, mu: float | None) -> bool:
+    """Whether a total may be read as this much of Gaussian DP: if every charge is (claim K4)."""
+    if isinstance(total, GDP):
+        return mu == total.mu
+    if mu is None:
+        return True
+    gaussian = all(isinstance(spend, GDP) for spend in charges(whole))
+    return isinstance(total, ZCDP) and gaussian and _amount(mu) ** 2 >= 2 * Fraction(total.rho)
+
+
+def promise(told: dict[str, Any], text: str) -> bool:
+    """Conversions and words, made anew from the total."""
+    privacy = told["privacy"]
+    total = None if privacy["total"] is None else totalled(privacy["total"])
+    whole = None if total is None else composed(privacy["composition"])
+    found = Guarantee(
+        total,
+        privacy["relation"],
+        privacy["n"],
+        tuple([(label, spend) for label, spend in privacy["entries"]]),
+        privacy["genuine"],
+        math.inf if total is None else math.nan if privacy["mu"] is None else privacy["mu"],
+        tuple(privacy["vouched"]),
+        whole,
+    )
+    if total is not None and whole is not None:
+        if not _in_mu(total, whole, privacy["mu"]) or not is_stated(found.relation, whole):
+            return False
+        # what n counts: persons where the charges are of their rows
+        if told["n_records"] != found.n and not isinstance(whole, Rows):
+            return False
+    pairs = [] if total is None else [_plain(np.array(pair)) for pair in found.equivalents()]
+    same = str(found) == told["statement"] and pairs == told["equivalents"]
+    same = same and privacy["genuine"] in (True, False)
+    return same and found.guarantee == privacy["guarantee"] and found.explain() == told["in_words"]
+
+
+def target(told: dict[str, Any], text: str) -> bool:
+    return bool(told["target"] == target_of(told["model"], told["method"]))
+
+
+def _page(told: dict[str, Any], text: str) -> bool:
+    from dpfast.inference.rendering.page import page
+
+    return page(told) == text
+
+
+Question = tuple[str, Callable[[dict[str, Any], str], bool]]
+
+#: What is asked of a page.
+QUESTIONS: tuple[Question, ...] = (
+    ("the charges add up to at most the total, in exact arithmetic", adds_up),
+    ("the charges that are listed are those that add up", entries_are_the_sum),
+    ("epsilon, delta and the words follow from the total", promise),
+    ("the target is that of the model", target),
+    ("table, intervals, picture and every other byte follow from the transcript", _page),
+)
+
+
+def _of_study() -> tuple[Question, ...]:
+    from dpfast.inference.rendering.study import QUESTIONS
+
+    return QUESTIONS
+
+
+#: By the format of its transcript.
+FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
+    FORMAT: lambda: QUESTIONS,
+    STUDY: _of_study,
+}

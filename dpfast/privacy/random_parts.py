@@ -1,0 +1,109 @@
+"""Records dealt into parts at random, looking at their number only: claims C53 to C55 and C67."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import EntropyFailure, InvalidInput, UnsupportedConversion
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+#: Slots that records are scattered into, by one random byte each.
+SLOTS = 256
+
+#: From so many records on there are as many slots as two bytes tell apart, so that a slot's records
+#: fit into memory.
+MANY_RECORDS, MANY_SLOTS = 1 << 24, 1 << 16
+
+#: 64-bit words of the key from which a chunk's slots are made.
+KEY_WORDS = 4
+
+Slots = NDArray[np.unsignedinteger[Any]]
+
+#: A tie among n <= 2^31 random words has a probability of at most 1/8.
+ATTEMPTS = 64
+
+#: More than any analysis spends, in each currency.
+_BOUNDLESS: dict[type[Budget], Budget] = {
+    GDP: GDP(sys.float_info.max),
+    ZCDP: ZCDP(sys.float_info.max),
+    PureDP: PureDP(sys.float_info.max),
+    ApproxDP: ApproxDP(sys.float_info.max, 1.0 - 2.0**-53),
+}
+
+
+def part_sizes(n: int, n_parts: int) -> list[int]:
+    """Numbers of records in the parts of a dealing; public."""
+    if not 1 <= n_parts <= n:
+        raise InvalidInput(
+            f"{n} records cannot be dealt into {n_parts} parts. Use at least one part and at most "
+            "as many as there are records."
+        )
+    return [n // n_parts + (part < n % n_parts) for part in range(n_parts)]
+
+
+def random_parts(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
+    """The part each of n records is dealt into, every dealing alike: free (claim C53)."""
+    sizes = part_sizes(n, n_parts)
+    for _ in range(ATTEMPTS):
+        words = source.words(n)
+        firsts = np.cumsum(sizes)[:-1]  # ranks of the parts' smallest words
+        parts = np.searchsorted(np.partition(words, firsts)[firsts], words, side="right")
+        if (np.bincount(parts, minlength=n_parts) == sizes).all():  # no words equal at a cut
+            return parts
+    raise EntropyFailure("random words keep repeating each other: they are not random.")
+
+
+def number_of_slots(n: int) -> int:
+    """How many slots n records are scattered into; public."""
+    return SLOTS if n < MANY_RECORDS else MANY_SLOTS
+
+
+def scatter(n: int, source: NoiseSource, n_slots: int = SLOTS) -> Slots:
+    """The slot each of n records falls into, independent and uniform: free (claim C55)."""
+    kind = _kind(n_slots)
+    return source.words(-(-n * kind.itemsize // 8)).view(kind)[:n]
+
+
+def secret_choices(n: int, source: NoiseSource) -> NDArray[np.float64]:
+    """For each of n persons a number, uniform on multiples of 2^-53 in [0, 1): free (claim C67)."""
+    return np.ldexp((source.words(n) >> np.uint64(11)).astype(np.float64), -53)
+
+
+def chunk_keys(n_chunks: int, source: NoiseSource) -> NDArray[np.uint64]:
+    """A secret key for each chunk of records, to scatter them by: free (claim C55)."""
+    return source.words(KEY_WORDS * n_chunks).reshape(n_chunks, KEY_WORDS)
+
+
+def scatter_chunk(key: NDArray[np.uint64], n: int, n_slots: int) -> Slots:
+    """The slots of a chunk's n records, by SHAKE-256 from its key: free (claim C55)."""
+    kind = _kind(n_slots)
+    stream = hashlib.shake_256(np.ascontiguousarray(key, "<u8").tobytes())
+    found: Slots = np.frombuffer(stream.digest(n * kind.itemsize), kind.newbyteorder("<"))
+    return found.astype(kind)
+
+
+def _kind(n_slots: int) -> np.dtype[np.unsignedinteger[Any]]:
+    return np.dtype(np.uint8) if n_slots == SLOTS else np.dtype(np.uint16)
+
+
+def cross_validation_cost(
+    fit: Budget, score: Budget, n_folds: int, currency: type[Budget] = GDP
+) -> Budget:
+    """What k-fold cross-validation costs, by the ledger's own composition, up (claim C54)."""
+    if currency is ApproxDP and GDP in (type(fit), type(score)):
+        raise UnsupportedConversion(
+            f"{fit!r} and {score!r} have no sum in (epsilon, delta): add them up in GDP."
+        )
+    book = Ledger(_BOUNDLESS[currency])
+    for _ in range(n_folds - 1):
+        book.charge(fit, "fit on the other folds")
+    book.charge(score, "score of the fold left out")
+    spent: Budget = book.spent
+    return spent

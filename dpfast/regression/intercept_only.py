@@ -1,0 +1,101 @@
+"""Too few records for the coefficients: the private mean of the response is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpfast.curator.scaling.columns import Columns
+from dpfast.errors import InvalidBudget
+from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.request import FitRequest
+from dpfast.inference.results import Fit
+from dpfast.models import Loss, Objective
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.locations import ScaleSearch
+from dpfast.regression.standardise import MAX_COUNT_NOISE, complete_remarks
+
+INTERCEPT_ONLY = (
+    "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
+    "declared: all of the budget went to the mean of the response, which is the intercept, and the "
+    "slopes are NaN, not estimated; predictions are that mean. There are no standard errors. Use "
+    "more records, a larger budget or fewer columns, or declare their ranges in a schema."
+)
+
+UNWEIGHTED = (
+    "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
+    "declared, and the mean of the response, which is the answer then, would be one without these "
+    "weights and offsets. Use more records, a larger budget or fewer columns, declare ranges in a "
+    "schema, or leave sample_weight and offset out."
+)
+
+
+def fit_intercept_only(
+    request: FitRequest, objective: Objective, progress: Callable[[int, int], None] | None
+) -> Fit:
+    """A fit that is the private mean of the response, or its share of ones, and says why.
+
+    Privacy
+    -------
+    The total of the request, for the location of one column (claims D1 to D4, D6).
+    """
+    n, q, mu = request.n, request.n_covariates, request.mu
+    if request.record_weights is not None and request.record_weights.weighted:
+        raise InvalidBudget(UNWEIGHTED.format(strength=n * mu, q=q))
+    columns = Columns(request.single, request.ledger, request.noise)
+    loss = objective.loss
+    request.check_response(loss)
+    highest = loss._highest
+    search = ScaleSearch(columns, [q], mu * (1.0 - ROUNDING_SUM))
+    if highest is not None:
+        columns.moments_receipt(1, mu)
+    elif search.noise > MAX_COUNT_NOISE * n:
+        raise InvalidBudget(
+            f"n = {n} records at mu = {mu:.3g} are too few to find where columns lie, even that of "
+            f"the response alone. Needed is mu of at least "
+            f"{mu * search.noise / (MAX_COUNT_NOISE * n):.3g}. Declare ranges in a schema."
+        )
+    report = watched(progress, 1)
+
+    with KeepReleased(privacy=request.guarantee):
+        request.account.charge(request.label("fit", loss.name), request.memory_bytes())
+        if highest is not None:
+            half = np.full(1, 0.5 * highest)
+            share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
+            share = min(max(share, 1.0 / (n + 1)), n / (n + 1))
+            found = [loss._link(share * highest)]
+        else:
+            where = search.run()[0]
+            found = [where.centre, where.spread]
+            if loss.link != "identity":
+                found = [loss._predictor(max(where.centre, where.spread / n))]
+            counted, names = search.counted, request.column_names
+            request.remarks = complete_remarks(counted, request.n_units, names)
+        if report is not None:
+            report(1, 1)
+        alone, line = np.full(objective.dimension, np.nan), np.zeros(objective.dimension)
+        alone[0] = line[0] = found[0]
+        fit = request.make_result(
+            alone,
+            objective,
+            model=f"the mean of the response alone; asked for: {loss.name}",
+            method=_how(loss, highest),
+            iterates=[np.zeros(len(line)), line],
+            predictor=line,
+            missing=INTERCEPT_ONLY.format(strength=n * mu, q=q),
+        )
+        if loss.needs_scale:
+            fit._scale = found[1]
+        return fit
+
+
+def _how(loss: Loss, highest: float | None) -> str:
+    if highest is None:
+        return "clipped mean, its range found by counts"
+    return (
+        loss.mean_label
+        if loss.largest_response == highest
+        else f"{loss.mean_label} held to {highest:g}"
+    )

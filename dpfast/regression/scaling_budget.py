@@ -1,0 +1,56 @@
+"""What a fit spends on units, and where it has too few records for anything else: public."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from dpfast.optimize.road.allocation import BudgetAllocation
+from dpfast.optimize.road.run import TINY
+from dpfast.regression.locations import COUNT_SHARE, COUNTS
+
+#: A scale that was given is held to this range of spreads of the response: what is bought never
+#: makes a fit refuse that was paid for.
+FARTHEST = (1e-30, 1e30)
+
+#: Share of ``mu^2`` for units where records are many, and what is added where they are few.
+BOUGHT, BOUGHT_OF_FEW = 0.02, 0.05
+
+#: Largest noise of a count, as a part of n, at which quantiles still mean something.
+MAX_COUNT_NOISE = 0.12
+
+#: Most that is spent on units, of mu^2; and the noise of a count, as a part of n, to spend it for.
+MOST, ENOUGH = 0.25, 0.05
+
+#: Budget below which p coefficients are told from noise badly: ``n mu`` in ``p^1.5``.
+MIN_RECORDS_FACTOR = 20.0
+
+#: Noise of the predictions, as a part of what they explain, up to which nothing is shrunk.
+NEGLIGIBLE_NOISE = 0.05
+
+
+class ScalingBudget(BudgetAllocation):
+    """What may be spent on the units of p columns, and on all that follows."""
+
+    __slots__ = ()
+
+    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
+    def share(self) -> float:
+        """Part of mu^2 that units are worth: two percent where records are many, more where few."""
+        least, told = BOUGHT + BOUGHT_OF_FEW * self.small_sample_factor(), ENOUGH * self.n * self.mu
+        if not 1e-100 < told < 1e100:  # its square would leave float64
+            return MOST if told < 1.0 else least
+        needed = COUNTS * self.p / (COUNT_SHARE * told**2)
+        return min(MOST, max(least, needed))
+
+    def hidden(self) -> bool:
+        """Whether the noise of counts would hide where so many columns lie."""
+        mu = self.mu * self.share() ** 0.5
+        return math.sqrt(COUNTS * self.p / COUNT_SHARE) > MAX_COUNT_NOISE * self.n * mu
+
+
+def shrinkage_factor(explained: float, noise: float) -> float:
+    """Part of the slopes that predictions keep: Stein's, with twice the noise."""
+    if noise <= NEGLIGIBLE_NOISE * explained:
+        return 1.0
+    return max(0.0, 1.0 - 2.0 * noise / max(explained, TINY))
