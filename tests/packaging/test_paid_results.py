@@ -305,10 +305,13 @@ class Sent(Stopping):
 @pytest.fixture
 def handlers():
     """What the process does with each signal is as it was, also after a test that failed."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    inherited = {number: signal.getsignal(number) for number in SIGNALS}
+    before = dict.fromkeys(SIGNALS, signal.SIG_DFL) | {signal.SIGINT: signal.default_int_handler}
+    for number, handler in before.items():  # a shell's background jobs inherit others
+        signal.signal(number, handler)
     yield before
     now = {number: signal.getsignal(number) for number in SIGNALS}
-    for number, handler in before.items():
+    for number, handler in inherited.items():
         signal.signal(number, handler)
     assert now == before
 
