@@ -1,32 +1,84 @@
-"""Rooms that load each of their names when it is first asked for."""
+"""Packages whose names are loaded on first use, as their stubs list them.
+
+The stub of a package, ``__init__.pyi``, is read by type checkers and by :func:`attach_stub`, so
+each name and its home are written once.  The package lazy_loader (Scientific Python, SPEC 1)
+works alike; ours also says what to write for names of other libraries.
+"""
 
 from importlib import import_module
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost 8 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+
+class Stub:
+    """Names that the stub of a package lists.
+
+    ``homes`` has the module that each imported name comes from, ``"."`` for a module of the
+    package.  ``submodules`` are the latter, ``public`` is the package's ``__all__``.
+    """
+
+    def __init__(self, path: str) -> None:
+        import ast  # with the first name, which loads NumPy too, not with the package
+
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read(), path)
+        self.homes: dict[str, str] = {}
+        public: list[str] | None = None
+        constants = []
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom):
+                home = "." * node.level + (node.module or "")
+                self.homes.update((alias.name, home) for alias in node.names)
+            elif isinstance(node, ast.AnnAssign):
+                constants.append(ast.unparse(node.target))
+            elif isinstance(node, ast.Assign):
+                public = ast.literal_eval(node.value)
+        self.submodules = {name for name, home in self.homes.items() if home == "."}
+        imported = [name for name in self.homes if name not in self.submodules]
+        self.public: list[str] = [*constants, *imported] if public is None else public
+
+
+_STUBS: dict[str, Stub] = {}
+
+
+def stub_of(file: str) -> Stub:
+    """Read the stub beside a package's ``__init__.py``, once."""
+    path = f"{file.rpartition('.')[0]}.pyi"
+    if path not in _STUBS:
+        _STUBS[path] = Stub(path)
+    return _STUBS[path]
 
 
 def hint(name: str) -> str:
-    """The end of a message for a name that other libraries have."""
-    from dpfast.hints import NAMES  # only who asks for what there is not
+    """Write the end of a message for a name that other libraries have."""
+    from dpfast.hints import NAMES  # only where a name was not found
 
     return f". Write {NAMES[name]}." if name in NAMES else ""
 
 
-def lazy_getattr(
-    room: str, homes: "Mapping[str, str]", hint_of: "Callable[[str], str] | None" = None
-) -> "Callable[[str], object]":
-    """The ``__getattr__`` of a room, from its modules and the names of each."""
+def attach_stub(
+    package: str, file: str, hint_of: "Callable[[str], str]" = hint
+) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
+    """Make the ``__getattr__`` and ``__dir__`` of a package, whose ``__file__`` is given."""
 
-    def find(name: str) -> object:
-        for home, names in homes.items():
-            if name in names.split():
-                found = import_module(home, room)
-                value: object = getattr(found, name)
-                setattr(import_module(room), name, value)
-                return value
-        told = (hint_of or hint)(name)
-        raise AttributeError(f"module {room!r} has no attribute {name!r}{told}")
+    def load(name: str) -> object:
+        if name == "__all__":
+            return stub_of(file).public
+        special = name[:2] == "__"
+        home = None if special else stub_of(file).homes.get(name)
+        if home is None:
+            end = "" if special else hint_of(name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{end}")
+        if home == ".":
+            return import_module(f"{package}.{name}")
+        value: object = getattr(import_module(home, package), name)
+        setattr(import_module(package), name, value)
+        return value
 
-    return find
+    def names() -> list[str]:
+        stub = stub_of(file)
+        return sorted({*stub.public, *stub.submodules})
+
+    return load, names

@@ -15,6 +15,7 @@ from tests.sources import tree as tree_of
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dpfast"
 FILES = sorted(PACKAGE.rglob("*.py"))
+STUBS = sorted(PACKAGE.rglob("__init__.pyi"))  # of packages that load names on first use
 
 RECORD_KERNELS = ("dpfast.kernels.records", "dpfast.kernels.keys")
 ADAPTERS = {"estimators", "plots", "cli", "__main__"}
@@ -59,7 +60,7 @@ def room_of(module: str) -> str:
 def imports_of(path: Path) -> frozenset[str]:
     """Every module imported anywhere in the file; ``from a import b`` counts as a and a.b."""
     package = name_of(path).split(".")
-    if path.name != "__init__.py":
+    if path.stem != "__init__":
         package = package[:-1]
     found = set()
     for node in ast.walk(tree_of(path)):
@@ -115,12 +116,12 @@ def test_the_parser_sees_every_form_of_import():
     assert module_of("dpfast.kernels.records") == "dpfast.kernels.records"
 
 
-@each("path", FILES, ids=name_of)
+@each("path", [*FILES, *STUBS], ids=name_of)
 def test_dependency_direction(path):
     room = room_of(name_of(path))
     used = {room_of(module) for module in dpfast_imports(path) if module != "dpfast"}
     used -= {room, "lazy"}  # the latter loads names of a room and knows nothing
-    if room in ADAPTERS or path == PACKAGE / "__init__.py":  # the latter tells type checkers
+    if room in ADAPTERS or path == PACKAGE / "__init__.pyi":  # the latter lists all
         return
     if room in ALLOWED:
         assert used <= ALLOWED[room], f"{name_of(path)} imports {used - ALLOWED[room]}"

@@ -7,11 +7,19 @@ from importlib import import_module
 
 from dpfast.arguments import refuse_own_class, suggested
 from dpfast.errors import InvalidInput, described
-from dpfast.models import _LOSSES
 from dpfast.models.losses import Loss
 
-#: Where they are; ``KINDS`` of each has its classes.  Some are called like the loss they have.
-MODULES = tuple(home[1:] for home in _LOSSES)
+#: Modules of losses; a name is looked up in ``KINDS`` of each in this order, first in a module
+#: that is called like the loss.
+MODULES = (
+    "losses",
+    "quantile",
+    "poisson",
+    "gamma",
+    "probit",
+    "smooth_losses",
+    "special_losses",
+)
 
 
 @cache

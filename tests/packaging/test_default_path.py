@@ -17,7 +17,6 @@ import pytest
 import dpfast
 import dpfast.models
 import dpfast.optimize
-from tests.loops import each
 
 ROOT = Path(dpfast.__file__).parents[1]
 
@@ -200,26 +199,3 @@ def test_explicit_choices_load_what_they_name():
     for name in OLD:
         path = Path(ROOT, *name.split("."))
         assert path.is_dir() or path.with_suffix(".py").exists(), name
-
-
-@each(
-    "room",
-    [dpfast.inference, dpfast.models, dpfast.nonconvex, dpfast.optimize, dpfast.regression],
-    ids=lambda room: room.__name__,
-)
-def test_names_that_are_loaded_on_first_use_are_those_told_to_type_checkers(room):
-    tree = ast.parse(Path(room.__file__).read_text(encoding="utf-8"))
-    told = {
-        (node.module.removeprefix(room.__name__), alias.name)
-        for block in tree.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        for alias in node.names
-    }
-    homes = {(home, name) for home, names in room._HOMES.items() for name in names.split()}
-    assert told == homes
-    assert {*room.__all__} <= {name for _, name in homes}
-    for _, name in homes:
-        assert getattr(room, name) is not None
-    with pytest.raises(AttributeError, match="no_such_thing"):
-        _ = room.no_such_thing

@@ -91,6 +91,7 @@ def test_wheel_contents(distributions):
         "dpfast/kernels/records.pxd",
         "dpfast/kernels/sampler.pxd",
         *(f"dpfast/kernels/{name}.pyi" for name in EXTENSIONS),
+        *(str(path.relative_to(ROOT)) for path in (ROOT / "dpfast").rglob("__init__.pyi")),
     ):
         assert expected in names
     for extension in EXTENSIONS:
@@ -106,7 +107,8 @@ def test_the_wheel_works_elsewhere(distributions, tmp_path):
         archive.extractall(tmp_path)
     code = (
         "import dpfast, dpfast.kernels.linalg; from dpfast.datasets import load_census2000; "
-        "print(dpfast.__file__, len(load_census2000()))"
+        "print(dpfast.__file__, len(load_census2000()), 'fit' in dir(dpfast), "
+        "'Ball' in dir(dpfast.models), dpfast.models.Ball.__name__)"
     )
     output = subprocess.run(
         [sys.executable, "-P", "-c", code],
@@ -116,4 +118,5 @@ def test_the_wheel_works_elsewhere(distributions, tmp_path):
         capture_output=True,
         text=True,
     ).stdout
-    assert output.split() == [str(tmp_path / "dpfast" / "__init__.py"), "29501"]
+    shown = ["29501", "True", "True", "Ball"]
+    assert output.split() == [str(tmp_path / "dpfast" / "__init__.py"), *shown]

@@ -1,4 +1,4 @@
-"""One list of public names: the table, what type checkers are told, and the documentation agree."""
+"""One list of public names: the stub, what the package loads, and the documentation agree."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from pathlib import Path
 import pytest
 
 import dpfast
+from dpfast.lazy import stub_of
+from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "dpfast" / "__init__.py"
+STUBS = sorted((ROOT / "dpfast").rglob("__init__.pyi"))
+STUB = stub_of(dpfast.__file__)
 
 
-def told_to_type_checkers() -> dict[str, str]:
-    """Name: module, of the imports that only type checkers see."""
-    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
-    (branch,) = [node for node in tree.body if isinstance(node, ast.If)]
-    return {
-        alias.name: node.module
-        for node in branch.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
-HOMES = {name: home for home, names in dpfast._HOMES.items() for name in names.split()}
-
-
-def test_the_table_and_the_types_agree():
-    told = told_to_type_checkers()
-    rooms = {name for name, home in told.items() if home == "dpfast"}
-    assert rooms == dpfast._ROOMS
-    assert {name: home for name, home in told.items() if name not in rooms} == HOMES
-    assert {*dir(dpfast)} == {*dpfast.__all__, *dpfast._ROOMS}
+def test_the_stub_lists_forty_names_and_the_packages():
+    assert {*dir(dpfast)} == {*dpfast.__all__, *STUB.submodules}
     assert len(dpfast.__all__) <= 40
+    here = {path.stem if path.suffix else path.name for path in (ROOT / "dpfast").iterdir()}
+    assert here >= STUB.submodules
+
+
+@each("stub", STUBS, ids=lambda path: path.parent.name)
+def test_names_of_a_stub_load_and_others_are_attribute_errors(stub):
+    package = importlib.import_module(".".join(stub.parent.relative_to(ROOT).parts))
+    declared = stub_of(package.__file__)
+    for name in {*declared.homes} - declared.submodules:
+        assert getattr(package, name) is not None
+    assert {*package.__all__} <= {*declared.homes, "__version__"}
+    assert {*package.__all__} <= {*dir(package)}
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = package.no_such_thing
+    # type checkers take a name of a stub for the package's own where it is imported as itself
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            assert all(alias.asname == alias.name for alias in node.names)
 
 
 def test_a_name_of_a_room_is_told_to_who_looks_for_it_here():
@@ -55,8 +57,8 @@ def test_a_name_of_a_room_is_told_to_who_looks_for_it_here():
 def test_every_public_name_is_documented():
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     named = set(re.findall(r"\bdpfast\.(\w+)", text))
-    errors = {name for name, home in HOMES.items() if home == "dpfast.errors"}
-    assert {*HOMES} - named - errors == set()
+    errors = {name for name, home in STUB.homes.items() if home == ".errors"}
+    assert {*STUB.homes} - STUB.submodules - named - errors == set()
 
 
 def test_what_the_documentation_names_exists():
@@ -96,7 +98,7 @@ for room in sys.argv[1:]:
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_rooms_are_attributes_in_a_fresh_interpreter(step):
     """Each room in a fork of its own: one in three, and all of them."""
-    rooms = sorted(dpfast._ROOMS)[::step]
+    rooms = sorted(STUB.submodules)[::step]
     if importlib.util.find_spec("sklearn") is None and "estimators" in rooms:
         rooms.remove("estimators")
     done = subprocess.run(

@@ -46,12 +46,11 @@ def test_an_optimiser_takes_a_module_a_line_of_names_and_a_public_name(tmp_path)
     room = tmp_path / "dpfast" / "optimize"
     (room / "heavy_ball.py").write_text(shown, encoding="utf-8")
     home = "from dpfast.optimize.heavy_ball import HeavyBall\n"
-    planning, names = room / "planning.py", room / "__init__.py"
+    planning, names = room / "planning.py", room / "__init__.pyi"
     put(planning, "from dpfast.optimize.newton import Newton, curvature_noise\n", home)
     put(planning, '    "newton": Newton', '    "heavy-ball": HeavyBall,\n')
-    put(names, "    from dpfast.optimize.newton import Newton\n", f"    {home}")
-    put(names, '    ".newton"', '    ".heavy_ball": "HeavyBall",\n')
-    put(names, '    "Method",', '    "HeavyBall",\n')
+    public = "from .heavy_ball import HeavyBall as HeavyBall\n"
+    put(names, "from .newton import Newton as Newton\n", public)
     command = [sys.executable, "-W", "ignore", "-c", FIT]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -1,0 +1,4 @@
+from .guarantees import Guarantee as Guarantee
+from .rendering.compare import compare as compare
+from .rendering.transcript import verify_report as verify_report
+from .results import Fit as Fit
