@@ -1,4 +1,4 @@
-"""Public arguments as numbers; what is none is refused without being shown."""
+"""Checks of public arguments; what is refused is not shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Thing = TypeVar("Thing")
 
 
 def real_array(value: Any, name: str) -> Array:
-    """A public argument as a float64 array; what holds no real numbers is refused unseen."""
+    """Return a public argument as a float64 array; refuse other than real numbers, unseen."""
     if type(value) is np.ndarray and value.dtype == FLOAT64:
         return value
     try:
@@ -40,7 +40,7 @@ def real_array(value: Any, name: str) -> Array:
 
 
 def real_number(value: Any, name: str) -> float:
-    """A public argument as a float; what is no real number is refused unseen."""
+    """Return a public argument as a float; refuse all else, unseen."""
     try:
         if not hasattr(value, "__len__") or getattr(value, "shape", None) == ():  # no text, no list
             return float(value)
@@ -50,7 +50,7 @@ def real_number(value: Any, name: str) -> float:
 
 
 def _inside(value: Any, name: str, interval: str, allowed: str) -> float:
-    """A number between the ends of an interval, each of them included where it stands so."""
+    """Return a number in an interval, whose brackets say which ends are included."""
     number = float("nan") if isinstance(value, (bool, np.bool_)) else real_number(value, name)
     low, high = map(float, interval[1:-1].split(","))
     above = low <= number if interval[0] == "[" else low < number
@@ -60,12 +60,12 @@ def _inside(value: Any, name: str, interval: str, allowed: str) -> float:
 
 
 def number_in(value: Any, name: str, interval: str) -> float:
-    """A public argument in an interval, which is given as it is read: "[0, 1)"."""
+    """Return a public argument in an interval, written as usual: "[0, 1)"."""
     return _inside(value, name, interval, f"lie in {interval}")
 
 
 def positive(value: Any, name: str, *, or_zero: bool = False) -> float:
-    """A public argument that is positive (or 0, where that is meant) and finite."""
+    """Return a public argument that is finite and positive (or 0, with ``or_zero``)."""
     if or_zero:
         return _inside(value, name, "[0, inf)", "be at least 0 and finite")
     return _inside(value, name, "(0, inf)", "be positive and finite")
@@ -74,7 +74,7 @@ def positive(value: Any, name: str, *, or_zero: bool = False) -> float:
 def whole_number(
     value: Any, name: str, least: int = 0, most: int = LARGEST_WHOLE, *, otherwise: str = ""
 ) -> int:
-    """A public argument as an int; ``otherwise`` says what else a caller allows."""
+    """Return a public argument as an int; ``otherwise`` says what else a caller allows."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if whole and least <= value <= most:
         return int(value)
@@ -86,7 +86,7 @@ def whole_number(
 
 
 def one_of(value: Any, options: Sequence[str | None], name: str, *, otherwise: str = "") -> Any:
-    """A public argument that is one of some words; compared by no method of a caller's."""
+    """Return a public argument that is one of some words; no method of a caller's compares."""
     if value is None or type(value) is str:
         if value in options:
             return value
@@ -99,7 +99,7 @@ def one_of(value: Any, options: Sequence[str | None], name: str, *, otherwise: s
 
 
 def suggested(value: Any, names: Sequence[str], elsewhere: Mapping[str, str]) -> str:
-    """The end of a refusal of a word: which name was mistyped, or is called so elsewhere."""
+    """Write the end of a refusal: the name that was mistyped, or is called so elsewhere."""
     if type(value) is not str:
         return ""
     from difflib import get_close_matches
@@ -111,14 +111,14 @@ def suggested(value: Any, names: Sequence[str], elsewhere: Mapping[str, str]) ->
 
 
 def function(value: Any, name: str, of: str) -> Callable[..., Any]:
-    """A public argument that can be called."""
+    """Return a public argument that can be called."""
     if not callable(value):
         raise InvalidInput(f"{name} must be a function of {of}; received {described(value)}.")
     return value
 
 
 def file_path(value: Any, name: str) -> str:
-    """A public argument that names a file."""
+    """Return a public argument that names a file."""
     if isinstance(value, (str, bytes, os.PathLike)):
         with suppress(Exception):  # a name that no file can have
             path = os.fsdecode(value)
@@ -130,7 +130,7 @@ def file_path(value: Any, name: str) -> str:
 
 
 def text_names(value: Any, count: int, what: str) -> tuple[str, ...]:
-    """A public argument of so many names."""
+    """Return a public argument of ``count`` names."""
     given: tuple[Any, ...] = ()
     if not isinstance(value, str):
         with suppress(Exception):  # refused below without its context, which may quote a value
@@ -149,7 +149,7 @@ def text_names(value: Any, count: int, what: str) -> tuple[str, ...]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a text can be printed and written: half of a surrogate pair cannot."""
+    """Tell whether a text can be printed and written: half of a surrogate pair cannot."""
     try:
         str.encode(text)
     except UnicodeEncodeError:
@@ -158,21 +158,21 @@ def _is_unicode(text: str) -> bool:
 
 
 def flag(value: Any, name: str) -> bool:
-    """A public argument that is True or False (1 or 0)."""
+    """Return a public argument that is True or False (1 or 0)."""
     if isinstance(value, (bool, np.bool_)) or (type(value) is int and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{name} must be True or False; received {described(value)}.")
 
 
 def detached(thing: Thing) -> Thing:
-    """``copy.copy`` of an object with attributes, without its detour through pickling."""
+    """Copy an object with attributes as ``copy.copy`` does, without its detour through pickling."""
     other = object.__new__(type(thing))
     other.__dict__ = thing.__dict__.copy()
     return other
 
 
 def refuse_own_class(thing: object, remedy: str) -> None:
-    """Refuse what inherits its number in the kernels: they do not see changes (claim C12)."""
+    """Refuse classes that inherit their number in the kernels, which see no changes (claim C12)."""
     if "code" not in vars(type(thing)):
         raise InvalidInput(
             f"{type(thing).__name__} is derived from a class of dpfast, whose functions the "
@@ -181,7 +181,7 @@ def refuse_own_class(thing: object, remedy: str) -> None:
 
 
 def check_constant(value: object, name: str, meaning: str) -> float:
-    """Return a public positive constant as a float, or say what is wrong with it."""
+    """Return a public positive constant as a float, or refuse it with the reason."""
     low, high = CONSTANT_RANGE
     if type(value) is float and low <= value <= high:
         return value  # the usual case

@@ -1,7 +1,7 @@
 """Small files that are written whole and read whole: fits, reports, searches, requests, pictures.
 
-A writer leaves what was there until all of the new file is on the disk.  A reader takes ordinary
-files only, because a pipe may never end, and none that is larger than what is ever written.
+A writer keeps the old file until all of the new one is on the disk.  A reader takes ordinary
+files only, because a pipe may never end, and none that is larger than dpfast writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_ENTRIES = 6_000_000
 
 
 def write_document(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Put a document in the place of the file that is named, or leave that as it is."""
+    """Replace a file by a document, all at once; a failure leaves the file as it was."""
     place = os.path.realpath(path)
     try:
         before = os.stat(place).st_mode if os.path.lexists(place) else None
@@ -45,7 +45,7 @@ def write_document(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def read_document(path: str | os.PathLike[str], largest: int) -> bytes:
-    """All of an ordinary file of at most so many bytes; `OSError` if it cannot be opened."""
+    """Read an ordinary file of at most ``largest`` bytes; `OSError` if it cannot be opened."""
     name = os.fspath(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # of a pipe at once
     try:
@@ -71,7 +71,7 @@ def read_document(path: str | os.PathLike[str], largest: int) -> bytes:
 
 @contextmanager
 def any_folder(path: str | Path) -> Iterator[int]:
-    """A handle on a folder that others may write to, too."""
+    """Open a folder that others may write to, too, as a handle."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield folder
@@ -81,7 +81,7 @@ def any_folder(path: str | Path) -> Iterator[int]:
 
 @contextmanager
 def replacing(folder: int, name: str, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A new file, for its owner alone, that takes the name once all of it is on the disk."""
+    """Open a new file, for its owner alone, that takes the name once all of it is on the disk."""
     short = os.fsdecode(os.fsencode(name)[:200])  # the longest name has 255 bytes
     draft = f"{short}.{os.getpid()}.{threading.get_native_id()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # of a link planted there, too, it is refused

@@ -121,15 +121,15 @@ SETTINGS = (
 
 
 def described(value: object, *, text: bool = False) -> str:
-    """What an argument is, for a message that must not show data.
+    """Describe an argument for a message that must not show data.
 
-    Shown as they are: None, plain Python numbers (``int``, ``float``, ``bool`` and no subclass of
-    them, so no NumPy scalar, which may be an entry of an array), and dpfast's own settings, whose
-    constructors have looked at what they hold.  A plain string is shown only where a string belongs
-    (``text=True``: an option, a column, a formula, a path), because there it was typed by a person;
-    where a number or an array belongs it may be a cell.  Everything else (arrays, frames, lists,
-    tuples, sets, mappings, foreign objects) is named by its type and, if it has them, its shape and
-    dtype; what is inside is never shown.
+    Shown unchanged: None, plain Python numbers (``int``, ``float`` and ``bool``), and dpfast's own
+    settings, whose constructors have checked their content.  No subclass of a number is shown: a
+    NumPy scalar may be an entry of an array.  A plain string is shown only where a string belongs
+    (``text=True``: an option, a column, a formula, a path), because a person typed it there.  Where
+    a number or an array belongs it may be a cell.  Everything else (arrays, frames, lists, tuples,
+    sets, mappings, foreign objects) is named by its type and, if it has them, its shape and dtype.
+    Its content is never shown.
 
     Parameters
     ----------
@@ -180,10 +180,10 @@ def _is_loss(kind: type) -> bool:
 
 
 def dtype_name(dtype: object) -> str:
-    """Say what a type is called, without what it lists or measures: that may follow the cells.
+    """Return the name of a type without its parameters, which may depend on the cells.
 
-    Categories, fields of a struct, lengths of text and of lists, how wide the numbers of levels
-    are, digits of a decimal, units and zones of times, what a sparse column is filled with.
+    Parameters are categories, fields of a struct, lengths of text and of lists, the width of level
+    numbers, digits of a decimal, units and zones of times, and the fill value of a sparse column.
 
     Parameters
     ----------
@@ -205,9 +205,9 @@ def dtype_name(dtype: object) -> str:
 
 
 def understood(called: Called) -> Called:
-    """A function or class that says what to type in place of a call that it cannot be.
+    """Make a function or class say what to type in place of a call with wrong arguments.
 
-    That is known by the names of arguments alone, after Python has refused them.
+    The names of the arguments alone decide, after Python has refused them.
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ _NEEDED = (
 
 
 def instead(called: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-    """What to type for a call; empty if its arguments are those that are taken."""
+    """Write what to type in place of a call; empty if its arguments are accepted."""
     taken = signature(called).parameters
     made = called.__name__ == "__init__"
     name = type(given[0]).__name__ if made else called.__name__
@@ -243,7 +243,7 @@ def instead(called: Callable[..., Any], given: tuple[Any, ...], named: Mapping[s
 
 
 def instead_of_term(tree: ast.expr) -> str:
-    """What to write for a term of another language; empty where it may be one of a formula."""
+    """Write what to use for a term of another language; empty if a formula may have it."""
     for node in ast.walk(tree):
         kinds: list[ast.AST] = [node.op] if isinstance(node, ast.BinOp) else [node]
         names = [type(kind).__name__ for kind in kinds]
@@ -258,7 +258,7 @@ def instead_of_term(tree: ast.expr) -> str:
 
 
 def without_parts(formula: str) -> str:
-    """A formula without what is in parentheses or quotes."""
+    """Remove what is in parentheses or quotes from a formula."""
     bare, before = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", formula), ""
     while bare != before:
         bare, before = re.sub(r"\([^()]*\)", "\0", bare), bare
@@ -266,6 +266,6 @@ def without_parts(formula: str) -> str:
 
 
 def power_of_a_name(bare: str) -> str:
-    """Such as ``x**2`` in a formula without parentheses; empty if there is none."""
+    """Find a power such as ``x**2`` in a formula without parentheses; empty if there is none."""
     found = re.search(r"([A-Za-z_]\w*)\s*(?:\*\*|\^)\s*(\d+)", bare)
     return f"{found[1]}**{found[2]}" if found else ""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Stub:
     """Names that the stub of a package lists.
 
-    ``homes`` has the module that each imported name comes from, ``"."`` for a module of the
-    package.  ``submodules`` are the latter, ``public`` is the package's ``__all__``.
+    ``homes`` maps each imported name to its module, ``"."`` for a module of the package.
+    ``submodules`` are the names of those modules, ``public`` is the package's ``__all__``.
     """
 
     def __init__(self, path: str) -> None:

@@ -61,7 +61,7 @@ def _shown(plain: type[Figure]) -> type[Figure]:
 
 
 def _canvas(ax: Any, size: tuple[float, float], columns: int = 1) -> tuple[Any, Any]:
-    """A figure and its axes: those that were given, or new ones."""
+    """Return a figure and its axes: the given ones, or new ones."""
     new_figure = _matplotlib()
     if ax is None:
         figure = new_figure(figsize=size, layout="constrained")
@@ -206,7 +206,7 @@ def coefficient_plot(
 def tradeoff_plot(
     budgets: Mapping[str, Any] | Any, *, title: str | None = None, ax: Any = None
 ) -> Figure:
-    """What an attacker can do at best: true against false positives, one curve per budget.
+    """Plot the best attack: true against false positives, one curve per budget.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def tradeoff_plot(
 
 
 def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
-    """Expected interval width against the budget and against the number of records.
+    """Plot expected interval width against the budget and the number of records.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
 
 
 def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Figure:
-    """What the budget was spent on: share of each charge, in order.
+    """Plot the share of each charge in the budget, in order.
 
     Parameters
     ----------

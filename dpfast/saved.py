@@ -1,4 +1,4 @@
-"""A fit as JSON and back: released numbers and public facts, which predict, compare and report."""
+"""Fits as JSON and back: released numbers and public facts, which predict, compare and report."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
 
 
 def _text(fit: Fit, form: str) -> str:
-    """The file in a format: the second has the SHA-256 of its fit before it."""
+    """Write the file in a format; all but the older one begin with the SHA-256 of the fit."""
     told = json.dumps(_plain(fit), allow_nan=False)
     digest = "" if form == OLDER else f'"sha256": "{sha256(told.encode()).hexdigest()}", '
     return f'{{"format": "{form}", {digest}"fit": {told}}}\n'
 
 
 def load(path: str | os.PathLike[str]) -> Fit:
-    """The fit that :func:`save` wrote to a file.
+    """Read a fit that :func:`save` wrote to a file.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
 
 
 def _checked(content: bytes) -> str:
-    """The text, once its digest is right, so that what was changed is not even read."""
+    """Return the text once its digest is right, so that a changed file is not even parsed."""
     beginning = f'{{"format": "{FORMAT}", "sha256": "'.encode()
     if content.startswith(beginning):
         digest, _, rest = content[len(beginning) :].partition(b'", "fit": ')
@@ -148,7 +148,7 @@ def _checked(content: bytes) -> str:
 
 
 def _is_fit(found: Any) -> bool:
-    """Whether what was read fits together."""
+    """Tell whether the parts of a parsed fit are consistent."""
     if not isinstance(found, Fit):
         return False
     p, names = len(found.params), found.names
@@ -177,7 +177,7 @@ def _names_of(kind: Any) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Plain values, told apart by what they are of where JSON would not."""
+    """Convert to plain values, tagged with their type where JSON would lose it."""
     if value is None or type(value) in (bool, int, str):
         return value
     if isinstance(value, float | np.generic):
@@ -206,7 +206,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read(told: Any) -> Any:
-    """What plain values stand for; an error of any kind if they stand for nothing."""
+    """Rebuild objects from plain values; raise an error of any kind where that fails."""
     if isinstance(told, list):
         return [_read(one) for one in told]
     if not isinstance(told, dict):

@@ -1,4 +1,4 @@
-"""A loss of one's own: three functions of a residual, and public bounds that are enforced."""
+"""A user's own loss: three functions of a residual, and public bounds that are enforced."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ class CustomLoss(Loss):
     Notes
     -----
     Two losses are equal if they have the same functions and constants.  A loss pickles if its
-    functions do.  Globals and closed-over values count as they are at the first use; a helper that
-    Numba has compiled before keeps those of its first call.  :func:`dpfast.audit.check_loss`
-    attacks the declared constants before the first use.
+    functions do.  Globals and closed-over values are those of the first use; a helper that Numba
+    has compiled before keeps those of its first call.  :func:`dpfast.audit.check_loss` attacks the
+    declared constants before the first use.
 
     Privacy
     -------
-    The kernels hold every value to the declaration: psi to ``[-psi_bound, psi_bound]``, psi' to
-    ``[0, psi_prime_bound]`` (and to the coupling), differences of losses to what psi_bound allows;
-    NaN counts as zero (claim C31).  Wrong functions or constants cost accuracy, never privacy.
-    What cannot be enforced is not relied on: no certified minimiser or eigenvalue is released.
+    The kernels clip every value to the declaration: psi to ``[-psi_bound, psi_bound]``, psi' to
+    ``[0, psi_prime_bound]`` (and to the coupling), differences of losses to the bound that
+    psi_bound implies.  NaN counts as zero (claim C31).  Wrong functions or constants cost
+    accuracy, never privacy.  What cannot be enforced is not relied on: no certified
+    minimiser or eigenvalue is released.
 
     Examples
     --------
@@ -159,7 +160,7 @@ class CustomLoss(Loss):
 
 
 def _each(of_one: Scalar, r: Any) -> NDArray[np.float64]:
-    """The function at every entry; NaN counts as zero."""
+    """Evaluate the function at every entry; NaN counts as zero."""
     r = real_array(r, "r")
     values = np.array([of_one(float(v)) for v in r.ravel()], dtype=float).reshape(r.shape)
     return np.where(np.isnan(values), 0.0, values)

@@ -16,7 +16,7 @@ _UP = 1.0 + 2.0**-44  # more than the rounding of a sum of up to 4096 terms rela
 
 
 class Domain:
-    """Base of the domains: public functions of what was declared.
+    """Base of the domains: declared public sets of rows, and functions of them.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Domain:
     needs_projection: bool = True
 
     def bind(self, n_covariates: int) -> Domain:
-        """This domain for X with so many columns; an error if it was declared for others.
+        """Fix the number of columns of X; refuse one that the domain was not declared for.
 
         Parameters
         ----------
@@ -55,16 +55,16 @@ class Domain:
 
     @property
     def dimension(self) -> int | None:
-        """Coordinates of a row, intercept included."""
+        """Number of coordinates of a row, intercept included."""
         return None if self.n_covariates is None else self.n_covariates + int(self.intercept)
 
     @property
     def radius(self) -> float:
-        """``sup ||x||_2`` over rows, intercept included, rounded up."""
+        """Bound ``sup ||x||_2`` over rows, intercept included, rounded up."""
         raise NotImplementedError
 
     def project(self, X: ArrayLike) -> Array:
-        """Each row of X moved onto the domain; rows of the domain stay as they are, shape (n, q).
+        """Move each row of X onto the domain; rows of the domain do not change, shape (n, q).
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Domain:
         return projected
 
     def support(self, direction: ArrayLike) -> float:
-        """``sup |p'x|`` over rows x, rounded up by a relative 1e-13.
+        """Return ``sup |p'x|`` over rows x, rounded up by a relative 1e-13.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class Domain:
 
     @property
     def inner_radius(self) -> float:
-        """Some g with ``support(p) >= g ||p||`` for every p, rounded down (claim R29)."""
+        """Bound g with ``support(p) >= g ||p||`` for every p, rounded down (claim R29)."""
         width, offset, anchors = self._spread()
         if len(anchors) > 1:
             return 0.0
@@ -121,15 +121,15 @@ class Domain:
         raise NotImplementedError
 
     def _reach(self, p: Array) -> tuple[float, float]:
-        """Largest and smallest ``p'x`` over the free coordinates."""
+        """Return the largest and smallest ``p'x`` over the free coordinates."""
         raise NotImplementedError
 
     def _spread(self) -> tuple[float, float, list[float]]:
-        """Per ``||p||``, of ``p'x``: least half-range, largest middle, ranges that can vanish."""
+        """Return least half-range, largest middle and vanishing ranges of ``p'x`` per ``||p||``."""
         raise NotImplementedError
 
     def _moments(self, q: int) -> tuple[Array, Array]:
-        """Mean and covariance of the free coordinates of rows that are spread evenly."""
+        """Return mean and covariance of the free coordinates of evenly spread rows."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:

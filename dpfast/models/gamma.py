@@ -20,12 +20,12 @@ UNBOUNDED = 1e60
 class Gamma(Loss):
     """A positive response with mean ``exp(x'theta)``, such as a cost, a duration or an income.
 
-    The score of a record is ``(y / exp(x'theta) - 1) x``: that of a gamma response, and of any
-    whose spread is in proportion to its mean, a quasi likelihood.  Coefficients are differences of
-    log means, not means of logs; intervals allow for any dispersion.  One record's score has no
-    bound: :func:`dpfast.fit` buys how long scores are and holds them to that.  Responses of zero
-    are taken as they are and negative ones as zero, of which a released count warns; a NaN
-    contributes zero, as everywhere.
+    The score of a record is ``(y / exp(x'theta) - 1) x``.  It is the score of a gamma response,
+    and a quasi score where the spread is in proportion to the mean.  Coefficients are
+    differences of log means, not means of logs; intervals allow for any dispersion.  One record's
+    score has no bound: :func:`dpfast.fit` estimates the length of scores with part of its budget,
+    and clips them at that.  Responses of zero are used unchanged.  Negative ones are set to zero,
+    and a released count warns of them.  A NaN contributes zero, as everywhere.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Gamma(Loss):
         return 1.0 + self.c
 
     def loss(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Loss of a response at a linear predictor, up to a term of the response alone."""
+        """Compute the loss of a response at a linear predictor, up to a term of the response."""
         t, y = real_array(r, "r"), self._response(real_array(response, "response"))
         ratio, most = self._ratio(t, y), 1.0 + self.c
         with np.errstate(all="ignore"):
@@ -76,16 +76,16 @@ class Gamma(Loss):
         return np.where(ratio > most, beyond, ratio + t)
 
     def psi(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Its derivative, 1 less the response over its mean."""
+        """Compute its derivative, 1 less the response over its mean."""
         return -np.minimum(self._ratio(r, response) - 1.0, self.c)
 
     def psi_prime(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Its second derivative, the response over its mean."""
+        """Compute its second derivative, the response over its mean."""
         ratio = self._ratio(r, response)
         return np.where(ratio <= 1.0 + self.c, ratio, 0.0)
 
     def majorizer(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """The largest slope: no smaller curvature lies above the loss everywhere."""
+        """Return the largest slope: no smaller curvature lies above the loss everywhere."""
         return np.full(np.shape(self._ratio(r, response)), self.psi_prime_bound)
 
     def _ratio(self, r: ArrayLike, response: ArrayLike) -> Array:

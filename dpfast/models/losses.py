@@ -46,7 +46,8 @@ class Loss:
     c, h : float
         Corner (tuning constant) in units of the scale, and a second constant; 1 without one.
     needs_scale, binary_response : bool
-        Whether the loss is of a residual in units of a public scale; whether of labels in {0, 1}.
+        Whether the loss is a function of a residual in units of a public scale, or of labels
+        in {0, 1}.
     link, start : str, float
         "logit" or "log" where the predictor is that function of the mean; else "identity".  Public
         start of the intercept.
@@ -63,17 +64,17 @@ class Loss:
         ``inf psi'`` where it is proved and ``sup psi' = psi'(0)``: a user's declaration is no
         proof.
     has_curvature, certified, has_bound : bool
-        Whether ``psi' >= 0``, so that a Hessian can be released; whether the constants are proved,
-        and not a user's; whether one record's score has a bound, without which only the default fit
+        Whether ``psi' >= 0``, so that a Hessian can be released.  Whether the constants are proved,
+        and not a user's.  Whether one record's score has a bound; without it only the default fit
         finds one.
     scale_part : ScalePart or None
         Constants of a scale that is estimated with the coefficients, where its score has a bound.
     largest_mean : float
-        Above which no mean is modelled, of a loss that has a cap.
+        Cap of the means, of a loss that has one.
     compiled : CompiledLoss or None
         Compiled functions of a user's loss.
     estimates, noun : str
-        What coefficients are estimates of, and what the mean of the response is called.
+        Estimand of the coefficients, and name of the mean of the response.
 
     Other Parameters
     ----------------
@@ -147,7 +148,7 @@ class Loss:
 
     @property
     def curvature_refusal(self) -> str:
-        """Why the Hessian cannot be released, where ``has_curvature`` is false."""
+        """Reason why the Hessian cannot be released, where ``has_curvature`` is false."""
         return (
             f"the {self.name} loss is redescending: its second derivative is negative "
             "for some residuals, so there is no positive semidefinite Hessian"
@@ -155,7 +156,7 @@ class Loss:
 
     @property
     def scale_refusal(self) -> str:
-        """Why the scale cannot be estimated with the coefficients, where there is no scale_part."""
+        """Reason why the scale cannot be estimated with the coefficients, without a scale_part."""
         if not self.needs_scale:
             return "its response has no residual scale"
         if not self.has_curvature:
@@ -175,19 +176,19 @@ class Loss:
         return 4.0 * self.psi_prime_bound
 
     def loss(self, r: ArrayLike) -> Array:
-        """``rho(r)``, elementwise, of the shape of ``r``."""
+        """Compute ``rho(r)``, elementwise, of the shape of ``r``."""
         raise NotImplementedError
 
     def psi(self, r: ArrayLike) -> Array:
-        """``rho'(r)``, of the shape of ``r``; at most ``psi_bound`` in absolute value."""
+        """Compute ``rho'(r)``, of the shape of ``r``; at most ``psi_bound`` in absolute value."""
         raise NotImplementedError
 
     def psi_prime(self, r: ArrayLike) -> Array:
-        """``rho''(r)``, of the shape of ``r``; at most ``psi_prime_bound`` in absolute value."""
+        """Compute ``rho''(r)``, of the shape of ``r``; at most ``psi_prime_bound`` in size."""
         raise NotImplementedError
 
     def majorizer(self, r: ArrayLike) -> Array:
-        """Majorising curvature ``psi(r)/r`` in ``[0, psi_prime_bound]``, of the shape of ``r``."""
+        """Compute the majorising curvature ``psi(r)/r``, shaped as r, at most psi_prime_bound."""
         r = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = self.psi(r) / r
@@ -195,68 +196,68 @@ class Loss:
         return np.where(near_zero, self.psi_prime_bound, np.where(np.isinf(r), 0.0, ratio))
 
     def _response(self, y: Array) -> Array:
-        """Responses as the loss sees them; NaN for one that it cannot have."""
+        """Return responses as the loss sees them; NaN for a response that it cannot have."""
         return y
 
     def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
-        """Slope of minus the loss in the predictor: ``sigma psi((y - eta)/sigma)``."""
+        """Compute minus the loss's slope in the predictor: ``sigma psi((y - eta)/sigma)``."""
         return scale * self.psi((y - eta) / scale)
 
     def _curvature_at(self, y: Array, eta: Array, scale: float) -> Array:
-        """Curvature in the predictor: ``psi'((y - eta)/sigma)``."""
+        """Compute the curvature in the predictor: ``psi'((y - eta)/sigma)``."""
         return self.psi_prime((y - eta) / scale)
 
     def _expected_curvature(self, eta: Array) -> Array:
-        """Curvature at predictors, the mean over residuals that are normal with the scale."""
+        """Average the curvature at predictors over normal residuals of the scale."""
         return np.full(len(eta), float(MASSES @ self.psi_prime(NODES)))
 
     @property
     def _bounded(self) -> Loss:
-        """This loss, with some bound where nobody declared one."""
+        """This loss, with a bound where nobody declared one."""
         return self
 
     @property
     def _highest(self) -> float | None:
-        """The largest response there is or that counts, where that is public and the least is 0."""
+        """Largest response possible or counted, where it is public and the smallest is 0."""
         return self.largest_response
 
     def _link(self, mean: float) -> float:
-        """The predictor of a mean response."""
+        """Return the predictor of a mean response."""
         return mean
 
     def _predictor(self, mean: float) -> float:
-        """The same, where a fit may begin."""
+        """Return the predictor of a mean response at which a fit may begin."""
         return self._link(mean)
 
     def _score_scale(self, size: float) -> float:
-        """About the length of a score under a whitening map, for responses of this size."""
+        """Guess the length of a score under a whitening map, for responses of this size."""
         return 1.0
 
     @classmethod
     def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
-        """Mean responses at predictors, up to a largest one, and their first two derivatives."""
+        """Compute mean responses at predictors, up to a largest one, and their two derivatives."""
         return eta, np.ones(eta.shape), np.zeros(eta.shape)
 
     def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:
-        """Responses of a model without slopes, at numbers spread evenly over (0, 1)."""
+        """Make responses of a model without slopes, at numbers spread evenly over (0, 1)."""
         from scipy.special import ndtri
 
         return np.asarray(scale * ndtri(uniform))
 
     def _for_records(self, n: int | None, p: int, mu: float | None = None) -> Loss:
-        """With the constants that are chosen from public numbers; of most losses none is."""
+        """Choose constants from public numbers; most losses have none to choose."""
         return self
 
     def _adapted_to_sample(self, chosen: Loss, n: int) -> Loss:
-        """What Newton's method is given of a loss whose constants were chosen for n records."""
+        """Choose the loss that Newton's method uses, from one with constants for n records."""
         return chosen
 
     def _target(self, scale: float) -> str:
-        """What a summary says of the target beside the loss's name."""
+        """Describe the target for a summary, beside the loss's name."""
         return ""
 
     def _score_bound_at(self, eta: Array) -> Array:
-        """How large a score may be at a predictor, whatever the response is, in the scale."""
+        """Bound scores at predictors over all responses, in units of the scale."""
         return np.full(len(eta), self.psi_bound)
 
     def __repr__(self) -> str:
@@ -475,7 +476,7 @@ class PseudoHuber(Loss):
 
 
 class Labels(Loss):
-    """Those of a response in {0, 1} as a function of the linear predictor."""
+    """Base of the losses of a response in {0, 1} as a function of the linear predictor."""
 
     needs_scale = False
     binary_response = True

@@ -1,4 +1,4 @@
-"""Losses by their names: each is loaded when it is asked for."""
+"""Losses by their names: each is loaded on first use."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ MODULES = (
 
 @cache
 def kinds_of(module: str) -> dict[str, type[Loss]]:
-    """The classes of one of the modules by their names."""
+    """Load the classes of one of the modules, by their names."""
     return {kind.name: kind for kind in import_module(f"dpfast.models.{module}").KINDS}
 
 
 def kind_of(name: str) -> type[Loss] | None:
-    """The class that a name stands for."""
+    """Find the class of a name, or None."""
     own = [home for home in MODULES if home == name]
     return next((kinds_of(home)[name] for home in own or MODULES if name in kinds_of(home)), None)
 
 
 def all_losses() -> dict[str, type[Loss]]:
-    """All of them, by name."""
+    """Load all losses, by name."""
     return {name: kind for home in MODULES for name, kind in kinds_of(home).items()}
 
 
 def __getattr__(name: str) -> dict[str, type[Loss]]:
-    """``LOSSES``: those whose bounds follow from their constants; ``DECLARED``: the others'."""
+    """Load ``LOSSES``, whose bounds follow from their constants, or ``DECLARED``, the others."""
     if name not in {"LOSSES", "DECLARED"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     bounded = {key: kind for key, kind in all_losses().items() if kind.has_bound}
@@ -60,7 +60,7 @@ def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
 
 
 def offset_joins_predictor(loss: str | Loss) -> bool:
-    """Whether an offset is added to the predictor, instead of being taken from the response."""
+    """Tell whether an offset is added to the predictor, not subtracted from the response."""
     return resolve_loss(loss, unbounded=True).link != "identity"
 
 

@@ -46,7 +46,7 @@ class KL(NamedTuple):
     kappa: float = 2.0
 
     def checked(self) -> KL:
-        """Itself, or an error that says what is wrong with it."""
+        """Check both constants and return the condition."""
         check_constant(self.gamma, "gamma", "the constant of the KL condition")
         check_constant(self.kappa, "kappa", "the exponent of the KL condition")
         if not self.kappa >= 1.0:
@@ -54,20 +54,20 @@ class KL(NamedTuple):
         return KL(float(self.gamma), float(self.kappa))
 
     def excess(self, norm: float) -> float:
-        """Largest excess risk of a point whose gradient has this norm, ``(gamma norm)^kappa``."""
+        """Bound the excess risk at a gradient of this norm, ``(gamma norm)^kappa``."""
         return math.pow(self.gamma * norm, self.kappa)
 
     def norm(self, excess: float) -> float:
-        """Smallest gradient norm of a point with this excess risk, ``excess^(1/kappa) / gamma``."""
+        """Bound the gradient norm at this excess risk from below, ``excess^(1/kappa) / gamma``."""
         return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
 
     def growth(self) -> tuple[float, float]:
-        """The growth that the condition implies (lemma 7 of paper 2).
+        """Return the growth condition that this one implies (lemma 7 of paper 2).
 
         Returns
         -------
         rate, exponent : float
-            ``F(w) - F* >= (rate * distance)^exponent``, the distance that to the minimisers.
+            ``F(w) - F* >= (rate * distance)^exponent``, with the distance from the minimisers.
         """
         self.checked()
         if not self.kappa > 1.0:
@@ -78,7 +78,7 @@ class KL(NamedTuple):
 
     @classmethod
     def from_growth(cls, rate: float, exponent: float) -> KL:
-        """The condition that growth implies for a **convex** F (lemma 6 of paper 2)."""
+        """Return the condition that growth implies for a **convex** F (lemma 6 of paper 2)."""
         rate = check_constant(rate, "rate", "the constant of the growth condition")
         exponent = check_constant(exponent, "exponent", "the exponent of the growth condition")
         if not exponent > 1.0:
@@ -105,26 +105,25 @@ class PerRecordObjective:
         Columns of X it expects; any if omitted.
     vectorized : bool
         True calls ``gradients`` with many records at a time.  The guarantee then rests on the
-        caller, and says so: row i of the answer must depend on row i of the data only.  A function
-        that subtracts a mean over its rows, say, publishes what it likes.
+        caller, and states this: row i of the answer must depend on row i of the data only.  A
+        function that subtracts a mean over its rows, say, has no guarantee.
     block_rows : int
         Records per call if vectorized; rows are added up in blocks of as many.
     name : str
 
     Notes
     -----
-    What the function does on particular records must not show.  It is first called on made-up
-    records (zeros and ones), before anything is spent: errors and wrong shapes there are raised.
-    Later, a record with an entry that is not finite, on which the function raises or returns a
-    wrong shape, or whose gradient is not finite, contributes zero, and warnings are silenced.
+    The behaviour of the function on particular records must not show.  It is first called on
+    made-up records (zeros and ones), before anything is spent: errors and wrong shapes there are
+    raised.  Later a record contributes zero if an entry or its gradient is not finite, or if the
+    function raises or returns a wrong shape.  Warnings are silenced.
 
-    Record by record the function is compiled if Numba (``dpfast[numba]``) is installed, can compile
-    it, and there are at least 10,000 records; else it is called from Python, some hundred times
-    slower.  What Numba compiles sees global variables as they were then.
+    Record by record the function is compiled if there are at least 10,000 records and Numba
+    (``dpfast[numba]``) is installed and can compile it.  Otherwise it is called from Python, some
+    hundred times slower.  A compiled function sees global variables as they were when compiled.
 
     A guarantee rests on the caller's word that the function keeps nothing from call to call, and
-    says so.  What it prints or logs, and the time and the memory it takes, are the user's channels,
-    too.
+    states this.  Its prints, its logs, its time and its memory are the user's channels, too.
 
     Privacy
     -------
@@ -174,7 +173,7 @@ class PerRecordObjective:
         self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
 
     def ridge_gradient(self, theta: Array) -> Array | float:
-        """Zero, of no shape: there is no public penalty.
+        """Return zero, of shape (), because there is no public penalty.
 
         Parameters
         ----------
@@ -184,7 +183,7 @@ class PerRecordObjective:
 
     @property
     def vouched(self) -> tuple[str, ...]:
-        """What the caller vouches for, in words."""
+        """Conditions that the caller vouches for, in words."""
         memory = f"{self.name} keeps nothing from one call to the next"
         if not self.vectorized:
             return (memory,)
@@ -195,7 +194,7 @@ class PerRecordObjective:
         )
 
     def compiled(self, n_covariates: int) -> CompiledGradients | None:
-        """A compiled loop over records, if it does the same on made-up ones."""
+        """Compile the loop over records; None if it differs on made-up records."""
         loop = compiled_gradients(self.gradients)
         if loop is not None:
             X, y, theta = *_made_up(n_covariates), np.zeros(self.dimension)
@@ -209,7 +208,7 @@ class PerRecordObjective:
         return loop
 
     def rehearse(self, n_covariates: int) -> None:
-        """Call the function on made-up records and raise what is wrong with it."""
+        """Call the function on made-up records and raise its errors."""
         if self.n_covariates not in (None, n_covariates):
             raise InvalidInput(
                 f"{self.name} is for {self.n_covariates} covariates and X has {n_covariates}."

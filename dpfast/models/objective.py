@@ -1,4 +1,4 @@
-"""Objective = loss x weighting (+ public ridge): what is minimised, and its public constants."""
+"""Objectives, a loss with weights and perhaps a public ridge, and their public constants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Constants(NamedTuple):
-    """The public numbers on which cost and noise of a joint release depend, for a known scale."""
+    """Public numbers that cost and noise of a joint release depend on, for a known scale."""
 
     dimension: int
     coupling: str
@@ -45,7 +45,7 @@ class Constants(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What an objective is made of; ``n_covariates`` is None unless it is bound to columns."""
+    """Terms of an objective; ``n_covariates`` is None unless it is bound to columns."""
 
     loss: str | Loss
     scale: float | FreeScale | None = None
@@ -56,7 +56,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(loss: str | Loss | Objective) -> Terms:
-    """The terms of an objective, or of a loss alone."""
+    """Return the terms of an objective, or of a loss alone."""
     return loss.terms() if isinstance(loss, Objective) else Terms(loss)
 
 
@@ -226,11 +226,11 @@ class Objective:
 
     @property
     def bound(self) -> bool:
-        """Whether the number of columns is known."""
+        """``True`` once the number of columns is known."""
         return self._terms is None
 
     def bind(self, n_covariates: int) -> Objective:
-        """This objective for X with ``n_covariates`` columns, with its public constants."""
+        """Fix the number of covariates and compute the public constants that depend on it."""
         if self._terms is None:
             if n_covariates != self.n_covariates:
                 raise InvalidInput(
@@ -241,7 +241,7 @@ class Objective:
         return Objective(**self._terms._replace(n_covariates=n_covariates)._asdict())
 
     def terms(self) -> Terms:
-        """What it is made of: loss, scale, weights, ridge, intercept and number of columns."""
+        """Return loss, scale, weights, ridge, intercept and number of columns."""
         if self._terms is not None:
             return self._terms
         joint = self.free_scale
@@ -252,7 +252,7 @@ class Objective:
         return Terms(self.loss, scale, self._given_weights, self.ridge, *columns)
 
     def constants(self) -> Constants | None:
-        """The numbers that cost and noise depend on; None with a free scale: the parameter, too."""
+        """Return the numbers that cost and noise depend on; None with a free scale."""
         if self.free_scale is not None:
             return None
         return Constants(
@@ -261,7 +261,7 @@ class Objective:
         )  # fmt: skip
 
     def curvature_refusal(self) -> str:
-        """Why there is no Hessian, for error messages."""
+        """Write the reason why no Hessian exists, for error messages."""
         if not self.loss.has_curvature:
             return self.loss.curvature_refusal
         return f"{self.weighting!r} has no Hessian: {self.weighting.no_curvature_reason}"
@@ -274,14 +274,14 @@ class Objective:
 
     @property
     def curvature_peaks_at_zero(self) -> bool:
-        """Whether every record's Hessian is largest where its residual is zero."""
+        """``True`` if every record's Hessian is largest where its residual is zero."""
         if self.dimension != self.n_covariates + int(self.fit_intercept):
             return False  # a free scale: the residual itself is part of the direction
         at_zero = float(self.loss.psi_prime(np.zeros(1))[0])
         return at_zero >= self.loss.psi_prime_bound * (1.0 - 1e-12)
 
     def ridge_gradient(self, theta: NDArray[np.float64]) -> NDArray[np.float64] | float:
-        """Gradient of the public penalty, shape (p,), or 0 without one."""
+        """Return the gradient of the public penalty, shape (p,), or 0 without one."""
         return self.ridge * theta if self.ridge else 0.0
 
     def check_step(self, step_size: float) -> None:
@@ -303,12 +303,12 @@ class Objective:
             )
 
     def scale_at(self, theta: NDArray[np.float64]) -> float:
-        """The residual scale at a parameter."""
+        """Return the residual scale at a parameter."""
         joint = self.free_scale
         return self.scale if joint is None else joint.factor * float(theta[-1])
 
     def smoothness_at(self, theta: NDArray[np.float64]) -> float:
-        """Largest eigenvalue the mean Hessian can have at a parameter, ridge included."""
+        """Bound the largest eigenvalue of the mean Hessian at a parameter, ridge included."""
         joint = self.free_scale
         if joint is None:
             return self.smoothness
@@ -316,7 +316,7 @@ class Objective:
         return self.loss.psi_prime_bound * radius**2 * joint.curvature / self.scale_at(theta)
 
     def project(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The parameter with a free scale put back between its bounds, shape (p,)."""
+        """Project a free scale into its interval; other coordinates do not change, shape (p,)."""
         joint = self.free_scale
         if joint is None:
             return theta
@@ -325,14 +325,14 @@ class Objective:
         return np.append(theta[:-1], scale / joint.factor)
 
     def origin(self) -> NDArray[np.float64]:
-        """Public start, shape (n_coefficients,): zero but for some losses' intercept."""
+        """Return the public start, shape (n_coefficients,): zero but for some losses' intercept."""
         start = np.zeros(self.n_coefficients)
         if self.fit_intercept:
             start[0] = self.loss.start
         return start
 
     def units(self) -> NDArray[np.float64]:
-        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,)."""
+        """Return the factors from parameters to coefficients and scale, shape (p,)."""
         units = np.ones(self.dimension)
         if self.free_scale is not None:
             units[-1] = self.free_scale.factor
@@ -341,7 +341,7 @@ class Objective:
     def kernel_arguments(
         self,
     ) -> tuple[int, float, float, int, float, bool, float, float, float, CompiledLoss | None]:
-        """The arguments of the compiled kernels, in their order."""
+        """Return the arguments of the compiled kernels, in their order."""
         joint = self.free_scale
         return (
             self.loss.code,
@@ -377,7 +377,7 @@ class Objective:
 def _terms(
     loss: Loss, scale: float | FreeScale | None, weights: Weighting | None, ridge: float
 ) -> Terms:
-    """Settings that were checked as far as they can be without the number of columns."""
+    """Check the settings as far as possible without the number of columns."""
     if weights is not None:
         weights = resolve_weighting(weights, 1)
     if scale is not None and not (loss.needs_scale and isinstance(scale, FreeScale)):

@@ -1,4 +1,4 @@
-"""A loss of counts, which is no function of a residual and needs a cap, public or bought."""
+"""A loss of counts; it is no function of a residual and needs a cap, public or estimated."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ CLIPPED_AT = 3.5
 class Poisson(Loss):
     """Poisson regression: a count with mean ``exp(x'theta)``, up to a public cap.
 
-    The score of a record is ``clip(mu - y, -a, a) x`` with ``mu = min(exp(x'theta), M)``: the
-    likelihood's (quasi Poisson, PPML), whose cumulant goes on in a line above ``log M``, with
-    clipped residuals, which cost less noise than clipped counts.  Coefficients are differences of
-    log means; their intervals allow for any dispersion.
+    The score of a record is ``clip(mu - y, -a, a) x`` with ``mu = min(exp(x'theta), M)``.  It is
+    the score of quasi Poisson (PPML), with a cumulant that is linear above ``log M`` and clipped
+    residuals, which need less noise than clipped counts.  Coefficients are differences of log
+    means; their intervals allow for any dispersion.
 
     Parameters
     ----------
     largest_mean : float, optional
-        ``M``, above which no mean is modelled: of the *count*, whatever the exposure.  Public.
-        :func:`dpfast.fit` needs none where nothing else is asked for: it buys how long scores are.
+        Public cap ``M`` of the mean *count*, at any exposure.  A plain :func:`dpfast.fit` needs
+        none: it estimates the length of scores with part of its budget.
     largest_residual : float, optional
-        ``a``, where the difference of count and mean is clipped: a count that hardly any record
-        exceeds will do.  Default (nowhere in a fit that buys how long scores are): ``3.5 sqrt(M)``,
-        five standard deviations of a Poisson count whose mean is half of ``M``.  Counts that vary
-        more and are clipped pull means down, the intercept above all, and the fit warns of it: pass
-        about five standard deviations of the most variable counts.
+        ``a``, where the difference of count and mean is clipped: a count that almost no record
+        exceeds is right.  Default (none in a fit that estimates the length of scores):
+        ``3.5 sqrt(M)``, five standard deviations of a Poisson count whose mean is half of ``M``.
+        If counts vary more, clipping pulls means down, the intercept above all, and the fit warns:
+        pass about five standard deviations of the most variable counts.
 
     Notes
     -----
-    Negative counts are zero, fractional ones are taken as they are, and a NaN contributes zero.
+    Negative counts are zero, fractional ones are used unchanged, and a NaN contributes zero.
     The target is the maximum of the quasi likelihood where means stay below ``M`` and residuals
-    within ``a``; caps that many records reach bias it, and twice what they need be they add little
-    noise.
+    within ``a``.  Caps that many records reach bias it; caps twice as large as necessary add
+    little noise.
 
     Privacy
     -------
-    Charged like any loss without a coupling (claims C76 and C77); where ``largest_mean`` is below
+    Charged like any loss without a coupling (claims C76 and C77).  Where ``largest_mean`` is below
     ``largest_residual`` scores of one sign are shorter, and noise beside an intercept is for the
     diameter of all scores (claim C75).  The constants are public.
 
@@ -131,11 +131,11 @@ class Poisson(Loss):
         return min(self.h, self.c) / self.c
 
     def mean(self, r: ArrayLike) -> Array:
-        """Mean count at linear predictors, of the shape of ``r``."""
+        """Compute the mean count at linear predictors, of the shape of ``r``."""
         return np.asarray(self._means(real_array(r, "r"), self.h)[0])
 
     def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """Loss of a count at a linear predictor, up to a term of the count alone."""
+        """Compute the loss of a count at a linear predictor, up to a term of the count alone."""
         t, y = real_array(r, "r"), np.minimum(self._counts(count), self.h + self.c)
         with np.errstate(divide="ignore"):
             first = np.log(np.maximum(y - self.c, 0.0))
@@ -148,11 +148,11 @@ class Poisson(Loss):
         return np.asarray(inside + np.maximum(beyond, -self.c * np.maximum(t - s, 0.0)) + before)
 
     def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """Its derivative, the mean less the count, clipped."""
+        """Compute its derivative, the mean less the count, clipped."""
         return np.clip(self.mean(r) - self._counts(count), -self.c, self.c)
 
     def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """Its second derivative: the mean below the caps, zero beyond them."""
+        """Compute its second derivative: the mean below the caps, zero beyond them."""
         mean = self.mean(r)
         inside = np.abs(mean - self._counts(count)) <= self.c
         return np.where(inside & (mean < self.h), mean, 0.0)
@@ -210,11 +210,11 @@ class Poisson(Loss):
         return np.sqrt(self.mean(eta))
 
     def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
-        """The largest mean: no smaller curvature is known to lie above the loss everywhere."""
+        """Return the largest mean: no smaller curvature is known to majorise the loss."""
         return np.full(np.broadcast(real_array(r, "r"), self._counts(count)).shape, self.h)
 
     def _counts(self, count: ArrayLike) -> Array:
-        """Counts below zero are zero."""
+        """Raise negative counts to zero."""
         return np.maximum(real_array(count, "count"), 0.0)
 
     def _key(self) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""A loss of responses of 0 and 1 that are signs of a normal number."""
+"""A loss of responses in {0, 1} that are signs of a normal number."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FAR = 1e30
 class Probit(Labels):
     """A response in {0, 1}, 1 with probability ``Phi(x'theta)``, the normal distribution function.
 
-    The score of a record is ``(2y - 1) h(m) x`` with the margin ``m = (2y - 1) x'theta`` and ``h =
-    phi/Phi``, which grows like ``-m`` for responses that were hardly to be expected: it has no
-    bound, and :func:`dpfast.fit` buys how long scores are and holds them to that.  Labels other
-    than 0 and 1 contribute zero.
+    The score of a record is ``(2y - 1) h(m) x`` with the margin ``m = (2y - 1) x'theta`` and the
+    hazard ``h = phi/Phi``.  It grows like ``-m`` for very improbable responses, so that it has no
+    bound: :func:`dpfast.fit` estimates the length of scores with part of its budget and clips them.
+    Labels other than 0 and 1 contribute zero.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Probit(Labels):
         return self.c + 1.0
 
     def loss(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Loss of a label at a linear predictor."""
+        """Compute the loss of a label at a linear predictor."""
         from scipy.special import log_ndtr
 
         margin = _signs(response) * real_array(r, "r")
@@ -65,13 +65,13 @@ class Probit(Labels):
         return np.asarray(-log_ndtr(held) + (held - margin) * hazard(held))
 
     def psi(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Its derivative in the predictor."""
+        """Compute its derivative in the predictor."""
         sign = _signs(response)
         margin = sign * real_array(r, "r")
         return -sign * np.minimum(hazard(np.maximum(margin, -self.c)), self.psi_bound)
 
     def psi_prime(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """Its second derivative, in [0, 1]."""
+        """Compute its second derivative, in [0, 1]."""
         margin = np.clip(_signs(response) * real_array(r, "r"), -1e200, 1e200)
         with np.errstate(all="ignore"):
             size = hazard(margin)
@@ -79,7 +79,7 @@ class Probit(Labels):
         return np.where(margin < -self.c, 0.0, np.clip(slope, 0.0, 1.0))
 
     def majorizer(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
-        """The largest slope, 1."""
+        """Return the largest slope, 1."""
         return np.ones(np.broadcast(real_array(r, "r"), _signs(response)).shape)
 
     def _score_at(self, y: Array, eta: Array, scale: float) -> Array:
@@ -111,7 +111,7 @@ class Probit(Labels):
 
 
 def hazard(r: ArrayLike) -> Array:
-    """The normal density over the distribution function."""
+    """Divide the normal density by the distribution function."""
     from scipy.special import erfcx, log_ndtr
 
     r = np.clip(np.asarray(r, dtype=np.float64), -1e200, 1e200)

@@ -105,7 +105,7 @@ class Box(Domain):
 
 
 class Interval:
-    """One column with values in ``[low, high]``; values outside are moved to the nearer end.
+    """Column with values in ``[low, high]``; values outside are moved to the nearer end.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Interval:
         return 0.5 * (self.high - self.low), 0.5 * abs(self.high + self.low)
 
     def project(self, block: Array) -> Array:
-        """Rows of one column moved to the nearer end, shape (n, 1).
+        """Move values to the nearer end, shape (n, 1).
 
         Parameters
         ----------
@@ -154,8 +154,8 @@ class Interval:
 class OneHot:
     """A one-hot block of ``levels`` columns: exactly one of them is 1, the others 0.
 
-    A row is mapped to the level of its largest entry (the first of equal ones); with a reference
-    level, which has no column, to the reference if no entry exceeds 1/2.
+    A row is mapped to the level of its largest entry (the first of equal ones).  A reference level
+    has no column; a row is mapped to it if no entry exceeds 1/2.
 
     Parameters
     ----------
@@ -182,11 +182,11 @@ class OneHot:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """With a reference level, as of an interval, from zero to the largest entry at least."""
+        """Least half-range and largest middle, with a reference level; see :class:`Interval`."""
         return 0.5 / math.sqrt(self.width), 0.5
 
     def project(self, block: Array) -> Array:
-        """A 1 at the largest entry of each row; none if it may be the reference, shape (n, levels).
+        """Set a 1 at the largest entry of each row; none at the reference, shape (n, levels).
 
         Parameters
         ----------

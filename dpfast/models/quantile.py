@@ -35,7 +35,7 @@ LARGEST_SHIFT, NARROW_SHIFT, STILL_WIDER = 0.3, 0.15, 1.5
 
 
 def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> float:
-    """Bandwidth in units of the scale, from public numbers: little bias, and little noise."""
+    """Choose a bandwidth in units of the scale, from public numbers: little bias, little noise."""
     smooth: float = LOGISTIC_KERNEL * ((p + math.log(n)) / n) ** 0.4
     if mu is None:
         return smooth
@@ -45,7 +45,7 @@ def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> fl
 
 
 def _density(tau: float) -> float:
-    """Of a standard normal at its tau-quantile, as far out as it makes sense to guess."""
+    """Return the standard normal density at its tau-quantile, at least 0.01."""
     return max(NORMAL.pdf(NORMAL.inv_cdf(tau)), 0.01)
 
 
@@ -66,8 +66,8 @@ class Quantile(Loss):
         Width of the kernel in **units of the scale**, not computed from these data.  A wide one
         needs less noise, a narrow one has less bias (below).  By default it is chosen from the
         level and the numbers of records and coefficients, in :func:`dpfast.fit` from its budget,
-        too (:meth:`for_records`); where the number of records is not known it is 0.2 for the
-        median, and other levels are refused.
+        too (:meth:`for_records`).  Where the number of records is not known it is 0.2 for the
+        median; other levels are refused.
 
     Notes
     -----
@@ -78,23 +78,23 @@ class Quantile(Loss):
     difference.  For normal errors with tau = 0.9 and b = 0.1 it is 0.021 standard deviations; with
     0.3 it is 0.17, more than a standard error in most data sets.  The rule (He, Pan, Tan and Zhou
     2023, for this kernel) is ``b = 0.55 ((p + log n)/n)**0.4``, which keeps it below the sampling
-    error, and wider where the noise of a private Hessian would hide the curvature: far out in the
-    tails, and with few records.  Where that would move the intercept by more than 0.3 standard
-    errors, :func:`dpfast.fit` with Newton's method takes two bandwidths, this one for curvatures
-    and a third of it for the score, which decides the target; the result's model names both.
+    error.  It is wider where the noise of a private Hessian would dominate the curvature: far out
+    in the tails, and with few records.  If that would move the intercept by more than 0.3 standard
+    errors, :func:`dpfast.fit` with Newton's method uses two bandwidths: this one for curvatures
+    and a third of it for the score, which determines the target.  The result's model names both.
     bench/results/quantile-coverage.md has the coverage of the quantile itself.
 
     The score is not symmetric: beside an intercept (Mallows or Bounded weights of radius R) noise
-    is for the diameter of the scores, ``max(R, 2 max(tau, 1 - tau) sqrt(R^2 - 1))``, which is less
-    than twice their bound but for the median (claim C75).  There is no free scale: it would be the
-    bandwidth in disguise.
+    is for the diameter of the scores, ``max(R, 2 max(tau, 1 - tau) sqrt(R^2 - 1))``.  That is less
+    than twice their bound except for the median (claim C75).  There is no free scale: it would
+    only be another bandwidth.
 
     Privacy
     -------
-    Charged like any loss; for the median the Hessian comes free with the gradient, for other
-    levels at the rate of the logistic loss, whose coupling covers every level (claim C56), and
-    with two bandwidths at more (claim C73).
-    tau and bandwidth are public, and so is everything a bandwidth is chosen from.
+    Charged like any loss.  For the median the Hessian comes free with the gradient.  For other
+    levels it costs as much as for the logistic loss, whose coupling covers every level (claim
+    C56), and with two bandwidths more (claim C73).  tau and bandwidth are public, and so is
+    everything a bandwidth is chosen from.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class Quantile(Loss):
         return None if self.automatic else self.c
 
     def for_records(self, n: int | None, p: int, mu: float | None = None) -> Quantile:
-        """With the bandwidth chosen from public numbers, unless it was given.
+        """Choose the bandwidth from public numbers, unless it was given.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Quantile(Loss):
         return self.for_records(n, p, mu)
 
     def _adapted_to_sample(self, chosen: Loss, n: int) -> Loss:
-        """With a narrow score where a wide one has much bias; a bandwidth given is kept."""
+        """Narrow the score where a wide one has much bias; a given bandwidth is not changed."""
         if not self.automatic or type(chosen) is not Quantile:
             return chosen
         tau, moved = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
@@ -232,7 +232,7 @@ class Quantile(Loss):
         return np.full(len(eta), self.mean_curvature)
 
     def majorizer(self, r: ArrayLike) -> Array:
-        """Majorising curvature ``(psi(r) - psi(0))/r``; the rest of the loss is linear."""
+        """Compute the majorising curvature ``(psi(r) - psi(0))/r``; all else is linear."""
         r = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = 0.5 * np.tanh(0.5 * (r / self.c)) / r
@@ -258,7 +258,7 @@ class NarrowQuantile(Quantile):
 
     @property
     def bandwidth(self) -> float:
-        """Width of the score's kernel, that of the target, in units of the scale."""
+        """Width of the kernel of the score, and so of the target, in units of the scale."""
         return self.c / WIDER
 
     @property
@@ -270,7 +270,7 @@ class NarrowQuantile(Quantile):
         return math.inf
 
     def loss(self, r: ArrayLike) -> Array:
-        """That of the score."""
+        """Compute the loss whose derivative is the score."""
         return Quantile(self.h, self.bandwidth).loss(r)
 
     def psi(self, r: ArrayLike) -> Array:

@@ -1,4 +1,4 @@
-"""What is proved of losses whose residual scale is estimated with the coefficients."""
+"""Proved constants of losses whose residual scale is estimated with the coefficients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScaleProfile(NamedTuple):
 
 
 class ScalePart(NamedTuple):
-    """What is proved of a loss with a free scale: ``chi = r psi - rho``, factor f, radius R."""
+    """Proved constants of a loss with a free scale: ``chi = r psi - rho``, factor f, radius R."""
 
     #: ``sup chi / c^2``.
     chi: float

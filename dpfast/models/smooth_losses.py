@@ -1,4 +1,4 @@
-"""Smooth convex losses beside those of :mod:`dpfast.models.losses`."""
+"""Smooth convex losses, further to those of :mod:`dpfast.models.losses`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class SmoothedHuber(Loss):
 
     Example 1 of appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).  ``psi`` is ``r``
     up to ``c``, bends on ``[c, c + h]`` and stays at ``c + h/2`` from there: the bound is **not**
-    ``c`` (formulas page, section 9).  Not self-concordant, and a Hessian is charged by the rule for
-    any loss (claim C17): a record can have the largest curvature together with a large score.
+    ``c`` (formulas page, section 9).  The loss is not self-concordant.  A record can have the
+    largest curvature together with a large score, so a Hessian is charged by the rule for any loss
+    (claim C17).
 
     Parameters
     ----------

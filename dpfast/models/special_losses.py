@@ -1,8 +1,4 @@
-"""Redescending losses: beyond some residual a record has (almost) no influence at all.
-
-Not convex, so there is no Hessian to release, no Newton step or sandwich covariance.  Fit them by
-:func:`dpfast.minimize`, or by noisy gradient descent with ``inference=False``.
-"""
+"""Redescending losses: records with large residuals have (almost) no influence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one record's covariates are kept from having unbounded influence."""
+"""Weightings, which bound the influence of one record's covariates."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Schweppe(Weighting):
     Section 4.3 and lemma 3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).  The loss of a record
     is ``sigma * rho((y - x'theta) v / sigma)``: a record far out is rewritten at distance C,
     intercept included.  The row itself is bounded, so the loss has a public self-concordance
-    constant ``g C / sigma`` (lemma 3) and the steps of section 4.4.2 are there.
+    constant ``g C / sigma`` (lemma 3) and allows the steps of section 4.4.2.
 
     Parameters
     ----------
@@ -151,10 +151,10 @@ class Schweppe(Weighting):
 class MallowsLinear(Weighting):
     """Mallows weights ``w = min(1, R / ||x||)``, for gradients only.
 
-    Equation (6) with the printed weights of paper 1 (Avella-Medina, Bradshaw and Loh 2023). ``||x||
-    w <= R`` bounds the score and discounts far records less than :class:`Mallows` does, but
-    ``||x||^2 w`` has no bound: no Hessian, Newton step or interval (formulas page, section 0, item
-    4).
+    Equation (6) with the printed weights of paper 1 (Avella-Medina, Bradshaw and Loh 2023).  It
+    bounds the score, ``||x|| w <= R``, and down-weights far records less than :class:`Mallows`
+    does.  But ``||x||^2 w`` has no bound: no Hessian, Newton step or interval (formulas page,
+    section 0, item 4).
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class Sides(NamedTuple):
 
 
 def sides_of(loss: Loss, weighting: Weighting, fit_intercept: bool) -> Sides | None:
-    """What is known beyond a bound on the norm of one record's score, if anything."""
+    """Bound scores of either sign more sharply than by their norm, if that is possible."""
     if not (fit_intercept and loss.short_side < 1.0 and isinstance(weighting, (Bounded, Mallows))):
         return None
     return Sides(loss.short_side, weighting.radius**2, isinstance(weighting, Mallows))

@@ -24,7 +24,7 @@ _B = TypeVar("_B", bound="Budget")
 
 
 def _conversions() -> Any:
-    """Which no budget in Gaussian DP needs."""
+    """Import the conversions, which no budget in Gaussian DP needs."""
     from dpfast.privacy import conversions
 
     return conversions
@@ -65,7 +65,7 @@ class Budget:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one instead.")
 
     def values(self) -> tuple[float, ...]:
-        """The numbers of this guarantee, in the order of the constructor."""
+        """Return the numbers of this guarantee, in the order of the constructor."""
         return tuple(getattr(self, name) for name in self.fields)
 
     def __eq__(self, other: object) -> bool:
@@ -86,7 +86,7 @@ class Budget:
         return amount, (type(self), *self.values())
 
     def as_gdp(self) -> GDP:
-        """The Gaussian-DP guarantee this one implies, mu rounded up.
+        """Convert to the Gaussian-DP guarantee this one implies, mu rounded up.
 
         :class:`~dpfast.errors.UnsupportedConversion` where there is none: from zCDP and
         (epsilon, delta).
@@ -94,28 +94,28 @@ class Budget:
         raise self._refusal("GDP")
 
     def as_zcdp(self) -> ZCDP:
-        """The zCDP guarantee this one implies, rho rounded up.
+        """Convert to the zCDP guarantee this one implies, rho rounded up.
 
         :class:`~dpfast.errors.UnsupportedConversion` where there is none: from (epsilon, delta).
         """
         raise self._refusal("zCDP")
 
     def as_approx(self, delta: float) -> ApproxDP:
-        """The (epsilon, delta) guarantee this one implies at ``delta``, epsilon rounded up."""
+        """Convert to the (epsilon, delta) guarantee implied at ``delta``, epsilon rounded up."""
         spend: Any = self  # in GDP or zCDP; of the others see there
         return amount(ApproxDP, spend.epsilon(delta), positive(delta, "delta", below_one=True))
 
     def explain(self, delta: float = 1e-6) -> str:
-        """This guarantee in plain words: what an attacker can do at best (claim C45)."""
+        """Explain this guarantee in plain words: what an attacker can do at best (claim C45)."""
         from dpfast.privacy.tradeoff import explain
 
         return explain(self, delta)
 
     def attack_power(self, false_positive_rate: float) -> float:
-        """Largest true-positive rate of any attack with this false-positive rate (claim C45).
+        """Return the largest true-positive rate at this false-positive rate, up (claim C45).
 
-        Rounded up: how often an attack that says "in the data" of a record that is not as often as
-        ``false_positive_rate`` can be right about a record that is.
+        An attack says whether a record is in the data.  Its false-positive rate is how often it
+        says so of a record that is not, its true-positive rate how often of a record that is.
 
         Parameters
         ----------
@@ -178,23 +178,23 @@ class GDP(Budget):
         return (self.mu,)
 
     def delta(self, epsilon: float) -> float:
-        """Delta of this spend at ``epsilon``, rounded up (claim C2)."""
+        """Return the delta of this spend at ``epsilon``, rounded up (claim C2)."""
         return 0.0 if self.mu == 0.0 else _conversions().gdp_delta(self.mu, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon of this spend at ``delta``, rounded up (claim C3)."""
+        """Return the epsilon of this spend at ``delta``, rounded up (claim C3)."""
         return 0.0 if self.mu == 0.0 else _conversions().gdp_epsilon(self.mu, delta)
 
     def as_gdp(self) -> GDP:
         return self
 
     def as_zcdp(self) -> ZCDP:
-        """``mu^2/2``-zCDP (claim C4)."""
+        """Convert to ``mu^2/2``-zCDP (claim C4)."""
         return ZCDP(ratio_to_float(*half_square(self.mu), up=True))
 
     @staticmethod
     def within(budget: Budget | float | tuple[float, float]) -> GDP:
-        """The largest GDP a mechanism may spend so that ``budget`` is honoured, rounded down.
+        """Return the largest GDP a mechanism may spend within ``budget``, rounded down.
 
         Parameters
         ----------
@@ -243,11 +243,11 @@ class ZCDP(Budget):
         object.__setattr__(self, "rho", positive(rho, "rho"))
 
     def delta(self, epsilon: float) -> float:
-        """A delta this spend has at ``epsilon``, rounded up (claim C7)."""
+        """Return a delta this spend has at ``epsilon``, rounded up (claim C7)."""
         return 0.0 if self.rho == 0.0 else _conversions().zcdp_delta(self.rho, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """An epsilon this spend has at ``delta``, rounded up (claim C7)."""
+        """Return an epsilon this spend has at ``delta``, rounded up (claim C7)."""
         return 0.0 if self.rho == 0.0 else _conversions().zcdp_epsilon(self.rho, delta)
 
     def as_zcdp(self) -> ZCDP:
@@ -255,7 +255,7 @@ class ZCDP(Budget):
 
     @staticmethod
     def within(budget: Budget) -> ZCDP:
-        """The largest zCDP a mechanism may spend so that ``budget`` is honoured, rounded down.
+        """Return the largest zCDP a mechanism may spend within ``budget``, rounded down.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ class ZCDP(Budget):
         Raises
         ------
         UnsupportedConversion
-            For all others: zCDP implies neither GDP nor pure DP.
+            For all others: zCDP implies no GDP and no pure DP.
         """
         spoken, budget = budget, as_budget(budget)
         if isinstance(budget, ZCDP):
@@ -313,7 +313,7 @@ class PureDP(Budget):
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
 
     def delta(self, epsilon: float) -> float:
-        """Delta of this spend at a smaller ``epsilon``, rounded up; else zero (claim C8)."""
+        """Return the delta of this spend at a smaller ``epsilon``, up; else zero (claim C8)."""
         epsilon = nonnegative(epsilon, "epsilon")
         if epsilon >= self.epsilon:
             return 0.0
@@ -322,15 +322,15 @@ class PureDP(Budget):
         return min(1.0, max(ratio * ROUND_UP, least))
 
     def as_gdp(self) -> GDP:
-        """``2 Phi^-1(e^eps/(1 + e^eps))``-GDP (claim C5)."""
+        """Convert to ``2 Phi^-1(e^eps/(1 + e^eps))``-GDP (claim C5)."""
         return GDP(_conversions().pure_mu(self.epsilon))
 
     def as_zcdp(self) -> ZCDP:
-        """``eps^2/2``-zCDP (claim C6)."""
+        """Convert to ``eps^2/2``-zCDP (claim C6)."""
         return ZCDP(ratio_to_float(*half_square(self.epsilon), up=True))
 
     def as_approx(self, delta: float) -> ApproxDP:
-        """``(eps, delta)``, or less where ``delta`` buys a smaller epsilon (claim C8)."""
+        """Convert to ``(eps, delta)``, with a smaller epsilon where ``delta`` allows it (C8)."""
         delta = positive(delta, "delta", below_one=True)
         # log(e^eps - delta (1 + e^eps)), negative if delta is at least the total variation; from
         # 1 - delta, because 1 - delta (1 + e^-eps) would lose the digits of a delta close to 1
@@ -367,7 +367,7 @@ class ApproxDP(Budget):
         object.__setattr__(self, "delta", positive(delta, "delta", below_one=True))
 
     def as_approx(self, delta: float) -> ApproxDP:
-        """Itself, at its own delta or a larger one; a smaller one cannot be promised."""
+        """Return itself at its own delta or a larger one; refuse a smaller one."""
         if positive(delta, "delta", below_one=True) < self.delta:
             raise UnsupportedConversion(
                 f"{self!r} promises nothing at the smaller delta={delta!r}. Ask for a delta of at "
@@ -377,7 +377,7 @@ class ApproxDP(Budget):
 
 
 def amount(kind: type[_B], *values: float) -> _B:
-    """A guarantee that was computed, not requested: zeros are allowed (nothing was spent)."""
+    """Make a guarantee that was computed, not requested: zeros are allowed (nothing was spent)."""
     result = object.__new__(kind)
     for name, value in zip(kind.fields, values, strict=True):
         object.__setattr__(result, name, float(value))
@@ -389,7 +389,7 @@ _EXACT = (GDP, ZCDP, PureDP, ApproxDP)
 
 
 def checked_numbers(values: tuple[float, ...]) -> tuple[float, ...]:
-    """The numbers of a guarantee, checked anew: it may not have been through a constructor."""
+    """Check the numbers of a guarantee again: it may not have been through a constructor."""
     for value in values:
         if type(value) is not float or not 0.0 <= value < math.inf:
             raise InvalidBudget(
@@ -400,7 +400,7 @@ def checked_numbers(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def as_budget(budget: Budget | float | tuple[float, float]) -> Budget:
-    """A budget as it is, its numbers checked anew; a number as ``GDP(mu)``, two as a pair."""
+    """Return a budget with its numbers checked; a number is ``GDP(mu)``, a pair ``ApproxDP``."""
     if isinstance(budget, Budget) and type(budget) in _EXACT:
         checked_numbers(budget.values())
         return budget

@@ -1,6 +1,6 @@
-"""What one privacy guarantee implies in another's numbers, each rounded to the safe side.
+"""Implications between privacy guarantees, each rounded to the safe side.
 
-A *requested* budget turned into what a mechanism may spend rounds down, a *spend* reported in
+A *requested* budget turned into what a mechanism may spend rounds down.  A *spend* reported in
 another currency rounds up.  Claim numbers refer to PROOFS.md.
 """
 
@@ -28,7 +28,7 @@ _SLOPE = math.sqrt(2.0 / math.pi)
 
 
 def _delta(mu: float, epsilon: float) -> float:
-    """``Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2)`` without cancellation, not yet rounded up."""
+    """Compute ``Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2)`` without cancellation."""
     from scipy.special import erfcx, ndtr
 
     middle = epsilon / mu
@@ -50,7 +50,7 @@ def _delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """Smallest delta such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
+    """Return the smallest delta such that mu-GDP implies (epsilon, delta)-DP, rounded up."""
     mu = positive(mu, "mu")
     epsilon = nonnegative(epsilon, "epsilon")
     return _delta_up(mu, epsilon)
@@ -67,7 +67,7 @@ def _delta_up(mu: float, epsilon: float) -> float:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Smallest epsilon such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
+    """Return the smallest epsilon such that mu-GDP implies (epsilon, delta)-DP, rounded up."""
     from scipy.special import erfcx
 
     mu = positive(mu, "mu")
@@ -96,7 +96,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Largest mu such that every mu-GDP mechanism is (epsilon, delta)-DP, rounded down."""
+    """Return the largest mu such that mu-GDP implies (epsilon, delta)-DP, rounded down."""
     epsilon = nonnegative(epsilon, "epsilon")
     delta = positive(delta, "delta", below_one=True)
     if delta < 4.0 * DELTA_FLOOR:
@@ -122,7 +122,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 
 def _root(step: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
-    """Candidate for the zero of an increasing function, by Newton steps held to a bracket."""
+    """Find a candidate zero of an increasing function, by Newton steps kept within a bracket."""
     at = 0.5 * (low + high)
     for _ in range(200):
         value, slope = step(at)
@@ -139,7 +139,7 @@ def _root(step: Callable[[float], tuple[float, float]], low: float, high: float)
 
 
 def _certify(candidate: float, direction: float, holds: Callable[[float], bool]) -> float:
-    """The candidate, moved towards safety until ``holds`` says so: the proof is the check."""
+    """Move the candidate towards safety until ``holds`` is true: the proof is the check."""
     shift = 2.0**-52
     result = candidate
     while not holds(result):
@@ -154,7 +154,7 @@ def _certify(candidate: float, direction: float, holds: Callable[[float], bool])
 
 
 def _zcdp_log_delta(rho: float, epsilon: float, alpha: float) -> float:
-    """Log of a delta proved for ``alpha``, ``exp((a-1)(a rho - e)) (1 - 1/a)^(a-1) / a``, up."""
+    """Bound ``log(exp((a-1)(a rho - e)) (1 - 1/a)^(a-1) / a)``, a delta proved for alpha, up."""
     growth = (alpha - 1.0) * (alpha * rho - epsilon)
     shape = (alpha - 1.0) * math.log1p(-1.0 / alpha) - math.log(alpha)
     size = (alpha - 1.0) * (alpha * rho + epsilon) + math.log(alpha) + 2.0
@@ -162,7 +162,7 @@ def _zcdp_log_delta(rho: float, epsilon: float, alpha: float) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """A delta such that every rho-zCDP mechanism is (epsilon, delta)-DP, rounded up."""
+    """Return a delta such that every rho-zCDP mechanism is (epsilon, delta)-DP, rounded up."""
     rho = positive(rho, "rho")
     epsilon = nonnegative(epsilon, "epsilon")
     # The bound is convex in alpha with derivative (2a - 1) rho + log(1 - 1/a) - e.
@@ -179,7 +179,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """An epsilon such that every rho-zCDP mechanism is (epsilon, delta)-DP, rounded up."""
+    """Return an epsilon such that every rho-zCDP mechanism is (epsilon, delta)-DP, rounded up."""
     rho = positive(rho, "rho")
     delta = positive(delta, "delta", below_one=True)
     log_delta = math.log(delta)
@@ -206,7 +206,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def pure_mu(epsilon: float) -> float:
-    """Smallest mu such that every epsilon-DP mechanism is mu-GDP, rounded up."""
+    """Return the smallest mu such that every epsilon-DP mechanism is mu-GDP, rounded up."""
     from scipy.special import erfinv, ndtri_exp
 
     epsilon = positive(epsilon, "epsilon")

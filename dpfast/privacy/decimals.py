@@ -1,4 +1,4 @@
-"""Numbers of guarantees: checked, and as the decimals they are written as, rounded exactly."""
+"""Numbers of guarantees: checked, and rounded exactly as the decimals that they are written as."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DECIMALS = 10**324
 
 
 def positive(value: object, name: str, *, below_one: bool = False) -> float:
-    """``value`` as a float, or InvalidBudget."""
+    """Return ``value`` as a positive float, or raise InvalidBudget."""
     if type(value) is float and 0.0 < value < (1.0 if below_one else math.inf):
         return value  # the usual case, without the price of an abstract class
     allowed = "in (0, 1)" if below_one else "positive and finite"
@@ -33,7 +33,7 @@ def nonnegative(value: object, name: str) -> float:
 
 
 def written(x: float) -> tuple[int, int]:
-    """The shortest decimal that reads as this double, as a ratio: ten times .1 is 1 (claim C86)."""
+    """Return the shortest decimal of a double as an exact ratio: ten times .1 is 1 (claim C86)."""
     digits, _, exponent = repr(x).partition("e")
     whole, _, part = digits.partition(".")
     shift = int(exponent or 0) - len(part)
@@ -41,13 +41,13 @@ def written(x: float) -> tuple[int, int]:
 
 
 def half_square(x: float) -> tuple[int, int]:
-    """``x^2 / 2`` as an exact ratio of integers, of x as it is written."""
+    """Return ``x^2 / 2`` as an exact ratio of integers, for the decimal that x is written as."""
     numerator, denominator = written(x)
     return numerator * numerator, 2 * denominator * denominator
 
 
 def root_to_float(numerator: int, denominator: int, *, up: bool) -> float:
-    """The double next to the root of a ratio whose decimal is on the safe side, exactly decided."""
+    """Round the root of a ratio to a double whose decimal is on the safe side, decided exactly."""
     square, rest = divmod(numerator * DECIMALS * DECIMALS, denominator)
     root = math.isqrt(square)
     root += up and (rest > 0 or root * root < square)
@@ -55,7 +55,7 @@ def root_to_float(numerator: int, denominator: int, *, up: bool) -> float:
 
 
 def ratio_to_float(numerator: int, denominator: int, *, up: bool) -> float:
-    """The double whose decimal is next to ``numerator / denominator >= 0`` on the safe side."""
+    """Round ``numerator / denominator >= 0`` to a double whose decimal is on the safe side."""
     try:
         quotient = numerator / denominator  # correctly rounded by Python
     except OverflowError:

@@ -34,12 +34,12 @@ _SCALE_RANGE = (1e-250, 1e250)
 
 
 def grid_bits(dimension: int) -> int:
-    """Bits k of the grid: at least 20, and enough that ``sqrt(dimension) 2^-k <= 2^-20``."""
+    """Return the bits k of the grid: at least 20, and ``sqrt(dimension) 2^-k <= 2^-20``."""
     return MIN_GRID_BITS + ((dimension - 1).bit_length() + 1) // 2
 
 
 def gaussian_scale(sensitivity: float, mu: float, dimension: int) -> float:
-    """Standard deviation per coordinate that makes a release on the grid mu-GDP, rounded up."""
+    """Return the standard deviation per coordinate of a mu-GDP release on the grid, rounded up."""
     if dimension < 1:
         raise InvalidInput(
             f"dimension must be a positive integer; received {described(dimension)}."
@@ -74,7 +74,7 @@ def check_grid_range(bound: float, noise_scale: float, dimension: int) -> None:
 
 @lru_cache(maxsize=256)
 def vector_grid(noise_scale: float, dimension: int) -> tuple[int, float, float]:
-    """Bits and step of the grid of a vector, and 0 for the off-diagonal step it does not have."""
+    """Return bits and step of a vector's grid, and 0 for the off-diagonal step it does not have."""
     _check_scale(noise_scale)
     bits = grid_bits(dimension)
     return bits, noise_scale * 2.0**-bits, 0.0
@@ -82,7 +82,7 @@ def vector_grid(noise_scale: float, dimension: int) -> tuple[int, float, float]:
 
 @lru_cache(maxsize=256)
 def symmetric_grid(noise_scale: float, p: int) -> tuple[int, float, float]:
-    """Bits of the grid of a symmetric matrix, its step on the diagonal, and off it."""
+    """Return bits of a symmetric matrix's grid, its step on the diagonal, and off it."""
     bits, grid, _ = vector_grid(noise_scale, p * (p + 1) // 2)
     # rounded up, so that 1/grid_off^2 <= 2/grid^2: off-diagonal entries count twice in the
     # Frobenius norm (claim C16)
@@ -91,7 +91,7 @@ def symmetric_grid(noise_scale: float, p: int) -> tuple[int, float, float]:
 
 
 class Grids(NamedTuple):
-    """What arrays that are released together need besides their values; public."""
+    """Public description of the grids of arrays that are released together."""
 
     size: int
     bits: int
@@ -102,7 +102,7 @@ class Grids(NamedTuple):
 def joint_grids(
     shapes: tuple[tuple[int, ...] | None, ...], noise_scales: tuple[float, ...]
 ) -> Grids:
-    """The grids of vectors and symmetric matrices of these shapes, None for nothing, and scales."""
+    """Find the grids of vectors and symmetric matrices; a shape of None has no array."""
     size, finest = 0, 0
     steps: list[tuple[int, float, float] | None] = []
     for shape, noise_scale in zip(shapes, noise_scales, strict=True):
@@ -126,7 +126,7 @@ def release_together(
 
 
 def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:
-    """Rate of a discrete Laplace release as an exact ratio, rounded down (claim C22)."""
+    """Return the rate of a discrete Laplace release as an exact ratio, rounded down (claim C22)."""
     if sensitivity < 1 or not 0.0 < epsilon < math.inf:
         raise InvalidBudget(
             "sensitivity must be a positive integer and epsilon positive and finite; received "

@@ -1,4 +1,4 @@
-"""Where randomness comes from: the only module of dpfast that draws any.
+"""Sources of randomness: the only module of dpfast that draws any.
 
 Integers ``floor(2^bits * Z)`` with ``Z`` standard normal (claims C15, C16, C22 and C23).
 """
@@ -23,8 +23,8 @@ SIMULATION = "none (simulation)"
 class NoiseSource:
     """Base of the noise sources.
 
-    A source of one's own is for simulation, whatever it says of itself: results carry a guarantee
-    with :class:`EntropyNoise` only (:func:`is_genuine`).
+    A source of your own is for simulation.  Results carry a guarantee with :class:`EntropyNoise`
+    only (:func:`is_genuine`).
 
     Other Parameters
     ----------------
@@ -33,7 +33,7 @@ class NoiseSource:
 
     Privacy
     -------
-    What :class:`EntropyNoise` draws must not be published: whoever knows the noise of an answer
+    What :class:`EntropyNoise` draws must not be published: anybody who knows the noise of an answer
     knows the answer without it.
 
     Examples
@@ -51,7 +51,7 @@ class NoiseSource:
         return "GDP" if is_genuine(self) else SIMULATION
 
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
-        """``floor(2**bits * Z)`` for standard normals, shape (size,) (claims C15 and C16).
+        """Draw ``floor(2**bits * Z)`` for standard normals, shape (size,) (claims C15 and C16).
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class NoiseSource:
         raise NotImplementedError
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
-        """Integers j with probability as ``exp(-|j| numerator / denominator)``, shape (size,).
+        """Draw integers j with probability as ``exp(-|j| numerator / denominator)``, shape (size,).
 
         Parameters
         ----------
@@ -71,11 +71,11 @@ class NoiseSource:
         raise NotImplementedError
 
     def words(self, size: int) -> NDArray[np.uint64]:
-        """``size`` independent uniform 64-bit integers, shape (size,)."""
+        """Draw ``size`` independent uniform 64-bit integers, shape (size,)."""
         raise NotImplementedError
 
     def __sklearn_clone__(self) -> NoiseSource:
-        """scikit-learn's clones draw from one source: copies of a seeded one repeat its numbers."""
+        """Return itself: scikit-learn's clones draw from one source; copies would repeat it."""
         return self
 
 
@@ -161,17 +161,17 @@ class SeededNoise(NoiseSource):
 
 
 def random_name() -> str:
-    """32 hexadecimal digits that nothing else is called: no noise, but random all the same."""
+    """Draw 32 hexadecimal digits as a unique name: no noise, but random all the same."""
     return os.urandom(16).hex()
 
 
 def is_genuine(noise: NoiseSource) -> bool:
-    """Whether results with this noise carry a guarantee: the library's own source, exactly."""
+    """Tell whether results with this noise carry a guarantee: the library's own source, exactly."""
     return type(noise) is EntropyNoise
 
 
 def checked_noise(noise: NoiseSource | None) -> NoiseSource:
-    """The noise source of a call, the operating system's entropy by default."""
+    """Check the noise source of a call; the operating system's entropy is the default."""
     if noise is None:
         return EntropyNoise()
     if isinstance(noise, NoiseSource):

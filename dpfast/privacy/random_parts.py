@@ -1,4 +1,4 @@
-"""Records dealt into parts at random, looking at their number only: claims C53 to C55 and C67."""
+"""Random folds and slots of records, from their number only: claims C53 to C55 and C67."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BOUNDLESS: dict[type[Budget], Budget] = {
 
 
 def part_sizes(n: int, n_parts: int) -> list[int]:
-    """Numbers of records in the parts of a dealing; public."""
+    """Return the numbers of records in the parts of a random split; public."""
     if not 1 <= n_parts <= n:
         raise InvalidInput(
             f"{n} records cannot be dealt into {n_parts} parts. Use at least one part and at most "
@@ -49,7 +49,7 @@ def part_sizes(n: int, n_parts: int) -> list[int]:
 
 
 def random_parts(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
-    """The part each of n records is dealt into, every dealing alike: free (claim C53)."""
+    """Assign n records to random parts, every split equally likely: free (claim C53)."""
     sizes = part_sizes(n, n_parts)
     for _ in range(ATTEMPTS):
         words = source.words(n)
@@ -61,28 +61,28 @@ def random_parts(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
 
 
 def number_of_slots(n: int) -> int:
-    """How many slots n records are scattered into; public."""
+    """Return the number of slots that n records are scattered into; public."""
     return SLOTS if n < MANY_RECORDS else MANY_SLOTS
 
 
 def scatter(n: int, source: NoiseSource, n_slots: int = SLOTS) -> Slots:
-    """The slot each of n records falls into, independent and uniform: free (claim C55)."""
+    """Assign each of n records an independent uniform slot: free (claim C55)."""
     kind = _kind(n_slots)
     return source.words(-(-n * kind.itemsize // 8)).view(kind)[:n]
 
 
 def secret_choices(n: int, source: NoiseSource) -> NDArray[np.float64]:
-    """For each of n persons a number, uniform on multiples of 2^-53 in [0, 1): free (claim C67)."""
+    """Draw a number for each of n persons, uniform on multiples of 2^-53 in [0, 1): free (C67)."""
     return np.ldexp((source.words(n) >> np.uint64(11)).astype(np.float64), -53)
 
 
 def chunk_keys(n_chunks: int, source: NoiseSource) -> NDArray[np.uint64]:
-    """A secret key for each chunk of records, to scatter them by: free (claim C55)."""
+    """Draw a secret key for each chunk of records, to scatter them by: free (claim C55)."""
     return source.words(KEY_WORDS * n_chunks).reshape(n_chunks, KEY_WORDS)
 
 
 def scatter_chunk(key: NDArray[np.uint64], n: int, n_slots: int) -> Slots:
-    """The slots of a chunk's n records, by SHAKE-256 from its key: free (claim C55)."""
+    """Assign slots to a chunk's n records, by SHAKE-256 from its key: free (claim C55)."""
     kind = _kind(n_slots)
     stream = hashlib.shake_256(np.ascontiguousarray(key, "<u8").tobytes())
     found: Slots = np.frombuffer(stream.digest(n * kind.itemsize), kind.newbyteorder("<"))
@@ -96,7 +96,7 @@ def _kind(n_slots: int) -> np.dtype[np.unsignedinteger[Any]]:
 def cross_validation_cost(
     fit: Budget, score: Budget, n_folds: int, currency: type[Budget] = GDP
 ) -> Budget:
-    """What k-fold cross-validation costs, by the ledger's own composition, up (claim C54)."""
+    """Add up the cost of k-fold cross-validation as the ledger does, rounded up (claim C54)."""
     if currency is ApproxDP and GDP in (type(fit), type(score)):
         raise UnsupportedConversion(
             f"{fit!r} and {score!r} have no sum in (epsilon, delta): add them up in GDP."

@@ -1,7 +1,7 @@
-"""How far rounding can carry a formula, and what is added so that it does no harm (claim C65).
+"""Margins for rounding: how far it can carry a formula, and what is added for it (claim C65).
 
 What is proved to cost at most ``x`` is charged as ``x * (1 + margin)``, and what may be spent is
-offered as ``x * (1 - margin)``; each margin is named by the number of roundings it covers.
+offered as ``x * (1 - margin)``.  Each margin is named by the kind of formula it covers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How far one record can move each query: numbered claims as functions of public constants.
+"""Sensitivities of queries: numbered claims as functions of public constants.
 
-Replacement of one record, ``n`` public; what rounding can add is included (claims C11 and C12):
+One record is replaced, ``n`` is public.  What rounding can add is included (claims C11 and C12):
 contributions to within ``RECORD_ERROR``, added with at most ``depth`` sequential roundings.
 """
 
@@ -26,7 +26,7 @@ _UP = 1.0 + ROUNDING_FORMULA
 
 
 def relative_slack(n: int, depth: int) -> float:
-    """How much rounding can raise a sensitivity of at least ``bound/n``, as a part (claim C11)."""
+    """Bound how much rounding raises a sensitivity of at least ``bound/n``, relatively (C11)."""
     if not 0 <= depth < 2**50:
         raise InvalidInput(f"depth must be an integer in [0, 2^50); received {described(depth)}.")
     roundings = depth * UNIT_ROUNDOFF
@@ -50,7 +50,7 @@ def _check(n: int, **positive: float) -> None:
 
 
 def mean_score(diameter: float, n: int, *, depth: int = 0) -> float:
-    """l2 sensitivity of the mean of n vectors from a set with this diameter (claim C13)."""
+    """Bound the l2 sensitivity of the mean of n vectors from a set of this diameter (claim C13)."""
     _check(n, diameter=diameter)
     return diameter / n * (1.0 + relative_slack(n, depth)) * _UP
 
@@ -58,7 +58,7 @@ def mean_score(diameter: float, n: int, *, depth: int = 0) -> float:
 def mean_rank_one(
     bound: float, n: int, dimension: int, *, depth: int = 0, alone: bool = False
 ) -> float:
-    """``sqrt(2) bound/n``, of the mean of n matrices ``h a a'``, ``h >= 0`` (claim C14)."""
+    """Return ``sqrt(2) bound/n``, of the mean of n matrices ``h a a'``, ``h >= 0`` (claim C14)."""
     _check(n, bound=bound)
     if dimension < 1:
         raise InvalidInput(
@@ -74,32 +74,32 @@ SQUARE_MU = 0.8325
 
 
 def mean_square(clip: float, n: int, *, depth: int = 0) -> float:
-    """``clip^2/n``, of the mean of n squares; free beside the mean by SQUARE_MU (claim C79)."""
+    """Return ``clip^2/n``, of the mean of n squares; free beside the mean by SQUARE_MU (C79)."""
     _check(n, clip=clip)
     return clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
 def extreme_eigenvalue(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
-    """``bound/n`` and a backward error, of an extreme eigenvalue of such a mean (claim C20)."""
+    """Return ``bound/n`` and a backward error, for an extreme eigenvalue of such a mean (C20)."""
     _check(n, bound=bound)
     solver = 2.0 * 64.0 * dimension * UNIT_ROUNDOFF * n
     return bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP
 
 
 def loss_difference(score_bound: float, distance: float, n: int, *, depth: int = 0) -> float:
-    """``2 score_bound distance/n``, of the difference of mean losses at two points (claim C21)."""
+    """Return ``2 score_bound distance/n``, of the mean loss's difference at two points (C21)."""
     _check(n, score_bound=score_bound, distance=distance)
     return 2.0 * score_bound * distance / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
 def centred_share(n: int) -> float:
-    """``1/n`` and rounding, of ``mean(1{x <= t} - p)`` with NaNs counted as zero (claim C46)."""
+    """Return ``1/n`` and rounding, of ``mean(1{x <= t} - p)``; NaNs count as zero (claim C46)."""
     _check(n)
     return (1.0 / n + 8.0 * UNIT_ROUNDOFF) * _UP
 
 
 def histogram(n: int, excess: int = 1) -> float:
-    """``sqrt(2)/n``, of shares in cells, a record in one at most (C60); ``excess``: claim C85."""
+    """Return ``sqrt(2)/n``, of shares in cells, a record in one at most (C60); ``excess``: C85."""
     _check(n)
     return (math.sqrt(2.0) / n + 4.0 * excess * UNIT_ROUNDOFF) * _UP
 
@@ -128,7 +128,7 @@ def joint_mu(
     *,
     means: bool = False,
 ) -> float:
-    """What gradient, Hessian and meat at one parameter cost together, up (of means: C72)."""
+    """Bound the joint cost of gradient, Hessian and meat at one parameter, up (of means: C72)."""
     if coupling not in COUPLINGS:
         raise InvalidInput(
             f"coupling must be one of {COUPLINGS}; received {described(coupling, text=True)}."
@@ -149,7 +149,7 @@ def joint_mu(
 
 
 def relative(mu_g: float, mu_h: float, mu_q: float) -> tuple[float, float, float, float]:
-    """The largest mu, and the squares of all relative to it."""
+    """Return the largest mu, and each squared mu relative to its square."""
     scale = max(mu_g, mu_h, mu_q)
     if not (0.0 < scale < math.inf and min(mu_g, mu_h, mu_q) >= 0.0):
         raise InvalidInput(
@@ -160,7 +160,7 @@ def relative(mu_g: float, mu_h: float, mu_q: float) -> tuple[float, float, float
 
 
 def _collinear(g: float, h: float, q: float) -> float:
-    """Claim C17: the largest of the corner cases, whatever the loss."""
+    """Claim C17: take the largest of the corner cases, valid for every loss."""
     return max(
         _peak(0.5 * g, h + q),
         _peak(0.5 * g, q) + 0.5 * h,
@@ -170,14 +170,14 @@ def _collinear(g: float, h: float, q: float) -> float:
 
 
 def _peak(slope: float, bend: float) -> float:
-    """Maximum over t in [0, 1] of ``slope (1 + t) + bend (1 - t^2)``."""
+    """Maximise ``slope (1 + t) + curvature (1 - t^2)`` over t in [0, 1]."""
     if slope >= 2.0 * bend:
         return 2.0 * slope
     return slope + bend + slope * slope / (4.0 * bend)
 
 
 def _logistic(g: float, h: float, q: float) -> float:
-    """Claim C18 for h = 4 tau (1 - tau): maximum of a quartic in tau over [0, 1]."""
+    """Maximise the quartic of claim C18 in tau over [0, 1], for h = 4 tau (1 - tau)."""
 
     def value(tau: float) -> float:
         return tau * tau * (g + 16.0 * h * (1.0 - tau) ** 2 + q * tau * tau)
@@ -194,7 +194,7 @@ _REACH = 32.0
 
 
 def _majorizer(coupling: str, g: float, h: float, q: float) -> float:
-    """Claim C18 for h = tanh(s)/s: a maximum over s that is bounded, not just searched for."""
+    """Bound the maximum over s of claim C18 for h = tanh(s)/s, beyond the grid as well."""
     tau2, h2, tau4 = _majorizer_table(coupling)
     inside = float(np.max(g * tau2 + h * h2 + q * tau4))
     between = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)

@@ -18,7 +18,7 @@ from dpfast.privacy.sensitivity import _UP, relative
 
 
 class ScaleFamily(Protocol):
-    """What claims C34 and C35 prove of a loss in units of its corner: ``Loss.scale_part``."""
+    """Constants of a loss in units of its corner, from claims C34 and C35 (``Loss.scale_part``)."""
 
     @property
     def chi(self) -> float: ...
@@ -34,7 +34,7 @@ class ScaleFamily(Protocol):
 
 
 class ScaleCoupling(NamedTuple):
-    """What decides the joint cost of quantities released at one parameter."""
+    """Constants that determine the joint cost of quantities released at one parameter."""
 
     family: ScaleFamily
     ratio: float
@@ -51,7 +51,7 @@ def _checked(ratio: float, limit: float) -> float:
 
 
 def score_diameter(family: ScaleFamily, score_bound: float, ratio: float) -> float:
-    """Diameter of the set of scores: ``2 c R``, as if the scale were known (claim C34)."""
+    """Bound the diameter of the set of scores: ``2 c R``, as for a known scale (claim C34)."""
     _checked(ratio, family.score_limit)
     return 2.0 * score_bound
 
@@ -91,7 +91,7 @@ def joint_scale_mu(
     mu_hessian: float,
     mu_meat: float = 0.0,
 ) -> float:
-    """What releasing score, curvature and meat at one parameter costs together, rounded up."""
+    """Bound the joint cost of score, curvature and meat at one parameter, rounded up."""
     scale, g, h, q = relative(mu_gradient, mu_hessian, mu_meat)
     squared = g + h + q
     if coupling.family.profile is not None:
@@ -100,7 +100,7 @@ def joint_scale_mu(
 
 
 def _largest(coupling: ScaleCoupling, majorize: bool, g: float, h: float, q: float) -> float:
-    """``sup over v of g T + h H^2 + q Q^2``, bounded and not just searched for (claim C37)."""
+    """Bound ``sup over v of g T + h H^2 + q Q^2``, beyond the grid as well (claim C37)."""
     ratio, kappa = coupling.ratio, coupling.kappa
     score, curvature, meat = _table(coupling, majorize)
     inside = float(np.max(g * score + h * curvature + q * meat))
@@ -117,7 +117,7 @@ def _largest(coupling: ScaleCoupling, majorize: bool, g: float, h: float, q: flo
 
 @lru_cache(maxsize=32)
 def _table(coupling: ScaleCoupling, majorize: bool) -> tuple[Any, Any, Any]:
-    """Squared relative score around its centre, curvature and meat, on the grid."""
+    """Tabulate squared relative score around its centre, curvature and meat, on the grid."""
     family, ratio, kappa = coupling
     assert family.profile is not None
     _checked(ratio, 1.0)

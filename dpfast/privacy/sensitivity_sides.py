@@ -1,4 +1,4 @@
-"""What is released together costs less noise where scores of one sign are longer (claim C75)."""
+"""Joint costs, smaller where scores of one sign are longer than of the other (claim C75)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def joint_sides_mu(
     *,
     means: bool = False,
 ) -> float:
-    """What gradient, Hessian and meat cost together, up (claim C75; C56, and C72 of means)."""
+    """Bound the joint cost of gradient, Hessian and meat, up (claims C75, C56; C72 of means)."""
     geometry = Geometry(*geometry)
     short, square, _, size = geometry
     if not (0.0 < short <= 1.0 and 0.0 < square < math.inf and 0.5 <= size <= 1.0):
@@ -71,7 +71,7 @@ def joint_sides_mu(
 
 
 def _collinear(geometry: Geometry, g: float, h: float, q: float) -> float:
-    """The corners of claim C17, for pairs of scores of one sign and of both."""
+    """Take the largest corner of claim C17, for pairs of scores of one sign and of both."""
     short, apart = geometry.short, max(0.0, 1.0 - 2.0 / max(geometry.square, 2.0))
     worst = 0.0
     for constant, bend in ((0.0, h), (0.5 * h, 0.0)):  # both curvatures, or one
@@ -88,7 +88,7 @@ def _collinear(geometry: Geometry, g: float, h: float, q: float) -> float:
 
 
 def _crest(start: float, slope: float, bend: float, most: float) -> float:
-    """Maximum over t in [0, most] of ``start + slope t - bend t^2``."""
+    """Maximise ``start + slope t - curvature t^2`` over t in [0, longest]."""
     t = most if slope >= 2.0 * bend * most else slope / (2.0 * bend)
     return start + t * (slope - bend * t)
 
@@ -99,7 +99,7 @@ def _crest(start: float, slope: float, bend: float, most: float) -> float:
 def _centred(
     geometry: Geometry, g: float, h: float, q: float, curve: Callable[[float], tuple[Any, ...]]
 ) -> float:
-    """The largest bracket about the best centre that is found, on the longer side."""
+    """Minimise the largest bracket over the centre of the scores, by golden-section search."""
     square = geometry.square
     score, bend, (rough_g, rough_tilt, rough_h, rough_q), beyond = curve(geometry.short)
     fixed, tilted = g * score**2 + h * bend**2 + q * score**4, 2.0 * g / square * score
@@ -129,7 +129,7 @@ def _centred(
 
 @lru_cache(maxsize=64)
 def _quantile(short: float) -> tuple[Any, ...]:
-    """Scores and curvatures of a smoothed quantile on a grid, and how far they rise between."""
+    """Tabulate scores and curvatures of a smoothed quantile, and how far they rise in a cell."""
     s = np.linspace(0.0, 1.0, CELLS + 1)
     # (16 s^2 (1 - s)^2)'' >= -16; the squares are convex
     return (1.0 + short) * s - short, 4.0 * s * (1.0 - s), (0.0, 0.0, 2.0 / CELLS**2, 0.0), 0.0
@@ -137,7 +137,7 @@ def _quantile(short: float) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=64)
 def _quantile_majorizer(short: float) -> tuple[Any, ...]:
-    """The same with the majorising curvature ``tanh(u)/u``."""
+    """Tabulate the same with the majorising curvature ``tanh(u)/u``."""
     u = np.arange(-round(REACH / STEP), round(REACH / STEP) + 1) * STEP
     tanh = np.tanh(u)
     bend = np.divide(tanh, u, out=np.ones_like(u), where=u != 0.0)
@@ -148,7 +148,7 @@ def _quantile_majorizer(short: float) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=64)
 def _narrow_quantile(short: float) -> tuple[Any, ...]:
-    """The same of the score of a third of the curvature's bandwidth (claim C73)."""
+    """Tabulate the same for a score of a third of the curvature's bandwidth (claim C73)."""
     u = np.arange(-round(REACH / FINE), round(REACH / FINE) + 1) * FINE
     tanh, cosh = np.tanh(3.0 * u), np.cosh(u)
     cell = FINE * FINE / 8.0

@@ -1,4 +1,4 @@
-"""What an attacker, who has two candidates for a record, can do at best (claim C45)."""
+"""Trade-off between errors of an attacker who has two candidates for a record (claim C45)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _exp(x: float) -> float:
 
 
 def explain(budget: Budget | float | tuple[float, float], delta: float = 1e-6) -> str:
-    """The guarantee in plain words, as (epsilon, delta), and as what an attacker can do at best."""
+    """Explain a guarantee in plain words: as (epsilon, delta) and as an attacker's best chances."""
     budget = as_budget(budget)
     right = 50.0 * (1.0 + attack_advantage(budget))
     lines = [

@@ -54,6 +54,6 @@ def choice_exponent(mu: float) -> float:
 
 
 def loss_steps(lower: float, upper: float, n: int, grid: float, *, depth: int = 0) -> int:
-    """By how many grid steps one record can move a mean loss rounded to the grid (claim G5)."""
+    """Count the grid steps one record can move a mean loss rounded to the grid (claim G5)."""
     exact = mean_loss(lower, upper, n, depth=depth) / grid
     return math.floor(exact * (1.0 + 4.0 * UNIT_ROUNDOFF + RECORD_ERROR)) + 1

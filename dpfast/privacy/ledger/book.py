@@ -1,4 +1,4 @@
-"""One budget, charged before noise is drawn, never refunded, all sums exact.
+"""A privacy budget, charged before noise is drawn, never refunded, all sums exact.
 
 Claims C9 (adaptive composition), C10 (exact arithmetic), C86 (decimals) and C87 (pairs) of
 PROOFS.md: amounts are integers counting quanta of which every double's square is a whole number.
@@ -42,7 +42,7 @@ ONE = _ROOT * _ROOT
 
 
 class Entry(NamedTuple):
-    """One charge.
+    """A charge.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one charge pays for: a ledger of its own, or one for each of some disjoint records."""
+    """Ledgers that one charge pays for: one ledger, or one for each of some disjoint records."""
 
     label: str
     spend: Any
@@ -81,13 +81,13 @@ _Charge = tuple[tuple[int, ...], _Line]
 
 @lru_cache(maxsize=4096, typed=True)  # what equals a float and is none is not looked up as one
 def _cost(power: int, *values: float) -> tuple[int, ...]:
-    """Additive cost of a charge of these values, which add up as this power of theirs."""
+    """Return the additive cost of a charge, whose values add up as this power of theirs."""
     ratios = map(written, checked_numbers(values))
     return tuple([a**power * (ONE // b**power) for a, b in ratios])
 
 
 def _in_currency(spend: Budget, currency: type[Budget]) -> Budget:
-    """What a spend costs in a ledger's currency, rounded up; refused unless it is provable."""
+    """Convert a spend to a ledger's currency, rounded up; refuse it where that is not proved."""
     if type(spend) is currency:
         return spend
     if currency is GDP:
@@ -117,13 +117,13 @@ _CHILD_CURRENCIES: dict[type[Budget], tuple[type[Budget], ...]] = {
 
 
 def _as_html(text: str) -> str:
-    """Text between tags; the room imports no library for it."""
+    """Escape text between tags; this package imports no library for it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @understood
 class Ledger:
-    """A total privacy budget and what was charged to it.
+    """A total privacy budget and the charges made to it.
 
     Parameters
     ----------
@@ -131,19 +131,19 @@ class Ledger:
         The budget; its type is the ledger's currency.  A bare number is mu, two are
         (epsilon, delta).
     apart : ApproxDP, optional
-        Of a total in (epsilon, delta): what is kept for charges that are not in GDP.
+        Part of a total in (epsilon, delta) that is kept for charges not in GDP.
 
     Notes
     -----
-    Charges add up as ``mu^2`` (GDP), ``rho`` (zCDP) or ``epsilon`` (pure), in exact arithmetic,
-    and numbers are the decimals that they are written as: ten times .1 is 1.  Which query is asked
+    Charges add up as ``mu^2`` (GDP), ``rho`` (zCDP) or ``epsilon`` (pure), in exact arithmetic.
+    Numbers are the decimals that they are written as: ten times .1 is 1.  Which query is asked
     next, and for how much, may depend on everything released so far.  Thread-safe.
 
-    A total in (epsilon, delta) pays in GDP wherever noise is Gaussian, as that of every fit is:
-    ``mu^2`` adds up, and the sum is read as (epsilon, delta) once.  Whatever else (one-shot
-    releases, test and release) is charged before the first of these, or out of ``apart``, adds up
-    in (epsilon, delta), and the first charge in GDP takes all that is left beside it: how the total
-    is divided must not depend on answers (claim C87).
+    A total in (epsilon, delta) pays in GDP wherever noise is Gaussian, as in every fit: ``mu^2``
+    adds up, and the sum is converted to (epsilon, delta) once.  Other charges (one-shot releases,
+    test and release) are made before the first of these, or out of ``apart``.  They add up in
+    (epsilon, delta).  The first charge in GDP takes all that is left beside them, because how the
+    total is divided must not depend on answers (claim C87).
 
     A copy cannot spend: pickling, ``copy`` and ``fork`` give ledgers that remember their entries
     and refuse charges, because two copies would spend the same budget twice.  Use
@@ -191,10 +191,10 @@ class Ledger:
         total: Budget | float | tuple[float, float] | None = None,
         apart: Budget | tuple[float, float] | None = None,
     ) -> Ledger:
-        """A ledger kept in a file, shared by every process that opens it.
+        """Open a ledger in a file, shared by every process that opens it.
 
-        Each charge is appended under a file lock and forced to disk before :meth:`charge`
-        returns, so neither a crash nor a second process can spend it again.
+        Each charge is appended under a file lock and forced to disk before :meth:`charge` returns.
+        No crash and no second process can therefore spend it again.
 
         Parameters
         ----------
@@ -202,21 +202,21 @@ class Ledger:
             Local file systems only (locks, durable writes).
         total : budget, optional
             Creates the ledger if there is no file, or an empty one; otherwise it must equal the
-            file's total.  Without it nothing is ever created or written until a charge is made.
+            file's total.  Without it nothing is created or written until a charge is made.
         apart : ApproxDP, optional
-            As of a ledger in memory; of a file that exists, it must equal the file's.
+            As of a ledger in memory.  If the file exists, it must equal the file's.
 
         Raises
         ------
         LedgerCorrupted
-            If the file is not a ledger, or cannot be trusted.  It is left as it is.
+            If the file is not a ledger, or cannot be trusted.  The file is not changed.
         LedgerUnavailable
             If it cannot be opened, read or written, or has been locked for a minute.
 
         Notes
         -----
         Copies and pickles open the file again and go on spending from the one budget.  They
-        remember how far it was written when they were made: they refuse another file at its path,
+        remember how long the file was when they were made.  They refuse another file at its path,
         a shorter one and one whose lines were changed, and never create one.
 
         Examples
@@ -236,14 +236,14 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """What tells a ledger in a file from all others; public.  Empty for one in memory."""
+        """Public identifier of a ledger in a file; empty for one in memory."""
         return ""
 
     @property
     def spent(self) -> Any:
-        """What was charged so far, in the ledger's currency, rounded up.
+        """Sum of the charges so far, in the ledger's currency, rounded up.
 
-        Of an (epsilon, delta) total that paid in GDP: what it comes to at the delta that is left.
+        An (epsilon, delta) total that paid in GDP converts its mu at the delta that is left.
         """
         spent = self._current()[0]
         from dpfast.privacy.conversions import MAX_MU
@@ -260,7 +260,7 @@ class Ledger:
 
     @property
     def remaining(self) -> Any:
-        """What is left, in the ledger's currency, rounded down.
+        """Rest of the budget, in the ledger's currency, rounded down.
 
         Of an (epsilon, delta) total that paid in GDP: what is left for further charges in GDP.
         """
@@ -272,15 +272,15 @@ class Ledger:
 
     @property
     def apart(self) -> Any:
-        """What an (epsilon, delta) total keeps for charges that are not in GDP, or None."""
+        """Part of an (epsilon, delta) total that is kept for charges not in GDP, or None."""
         return self._as_budget(self._apart, up=False) if any(self._apart) else None
 
     @property
     def total_in_gdp(self) -> Any:
-        """The part of the total that pays for Gaussian noise (claim C87).
+        """Part of the total that pays for Gaussian noise (claim C87).
 
-        Of (epsilon, delta) it is a mu.  Before the first charge in GDP it is what that would fix if
-        it came now.  Of other totals it is the total.
+        Of (epsilon, delta) it is a mu.  Before the first charge in GDP it is the mu that this
+        charge would fix now.  Of other totals it is the total.
         """
         if not self.keeps_apart:
             return self._total
@@ -355,7 +355,7 @@ class Ledger:
         self._after(self._current()[0], charges)
 
     def child(self, total: Budget | float | tuple[float, float], label: str) -> Ledger:
-        """A ledger for a part of this one, which pays for the whole part at once.
+        """Charge a part of this ledger at once, and return a ledger that spends the part.
 
         What the child does not spend is not refunded.
 
@@ -412,7 +412,7 @@ class Ledger:
         return _copy_of, (self._total, self._spent, tuple(self._entries))
 
     def __sklearn_clone__(self) -> Ledger:
-        """scikit-learn's clones of an estimator share its ledger; copies would spend twice."""
+        """Return itself: scikit-learn's clones share a ledger, copies would spend twice."""
         return self
 
     # -- the parts a file-backed ledger does differently
@@ -448,7 +448,7 @@ class Ledger:
     # -- arithmetic
 
     def _kept(self, apart: Any) -> tuple[int, int]:
-        """What is kept of an (epsilon, delta) total for charges that are not in GDP."""
+        """Check the part of an (epsilon, delta) total that is kept for charges not in GDP."""
         kept = as_budget(apart)
         if not (self.keeps_apart and type(kept) is ApproxDP):
             raise InvalidInput(
@@ -462,7 +462,7 @@ class Ledger:
         return epsilon, delta
 
     def _priced(self, spend: Any, label: str) -> tuple[_Charge, ...]:
-        """What may be charged for a spend: the first that fits is."""
+        """List the possible charges for a spend; the first that fits is made."""
         charged: Any = spend
         currency = self._currency
         if type(spend) is not currency:
@@ -484,7 +484,7 @@ class Ledger:
         return *_cost(1, *charged.values()), 0
 
     def _added(self, spent: tuple[int, ...], cost: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The sums after a charge, or None if it does not fit (claims C9 and C87)."""
+        """Add a charge to the sums; return None if it does not fit (claims C9 and C87)."""
         if not cost[1:]:  # of most ledgers, and charged in every step
             total = spent[0] + cost[0]
             return (total,) if total <= self._limit[0] else None
@@ -496,7 +496,7 @@ class Ledger:
         return (*after, *limits) if fits else None
 
     def _divided(self, spent: tuple[int, ...]) -> tuple[int, ...]:
-        """Limits of epsilon, delta and ``mu^2`` from the first charge in GDP on (claim C87)."""
+        """Fix limits of epsilon, delta and ``mu^2`` at the first charge in GDP (claim C87)."""
         from dpfast.privacy.conversions import DELTA_FLOOR, gdp_mu
 
         kept = tuple(map(max, spent, self._apart))
@@ -508,7 +508,7 @@ class Ledger:
     def _after(
         self, spent: tuple[int, ...], charges: Sequence[_Charge]
     ) -> tuple[tuple[int, ...], _Line]:
-        """The spent amount after a charge and its line, or BudgetExceeded."""
+        """Return the sums after the first charge that fits, and its line; else BudgetExceeded."""
         for cost, line in charges:
             after = self._added(spent, cost)
             if after is not None:
@@ -540,7 +540,7 @@ class Ledger:
 
 
 def _refuse_again(once: str, entries: Iterable[_Line]) -> None:
-    """Refuse what was paid for already."""
+    """Refuse a charge that was made already."""
     if any(entry[0].endswith(once) for entry in entries):
         raise BudgetExceeded(
             f"a charge marked {once.strip()!r} was granted before, and such a charge is made once. "
@@ -550,7 +550,7 @@ def _refuse_again(once: str, entries: Iterable[_Line]) -> None:
 
 
 def _file_name(path: Any) -> str:
-    """The path of a ledger as text, if a file can have it."""
+    """Return the path of a ledger as text; refuse one that no file can have."""
     if isinstance(path, (str, bytes, os.PathLike)):
         with suppress(Exception):
             name = os.fsdecode(path)

@@ -1,8 +1,9 @@
 """A ledger in a file, shared by processes and kept through crashes: claim C10 of PROOFS.md.
 
 Append-only JSON lines: a header with the total, then one line per charge.  A last line that is cut
-short is of a charge that never returned, and is cut off; anything else not as written is damage.
-Each line ends with a check, a digest of it and of the check before: a changed digit is noticed.
+short belongs to a charge that never returned, and is removed; anything else not as written is
+damage.  Each line ends with a check, a digest of it and of the check before it: a changed digit is
+noticed.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ _here = _Here()
 
 
 def _in_child() -> None:
-    """A child holds no lock, and can neither read nor write in its parent's open file."""
+    """Drop locks and close the parent's open file in a child."""
     _while_open._at_fork_reinit()  # type: ignore[attr-defined]
     if _here.file is not None:
         _here.file.close()
@@ -97,7 +98,7 @@ class _Busy(Exception):
 
 
 class _Seen(NamedTuple):
-    """Which file it is and when it was last written: whoever changes it changes this."""
+    """Identity and times of a file: every write to it changes them."""
 
     device: int
     inode: int
@@ -107,7 +108,7 @@ class _Seen(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """How much a handle has read of its file; replaced in one step, which nothing splits."""
+    """State of a handle: how much of its file it has read; replaced in one atomic step."""
 
     length: int
     count: int  # type: ignore[assignment]
@@ -117,14 +118,14 @@ class _Known(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """How far the file was written when a copy was made, and a digest of all of it."""
+    """Length of the file when a copy was made, and a digest of its content."""
 
     length: int
     digest: str
 
 
 class FileLedger(Ledger):
-    """What :meth:`Ledger.open` returns."""
+    """A ledger kept in a file, made by :meth:`Ledger.open`."""
 
     def __init__(
         self, path: str, total: Budget | None, apart: Any = None, head: _Head | None = None
@@ -182,7 +183,7 @@ class FileLedger(Ledger):
         return known.spent, islice(self._lines, known.count)
 
     def _refuse_copies(self) -> None:
-        """Copies open the file again."""
+        """Do nothing: copies open the file again."""
 
     def _settle(self, charges: Sequence[_Charge], once: str = "") -> None:
         self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, charges, once))
@@ -213,7 +214,7 @@ class FileLedger(Ledger):
         self._learn(line, [entry], after, check, _stamped(file))
 
     def _read(self, file: FileIO) -> _Known:
-        """What is in the file by now; it is not read again while this handle alone writes to it."""
+        """Return the file's content; skip reading while this handle alone writes to it."""
         known = self._known
         if known.seen is not None and known.seen == _seen(file):
             return known
@@ -227,7 +228,7 @@ class FileLedger(Ledger):
         check: bytes | None,
         seen: _Seen | None,
     ) -> None:
-        """The file goes on like this.  An interrupt before the last line leaves what was known."""
+        """Record how the file goes on.  An interrupt before the last line changes nothing."""
         known = self._known
         self._bytes[known.length :] = content
         self._lines[known.count :] = entries
@@ -235,7 +236,7 @@ class FileLedger(Ledger):
         self._known = _Known(length, count, spent, check, seen)
 
     def _content(self, file: FileIO) -> bytes:
-        """All of it, with the newline that a whole last line may lack."""
+        """Read the whole file, and add the newline that a whole last line may lack."""
         if file.read(len(_BEGINNING)) not in (_BEGINNING, _WITHOUT_CHECKS):
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
@@ -246,7 +247,7 @@ class FileLedger(Ledger):
         return content + b"\n"
 
     def _take(self, content: bytes) -> _Known:
-        """Accept what the file holds by now, all of it or nothing."""
+        """Accept the current content of the file, all of it or nothing."""
         known = self._known
         del self._bytes[known.length :]
         if not content.startswith(self._bytes):
@@ -273,7 +274,7 @@ class FileLedger(Ledger):
     # -- opening it
 
     def _at_file(self, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
-        """What ``work`` makes of the open file, which is locked against everybody else."""
+        """Call ``work`` with the open file, locked against all other processes."""
         if self._refusal is not None:
             raise LedgerCorrupted(self._refusal)
         if not os.path.isfile(self._path):  # to open anything else might block, or do something
@@ -295,7 +296,7 @@ class FileLedger(Ledger):
         return found
 
     def _create_if_new(self, total: Budget | None, apart: Any) -> None:
-        """Write a header where there is no file, or an empty one."""
+        """Write a header if the file is missing or empty."""
         if os.path.exists(self._path):
             if not os.path.isfile(self._path):
                 raise InvalidInput(
@@ -332,7 +333,7 @@ class FileLedger(Ledger):
             _sync_directory(os.path.dirname(self._path))
 
     def _refuse(self, reason: str) -> LedgerCorrupted:
-        """The exception to raise, now and from now on."""
+        """Make the exception to raise, now and from now on."""
         self._refusal = (
             f"the ledger file {self._path!r} cannot be trusted: {reason}. What was spent from it "
             "cannot be known, so nothing more may be spent, and the file is left as it is. Restore "
@@ -342,7 +343,7 @@ class FileLedger(Ledger):
 
 
 def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
-    """Lock the file and work on it, asking again and again: to wait inside would block forks."""
+    """Lock the file and work on it, in repeated attempts: to wait inside would block forks."""
     process, begun = this_process(), time.monotonic()
     for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
         with suppress(_Busy):
@@ -375,7 +376,7 @@ def _locked_at_once(
 
 
 def _inside() -> bool:
-    """Whether this thread is using a ledger in a file already, further up its stack."""
+    """Tell whether this thread is using a ledger in a file already, further up its stack."""
     return bool(_while_open._is_owned())  # type: ignore[attr-defined]
 
 
@@ -405,7 +406,7 @@ def _locked_file(
 
 
 def _register(file: FileIO, process: object) -> None:
-    """From here on, a child finds the file closed."""
+    """Remember the open file, so that a child closes it."""
     _here.file = file
     if process is not this_process():
         file.close()
@@ -418,7 +419,7 @@ def _release() -> None:
 
 
 def _is_elsewhere(path: str, file: FileIO) -> bool:
-    """Whether something else is at the path by now, or nothing."""
+    """Tell whether the path now leads to another file, or to none."""
     try:
         return not os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except FileNotFoundError:
@@ -427,7 +428,7 @@ def _is_elsewhere(path: str, file: FileIO) -> bool:
 
 @contextmanager
 def _as_ours(path: str) -> Iterator[None]:
-    """What the system refuses comes with the ledger's name, and with what it means for it."""
+    """Turn an error of the system into one with the ledger's name and its consequence."""
     try:
         yield
     except LedgerUnavailable:
@@ -453,7 +454,7 @@ def _begin(header: bytes, file: FileIO) -> None:
 
 
 def _write(file: FileIO, line: bytes) -> None:
-    """Append a line, durably.  A part of a line is no line, and the next charge removes it."""
+    """Append a line, durably.  The next charge removes an incomplete one, which does not count."""
     if file.write(line) != len(line):
         raise OSError("there is no room for the whole line")
     os.fsync(file.fileno())
@@ -465,7 +466,7 @@ def _seen(file: FileIO) -> _Seen:
 
 
 def _stamped(file: FileIO) -> _Seen | None:
-    """Give a file that was just written a time of its own, to know it by; None if it has none."""
+    """Give a file that was just written a time of its own, to know it by; None if that failed."""
     now = time.time_ns()
     try:
         os.utime(file.fileno(), ns=(now, now))
@@ -508,7 +509,7 @@ def _check_of(line: bytes, before: bytes) -> bytes:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether this is the beginning of a charge's line, and no charge is whole in it."""
+    """Tell whether this is the beginning of a charge's line, without a whole charge in it."""
     written = line.rstrip(b"\0")  # a system that fell may leave zeros for what it did not write
     if not (written.startswith(_CHARGE) or _CHARGE.startswith(written)):
         return False
@@ -546,7 +547,7 @@ def _head(content: bytes | bytearray) -> _Head:
 
 
 def _difference(before: bytes, now: bytes) -> str:
-    """What became of a file that should begin with ``before``."""
+    """Describe how a file that should begin with ``before`` was changed."""
     if before.startswith(now):
         return "it became shorter"
     header = before[: before.find(b"\n") + 1]

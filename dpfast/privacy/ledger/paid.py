@@ -12,7 +12,7 @@ from dpfast.privacy.ledger.process import this_process
 
 
 class ChargedAnswers:
-    """Base of objects that answer what was paid for: :meth:`_take` before a record is touched."""
+    """Base of objects that answer charged queries: :meth:`_take` before a record is touched."""
 
     def __init__(self, answers: Iterable[str] | Mapping[str, int], refusal: str) -> None:
         self._left = Counter(answers)
@@ -21,7 +21,7 @@ class ChargedAnswers:
         self._process = this_process()
 
     def _take(self, answer: str, *, after: str = "") -> int:
-        """Mark an answer as given; how many of its name are left."""
+        """Mark an answer as given, and return how many of its name are left."""
         # first: the lock may be held by a thread that a fork left behind
         if self._process is not this_process():
             raise LedgerClosed(self._closed("was inherited through fork"))
@@ -35,7 +35,7 @@ class ChargedAnswers:
             return self._left[answer]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        """Neither ``copy`` nor ``pickle``: two copies would answer twice for one charge."""
+        """Refuse ``copy`` and ``pickle``: two copies would answer twice for one charge."""
         raise LedgerClosed(self._closed("was to be copied or pickled"))
 
     def _closed(self, event: str) -> str:

@@ -1,4 +1,4 @@
-"""Which process this is: a token that no fork keeps, as numbers may be."""
+"""Identity of this process: a token that no fork keeps, as process numbers may be."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def this_process() -> object:
-    """The token of this process, also after a fork that Python was not told about."""
+    """Return the token of this process, also after a fork that Python did not notice."""
     if os.getpid() != HERE.number:
         HERE.__init__()  # type: ignore[misc]
     return HERE.token

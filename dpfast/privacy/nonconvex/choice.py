@@ -13,7 +13,7 @@ from dpfast.privacy.noise import NoiseSource
 
 
 def choose_smallest(scores: Sequence[int], rate: tuple[int, int], source: NoiseSource) -> int:
-    """Draw an index with probability proportional to ``exp(-score * rate)``; so is the time."""
+    """Draw an index with probability proportional to ``exp(-score * rate)``, by rejection."""
     if not scores:
         raise InvalidInput("there is nothing to choose from: scores is empty.")
     best = min(scores)
@@ -24,7 +24,7 @@ def choose_smallest(scores: Sequence[int], rate: tuple[int, int], source: NoiseS
 
 
 def _geometric(rate: tuple[int, int], source: NoiseSource) -> int:
-    """An integer that is at least k with probability ``exp(-k rate)``."""
+    """Draw an integer that is at least k with probability ``exp(-k rate)``."""
     while True:
         draws = source.discrete_laplace(4, *rate)
         kept = draws[draws >= 0]
@@ -33,7 +33,7 @@ def _geometric(rate: tuple[int, int], source: NoiseSource) -> int:
 
 
 def _uniform_below(size: int, source: NoiseSource) -> int:
-    """A uniform integer below ``size``, from fair coins, by rejection."""
+    """Draw a uniform integer below ``size``, from fair coins, by rejection."""
     n_bits = (size - 1).bit_length()
     while True:
         value = 0

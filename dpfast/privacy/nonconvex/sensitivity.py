@@ -1,4 +1,4 @@
-"""How far one record can move gradients, their changes and norms (PROOFS-nonconvex.md)."""
+"""Sensitivities of gradients, their changes and norms (PROOFS-nonconvex.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def gradient_change(
 
 
 def change_error(curvature: float, score: float, sizes: float, dimension: int) -> float:
-    """Rounding of one record's change of gradient for a built-in loss (claim K2)."""
+    """Bound the rounding of one record's change of gradient for a built-in loss (claim K2)."""
     predictor = (dimension + 8.0) * UNIT_ROUNDOFF * sizes * curvature
     return (predictor + 1e-12 * score) * (1.0 + 1e-6)
 
@@ -47,7 +47,7 @@ def gradient_norm(lipschitz: float, n: int, dimension: int, *, depth: int = 0) -
 
 
 def norm_steps(sensitivity: float, grid: float) -> int:
-    """By how many grid steps one record can move a norm rounded to the nearest step (claim K5)."""
+    """Count the grid steps one record can move a norm rounded to the nearest step (claim K5)."""
     if not (0.0 < grid < math.inf and 0.0 < sensitivity < math.inf):
         raise InvalidInput(
             f"sensitivity and grid must be positive; received {described(sensitivity)}, "

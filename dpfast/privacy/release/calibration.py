@@ -1,6 +1,7 @@
 """Noise multipliers of what a certificate allows, for a user's budget, and those of a tilt.
 
-Calibrated alone, to what that leaves of the budget (claim R35), at the ends of scales (C26).
+Each is calibrated alone, to what the certificate leaves of the budget (claim R35), at the ends of
+its scales (claim C26).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _RANGE = (1e-6, 1e12)
 
 
 def gaussian_profile(epsilon: float, shift: float, ratio: float) -> float:
-    """Profile of ``N(0, 1)`` against ``N(shift, ratio^2)``, rounded up (claim C26)."""
+    """Compute the privacy profile of ``N(0, 1)`` against ``N(shift, ratio^2)``, up (claim C26)."""
     if not (0.0 <= shift < math.inf and 0.0 < ratio < math.inf):
         raise InvalidBudget(
             "a shift must be finite and at least 0 and a ratio of scales positive and finite; "
@@ -67,7 +68,7 @@ def gaussian_profile(epsilon: float, shift: float, ratio: float) -> float:
 def functional_multiplier(
     epsilon: float, delta: float, tau: float, *, other_delta: float = 0.0
 ) -> float:
-    """Multiplier of omega that makes a release ``(epsilon, delta)`` (claims C26, R35)."""
+    """Find the multiplier of omega of an ``(epsilon, delta)`` release (claims C26, R35)."""
     _check_budget(epsilon, delta)
     if not 0.0 <= tau < 1.0:
         raise InvalidBudget(f"tau must lie in [0, 1); received {described(tau)}.")
@@ -94,7 +95,7 @@ def smallest(
     high: float = _RANGE[1],
     precision: float = _PRECISION,
 ) -> float:
-    """Smallest value of an increasing criterion, from above; infinity where there is none."""
+    """Bisect for the smallest value that is sufficient, from above; infinity if there is none."""
     if not enough(high):
         return math.inf
     while high / low > 1.0 + precision:
@@ -119,7 +120,7 @@ def objective_perturbation_delta(
     n: float,
     lreg: float,
 ) -> float:
-    """delta at epsilon of objective perturbation of a linear model, rounded up (claim R10)."""
+    """Compute delta at epsilon of objective perturbation of a linear model, up (claim R10)."""
     for name, value in (
         ("noise_scale", noise_scale), ("curvature_bound", curvature_bound), ("B1", B1),
         ("radius", radius), ("n", n), ("lreg", lreg),
@@ -138,7 +139,7 @@ def objective_perturbation_delta(
 
 
 def _two_sided(e: float, m: Array) -> Array:
-    """``E (1 - exp(e - m^2/2 - m |N|))_+`` for standard normal N and e > 0."""
+    """Compute ``E (1 - exp(e - m^2/2 - m |N|))_+`` for standard normal N and e > 0."""
     with np.errstate(all="ignore"):
         first = np.exp(log_ndtr(0.5 * m - e / m))
         far = 2.0 * (first - np.exp(e + log_ndtr(-0.5 * m - e / m)))
@@ -150,7 +151,7 @@ def _two_sided(e: float, m: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def objective_perturbation_scale(epsilon: float, delta: float, *problem: float) -> float:
-    """Standard deviation of objective perturbation for ``(epsilon, delta)``-DP (claim R10)."""
+    """Find the noise scale of ``(epsilon, delta)``-DP objective perturbation (claim R10)."""
     _, B1, radius, n, _ = problem
     _check_budget(epsilon, delta)
     epsilon, delta = epsilon * _TAKEN, delta * _TAKEN

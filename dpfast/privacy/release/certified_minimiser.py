@@ -1,4 +1,4 @@
-"""How exactly a minimiser is found, whatever the records: claims R20, R21, R37 and R38.
+"""Accuracy of a certified minimiser for every data set: claims R20, R21, R37 and R38.
 
 A public penalty, ``stiffness/rate^2 sum_j (cosh(rate theta_j) - 1)``, gives every data set a
 minimiser in a public box, which floating point resolves to a public tolerance.
@@ -45,7 +45,7 @@ ERRORS = 4.0
 def gradient_error(
     score_bound: float, smoothness: float, reach: float, dimension: int, depth: int
 ) -> float:
-    """How far a computed penalised gradient can be from the exact one (claim R21)."""
+    """Bound the distance of a computed penalised gradient from the exact one (claim R21)."""
     check_constants(
         score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension
     )
@@ -90,12 +90,12 @@ class MinimiserPlan(NamedTuple):
 
     @property
     def claim(self) -> str:
-        """Where the shift of the parameter is proved."""
+        """Claim that proves the shift of the parameter."""
         return "R4"
 
     @property
     def floor(self) -> float:
-        """The smallest eigenvalue of the Hessian is at least this."""
+        """Lower bound of the smallest eigenvalue of the Hessian."""
         return (self.ridge + self.stiffness) * (1.0 - ROUNDING_SUM)
 
     @property
@@ -104,11 +104,11 @@ class MinimiserPlan(NamedTuple):
         return self.box * math.sqrt(self.dimension) * _UP
 
     def distance(self, l0: float) -> float:
-        """Bound on the distance of the point found from the minimiser, from l0 (claim R21)."""
+        """Bound the distance of the computed point from the minimiser, from l0 (claim R21)."""
         return 1.2 * self.tolerance / max((l0 - self.step) * (1.0 - 1e-9), self.floor)
 
     def shift(self, l0: float) -> float:
-        """How far what is found moves, at most, if the eigenvalue is at least l0 (R4, R21)."""
+        """Bound the shift of the computed point if the eigenvalue is at least l0 (R4, R21)."""
         moved = parameter_shift(l0, self.ridge, self.c, self.slope, self.radius, self.n)
         return (moved + 2.0 * self.distance(l0)) * (1.0 + ROUNDING_FORMULA)
 
@@ -116,7 +116,7 @@ class MinimiserPlan(NamedTuple):
 def minimiser_plan(
     *, c: float, slope: float, radius: float, n: int, **others: Any
 ) -> MinimiserPlan:
-    """Tolerances that the search keeps for every data set (claims R20 and R21)."""
+    """Choose tolerances that the search keeps for every data set (claims R20 and R21)."""
     step = eigenvalue_step(c, slope, radius, n)
     levels = float(MOST_LEVELS)
     while levels >= 1.0:
@@ -192,12 +192,12 @@ def _plan(
 
 
 def knee(plan: MinimiserPlan) -> float:
-    """Parameters of at most this norm are written down as they are."""
+    """Return the norm up to which parameters are not compressed."""
     return KNEE / (plan.c * plan.radius)
 
 
 def _parts(plan: MinimiserPlan, depth: int) -> tuple[float, float]:
-    """The error of a computed gradient, and what each unit of the parameter's norm adds to it."""
+    """Bound a computed gradient's error by a constant and a multiple of the parameter's norm."""
     u, score = UNIT_ROUNDOFF, plan.slope * plan.radius
     gamma = depth * u / (1.0 - depth * u)
     penalty = 256.0 * u * 1.01 * score * math.sqrt(plan.dimension)
@@ -206,19 +206,19 @@ def _parts(plan: MinimiserPlan, depth: int) -> tuple[float, float]:
 
 
 def gradient_error_at(plan: MinimiserPlan, depth: int, length: float) -> float:
-    """How far a computed gradient is from the exact one where the parameter has this norm (R37)."""
+    """Bound the error of a computed gradient at a parameter of this norm (claim R37)."""
     fixed, slope = _parts(plan, depth)
     return min(plan.error, (fixed + slope * max(length, knee(plan))) * _UP)
 
 
 def edge(plan: MinimiserPlan) -> float:
-    """No compressed parameter of the box has a larger norm."""
+    """Bound the norm of a compressed parameter of the box."""
     unit = knee(plan)
     return unit * (1.0 + math.log(max(1.0, plan.reach / unit))) * _UP
 
 
 def worst(plan: MinimiserPlan, depth: int) -> float:
-    """What is found, compressed, is within this of the compressed minimiser (claim R38)."""
+    """Bound the compressed solution's distance from the compressed minimiser (claim R38)."""
     fixed, slope = _parts(plan, depth)
     size = edge(plan)
     error = min(plan.error, (fixed + slope * size) * (65.0 / 64.0) * _UP)
@@ -226,7 +226,7 @@ def worst(plan: MinimiserPlan, depth: int) -> float:
 
 
 def compressed(theta: Array, unit: float) -> Array:
-    """The same direction; of a length t beyond ``unit``, ``unit (1 + log(t/unit))``."""
+    """Shorten a vector of length t beyond ``unit`` to ``unit (1 + log(t/unit))``."""
     length = float(np.linalg.norm(theta))
     if not length > unit:
         return theta
@@ -234,7 +234,7 @@ def compressed(theta: Array, unit: float) -> Array:
 
 
 def expanded(value: Array, unit: float) -> Array:
-    """The inverse of :func:`compressed`."""
+    """Invert :func:`compressed`."""
     length = float(np.linalg.norm(value))
     if not length > unit:
         return value

@@ -30,7 +30,7 @@ _BITS = _HIGH + _LOW
 
 
 def scale_grid(scale_bound: float) -> float:
-    """Public grid of a release whose scale is at most ``scale_bound``: a power of two."""
+    """Return the public grid of a release whose scale has this bound: a power of two."""
     if not 1e-250 < scale_bound < 1e250:
         raise InvalidInput(
             "the bound of a noise scale must lie in [1e-250, 1e250]; received "
@@ -40,7 +40,7 @@ def scale_grid(scale_bound: float) -> float:
 
 
 def grid_delta(epsilon: float, count: int = 1) -> float:
-    """Part of delta that ``count`` released numbers need beside their ideal law (claim R22)."""
+    """Return the delta that ``count`` released numbers need beside their ideal law (claim R22)."""
     value = count * (1.0 + math.exp(min(epsilon, 700.0))) * TOTAL_VARIATION * (1.0 + 1e-9)
     if not value < 1.0:
         raise InvalidBudget(
@@ -53,7 +53,7 @@ def grid_delta(epsilon: float, count: int = 1) -> float:
 def release_scaled(
     value: tuple[int, int], scale: float, scale_bound: float, source: NoiseSource
 ) -> float:
-    """``grid * floor((value + scale * Z)/grid)``, Z normal, with the bound's grid (claim R22)."""
+    """Release ``grid * floor((value + scale * Z)/grid)``, Z normal, on the bound's grid (R22)."""
     grid = scale_grid(scale_bound)
     secret = scale if 0.0 <= scale <= scale_bound else scale_bound
     size, below = secret.as_integer_ratio()
@@ -66,18 +66,18 @@ def release_scaled(
 
 
 def normal_vector(scale: float, size: int, source: NoiseSource) -> Array:
-    """Normal variables, each within :func:`normal_error` of an exact one: a tilt (claim R23)."""
+    """Draw normals for a tilt, each within :func:`normal_error` of an exact one (claim R23)."""
     return np.asarray(scale * 2.0**-_HIGH * (source.normals(size, _HIGH) + 0.5))
 
 
 def normal_error(scale: float, size: int) -> float:
-    """Bound on the distance of :func:`normal_vector` from an exactly normal one (claim R23)."""
+    """Bound the distance of :func:`normal_vector` from an exactly normal one (claim R23)."""
     # half a step of 2^-40, and the relative rounding of |Z| < 64
     return scale * math.sqrt(size) * (2.0 ** -(_HIGH + 1) + 64.0 * 2.0**-51)
 
 
 def law_quantile(law: str, tail: float) -> float:
-    """Level z with ``P(|Z| > z) = tail``."""
+    """Return the level z with ``P(|Z| > z) = tail``."""
     _check_law(law)
     if not 0.0 < tail < 1.0:
         raise InvalidInput(f"a tail probability must lie in (0, 1); received {described(tail)}.")
@@ -85,7 +85,7 @@ def law_quantile(law: str, tail: float) -> float:
 
 
 def law_scale(law: str) -> float:
-    """Standard deviation of Z."""
+    """Return the standard deviation of Z."""
     _check_law(law)
     return math.sqrt(2.0) if law == "laplace" else 1.0
 
@@ -96,7 +96,7 @@ def _check_law(law: str) -> None:
 
 
 def _normal(source: NoiseSource) -> int:
-    """``2^80 Z`` of a standard normal variable, rounded: exact digits, then uniform ones."""
+    """Draw ``2^80 Z`` of a standard normal variable, rounded: exact digits, then uniform ones."""
     high, draws = int(source.normals(1, _HIGH)[0]), source.normals(2, 44)
     mask = (1 << 20) - 1
     return (high << _LOW) + (((int(draws[0]) & mask) << 20) | (int(draws[1]) & mask))

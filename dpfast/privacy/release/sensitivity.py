@@ -1,6 +1,6 @@
-"""How far one record can move a minimiser, its Hessian and a functional.
+"""Sensitivities of a minimiser, of its Hessian and of a functional.
 
-For records ``h(x'theta)`` with ``|h'| <= B1`` and ``|h'''| <= c h''``, ``||x|| <= radius`` and a
+Records are ``h(x'theta)`` with ``|h'| <= B1``, ``|h'''| <= c h''`` and ``||x|| <= radius``, with a
 ridge ``lreg >= 0`` (theorem A, claim R2); proofs in ``PROOFS-release.md``.
 """
 
@@ -58,13 +58,13 @@ def _nonnegative(**values: float) -> None:
 
 
 def eigenvalue_step(c: float, B1: float, radius: float, n: int) -> float:
-    """Sensitivity ``2 c B1 radius^2 / n`` of the minimiser's smallest eigenvalue (claim R3)."""
+    """Return ``2 c B1 radius^2 / n``, of the minimiser's smallest eigenvalue (claim R3)."""
     check_constants(c=c, B1=B1, radius=radius, n=n)
     return 2.0 * c * B1 * radius * radius / n * ROWS * _UP
 
 
 def hessian_ratio(s: float, l0: float) -> float:
-    """``v = -log(1 - s/l0)``: neighbouring Hessians within factors exp(-v), exp(v) (claim R3)."""
+    """Return ``v = -log(1 - s/l0)``: Hessians of neighbours differ by at most exp(v) (R3)."""
     check_constants(s=s)
     if not l0 > s:
         return math.inf
@@ -73,7 +73,7 @@ def hessian_ratio(s: float, l0: float) -> float:
 
 
 def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, n: int) -> float:
-    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4)."""
+    """Bound the shift of the minimiser if the smallest eigenvalue is at least l0 (claim R4)."""
     check_constants(c=c, B1=B1, radius=radius, n=n)
     _nonnegative(lreg=lreg)
     least = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
@@ -107,7 +107,7 @@ def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, 
 
 
 def small_enough(v: float, solver_error: float) -> bool:
-    """Whether a step is small enough beside the eigenvalue for a functional to be released."""
+    """Decide whether a step beside the eigenvalue is small enough to release a functional."""
     _nonnegative(solver_error=solver_error)
     return 0.0 <= v <= -math.log1p(-MOST_STEP) * _UP and solver_error <= 1.0
 
@@ -122,7 +122,7 @@ class ShiftFactors(NamedTuple):
 
 
 def shift_factors(v: float, solver_error: float) -> ShiftFactors:
-    """How far a functional moves, solver included (claim R6); arguments as elsewhere."""
+    """Bound the shift of a functional, errors of the solver included (claim R6)."""
     e = solver_error
     below = math.exp(-e) * (v / math.expm1(v) if v > 0.0 else 1.0)
     above = math.exp(e) * (v / -math.expm1(-v) if v > 0.0 else 1.0)
@@ -133,7 +133,7 @@ def shift_factors(v: float, solver_error: float) -> ShiftFactors:
 
 
 def evaluation_error(dimension: int, largest: float, l0: float) -> float:
-    """Bound on the relative error of Delta and Psi computed by a Cholesky solution (claim R6)."""
+    """Bound the relative error of Delta and Psi computed by a Cholesky solution (claim R6)."""
     check_constants(dimension=dimension, largest=largest, l0=l0)
     solution = 4.0 * dimension * (3.0 * dimension + 2.0) * 2.0**-53 * largest / l0
     return solution + 8.0 * (dimension + 8.0) * 2.0**-53 * math.sqrt(largest / l0)
@@ -142,7 +142,7 @@ def evaluation_error(dimension: int, largest: float, l0: float) -> float:
 def psi_over_delta(
     radius: float, inner_radius: float, l0: float, largest: float, solver_error: float = 0.0
 ) -> float:
-    """``radius/inner_radius sqrt(largest/l0)``, bound of ``Psi/Delta`` everywhere (claim R29)."""
+    """Return ``radius/inner_radius sqrt(largest/l0)``, a bound of ``Psi/Delta`` (claim R29)."""
     if not inner_radius > 0.0:
         return math.inf
     condition = max(largest / l0, 1.0)
@@ -159,7 +159,7 @@ class ProportionalFactors(NamedTuple):
 def proportional_factors(
     v: float, spread: float, solver_error: float = 0.0
 ) -> ProportionalFactors | None:
-    """Scale in proportion to Delta, and the tolerance that it keeps (claim R29)."""
+    """Find a scale in proportion to Delta, and the tolerance that it keeps (claim R29)."""
     error = 4.0 * EVALUATION * (1.0 + spread)
     if not (small_enough(v, solver_error) and error <= MOST_ERROR):
         return None
@@ -181,7 +181,7 @@ def public_scale(
     factor: float, B1: float, radius: float, n: int, l0: float, norm: float, *, support: float,
     solver_error: float = 0.0,
 ) -> float:  # fmt: skip
-    """Public upper bound of the secret scale ``omega = factor * Delta`` (claim R7)."""
+    """Bound the secret scale ``omega = factor * Delta`` by a public number (claim R7)."""
     check_constants(factor=factor, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
     longest = radius * norm
     inner = factor * 0.5 * (longest + min(longest, support))
@@ -195,7 +195,7 @@ def public_scale(
 def scaled_count(
     lam: float, s: float, eta: float, M: int = COUNT, *, largest: float = math.inf
 ) -> int:
-    """Integer ``floor(M max(lam - s, 0) / (s + 2 eta))`` in exact rationals (claim R5)."""
+    """Compute ``floor(M max(lam - s, 0) / (s + 2 eta))`` in exact rationals (claim R5)."""
     check_constants(s=s, M=M)
     _nonnegative(eta=eta)
     lam = min(lam, largest, 1e300) if lam > 0.0 else 0.0
@@ -205,7 +205,7 @@ def scaled_count(
 
 
 def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
-    """Smallest k with ``P(noise > k) <= delta1`` for noise of :func:`scaled_count` (claim R5)."""
+    """Find the smallest k with ``P(noise > k) <= delta1``, for :func:`scaled_count` (claim R5)."""
     numerator, denominator = laplace_rate(M, epsilon1)
     if not 0.0 < delta1 < 1.0:
         raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
@@ -223,7 +223,7 @@ def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
 def lower_bound_from_release(
     N_hat: int, k: int, s: float, eta: float, M: int = COUNT, *, lreg: float = 0.0
 ) -> float:
-    """Lower bound of the smallest eigenvalue from its noisy count, rounded down (claim R5)."""
+    """Bound the smallest eigenvalue from below by its noisy count, rounded down (claim R5)."""
     _nonnegative(lreg=lreg)
     if N_hat <= k:
         return lreg
@@ -254,7 +254,7 @@ class LogScale(NamedTuple):
 
 
 def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScale:
-    """How the logarithm of the largest eigenvalue is counted (claim R28)."""
+    """Choose the scale on which the largest eigenvalue's logarithm is counted (claim R28)."""
     if not (0.0 < v < math.inf and 0.0 <= solver_error <= 1.0 and 0.0 < low < high < math.inf):
         raise InvalidInput(
             "v must be positive and finite, solver_error in [0, 1] and 0 < low < high; received "
@@ -265,14 +265,14 @@ def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScal
 
 
 def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
-    """``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (claim R28)."""
+    """Compute ``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (R28)."""
     cut = min(max(lam, scale.low), scale.high) if lam == lam else scale.high
     (a, b), (c, d) = (x.as_integer_ratio() for x in (math.log(scale.high / cut), scale.step))
     return max(0, M * a * d // (b * c))
 
 
 def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
-    """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28)."""
+    """Bound the largest eigenvalue from above by its noisy count, rounded up (claim R28)."""
     level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - ROUNDING_PRODUCT) - scale.error
     if level <= 0.0:
         return scale.high
@@ -283,11 +283,11 @@ def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
 
 
 def step_shift(reach: float, length: float, n: int, *, depth: int) -> float:
-    """By how much one record can move the computed ``a'`` times the mean score (claim R39)."""
+    """Bound one record's effect on the computed ``a'`` times the mean score (claim R39)."""
     check_constants(reach=reach, length=length)
     return 2.0 / n * (reach + length * relative_slack(n, depth)) * _UP
 
 
 def step_grid(shift: float) -> float:
-    """Grid on which a number that moves by ``shift`` moves by ``STEP_COUNT`` cells (claim R39)."""
+    """Return the grid on which a shift of ``shift`` moves ``STEP_COUNT`` cells (claim R39)."""
     return shift / (STEP_COUNT - 1) * _UP

@@ -79,27 +79,27 @@ class SmoothPlan(NamedTuple):
 
     @property
     def claim(self) -> str:
-        """Where the shift of the parameter is proved."""
+        """Claim that proves the shift of the parameter."""
         return "R26"
 
     @property
     def eta(self) -> float:
-        """The computed eigenvalue is within this of that of the Hessian at the point found."""
+        """Bound on the error of the computed eigenvalue of the Hessian at the computed point."""
         return self.hessian_error
 
     @property
     def floor(self) -> float:
-        """The smallest eigenvalue of the Hessian is at least this."""
+        """Lower bound of the smallest eigenvalue of the Hessian."""
         return (self.ridge + self.stiffness) * (1.0 - ROUNDING_SUM)
 
     @property
     def gradient_bound(self) -> float:
-        """A record's gradient, with what the solver may leave of the whole (claim R26)."""
+        """Bound of a record's gradient, with what the solver may leave of the mean (claim R26)."""
         return (self.slope * self.radius * ROWS + self.n * self.tolerance) * _UP
 
     @property
     def hessian_bound(self) -> float:
-        """A record's Hessian."""
+        """Bound of a record's Hessian."""
         return self.curvature * self.radius * self.radius * ROWS * _UP
 
     @property
@@ -109,13 +109,13 @@ class SmoothPlan(NamedTuple):
         return (math.sqrt(4.0 * self.gradient_bound * self.lipschitz / self.n) + gone) * _UP
 
     def shift(self, l0: float) -> float:
-        """How far the point found moves, at most, if its eigenvalue is at least l0 (claim R26)."""
+        """Bound the shift of the computed point if its eigenvalue is at least l0 (claim R26)."""
         push = 2.0 * self.gradient_bound / self.n * _UP
         return smooth_shift(l0, self.ridge, self.lipschitz, push)
 
 
 def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
-    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up."""
+    """Bound the distance at which a gradient can have grown by ``push`` (claim R26), up."""
     least = l0 * (1.0 - ROUNDING_FORMULA) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
     rest = least * least * (1.0 - ROUNDING_FORMULA) - falling
@@ -130,7 +130,7 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
 
 
 def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any) -> SmoothPlan:
-    """Constants for which the search keeps its tolerance for every data set (claim R25)."""
+    """Choose constants for which the search keeps its tolerance for every data set (claim R25)."""
     unit = 2.0 * slope * radius / n
     for largest in LARGEST_TOLERANCES:
         levels = float(MOST_LEVELS)
@@ -147,7 +147,7 @@ def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any)
 
 
 def _proved(plan: SmoothPlan) -> bool:
-    """Whether rounding is as small as the proof of claim R25 needs."""
+    """Check that rounding is as small as the proof of claim R25 needs."""
     least = math.sqrt(2.0 * plan.search_lipschitz * (plan.tolerance - plan.error))
     # what errors of gradients can add to the objective is within the slack of the box
     drift = 2.0 * plan.error * math.sqrt(plan.top / plan.search_lipschitz)
@@ -227,7 +227,7 @@ def _plan(
 
 
 def _most_steps(lipschitz: float, top: float, enough: float, reach: float) -> int:
-    """Steps after which the search has ended (claim R25)."""
+    """Bound the number of steps until the search has ended (claim R25)."""
     diameter = 2.0 * reach
     halvings = math.log2(max(2.0, top / enough)) + 2.0
     good = 220.0 * diameter * math.sqrt(lipschitz / enough) + 4.0 * halvings

@@ -1,1 +1,1 @@
-"""What it costs to buy the locations and scales of columns: constants and their proofs."""
+"""Constants of estimated locations and scales of columns, and their proofs."""

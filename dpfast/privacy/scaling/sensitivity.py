@@ -1,4 +1,4 @@
-"""Constants of bought locations and scales: claims D1 to D6 of PROOFS-bought.md."""
+"""Constants of estimated locations and scales: claims D1 to D6 of PROOFS-bought.md."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def distances(columns: int) -> float:
 
 
 def clipped_moments(columns: int, n: int) -> float:
-    """l2 sensitivity of held means and mean squares, ``2 sqrt(columns)/n`` (claim D3)."""
+    """Return ``2 sqrt(columns)/n``, of clipped means and mean squares, in l2 (claim D3)."""
     _check(columns=columns, n=n)
     return math.sqrt(columns) * (2.0 / n + 16.0 * UNIT_ROUNDOFF) * _UP
 
 
 @lru_cache(maxsize=512, typed=True)
 def query_mu(total: float, planned: int, m: int) -> float:
-    """What m of a planned number of counts may cost together (claim D4), rounded down."""
+    """Bound the joint cost of m of a planned number of counts, rounded down (claim D4)."""
     _check(planned=planned, m=m)
     return total * math.sqrt(m / planned) * _DOWN

@@ -20,12 +20,12 @@ _WITH_SQUARES, _WITHOUT = 0.875, 1.0
 
 
 def cell_counts() -> float:
-    """``sqrt(2)``, l2, of counts in cells: one leaves, another is entered (claim T1)."""
+    """Return ``sqrt(2)``, l2, of counts in cells: one is left, another entered (claim T1)."""
     return math.sqrt(2.0) * _UP
 
 
 def cell_sums(bound: float, weight: float) -> float:
-    """``max(2 bound, sqrt(2 (bound^2 + weight^2)))``, l2, of sums and counts (claim T2)."""
+    """Return ``max(2 bound, sqrt(2 (bound^2 + weight^2)))``, l2, of sums and counts (claim T2)."""
     if not (0.0 < bound < math.inf and 0.0 <= weight < math.inf):
         raise InvalidInput(
             "bound must be positive and weight at least 0, both finite; received "
@@ -35,19 +35,19 @@ def cell_sums(bound: float, weight: float) -> float:
 
 
 def count_weight(squared: int, plain: int) -> float:
-    """Weight at which the count of a cell is free beside its moments (claim T3), rounded down."""
+    """Return a weight at which a cell's count is free beside its moments, down (claim T3)."""
     _check(squared, plain)
     return math.sqrt(_WITH_SQUARES * squared + _WITHOUT * plain) * _DOWN
 
 
 def cell_moments(squared: int, plain: int, n: int) -> float:
-    """``2 sqrt(squared + plain)``, l2, of sums, squares and weighted counts (claims T3 and T4)."""
+    """Return ``2 sqrt(squared + plain)``, l2, of sums, squares and weighted counts (T3, T4)."""
     _check(squared, plain)
     return math.sqrt(squared + plain) * (2.0 + 16.0 * n * UNIT_ROUNDOFF) * _UP
 
 
 def cell_excess(probabilities: Sequence[float], n: int) -> float:
-    """``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell (claim T5)."""
+    """Return ``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell (T5)."""
     if not len(probabilities) or not all(0.0 <= p <= 1.0 for p in probabilities):
         raise InvalidInput("every cell needs at least one share, and each lies between 0 and 1.")
     away = math.fsum([max(p, 1.0 - p) ** 2 for p in probabilities])
