@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import Array
-from dpfast.fit_requests.plain import plain_of
+from dpfast.fit_requests.plain import plain_fields
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import render_table
@@ -160,7 +160,7 @@ class Tuning(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-able values."""
-        return plain_of(self._asdict())
+        return plain_fields(self._asdict())
 
 
 def _rows(found: Any) -> list[tuple[str, tuple[str, ...]]]:

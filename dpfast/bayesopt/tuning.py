@@ -21,7 +21,7 @@ from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.curator.shares import Shares, share_receipt
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described, understood
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.progress import checked_progress
 from dpfast.fit_requests.request import Account
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import checked_steps
@@ -127,7 +127,7 @@ def tune(
     {'depth': 3, 'loss': 'b'}
     """
     steps = checked_steps(steps)
-    report = watched(progress, steps)
+    report = checked_progress(progress, steps)
     if search is None and getattr(losses, "loss_range", None) is not None:
         search = SearchSettings(loss_range=losses.loss_range)  # type: ignore[attr-defined]
     follows = getattr(search, "loss_range", None) is None

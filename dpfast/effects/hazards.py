@@ -153,7 +153,7 @@ def cox(
     plan = _Plan(formula, table, event, cuts, unit, account, noise)
     with KeepReleased(privacy=plan.request.guarantee):
         label = plan.request.label("cox", f"intervals={plan.intervals}")
-        account.charge(label, plan.request.memory_bytes(COPIES, whole=True))
+        account.charge(label, plan.request.memory_bytes(COPIES, include_arrays=True))
         return plan.run()
 
 

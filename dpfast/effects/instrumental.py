@@ -150,9 +150,9 @@ def two_stage(
     source = records(found[:, :-1], found[:, -1], names=columns.names)
     request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
     analysis = _Analysis(request, columns)
-    with KeepReleased(privacy=request.guarantee, units=lambda: analysis.units):
+    with KeepReleased(privacy=request.guarantee, scales=lambda: analysis.units):
         label = request.label("two_stage", f"instruments={columns.instruments}")
-        account.charge(label, request.memory_bytes(COPIES, whole=True))
+        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))
         return analysis.run(response)
 
 
@@ -371,7 +371,7 @@ def _natural(
         j = len(x) - 1
         ranges = _anderson_rubin(found, columns, moments)
         unit = spread / scale[j]
-        if request.uncounted:  # no coefficient is told
+        if request.few_complete:  # no coefficient is told
             ranges = (ranges[0], np.full_like(ranges[1], np.nan), ranges[2])
         rubin = (found.params[x][j] * unit, unit, ranges)
     told = list(request.remarks)

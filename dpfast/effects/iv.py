@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri
 
 from dpfast.errors import InferenceUnavailable
-from dpfast.fit_requests.plain import plain_of
+from dpfast.fit_requests.plain import plain_fields
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import short_number
@@ -127,7 +127,7 @@ class TwoStage(NamedTuple):
         found = self._asdict()
         del found["curve"]
         found["anderson_rubin"] = None if self.curve is None else self.anderson_rubin()
-        return plain_of(found)
+        return plain_fields(found)
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.fit_requests.plain import plain_of
+from dpfast.fit_requests.plain import plain_fields
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
@@ -85,7 +85,7 @@ class TreatmentEffect(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        return plain_of(self._asdict())
+        return plain_fields(self._asdict())
 
     def __repr__(self) -> str:
         return f"<TreatmentEffect {self.estimate:.4g} +- {self.bse:.2g}; {self.privacy.headline}>"

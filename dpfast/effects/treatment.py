@@ -237,9 +237,9 @@ def treatment_effect(
         how = f"{'regression adjustment' if aim.outcomes else 'difference in means'}, propensity "
         how += f"known to be {aim.known:g}" if aim.known is not None else "known"
 
-    with KeepReleased(privacy=request.guarantee, units=analysis.units):
+    with KeepReleased(privacy=request.guarantee, scales=analysis.units):
         label = request.label("treatment_effect", method)
-        account.charge(label, request.memory_bytes(COPIES, whole=True))
+        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))
         return TreatmentEffect(
             **analysis.run()._asdict(),
             method=f"{how}; {'' if analysis.level else f'{FOLDS} folds'}{held}"
@@ -322,8 +322,8 @@ class _Analysis:
         elif request.coding is None if standardize is None else standardize:
             refuse_no_columns(request)
             if not (aim.propensity or aim.outcomes):
-                request.responses_alone()
-            request.sample(subsample_size(request.n, request.dimension, mu))
+                request.drop_covariates()
+            request.draw_subsample(subsample_size(request.n, request.dimension, mu))
             self._purchase, mu = plan_scaling(request, mu)
         mu *= 1.0 - ROUNDING_SUM
         fitted = known is None
@@ -408,7 +408,7 @@ class _Analysis:
         remarks = _remarks(located, seen, shares, poor, self._overlap, aim)
         if complete < MAX_MISSING:
             remarks.append(INCOMPLETE.format(complete))
-        nobody = self._request.uncounted or no_shares(answer)
+        nobody = self._request.few_complete or no_shares(answer)
         if nobody:
             remarks.append(UNCOUNTED)
         if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:

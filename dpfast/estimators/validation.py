@@ -15,7 +15,7 @@ from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator, Score
 from dpfast.estimators.folds import DealtFolds
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.plain import plain_of
+from dpfast.fit_requests.plain import plain_fields
 from dpfast.fit_requests.request import _checked_ledger
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
@@ -67,7 +67,7 @@ class CrossValidation(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values (for JSON)."""
-        return plain_of(self._asdict())
+        return plain_fields(self._asdict())
 
     def __str__(self) -> str:
         scores = ", ".join(f"{score:.4f}" for score in self.scores)

@@ -1,1 +1,1 @@
-"""What comes in: the arguments of every private call, checked, and the charge before the work."""
+"""Arguments of private calls: checked, charged for, and turned into results."""

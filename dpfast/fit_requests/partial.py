@@ -1,4 +1,4 @@
-"""What was paid for when a run ended early: it travels with the exception."""
+"""Partial results: what an interrupted call had released travels with its exception."""
 
 from __future__ import annotations
 
@@ -13,39 +13,41 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import TAPE, Released, Tape
 from dpfast.inference.guarantees import Guarantee
 
-NOTE = (
+PARTIAL_NOTE = (
     "What was released before this was raised is in the attribute partial_result of this "
     "exception: it was paid for, and costs nothing more."
 )
 
-#: What a plan reserved; said of every partial result that knows it.
-RESERVED = " Of {total!r} that was charged for it, {left!r} went to no mechanism and stays spent."
+#: Budget that the plan reserved and did not use; added for every partial result that knows it.
+RESERVED_NOTE = (
+    " Of {total!r} that was charged for it, {unspent!r} went to no mechanism and stays spent."
+)
 
-#: Part of a total that is no more than rounding.
-LITTLE = 1e-3
+#: Part of a total up to which an unspent amount is rounding, and not mentioned.
+ROUNDING_SHARE = 1e-3
 
-#: Of a fit, with the name of the exception's type.
+#: Why an unfinished fit has no standard errors; takes the name of the exception's type.
 UNFINISHED = (
     "the run ended early (%s was raised), so there are no standard errors; params is the last "
-    "point at which a question was answered."
+    "point at which a query was answered."
 )
 
 
 class PartialResult(NamedTuple):
-    """The answers of a call that ended early: what it had released when something was raised.
+    """Answers that a call had released when an exception ended it.
 
-    It is the exception's attribute ``partial_result`` where there is no more than single answers
-    to show; a call that can say more (a fit, finished levels or folds) leaves that there.
+    It is the exception's attribute ``partial_result`` where only single answers were released.
+    A call that released more (a fit, finished levels or folds) leaves that there instead.
 
     Attributes
     ----------
     answers : tuple of Released
-        In the order in which they were given; the first ones are left out where all together are
-        more than two million numbers.
+        In the order of their release.  The first ones are left out where all together are more
+        than two million numbers.
     privacy : Guarantee
-        What was charged for the whole call; its ``unspent`` is what went to no mechanism any more.
+        What was charged for the whole call; its ``unspent`` reached no mechanism.
     units : Standardized or None
-        Centres and spreads that were bought and are complete, for ``dpfast.fit(...,
+        Private centres and scales, if all were estimated, for ``dpfast.fit(...,
         standardize=units)``.
 
     Privacy
@@ -60,8 +62,8 @@ class PartialResult(NamedTuple):
     >>> try:
     ...     dpfast.fit(np.zeros((50, 1)), np.zeros(50), "log-cosh", privacy=1.0, progress=stop)
     ... except KeyboardInterrupt as stopped:
-    ...     found = stopped.partial_result
-    >>> type(found).__name__, found.privacy.total, len(found.answers) > 0
+    ...     partial = stopped.partial_result
+    >>> type(partial).__name__, partial.privacy.total, len(partial.answers) > 0
     ('PartialResult', GDP(mu=1.0), True)
     """
 
@@ -70,19 +72,19 @@ class PartialResult(NamedTuple):
     units: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values and arrays."""
-        bought = () if self.units is None else ("names", "centres", "spreads", "response")
+        """Return everything as plain Python values and arrays."""
+        fields = () if self.units is None else ("names", "centres", "spreads", "response")
         return {
             "answers": [answer._asdict() for answer in self.answers],
             "privacy": self.privacy.to_dict(),
-            "units": {name: getattr(self.units, name) for name in bought} or None,
+            "units": {name: getattr(self.units, name) for name in fields} or None,
         }
 
 
 class KeepReleased:
-    """Let an exception out as it is, with what was handed out as ``partial_result`` (C48).
+    """Context that lets exceptions pass, with released answers as ``partial_result`` (C48).
 
-    Within it floating-point errors are ignored, whatever NumPy was told: values decide them.
+    Floating-point warnings are off within it, under all settings of NumPy: values cause them.
     """
 
     def __init__(
@@ -90,71 +92,75 @@ class KeepReleased:
         so_far: Callable[[str], object] | None = None,
         *,
         privacy: Callable[[], Any] | None = None,
-        units: Callable[[], Any] = lambda: None,
-        listens: bool = False,  # to the call within: of one that ended, what it had released
+        scales: Callable[[], Any] = lambda: None,
+        adopts_inner: bool = False,  # whether a nested call's partial result serves as this one's
     ) -> None:
-        self._so_far, self._privacy, self._units, self._listens = so_far, privacy, units, listens
+        self._so_far, self._privacy, self._scales = so_far, privacy, scales
+        self._adopts_inner = adopts_inner
         self._tape = Tape()
-        self._within: Tape | None = None
+        self._outer_tape: Tape | None = None
         self._error: BaseException | None = None
 
     def points(self, dimension: int) -> list[NDArray[np.float64]]:
-        """Parameters of this length at which questions were answered, in order."""
-        found: list[NDArray[np.float64]] = []
+        """Return the parameters of this length at which queries were answered, in order."""
+        points: list[NDArray[np.float64]] = []
         for answer in self._tape.answers:
-            for at in answer.at[:1]:
-                new = isinstance(at, np.ndarray) and at.shape == (dimension,)
-                if new and not (found and np.array_equal(found[-1], at)):
-                    found.append(at)
-        return found
+            for point in answer.at[:1]:
+                new = isinstance(point, np.ndarray) and point.shape == (dimension,)
+                if new and not (points and np.array_equal(points[-1], point)):
+                    points.append(point)
+        return points
 
     def inner(self) -> Any:
-        """What a call of this library inside of this one left with the exception."""
+        """Return the partial result that a nested call left with the exception."""
         return getattr(self._error, "partial_result", None)
 
     def __enter__(self) -> KeepReleased:
-        self._within = TAPE.get()
-        if self._listens:
+        self._outer_tape = TAPE.get()
+        if self._adopts_inner:
             self._tape.ended = lambda error: None
         self._token: Token[Tape | None] = TAPE.set(self._tape)
-        self._quiet = np.errstate(all="ignore")
-        self._quiet.__enter__()
+        self._errstate = np.errstate(all="ignore")
+        self._errstate.__enter__()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        self._quiet.__exit__(kind, error, traceback)
+        self._errstate.__exit__(kind, error, traceback)
         TAPE.reset(self._token)
         if error is None:
-            if self._within is not None and self._within.ended is not None:
-                self._within.ended = self._found  # the next line may be interrupted
+            if self._outer_tape is not None and self._outer_tape.ended is not None:
+                self._outer_tape.ended = self._partial_result  # the next line may be interrupted
             return
         self._error = error
-        with suppress(Exception):  # a caller's exception may be of any make
-            found = self._found(kind.__name__)
-            if found is not None:
-                error.partial_result = found  # type: ignore[attr-defined]
-                if not any(note.startswith(NOTE) for note in getattr(error, "__notes__", ())):
-                    error.add_note(NOTE + _reserved(found))
+        with suppress(Exception):  # a caller's exception may refuse attributes
+            partial = self._partial_result(kind.__name__)
+            if partial is not None:
+                error.partial_result = partial  # type: ignore[attr-defined]
+                if not any(
+                    note.startswith(PARTIAL_NOTE) for note in getattr(error, "__notes__", ())
+                ):
+                    error.add_note(PARTIAL_NOTE + _unspent_note(partial))
 
-    def _found(self, error: str) -> object:
+    def _partial_result(self, error: str) -> object:
         if self._so_far is not None:
-            with suppress(Exception):  # in the middle of a step not everything is in its place
-                found = self._so_far(error)
-                if found is not None:
-                    return found
+            with suppress(Exception):  # in the middle of a step attributes may be missing
+                partial = self._so_far(error)
+                if partial is not None:
+                    return partial
         if self._tape.ended is not None:
             return self._tape.ended(error)
         if self._privacy is None or not self._tape.answers:
             return None
-        return PartialResult(self._tape.answers, self._privacy(), self._units())
+        return PartialResult(self._tape.answers, self._privacy(), self._scales())
 
 
-def _reserved(found: object) -> str:
-    """What was charged and went to no mechanism, where a result knows it."""
-    privacy: Any = getattr(found, "privacy", None)
-    left = getattr(privacy, "unspent", None)
-    if left is None or not any(
-        a > LITTLE * b for a, b in zip(left.values(), privacy.total.values(), strict=True)
-    ):
+def _unspent_note(result: object) -> str:
+    """Describe the part of a charge that reached no mechanism, if the result knows it."""
+    privacy: Any = getattr(result, "privacy", None)
+    unspent = getattr(privacy, "unspent", None)
+    if unspent is None:
         return ""
-    return RESERVED.format(total=privacy.total, left=left)
+    amounts = zip(unspent.values(), privacy.total.values(), strict=True)
+    if not any(amount > ROUNDING_SHARE * total for amount, total in amounts):
+        return ""
+    return RESERVED_NOTE.format(total=privacy.total, unspent=unspent)

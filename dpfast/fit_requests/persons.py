@@ -1,4 +1,4 @@
-"""Requests of rows that are protected together: read, put together, or less their own means."""
+"""Requests that protect persons: read labels, combine rows, subtract own means."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from dpfast.fit_requests.request import FitRequest
 def read_persons(
     request: FitRequest, X: Any, y: Any, group: Any, group_size: Any, each: Any
 ) -> tuple[Any, Any, tuple[str, ...]]:
-    """Whose rows are protected together: covariates and labels apart, and a name of these."""
+    """Read the labels of rows protected together; return covariates, labels and their name."""
     request.group_size = checked_group_size(group, group_size, each)
     request.means = each == "person"
     if request.means:
         refuse_cluster(X)
-    named = (group,) if isinstance(group, str) else ()
-    listed = hasattr(group, "__len__") or hasattr(group, "__array__")
-    if group is not None and (isinstance(group, type) or not listed):
+    names = (group,) if isinstance(group, str) else ()
+    is_sequence = hasattr(group, "__len__") or hasattr(group, "__array__")
+    if group is not None and (isinstance(group, type) or not is_sequence):
         raise InvalidInput(
             f"group must be a column of labels, one for each row; received {described(group)}."
         )
-    X, group = split_group(X, group)  # of a file a function that reads its parts
+    X, group = split_group(X, group)  # for a file: a function that reads labels in parts
     if request.means:
         _refuse_lengths(X, y, group)
-    return X, group, named
+    return X, group, names
 
 
 def take_own_means(request: FitRequest, effects: Any, group: Any) -> None:
-    """Take the persons' own means from their rows."""
+    """Subtract the persons' own means from their rows (within transformation)."""
     from dpfast.data.persons.within import within_persons
 
     one_of(effects, ("person",), "effects")
@@ -44,28 +44,32 @@ def take_own_means(request: FitRequest, effects: Any, group: Any) -> None:
             'effects="person" is for each="person" without weights and offsets: the means of '
             "a person are a function of all their rows, which are protected together there."
         )
-    request.records, request.within = within_persons(request.records, group), True
+    request.records = within_persons(request.records, group)
+    request.within = True
 
 
-def put_together(request: FitRequest, X: Any, group: Any, together: bool) -> None:
-    """Put the records of each person together."""
+def put_rows_together(request: FitRequest, X: Any, group: Any, per_person: bool) -> None:
+    """Combine the records of each person."""
     refuse_other_rows(X, group, "group")
     m = request.group_size
     if not request.means:
         request.records = request.single = grouped(request.records, group, m)
-        if not together or m == 1:
+        if not per_person or m == 1:
             return
     if request.means:
         request.records = person_means(request.records, group)
     else:  # a person's rows are one contribution, and cost what one does (claim C81)
-        request.max_rows, request.means, request.group_size = m, True, 1
-        request._slots, request.records = request.records, of_slots(request.records, m)
+        request.max_rows, request.group_size = m, 1
+        request.means = True
+        request._separate_rows = request.records
+        request.records = of_slots(request.records, m)
     request.single = one_row_per_person(request.records, request.noise)
 
 
 def _refuse_lengths(*columns: Any) -> None:
-    """Rows that do not go together, without a word about their number, which is private."""
-    columns = tuple([one for one in columns if not isinstance(one, type)])  # has its instances'
+    """Refuse columns of different lengths, without showing these: they are private."""
+    # a class has the attributes of its instances, but no length
+    columns = tuple([column for column in columns if not isinstance(column, type)])
     shapes = [getattr(column, "shape", None) for column in columns]
     lengths = {
         shape[0] if shape else len(column)

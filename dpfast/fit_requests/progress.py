@@ -1,4 +1,4 @@
-"""Progress reports to a function of the caller's, which must not cost a result that is paid for."""
+"""Progress reports to a caller's function, which must not lose a result that is paid for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dpfast.errors import InvalidInput
 Progress = Callable[[int, int], None]
 
 
-def watched(progress: Any, planned: int) -> Progress | None:
-    """A caller's ``progress(done, planned)``, tried once as ``progress(0, planned)``."""
+def checked_progress(progress: Any, planned: int) -> Progress | None:
+    """Check a caller's ``progress(done, planned)`` by one trial as ``progress(0, planned)``."""
     if progress is None:
         return None
     if not callable(progress):
@@ -31,8 +31,8 @@ def watched(progress: Any, planned: int) -> Progress | None:
     return _Watched(progress)
 
 
-def after(report: Progress | None, done: int, planned: int) -> Progress | None:
-    """Progress of one run as that of all."""
+def progress_after(report: Progress | None, done: int, planned: int) -> Progress | None:
+    """Report one run's progress as part of several runs, after ``done`` steps of them."""
     if report is None:
         return None
     return lambda step, _: report(done + step, planned)
@@ -49,9 +49,9 @@ class _Watched:
             self._progress(done, planned)
         except Exception:
             self._progress = None
-            import logging  # of the standard library's channels, the one that never raises
+            import logging  # warnings may be errors; logging does not raise
 
-            with suppress(Exception):  # a handler of the caller's may raise, too
+            with suppress(Exception):  # a caller's handler may
                 logging.getLogger("dpfast").exception(
                     "progress raised at step %d of %d and is not called again; what was paid for "
                     "is completed and returned",

@@ -1,4 +1,4 @@
-"""What every private fit does before and after its own work: check, charge, report."""
+"""Steps that all private fits share: check arguments, charge the budget, make the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpfast.data import Records, as_records
 from dpfast.data.coding import Coding, Design
 from dpfast.data.records import MIN_SAMPLING_FACTOR
 from dpfast.data.scaling.units import ReleasedScales
-from dpfast.data.source import source_of
+from dpfast.data.source import Source, source_of
 from dpfast.errors import BudgetWarning, InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.rows import NewRows, OffsetRows
 from dpfast.inference.degrees import UNSEEN, Covariance
@@ -36,42 +36,65 @@ from dpfast.privacy.rounding import ROUNDING_PRODUCT
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
 
-#: What the description of a model says of them.
-OF_PERSONS = ", each person's rows averaged"
-WITHIN = " less their own means"
+#: Additions to the description of a model of persons' means, and of rows less these means.
+PERSON_MEANS_NOTE = ", each person's rows averaged"
+WITHIN_NOTE = " less their own means"
 
-#: Bytes that are there before anything is charged, beside those of the records; numbers of each
-#: record of which temporary copies are made, beside its row.
-SPARE, BESIDE = 1 << 26, 8
+#: Bytes tried before a charge, beyond those of the records: a call needs at most about so many.
+#: With fewer a paid call may run out of memory; with more small machines are refused.
+SPARE_BYTES = 1 << 26
 
-#: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
-#: that of the next; and a part of them.  Of others there are none but those of a sample.
-COPIES = 4
+#: Temporary numbers of each record, beside the copies of its row.
+NUMBERS_PER_RECORD = 8
 
-#: Further copies of what is read, or averaged, at a time.
-AT_A_TIME = 3
+#: Copies of persons' rows at a time, at most: standardised ones, those preconditioned for this step
+#: and for the next, and a part of them.  Single rows are copied only in a subsample.
+PERSON_COPIES = 4
+
+#: Further copies of the block that is read or averaged.
+COPIES_IN_USE = 3
 
 Array = NDArray[np.float64]
-Told = TypeVar("Told")
+Checked = TypeVar("Checked")
 Names = tuple[str, ...] | None
 PrivacyLike = Budget | float | tuple[float, float]
 
 
 class FitRequest:
-    """Checked arguments that all methods of fitting share."""
+    """Checked arguments that all methods of fitting share, with their ledger and records.
+
+    Parameters
+    ----------
+    X, y
+        As of :func:`dpfast.fit`; ``X`` may be a source with options.
+    account : Account, optional
+        What may be spent; None for calls that charge nothing by themselves.
+    takes : tuple of str
+        Options of a source that the caller supports; others are refused.
+    per_person : bool
+        Treat a person's rows as one contribution, not as that many records.
+    bound_to : int, optional
+        Number of covariates that a given objective is for.
+    of_predictor : bool
+        Whether offsets are added to the linear predictor, not to the response.
+
+    Privacy
+    -------
+    Nothing is released: only public facts are checked, and nothing is charged.
+    """
 
     remarks: tuple[str, ...] = ()
-    #: Whether a released number of records that count is within its noise of zero.
-    uncounted = False
-    #: Names of covariates of which no spread was seen.
+    #: Whether the released number of complete records is within its noise of zero.
+    few_complete = False
+    #: Names of covariates that look constant at this budget.
     undetected: tuple[str, ...] = ()
     within = False
     max_rows: int | None
     account: Account
     ledger: Ledger
-    _slots: Records
+    _separate_rows: Records
     subsample: Records | None = None
-    #: A larger sample, for levels that few of it have.
+    #: A larger sample, for levels that are rare in the subsample.
     larger_subsample: Records | None = None
 
     def __init__(
@@ -83,94 +106,118 @@ class FitRequest:
         fit_intercept: bool,
         noise: NoiseSource | None,
         takes: tuple[str, ...] = (),
-        together: bool = False,
+        per_person: bool = False,
         bound_to: int | None = None,
         of_predictor: bool = False,
     ) -> None:
         source = source_of(X, y)
         source.refuse_unused(takes)
-        X, y, names = source.covariates, source.response, source.names
-        group, group_size, each = source.group, source.group_size, source.each
-        record_weights = source.record_weights(of_predictor, boundless=together and group is None)
-        fit_intercept = asked = flag(fit_intercept, "fit_intercept")
-        others: tuple[str, ...] = ()
-        self.group_size, self.means, self.max_rows = 1, False, None
-        alone = isinstance(each, str) and each == "row"
-        if not (group is None and group_size is None and alone):
-            from dpfast.fit_requests.persons import read_persons
-
-            X, group, others = read_persons(self, X, y, group, group_size, each)
+        weights = source.record_weights(of_predictor, boundless=per_person and source.group is None)
+        wants_intercept = flag(fit_intercept, "fit_intercept")
+        covariates, group, group_columns = self._read_group(source)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(source.threads)
-        self.coding: Coding | None = None
-        self.record_weights, others = (
-            record_weights,
-            (*others, *(() if record_weights is None else record_weights.names)),
+        self.record_weights = weights
+        weight_columns: tuple[str, ...] = ()
+        if weights is not None:
+            weight_columns = weights.names
+            covariates, weights = weights.split_columns(covariates)
+        self._read_records(covariates, source.response, source.names)
+        self._describe_rows(covariates, source.response, (*group_columns, *weight_columns))
+        if weights is not None:
+            self._join_weights(weights, covariates)
+        self.single = self.records
+        self._reads_before = self.records.reads
+        self._protect_persons(covariates, source.effects, group, per_person)
+        self.fit_intercept = self._has_intercept(wants_intercept, covariates, source.effects)
+        if account is not None:
+            self.account, self.ledger = account, account.open_ledger(self.group_size)
+        self.n = self.records.n
+        self.n_covariates = self.records.n_covariates
+        if bound_to is not None:
+            self._refuse_other_columns(bound_to, wants_intercept)
+        self.dimension = self.n_covariates + int(self.fit_intercept)
+        if self.dimension == 0:
+            raise InvalidInput(
+                "X has no columns and fit_intercept is False: there is nothing to fit."
+            )
+
+    def _read_group(self, source: Source) -> tuple[Any, Any, tuple[str, ...]]:
+        """Read whose rows are protected together; split X, labels and the labels' name."""
+        self.group_size, self.means, self.max_rows = 1, False, None
+        per_row = isinstance(source.each, str) and source.each == "row"
+        if source.group is None and source.group_size is None and per_row:
+            return source.covariates, None, ()
+        from dpfast.fit_requests.persons import read_persons
+
+        return read_persons(
+            self, source.covariates, source.response, source.group, source.group_size, source.each
         )
-        if record_weights is not None:
-            X, record_weights = record_weights.split_columns(X)
+
+    def _read_records(self, X: Any, y: Any, names: Any) -> None:
+        """Read the records and their coding, from a design, an array, a table or a file."""
         if isinstance(X, Design):
             if y is not None or X.y is None:
                 raise InvalidInput(
                     "a design holds its own response: encode the table with response=..., and pass "
                     "y=None."
                 )
-            self.coding, fit_intercept = X.coding, fit_intercept and X.fit_intercept
             self.records = as_records(X.X, X.y, X.names if names is None else names)
-        else:
-            if type(X) is not np.ndarray:
-                from dpfast.data.columns import refuse_column_of
+            self.coding: Coding | None = X.coding
+            return
+        if type(X) is not np.ndarray:
+            from dpfast.data.columns import refuse_column_of
 
-                refuse_column_of(X, y, "y")
-            self.records = as_records(X, y, names)
-            self.coding = self.records.coding
-        columns: tuple[str, ...] | None = None
-        kinds: tuple[str, ...] | None = None
+            refuse_column_of(X, y, "y")
+        self.records = as_records(X, y, names)
+        self.coding = self.records.coding
+
+    def _describe_rows(self, X: Any, y: Any, special_columns: tuple[str, ...]) -> None:
+        """Keep the public facts that read new rows; groups and weights are not covariates."""
+        columns: Names = None
+        kinds: Names = None
         if self.coding is None and type(X) is not np.ndarray:
             columns, kinds = _columns(X, y, self.records)
         known = self.records.names or () if self.coding is None else self.coding.columns
-        others = tuple([name for name in others if name not in known])
-        self.new_rows = NewRows(self.coding, columns, kinds, others)
-        if record_weights is not None:
-            if self.means and record_weights.weight is not None:
-                raise InvalidInput(
-                    'with each="person" a person counts with the mean of their rows, which have no '
-                    "other weights. Leave sample_weight out, or keep a public number of rows of "
-                    "each person with group_size=..."
-                )
-            spread = 1.0 if self.coding is None else self.coding.response_units()[1]
-            self.records = record_weights.join(self.records, X, spread)
-        self.single = self.records
-        self._read_before = self.records.reads
-        if source.effects is not None:
+        not_covariates = tuple([name for name in special_columns if name not in known])
+        self.new_rows = NewRows(self.coding, columns, kinds, not_covariates)
+
+    def _join_weights(self, weights: Any, X: Any) -> None:
+        """Attach weights and offsets to the records; offsets are in units of the response."""
+        if self.means and weights.weight is not None:
+            raise InvalidInput(
+                'with each="person" a person counts with the mean of their rows, which have no '
+                "other weights. Leave sample_weight out, or keep a public number of rows of "
+                "each person with group_size=..."
+            )
+        response_unit = 1.0 if self.coding is None else self.coding.response_units()[1]
+        self.records = weights.join(self.records, X, response_unit)
+
+    def _protect_persons(self, X: Any, effects: Any, group: Any, per_person: bool) -> None:
+        """Subtract persons' own means if effects ask for it; combine the rows of each person."""
+        if effects is not None:
             from dpfast.fit_requests.persons import take_own_means
 
-            take_own_means(self, source.effects, group)
-            fit_intercept = False
+            take_own_means(self, effects, group)
         if group is not None:
-            from dpfast.fit_requests.persons import put_together
+            from dpfast.fit_requests.persons import put_rows_together
 
-            put_together(self, X, group, together)
-        self.fit_intercept = flag(fit_intercept, "fit_intercept")
-        if account is not None:
-            self.account, self.ledger = account, account.open_ledger(self.group_size)
-        self.n = self.records.n
-        self.n_covariates = self.records.n_covariates
-        if bound_to is not None:
-            self._refuse_other_columns(bound_to, asked)
-        self.dimension = self.n_covariates + int(fit_intercept)
-        if self.dimension == 0:
-            raise InvalidInput(
-                "X has no columns and fit_intercept is False: there is nothing to fit."
-            )
+            put_rows_together(self, X, group, per_person)
+
+    @staticmethod
+    def _has_intercept(wanted: bool, X: Any, effects: Any) -> bool:
+        """Say whether there is an intercept: a formula may drop it, and own means cancel it."""
+        if effects is not None:
+            return False
+        return flag(wanted and (not isinstance(X, Design) or X.fit_intercept), "fit_intercept")
 
     @property
     def rows(self) -> Records:
-        """The records, or the rows of persons in the order in which they were passed."""
+        """Records, or the rows of persons in the order in which they were passed."""
         persons: Any = self.records
         return persons.rows if self.means else self.records
 
-    def responses_alone(self) -> None:
+    def drop_covariates(self) -> None:
         """Go on without the covariates, of records in memory or of persons."""
         from dpfast.curator.persons import one_row_per_person
 
@@ -180,28 +227,28 @@ class FitRequest:
             self.records = Records(np.empty((self.n, 0)), self.records.y, None)
         self.single, self.n_covariates = one_row_per_person(self.records, self.noise), 0
 
-    def in_slots(self) -> None:
-        """Go on with each row of a person as a record of its own, of which m are charged (C47)."""
+    def charge_rows_separately(self) -> None:
+        """Treat each row of a person as a record, and charge for all m of them (C47)."""
         if self.max_rows is not None:
             self.group_size, self.max_rows, self.means = self.max_rows, None, False
-            self.records = self.single = self._slots
+            self.records = self.single = self._separate_rows
             self.n = self.records.n
             self.ledger = self.account.open_ledger(self.group_size)
 
     @property
     def mu(self) -> float:
-        """What may be spent on one record."""
+        """Gaussian DP budget of one record."""
         spend: Any = self.ledger.total
         return float(spend.mu)
 
     def with_account(self, account: Account) -> FitRequest:
-        """The same request for a part of the budget, with a ledger of its own."""
-        found = copy(self)
-        found.account, found.ledger = account, account.open_ledger(self.group_size)
-        return found
+        """Copy the request for a part of the budget, with a ledger of its own."""
+        request = copy(self)
+        request.account, request.ledger = account, account.open_ledger(self.group_size)
+        return request
 
     def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
-        """What an objective that is bound to columns is not for."""
+        """Refuse an objective that was made for other columns."""
         if columns != self.n_covariates:
             raise InvalidInput(
                 f"the objective is for {columns} covariates and X has {self.n_covariates}."
@@ -211,33 +258,35 @@ class FitRequest:
                 "the objective has an intercept and the design has none: its formula drops it."
             )
 
-    def sample(self, wanted: float, part: float = 0.0) -> None:
-        """Have a secret sample of about so many records, and a larger one, up to this part of all
-        or as many as can be kept; each is drawn when it is first looked at.
+    def draw_subsample(self, size: float, larger_part: float = 0.0) -> None:
+        """Prepare a secret random subsample of about this size, and a larger one if it pays.
+
+        The larger one has this part of the records, or as many as can be cached.  Each is drawn at
+        its first use.
         """
         if self.means:
             return
-        near = self.records.cached()
-        self.single = near if self.single is self.records else self.single
-        self.records = near
-        if wanted * MIN_SAMPLING_FACTOR <= self.n:
+        cached = self.records.cached()
+        self.single = cached if self.single is self.records else self.single
+        self.records = cached
+        if size * MIN_SAMPLING_FACTOR <= self.n:
             from dpfast.curator.blocks import sample
             from dpfast.data.parts import KEPT_BYTES
 
-            self.subsample = sample(self.records, self.noise, wanted)
-            larger = min(part * self.n, KEPT_BYTES / (16.0 * (self.n_covariates + 1)))
-            if larger >= 2.0 * wanted:
-                self.larger_subsample = sample(self.records, self.noise, larger)
+            self.subsample = sample(self.records, self.noise, size)
+            larger_size = min(larger_part * self.n, KEPT_BYTES / (16.0 * (self.n_covariates + 1)))
+            if larger_size >= 2.0 * size:
+                self.larger_subsample = sample(self.records, self.noise, larger_size)
 
-    def with_scales(self, units: ReleasedScales, coding: Coding, *, inner: bool = False) -> None:
-        """Go on with the same records in released units; ``inner``: results stay as coded now."""
+    def rescale(self, units: ReleasedScales, coding: Coding, *, inner: bool = False) -> None:
+        """Express the records in released units; with ``inner`` results keep the present coding."""
         fitted, single = self.records, self.single
         self.records = fitted._in_units(units, coding)
         self.single = self.records if single is fitted else single._in_units(units, coding)
-        self.subsample = self.subsample and self.subsample._in_units(units, coding)
-        self.larger_subsample = self.larger_subsample and self.larger_subsample._in_units(
-            units, coding
-        )
+        if self.subsample is not None:
+            self.subsample = self.subsample._in_units(units, coding)
+        if self.larger_subsample is not None:
+            self.larger_subsample = self.larger_subsample._in_units(units, coding)
         if not inner:
             columns, kinds = self.new_rows[1:3]
             if columns is not None and columns == tuple(coding.covariate_columns):
@@ -253,18 +302,18 @@ class FitRequest:
         weights: Weighting | None,
         ridge: float,
     ) -> Objective:
-        """The objective these arguments describe; the scales are of the coded response."""
+        """Build the objective that these arguments describe; scales are of the coded response."""
         return Objective(
             self.loss(loss), weights, self.n_covariates, fit_intercept=self.fit_intercept,
             scale=scale, ridge=ridge,
         )  # fmt: skip
 
     def loss(self, loss: str | Loss, mu: float | None = None) -> Loss:
-        """A loss by name, with the constants that depend on the number of records."""
+        """Resolve a loss by name, with the constants that depend on the number of records."""
         return resolve_loss(loss)._for_records(self.n, self.dimension, mu)
 
     def coded_scale(self, scale: float | FreeScale | None) -> Any:
-        """A scale in the response's own units as one of the coded response."""
+        """Convert a scale in the response's own units to the coded response."""
         spread = 1.0 if self.coding is None else self.coding.response_units()[1]
         if scale is None or spread == 1.0:
             return scale
@@ -273,7 +322,7 @@ class FitRequest:
         return check_constant(scale, "scale", "public residual scale, in the units of y") / spread
 
     def check_response(self, loss: Loss) -> None:
-        """Refuse a response that a schema codes otherwise than a loss with a link needs."""
+        """Refuse a response whose coding does not fit the link of the loss."""
         if self.coding is None or loss.link == "identity":
             return
         name, units = self.coding.response, self.coding.response_units()
@@ -288,7 +337,7 @@ class FitRequest:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Of the covariates."""
+        """Names of the covariates."""
         names = self.records.names
         return _numbered(self.n_covariates) if names is None else names
 
@@ -298,74 +347,84 @@ class FitRequest:
         prepared: Prepared | None = None,
         *,
         ledger: Ledger | None = None,
-        few: bool = False,
+        from_subsample: bool = False,
     ) -> Curator:
-        """Of the records or the sample; another ledger pays for its answers, if one is given."""
+        """Make a curator of the records or the subsample; ``ledger`` replaces the request's own."""
         self.check_response(objective.loss)
-        records, paying = self.subsample if few else self.records, ledger or self.ledger
+        records = self.subsample if from_subsample else self.records
         assert records is not None
-        return Curator(records, objective, paying, self.noise, self.threads, prepared)
+        return Curator(
+            records, objective, ledger or self.ledger, self.noise, self.threads, prepared
+        )
 
     def label(self, method: str, *facts: str) -> str:
-        """What a shared ledger calls the charge of a method."""
+        """Name the charge of a method in a shared ledger, with public facts."""
         return f"{method}({', '.join((*facts, f'n={self.n}', f'p={self.dimension}'))})"
 
-    def memory_bytes(self, copies: int = 0, *, whole: bool = False) -> int:
-        """Bytes of so many copies of the covariates, what is beside them and a sample: public."""
-        records, q, arrays = self.records, self.n_covariates, hasattr(self.records, "X")
+    def memory_bytes(self, copies: int = 0, *, include_arrays: bool = False) -> int:
+        """Return the bytes needed for copies of the covariates and for samples, by public sizes."""
+        records, q = self.records, self.n_covariates
+        in_arrays = hasattr(records, "X")
         if self.means:
-            return memory_needed(self.n + max(records.block_sizes), q, copies + AT_A_TIME)
+            return memory_needed(self.n + max(records.block_sizes), q, copies + COPIES_IN_USE)
         if records.elsewhere:
             return 0
-        # slots are dealt at random: twice as many records as are to be expected
-        own = 0 if self.subsample is None else memory_needed(2 * self.subsample.n, q, 1)
-        own += (
-            0 if self.larger_subsample is None else memory_needed(2 * self.larger_subsample.n, q, 1)
+        # the size of a random sample varies: allow twice what is expected
+        sampled = sum(
+            memory_needed(2 * sample.n, q, 1)
+            for sample in (self.subsample, self.larger_subsample)
+            if sample is not None
         )
-        if records.in_memory or (whole and arrays):
-            return memory_needed(self.n, q, copies) + own
+        if records.in_memory or (include_arrays and in_arrays):
+            return memory_needed(self.n, q, copies) + sampled
         from dpfast.data.parts import KEPT_BYTES
 
         rows = max(records.block_sizes)
-        if arrays:
+        if in_arrays:
             from dpfast.data.streams import block_sizes_for
 
             rows = max(block_sizes_for(self.n, q))
-        kept = min(memory_needed(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
-        return memory_needed(rows, q, copies + AT_A_TIME) + kept + own
+        cached = min(memory_needed(self.n, q, copies), KEPT_BYTES) + NUMBERS_PER_RECORD * self.n
+        return memory_needed(rows, q, copies + COPIES_IN_USE) + cached + sampled
 
     def default_fit_bytes(self) -> int:
-        """Bytes that a default fit needs after its charge, of them 32 matrices: public."""
+        """Return the bytes that a default fit needs after its charge, with 32 matrices: public."""
         return (
-            self.memory_bytes(COPIES * self.means or self.records.read_again)
+            self.memory_bytes(PERSON_COPIES * self.means or self.records.read_again)
             + 256 * self.dimension**2
         )
 
     @property
-    def _reads(self) -> int | None:
-        """How many times records that are read again were read for this request."""
-        reads, before = self.records.reads, self._read_before
+    def _passes_read(self) -> int | None:
+        """Number of passes over records that are read again, since the request was made."""
+        reads, before = self.records.reads, self._reads_before
         return None if reads is None or before is None else reads - before
 
     @property
     def n_units(self) -> int:
-        """Number of persons, each of whom the budget protects: n, unless there are groups."""
+        """Number of protected persons: n, unless records are grouped."""
         return self.n // self.group_size
 
     def guarantee(self) -> Guarantee:
-        """What was spent so far, by a method whose every charge is in Gaussian DP."""
+        """Return the guarantee of all charges so far, each of them in Gaussian DP."""
         m, ledger = self.group_size, self.ledger
         entries = [(label, m * spend.mu) for label, spend, _ in ledger._current()[1]]
         relation = group_relation(self.max_rows or m)
         if self.means and self.max_rows is None:
             relation = MEANS_RELATION
-        spent: Composition | None = None  # the sum of the entries, which is made when asked for
+        spent: Composition | None = None  # then it is composed of the entries, when read
         if ledger.parts or m > 1:
             from dpfast.inference.composition import Rows, composition_of
 
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
-        about = self.account.total, self.noise, self.n_units, entries
-        return Guarantee.of(*about, relation=relation, expression=spent)
+        return Guarantee.of(
+            self.account.total,
+            self.noise,
+            self.n_units,
+            entries,
+            relation=relation,
+            expression=spent,
+        )
 
     def make_result(
         self,
@@ -380,37 +439,31 @@ class FitRequest:
         missing: str = "",
         predictor: Array | None = None,
     ) -> Fit:
-        """The result; a one-shot method has no path, only the zero start and its answer."""
+        """Build the fit; a one-shot method has only two iterates, zero and its estimate."""
         if iterates is None:
             iterates = [np.zeros(self.dimension), theta]
-        units: Array | None = None
-        if isinstance(target, Objective) and target.free_scale is not None:
-            units = target.units()
         names = self._coefficient_names()
         path = np.array(iterates)
-        if units is not None:
-            if self.coding is not None:
-                units[-1] *= self.coding.response_units()[1]
+        scale_is_free = isinstance(target, Objective) and target.free_scale is not None
+        if scale_is_free:
+            units = self._units_with_scale(target)
             names = (*names, "scale")
             with np.errstate(all="ignore"):  # of released numbers, in whatever units
                 theta, path = theta * units, path * units
-                if covariance is not None:
-                    covariance = covariance._replace(
-                        matrix=covariance.matrix * np.outer(units, units),
-                        unfinished=covariance.unfinished * units,
-                        spread=covariance.spread and covariance.spread._replace(units=units),
-                    )
-        told = "" if self.record_weights is None else self.record_weights.description
-        offset = None if self.record_weights is None else self.record_weights.offset
-        named = offset if isinstance(offset, str) else None
+                covariance = covariance and _rescaled(covariance, units)
+        weights = self.record_weights
+        offset = None if weights is None else weights.offset
+        rows: Any = self.new_rows
+        if isinstance(offset, str):
+            rows = OffsetRows(rows, offset)
         return Fit(
             params=theta,
             names=names,
             n_records=self.n,
             model=(described_model(target) if model is None else model)
-            + told
-            + OF_PERSONS * (self.means and self.max_rows is None)
-            + WITHIN * self.within,
+            + ("" if weights is None else weights.description)
+            + PERSON_MEANS_NOTE * (self.means and self.max_rows is None)
+            + WITHIN_NOTE * self.within,
             method=method,
             privacy=self.guarantee() if privacy is None else privacy,
             covariance=covariance and self.released_covariance(covariance),
@@ -420,50 +473,65 @@ class FitRequest:
             iterates=path,
             **response_of(target),
             fit_intercept=self.fit_intercept,
-            free_scale=units is not None,
-            reads=self._reads,
-            rows=self.new_rows if named is None else OffsetRows(self.new_rows, named),
+            free_scale=scale_is_free,
+            reads=self._passes_read,
+            rows=rows,
         )
+
+    def _units_with_scale(self, target: Any) -> Array:
+        """Units of the coefficients and of the residual scale, which follows the response's."""
+        units: Array = target.units()
+        if self.coding is not None:
+            units[-1] *= self.coding.response_units()[1]
+        return units
 
     def _coefficient_names(self) -> tuple[str, ...]:
         names = self.column_names
         return ("intercept", *names) if self.fit_intercept else names
 
     def released_covariance(self, covariance: Covariance, names: Sequence[str] = ()) -> Covariance:
-        """A covariance, or none where no records count, as far as was released.
+        """Remove the entries of a covariance that were not released.
 
-        Of coefficients with names none where no spread of their columns was seen, either.
+        Nothing is left where too few records are complete.  With names, the entries of columns that
+        look constant are removed.
         """
-        lost = np.array([name in self.undetected for name in names], dtype=bool)
-        if lost.any():
-            covariance = covariance.without(lost, UNSEEN)
-        return covariance.uncounted() if self.uncounted else covariance
+        dropped = np.array([name in self.undetected for name in names], dtype=bool)
+        if dropped.any():
+            covariance = covariance.without(dropped, UNSEEN)
+        return covariance.uncounted() if self.few_complete else covariance
+
+
+def _rescaled(covariance: Covariance, units: Array) -> Covariance:
+    """Multiply coefficients by these units in their covariance."""
+    return covariance._replace(
+        matrix=covariance.matrix * np.outer(units, units),
+        unfinished=covariance.unfinished * units,
+        spread=covariance.spread and covariance.spread._replace(units=units),
+    )
 
 
 @contextmanager
 def hide_row_details(each: str) -> Iterator[None]:
-    """Refusals of rows of persons, whose number is private, without shapes and lengths."""
+    """Remove shapes and lengths from refusals where the number of a person's rows is private."""
     try:
         yield
     except InvalidInput as error:
-        told = re.sub(
+        message = re.sub(
             r"shape \([^)]*\)|length \d+|(?<=lengths: )\[[^]]*\]",
             "a shape that is not shown",
             str(error),
         )
         of_persons = isinstance(each, str) and each == "person"
-        if not of_persons or told == str(error):
+        if not of_persons or message == str(error):
             raise
-        refusal = InvalidInput(told)
+        refusal = InvalidInput(message)
     else:
         return
     raise refusal
 
 
 def _columns(X: Any, y: Any, records: Records) -> tuple[Names, Names]:
-    """Names of the columns of a table, in the order of the covariates; and what they are, if only
-    that tells them apart.
-    """
+    """Return names of a table's columns in the covariates' order, and kinds if names repeat."""
     from dpfast.data.columns import column_kinds, column_names, is_table
 
     if isinstance(X, Records):
@@ -477,12 +545,12 @@ def _columns(X: Any, y: Any, records: Records) -> tuple[Names, Names]:
 
 
 def described_model(objective: Any) -> str:
-    """What a result says was estimated."""
+    """Describe the model and its estimand."""
     return f"{objective!r}{objective.loss._target(objective.scale)}"
 
 
 def response_of(target: Any) -> dict[str, Any]:
-    """What a result has to know of the response to predict it, from an objective or another."""
+    """Return a fit's arguments about the mean of the response, for predictions."""
     loss = target.loss if isinstance(target, Objective) else target
     if not isinstance(loss, Loss) or loss.link == "identity":
         return {}
@@ -495,51 +563,52 @@ def _numbered(n_covariates: int) -> tuple[str, ...]:
 
 
 def memory_needed(n: int, columns: int = 0, copies: int = 0) -> int:
-    """Bytes of some numbers of each record, and of copies of its row."""
-    return 8 * n * (copies * (columns + 1) + BESIDE)
+    """Return the bytes of a few numbers of each record, and of copies of its row."""
+    return 8 * n * (copies * (columns + 1) + NUMBERS_PER_RECORD)
 
 
-#: Squares of larger budgets leave float64, and so does noise that spends them.
-LARGEST_MU = 1e100
+#: Largest mu of a call: the squares of larger ones, and of their noise, leave float64.
+MAX_MU = 1e100
 
-#: Epsilon of a request beyond which the promise is hardly one.
-MOST_EPSILON = 20.0
+#: Epsilon above which a call warns: odds may change by exp(20), which protects nobody.
+WEAK_EPSILON = 20.0
 
 
 class Account:
-    """What a call may spend in all: as it was asked for, what that is here, and who else pays."""
+    """Budget of a call: as requested, as a total, and the shared ledger that pays."""
 
     def __init__(
         self, privacy: PrivacyLike, shared: Ledger | None = None, total: Budget | None = None
     ) -> None:
         self.total: Any = GDP.within(privacy) if total is None else total
-        if isinstance(self.total, GDP) and self.total.mu > LARGEST_MU:
+        if isinstance(self.total, GDP) and self.total.mu > MAX_MU:
             raise InvalidBudget(
                 f"noise cannot be so small that mu = {self.total.mu:g} is spent. Pass a smaller "
                 "budget."
             )
-        self._asked, self._shared = privacy, shared
+        self._requested, self._shared = privacy, shared
 
     def open_ledger(self, rows: int) -> Ledger:
-        """Of what one record may cost, so that a person's rows cost the total together (C47)."""
-        one = self.total if rows == 1 else GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT))
-        return Ledger(one)
+        """Open a ledger for one row, so that all rows of a person together cost the total (C47)."""
+        if rows == 1:
+            return Ledger(self.total)
+        return Ledger(GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT)))
 
-    def warn_of_weak(self, n: int) -> None:
-        """Say, before anything is charged, that a budget in epsilon promises next to nothing."""
-        asked = as_budget(self._asked)
-        if not isinstance(asked, ApproxDP):
+    def warn_if_weak(self, n: int) -> None:
+        """Warn, before anything is charged, that a budget in epsilon promises next to nothing."""
+        requested = as_budget(self._requested)
+        if not isinstance(requested, ApproxDP):
             return
-        epsilon, delta = asked.values()
+        epsilon, delta = requested.values()
         if delta * n >= 1.0:
             warnings.warn(
                 f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} "
-                "records as it is would keep this promise. Pass a delta far below 1/n, such as "
+                "records unchanged would keep this promise. Pass a delta far below 1/n, such as "
                 f"({epsilon:g}, {0.01 / n:.0e}).",
                 BudgetWarning,
                 stacklevel=3,
             )
-        if epsilon > MOST_EPSILON:
+        if epsilon > WEAK_EPSILON:
             warnings.warn(
                 f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by "
                 f"a factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
@@ -547,29 +616,31 @@ class Account:
                 stacklevel=3,
             )
 
-    def charge(self, label: str, room: int = 0) -> None:
-        """Charge the ledger several analyses share, in its own currency if that was asked for."""
-        np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
+    def charge(self, label: str, extra_bytes: int = 0) -> None:
+        """Charge the shared ledger, in its own currency if the budget was given in it."""
+        np.empty(SPARE_BYTES + extra_bytes, np.uint8)  # MemoryError, before anything is charged
         if self._shared is not None:
-            _checked_ledger(self._shared).charge(self._spend(self._shared), label)
+            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)
 
     def refuse_unpayable(self, label: str) -> None:
-        """Refuse what the ledger cannot pay, before work that has to come before the charge."""
+        """Refuse what the ledger cannot pay, before work that must precede the charge."""
         if self._shared is not None:
-            _checked_ledger(self._shared).check(self._spend(self._shared), label)
+            _checked_ledger(self._shared).check(self._in_currency_of(self._shared), label)
 
-    def charge_after(self, first: Callable[[], Told], label: str, room: int = 0) -> Told:
-        """Charge when a caller's function first told something of the right shape, not before."""
+    def charge_after(
+        self, first: Callable[[], Checked], label: str, extra_bytes: int = 0
+    ) -> Checked:
+        """Charge once a caller's function has returned a valid answer, not before."""
         self.refuse_unpayable(label)
-        told = first()
-        self.charge(label, room)
-        return told
+        answer = first()
+        self.charge(label, extra_bytes)
+        return answer
 
-    def _spend(self, ledger: Ledger) -> Budget:
-        asked = as_budget(self._asked)
+    def _in_currency_of(self, ledger: Ledger) -> Budget:
+        requested = as_budget(self._requested)
         in_mu = ledger.keeps_apart and isinstance(self.total, GDP)
         total: Budget = self.total
-        return asked if type(asked) is type(ledger.total) and not in_mu else total
+        return requested if type(requested) is type(ledger.total) and not in_mu else total
 
 
 def _checked_ledger(ledger: Any) -> Ledger:
@@ -582,19 +653,19 @@ def _checked_ledger(ledger: Any) -> Ledger:
 
 
 def _checked_threads(threads: int | None) -> int:
-    """A number of threads, 0 for the default of the process that sums."""
+    """Check a number of threads; 0 stands for the default of the process."""
     if threads is None:
         refuse_malformed()
         return 0
     return whole_number(threads, "threads", 1, MOST_THREADS, otherwise=", or None")
 
 
-#: Of a start, and of the ridge's gradient there: their squares stay within float64.
-FARTHEST = 1e100
+#: Largest entry of a start, and of the ridge's gradient there: the square stays within float64.
+MAX_START = 1e100
 
 
 def checked_start(start: Sequence[float] | None, dimension: int, ridge: float = 0.0) -> Array:
-    """A public starting point, zero by default."""
+    """Check a public starting point; it is zero by default."""
     if start is None:
         return np.zeros(dimension)
     theta = np.array(real_array(start, "start"))
@@ -603,8 +674,8 @@ def checked_start(start: Sequence[float] | None, dimension: int, ridge: float = 
             f"start must be {dimension} finite numbers (the intercept first, if any); received "
             f"shape {theta.shape}."
         )
-    if not np.abs(theta).max(initial=0.0) * max(1.0, ridge) <= FARTHEST:
+    if not np.abs(theta).max(initial=0.0) * max(1.0, ridge) <= MAX_START:
         raise InvalidInput(
-            f"start must be within {FARTHEST:g} of zero, and so must be its product with the ridge."
+            f"start must be within {MAX_START:g} of zero, and so must its product with the ridge."
         )
     return theta

@@ -1,4 +1,4 @@
-"""The rows a prediction is for: read as those of the fit were, by public facts alone."""
+"""Readers of new rows for predictions: they use public facts of the fit alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NewRows(NamedTuple):
-    """What a fit keeps of the table it was made from; nothing of its records."""
+    """Public facts that a fit needs to read new rows; nothing of its records."""
 
     coding: Coding | None = None
     columns: tuple[str, ...] | None = None
@@ -26,7 +26,7 @@ class NewRows(NamedTuple):
     others: tuple[str, ...] = ()
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
-        """Covariates of a table or array, without the intercept's ones, as the fit had them."""
+        """Return the covariates of a table or array as the fit had them, without the intercept."""
         from dpfast.data.columns import column_names, is_table
 
         if not is_table(X):
@@ -51,8 +51,8 @@ class NewRows(NamedTuple):
         if self.columns is not None:
             from dpfast.data.arrays import columns_by_name
 
-            found = columns_by_name(X, self.columns, self.kinds)
-            return found if coding is None else coding.covariates_of(found)
+            covariates = columns_by_name(X, self.columns, self.kinds)
+            return covariates if coding is None else coding.covariates_of(covariates)
         raise InvalidInput(
             "this fit was made from arrays, so it cannot match the columns of a "
             f"{type(X).__name__}. Pass an array of its covariates in their order, coded as "
@@ -60,23 +60,24 @@ class NewRows(NamedTuple):
         )
 
     def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Of each column that is read, through all terms; without a coding each is a column."""
+        """Return the derivative of the covariates by each column read, through all its terms."""
         coding = self.coding
         if coding is None:
             shape = self.covariates(X).shape
             return [
-                Change(name, 1.0, np.broadcast_to(one, shape))
-                for name, one in zip(names, np.eye(shape[1]), strict=True)
+                Change(name, 1.0, np.broadcast_to(unit_vector, shape))
+                for name, unit_vector in zip(names, np.eye(shape[1]), strict=True)
             ]
         from dpfast.data.slopes import changes
 
-        found = [Change(*change) for change in changes(coding, self._table(X, coding))]
-        if coding.arrays:  # where names may be the same, the columns have positions
-            found = [one._replace(name=name) for one, name in zip(found, names, strict=True)]
-        return found
+        columns = [Change(*change) for change in changes(coding, self._table(X, coding))]
+        if not coding.arrays:
+            return columns
+        # columns of an array go by position: their names may repeat
+        return [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
 
     def _table(self, X: Any, coding: Coding) -> Any:
-        """The columns of the coding, of rows that it has read."""
+        """Return the coding's columns of rows that it has read."""
         from dpfast.data.columns import column_names, is_table
 
         if is_table(X):
@@ -88,20 +89,23 @@ class NewRows(NamedTuple):
         return dict(zip(coding.covariate_columns, real_array(X, "X").T, strict=True))
 
     def centres(self) -> list[tuple[str, Any]] | None:
-        """Of numbers where they are coded as 0; of levels the reference."""
+        """Return the centre of each numeric column and the reference level of the others."""
         coding = self.coding
         if coding is None:
             return None
         from dpfast.data.slopes import levels_of
 
-        found = [(name, coding.columns[name]) for name in coding.covariate_columns]
+        columns = [(name, coding.columns[name]) for name in coding.covariate_columns]
         return [
-            (name, one.location if one.kind in ("numeric", "released") else levels_of(one)[0])
-            for name, one in found
+            (
+                name,
+                column.location if column.kind in ("numeric", "released") else levels_of(column)[0],
+            )
+            for name, column in columns
         ]
 
     def row(self, values: list[Any]) -> Any:
-        """An array where the fit reads those, else a table."""
+        """Make one row of these values: an array if the fit reads arrays, else a table."""
         assert self.coding is not None
         if self.coding.arrays:
             return np.array([values], dtype=np.float64)
@@ -110,30 +114,30 @@ class NewRows(NamedTuple):
 
 
 class OffsetRows(NamedTuple):
-    """Reads rows as ``inner`` does, and which column of a table is the offset."""
+    """Reader of rows whose tables may have a column of offsets."""
 
     inner: RowReader
     offset_column: str
 
     @property
     def coding(self) -> Coded | None:
-        """That of the rows inside."""
+        """Coding of the inner reader."""
         return self.inner.coding
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
-        """As of the rows inside."""
+        """Return the covariates as the inner reader does."""
         return self.inner.covariates(X)
 
     def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """As of the rows inside."""
+        """Return the derivatives as the inner reader does."""
         return self.inner.changes(X, names)
 
     def centres(self) -> list[tuple[str, Any]] | None:
-        """As of the rows inside."""
+        """Return the centres as the inner reader does."""
         return self.inner.centres()
 
     def offsets(self, X: Any) -> NDArray[np.float64] | float:
-        """Of the rows of a table that has the column; else 0."""
+        """Return the offsets of a table that has their column, else 0."""
         from dpfast.data.columns import column, column_names, is_table, numbers
 
         if not is_table(X) or self.offset_column not in column_names(X):
@@ -141,80 +145,83 @@ class OffsetRows(NamedTuple):
         return numbers(column(X, self.offset_column), self.offset_column)
 
     def row(self, values: list[Any]) -> Any:
-        """As of the rows inside: without an offset."""
+        """Make one row as the inner reader does, without an offset."""
         return self.inner.row(values)
 
 
-def with_offset(found: Any, column: Any) -> Any:
-    """A fit whose offset has a name among the columns of tables."""
+def with_offset(fit: Any, column: Any) -> Any:
+    """Make a fit read its offset from the column of this name, in tables that have it."""
     if isinstance(column, str):
-        for told in {id(one): one for one in (found, found.coded)}.values():
-            told._new_rows = OffsetRows(told._new_rows, column)
-    return found
+        results = [fit] if fit.coded is fit else [fit, fit.coded]
+        for result in results:
+            result._new_rows = OffsetRows(result._new_rows, column)
+    return fit
 
 
 class FormulaRows(NamedTuple):
-    """Reads tables by a formula's terms, in the columns' own units, and then as the fit did."""
+    """Reader of tables by a formula's terms, in the columns' own units."""
 
     terms: Coding
     inner: RowReader
 
     @property
     def coding(self) -> Coded | None:
-        """That of the terms' values, if the fit has one."""
+        """Coding of the terms' values, if the fit has one."""
         return self.inner.coding
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
-        """Covariates of a table with the formula's columns, or of an array of its terms."""
+        """Return the covariates of a table, by the formula, or of an array of its terms."""
         from dpfast.data.columns import is_table
 
         return self.inner.covariates(self.terms.covariates(X) if is_table(X) else X)
 
     def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Of each column of the formula, through its terms and their units: the chain rule."""
+        """Return derivatives by the formula's columns: the chain rule through terms and units."""
         from dpfast.data.columns import is_table
         from dpfast.data.slopes import changes
 
         if not is_table(X):
             return self.inner.changes(X, names)
         inner = self.inner.changes(self.terms.covariates(X), names)
-        found = []
-        for name, unit, slopes, levels in changes(self.terms, X):
+        columns = []
+        for name, span, slopes, levels in changes(self.terms, X):
             if slopes is None:
                 assert levels is not None
-                at = self.inner.covariates(levels[0]), self.inner.covariates(levels[1])
-                found.append(Change(name, unit, None, at))
+                ends = self.inner.covariates(levels[0]), self.inner.covariates(levels[1])
+                columns.append(Change(name, span, None, ends))
                 continue
             through = np.zeros(slopes.shape)
-            for slope, one in zip(slopes.T, inner, strict=True):
-                if slope.any() and one.slopes is not None:
-                    through += slope[:, None] * one.slopes
-            found.append(Change(name, unit, through))
-        return found
+            for slope, inner_change in zip(slopes.T, inner, strict=True):
+                if slope.any() and inner_change.slopes is not None:
+                    through += slope[:, None] * inner_change.slopes
+            columns.append(Change(name, span, through))
+        return columns
 
     def centres(self) -> list[tuple[str, Any]] | None:
-        """Of a column that is a term by itself: that of the term; of a spline's its middle."""
+        """Return a centre for each column: its own term's, the middle of its spline, or a level."""
         inner = self.inner.centres()
         if inner is None:
             return None
         from dpfast.data.formula import Spline
         from dpfast.data.slopes import levels_of
 
-        columns, alone, first = self.terms.columns, dict[str, Any](), 0
+        columns = self.terms.columns
+        centres: dict[str, Any] = {}
+        first = 0  # position of a term's first column
         empty = {name: list[Any]() for name in columns}
         for term in self.terms.terms:
             for factor in term:
                 if len(term) == 1 and isinstance(factor, Main):
-                    alone[factor.name] = inner[first][1]
+                    centres[factor.name] = inner[first][1]
                 elif isinstance(factor, Spline):  # its ends are public
-                    alone.setdefault(factor.name, 0.5 * (factor.knots[0] + factor.knots[-1]))
+                    centres.setdefault(factor.name, 0.5 * (factor.knots[0] + factor.knots[-1]))
             first += math.prod([factor.encode(empty, columns)[0].shape[1] for factor in term])
         for name in self.terms.covariate_columns:
             if columns[name].kind != "released":
-                alone[name] = levels_of(columns[name])[0]
-        return [(name, alone.get(name)) for name in self.terms.covariate_columns]
+                centres[name] = levels_of(columns[name])[0]
+        return [(name, centres.get(name)) for name in self.terms.covariate_columns]
 
     def row(self, values: list[Any]) -> Any:
-        """A table of the formula's columns."""
+        """Make a table of the formula's columns with one row."""
         names = self.terms.covariate_columns
         return {name: [value] for name, value in zip(names, values, strict=True)}

@@ -1,4 +1,4 @@
-"""Records and objective of what asks for gradients only, records' own objectives among them."""
+"""Records and objectives of methods that use gradients only, per-record objectives included."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def target_of(
     objective: str | Loss | Objective | PerRecordObjective,
     noise: NoiseSource | None,
 ) -> tuple[FitRequest, Objective | PerRecordObjective]:
-    """The checked arguments and objective of what asks for gradients only."""
+    """Check the arguments of a method that uses gradients only; return request and objective."""
     if isinstance(objective, PerRecordObjective):
         source = source_of(X, y).but(names=None)  # of parameters
         return FitRequest(source, None, fit_intercept=False, noise=noise), objective
-    given = terms_of(objective)
+    terms = terms_of(objective)
     request = FitRequest(
-        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
+        X, y, fit_intercept=terms.fit_intercept, noise=noise, bound_to=terms.n_covariates
     )
-    scale = request.coded_scale(given.scale)
-    target = request.objective(given.loss, scale=scale, weights=given.weights, ridge=given.ridge)
+    scale = request.coded_scale(terms.scale)
+    target = request.objective(terms.loss, scale=scale, weights=terms.weights, ridge=terms.ridge)
     request.check_response(target.loss)
     return request, target

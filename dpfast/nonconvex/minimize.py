@@ -14,7 +14,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.data.source import source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.progress import checked_progress
 from dpfast.fit_requests.request import Account, checked_start, response_of
 from dpfast.fit_requests.targets import target_of
 from dpfast.inference.composition import composition_of
@@ -224,7 +224,9 @@ def minimize(
     curator.check(curator.remaining)
     if condition is not None and not isinstance(algorithm, Adaptive):
         _refuse_overflow(condition, curator)
-    report = watched(progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1)
+    report = checked_progress(
+        progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1
+    )
     check = CHECK_SHARE * curator.remaining
     if noise_for(1.0, curator.n, check) > CHECK_NOISE:
         check = 0.0

@@ -156,7 +156,7 @@ def fit(
     with hide_row_details(source.each):
         request = FitRequest(
             source, None, account, fit_intercept=given.fit_intercept, noise=noise,
-            takes=EVERYTHING, together=taken, bound_to=given.n_covariates,
+            takes=EVERYTHING, per_person=taken, bound_to=given.n_covariates,
             of_predictor=loss.link != "identity",
         )  # fmt: skip
     if request.within and loss.link != "identity":
@@ -165,7 +165,7 @@ def fit(
             "means taken from a response with a link leave no such model."
         )
     asked: dict[str, Any] = {"standardize": standardize, "inference": flag(inference, "inference")}
-    account.warn_of_weak(request.n_units)
+    account.warn_if_weak(request.n_units)
     if taken:
         return DefaultFit(request, [loss], scale=given.scale, **asked).fit(progress)
     from dpfast.regression.method_fit import MethodFits

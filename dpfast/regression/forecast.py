@@ -244,7 +244,7 @@ def plan(
     account = None if privacy is None else Account(privacy)
     total = None if account is None else account.total.mu
     if account is not None and n is not None:
-        account.warn_of_weak(n)
+        account.warn_if_weak(n)
     forecast = _Forecast(p, level, asked, rate, pilot)
     if width is not None:
         width = positive(width, "width")

@@ -9,7 +9,7 @@ import numpy as np
 from dpfast.curator.scaling.columns import Columns
 from dpfast.errors import InvalidBudget
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.progress import checked_progress
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
@@ -57,7 +57,7 @@ def fit_intercept_only(
             f"the response alone. Needed is mu of at least "
             f"{mu * search.noise / (MAX_COUNT_NOISE * n):.3g}. Declare ranges in a schema."
         )
-    report = watched(progress, 1)
+    report = checked_progress(progress, 1)
 
     with KeepReleased(privacy=request.guarantee):
         request.account.charge(request.label("fit", loss.name), request.memory_bytes())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import Progress, after, watched
+from dpfast.fit_requests.progress import Progress, checked_progress, progress_after
 from dpfast.fit_requests.request import FitRequest, checked_start
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import Guarantee
@@ -278,7 +278,7 @@ class MethodFits:
         """Charge, fit, and put the fits together; also those that an error leaves."""
         request, bought, walks = self._request, self._bought, self._walks
         steps = [walk.budgets.most_steps for walk in walks]
-        report = watched(progress, sum(steps))
+        report = checked_progress(progress, sum(steps))
         found: list[MethodResult] = []
 
         def results(found: list[MethodResult]) -> Result:
@@ -295,12 +295,14 @@ class MethodFits:
             return None if bought is None else bought.units
 
         # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
-        with KeepReleased(so_far, privacy=request.guarantee, units=units):
+        with KeepReleased(so_far, privacy=request.guarantee, scales=units):
             request.account.charge(label, request.memory_bytes(0 if bought is None else 1))
             if bought is not None:
                 scale = bought.run()
                 for walk, planned in zip(walks, self._planned, strict=True):
                     walk.go_on_with(planned(scale), bought)
             for k, walk in enumerate(walks):
-                found.append(walk.run(self._inference, after(report, sum(steps[:k]), sum(steps))))
+                found.append(
+                    walk.run(self._inference, progress_after(report, sum(steps[:k]), sum(steps)))
+                )
             return results(found)

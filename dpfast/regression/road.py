@@ -194,7 +194,7 @@ class DefaultFit:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.sample(subsample_size(n, p, each), SUBSAMPLE_PART)
+        request.draw_subsample(subsample_size(n, p, each), SUBSAMPLE_PART)
         self._weighing = None
         if weighted and not request.means:
             from dpfast.regression.weight_unit import WeightUnit
@@ -278,7 +278,9 @@ class DefaultFit:
         objective, prepared = _squares(request.n_covariates, request.fit_intercept)
         about = objective, prepared
         few = (
-            None if request.subsample is None else request.curator(*about, ledger=ledger, few=True)
+            None
+            if request.subsample is None
+            else request.curator(*about, ledger=ledger, from_subsample=True)
         )
         rows = PreconditionedQueries(request.curator(*about, ledger=ledger), few=few)
         rows = self._weighing.weighted(rows) if self._weighing else rows
@@ -358,22 +360,22 @@ class DefaultFit:
         if self.only_mean:
             from dpfast.regression.intercept_only import fit_intercept_only
 
-            request.in_slots()
+            request.charge_rows_separately()
             scale = 1.0 if loss.needs_scale else None
             shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
             return fit_intercept_only(request, shown, progress)
         report = None
         if progress is not None:
-            from dpfast.fit_requests.progress import watched
+            from dpfast.fit_requests.progress import checked_progress
 
-            report = watched(progress, MAX_STEPS)
+            report = checked_progress(progress, MAX_STEPS)
         iterates: list[Array] = []
 
         def so_far(error: str) -> Fit | None:
             return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
 
         # what is paid for must arrive
-        with KeepReleased(so_far, privacy=request.guarantee, units=lambda: self.units):
+        with KeepReleased(so_far, privacy=request.guarantee, scales=lambda: self.units):
             label = request.label("fit", loss.name)
             request.account.charge(label, request.default_fit_bytes())
             self.begin()

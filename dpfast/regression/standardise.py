@@ -284,7 +284,7 @@ def standardize(
     request = FitRequest(X, y, account, fit_intercept=fit_intercept, noise=noise, takes=("group",))
     refuse_no_columns(request)
     purchase = PrivateScaling(request, request.mu, response=response)
-    with KeepReleased(privacy=request.guarantee, units=purchase.so_far):
+    with KeepReleased(privacy=request.guarantee, scales=purchase.so_far):
         account.charge(request.label("standardize"), request.memory_bytes())
         return purchase.run()
 
@@ -329,8 +329,8 @@ class GivenScaling:
     def in_place(self, spend: bool = True) -> None:
         """As of a :class:`PrivateScaling`, and nothing is paid."""
         units = self.released
-        self._request.with_scales(units._units, units._coding)
-        self._request.remarks, self._request.uncounted = units.warnings, units._uncounted
+        self._request.rescale(units._units, units._coding)
+        self._request.remarks, self._request.few_complete = units.warnings, units._uncounted
 
 
 class PrivateScaling:
@@ -425,7 +425,7 @@ class PrivateScaling:
         )
         weighted = request.record_weights is not None and request.record_weights.weight is not None
         told = self._counted(), request.n_units, self.names, self._labels, weighted
-        request.undetected, request.uncounted = unseen, told[0][0] < DETECTED_SDS * told[0][1]
+        request.undetected, request.few_complete = unseen, told[0][0] < DETECTED_SDS * told[0][1]
         request.remarks = (
             *complete_remarks(*told),
             *self._outside(),
@@ -444,7 +444,7 @@ class PrivateScaling:
         released = Standardized(
             self.names, unseen, units, coding, request.guarantee(), request.remarks, of_response
         )
-        released._uncounted = request.uncounted
+        released._uncounted = request.few_complete
         released._tied = self._search.tied(q + self._offset) if self._response else False
         released._found = found[q * self._own : q]
         released._told = {"size": size} if size else {}
@@ -471,7 +471,7 @@ class PrivateScaling:
     def in_place(self, spend: bool = True) -> None:
         """Pay, and put the request's records into these units."""
         found = self.run(spend)
-        self._request.with_scales(found._units, found._coding, inner=self.inner)
+        self._request.rescale(found._units, found._coding, inner=self.inner)
 
 
 def farthest(found: Sequence[ColumnScale]) -> float:

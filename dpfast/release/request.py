@@ -179,7 +179,9 @@ class ReleaseRequest(Asking):
     @property
     def memory_bytes(self) -> int:
         """Bytes that are needed once a release is paid for: rows on the domain are copies."""
-        return self._request.memory_bytes(COPIES * self.domain.needs_projection, whole=True)
+        return self._request.memory_bytes(
+            COPIES * self.domain.needs_projection, include_arrays=True
+        )
 
 
 class RawRequest(Asking):

@@ -241,7 +241,7 @@ class Study(StudyMethods):
         with lock:
             if digest not in self._answers:
                 table, purse = self._table(asked), _StudyLedger(self.ledger, asked)
-                with KeepReleased(lambda _: self._answers[digest][1], listens=True):
+                with KeepReleased(lambda _: self._answers[digest][1], adopts_inner=True):
                     # at once: no interrupt falls between the end of the analysis and its entry
                     self._answers[digest] = (
                         asked,

@@ -120,7 +120,7 @@ def absorbed(
     plan = _Plan(formula, table, schema, account, noise)
     with KeepReleased(privacy=plan.request.guarantee):
         label = plan.request.label("tables.absorbed", f"levels={plan.n_levels}")
-        account.charge(label, plan.request.memory_bytes(COPIES, whole=True))
+        account.charge(label, plan.request.memory_bytes(COPIES, include_arrays=True))
         return plan.run()
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.plain import plain_of
+from dpfast.fit_requests.plain import plain_fields
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
@@ -183,7 +183,7 @@ class SubgroupFits(NamedTuple):
         """Everything published, as plain Python values (for JSON)."""
         told = self._asdict()
         del told["unfinished"]
-        return plain_of(told | {"equality": self.equality()})
+        return plain_fields(told | {"equality": self.equality()})
 
     def _each(self, what: str) -> Array:
         nothing = np.full(len(self.names), np.nan)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.plain import plain_of
+from dpfast.fit_requests.plain import plain_fields
 from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import by_error, printable, short_number
@@ -219,7 +219,7 @@ class CellTable(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        return plain_of(self._asdict())
+        return plain_fields(self._asdict())
 
     def _place(self, column: Any) -> int:
         if not isinstance(column, str) or column not in self.columns:
@@ -325,7 +325,7 @@ class QuantileTable(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
-        return plain_of(self._asdict())
+        return plain_fields(self._asdict())
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()

@@ -18,7 +18,7 @@ from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.request import COPIES, Account, FitRequest
+from dpfast.fit_requests.request import PERSON_COPIES, Account, FitRequest
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
 from dpfast.models.names import kind_of
@@ -101,7 +101,7 @@ def fits(
     spent = plan.request.guarantee
     with KeepReleased(lambda error: plan.result(keeping.inner()), privacy=spent) as keeping:
         label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
-        account.charge(label, plan.request.memory_bytes(COPIES + 1, whole=True))
+        account.charge(label, plan.request.memory_bytes(PERSON_COPIES + 1, include_arrays=True))
         plan.run()
         found = plan.result(None)
         assert found is not None

@@ -1499,7 +1499,7 @@ MONEY = (
         "an analysis does not charge the ledger it was given",
         REQUEST,
         FIT_TESTS,
-        "            _checked_ledger(self._shared).charge(self._spend(self._shared), label)",
+        "            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)",
         "            _checked_ledger(self._shared)",
     ),
     plant(
@@ -1705,14 +1705,8 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the result holds on to the records",
         REQUEST,
         FIT_TESTS,
-        "            rows=self.new_rows if named is None else OffsetRows(self.new_rows, named),\n"
-        "        )\n"
-        "\n"
-        "    def _coefficient_names",
-        "            rows=self.new_rows if named is None else OffsetRows(self.new_rows, named),\n"
-        "        ).keep(self.records)\n"
-        "\n"
-        "    def _coefficient_names",
+        "            rows=rows,\n        )\n\n    def _units_with_scale",
+        "            rows=rows,\n        ).keep(self.records)\n\n    def _units_with_scale",
         "class FitRequest:\n",
         "def _keep(fit: Fit, records: Any) -> Fit:\n"
         "    fit.data = (records.X, records.y)\n"
@@ -2531,8 +2525,8 @@ PERSONS = (
         "a refusal shows how many rows persons have",
         "dpfast/fit_requests/request.py",
         (SOURCES + "::test_refusals_say_nothing_about_the_number_of_rows",),
-        "if not of_persons or told == str(error):",
-        "if of_persons or told == str(error):",
+        "if not of_persons or message == str(error):",
+        "if of_persons or message == str(error):",
     ),
 )
 
@@ -2566,8 +2560,8 @@ SHARES_AND_GROUPS = (
         "a person with m rows gets the noise of one row",
         REQUEST,
         GROUP_TESTS,
-        "one = self.total if rows == 1 else GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT))",
-        "one = self.total",
+        "return Ledger(GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT)))",
+        "return Ledger(self.total)",
     ),
     plant(
         "rows-beyond-the-bound-kept",
@@ -3631,8 +3625,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "a search does not charge the ledger it was given",
         "dpfast/fit_requests/request.py",
         (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
-        "        told = first()\n        self.charge(label, room)\n",
-        "        told = first()\n",
+        "        answer = first()\n        self.charge(label, extra_bytes)\n",
+        "        answer = first()\n",
     ),
     plant(
         "sampled-steps-less-one",
@@ -3733,11 +3727,11 @@ CHARGED_AFTER = (
         "whether there is memory for an answer is seen when it was charged",
         REQUEST,
         ("tests/privacy/test_short_of_memory.py",),
-        "        np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged\n",
+        "        np.empty(SPARE_BYTES + extra_bytes, np.uint8)  # MemoryError, before anything is charged\n",
         "",
-        "            _checked_ledger(self._shared).charge(self._spend(self._shared), label)\n",
-        "            _checked_ledger(self._shared).charge(self._spend(self._shared), label)\n"
-        "        np.empty(SPARE + room, np.uint8)\n",
+        "            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)\n",
+        "            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)\n"
+        "        np.empty(SPARE_BYTES + extra_bytes, np.uint8)\n",
     ),
     plant(
         "charged-without-memory-to-answer",
@@ -3746,8 +3740,8 @@ CHARGED_AFTER = (
         (
             "tests/privacy/test_short_of_memory.py::test_copies_of_the_records_are_there_before_the_charge",
         ),
-        "np.empty(SPARE + room, np.uint8)",
-        "np.empty(SPARE, np.uint8)",
+        "np.empty(SPARE_BYTES + extra_bytes, np.uint8)",
+        "np.empty(SPARE_BYTES, np.uint8)",
     ),
     plant(
         "charged-without-memory-for-matrices",
@@ -4849,8 +4843,8 @@ LEAST_SQUARES = (
         "what is asked about a few records is charged to nobody",
         "dpfast/fit_requests/request.py",
         ("tests/privacy/test_samples.py",),
-        "self.subsample if few else self.records, ledger or self.ledger",
-        "self.subsample if few else self.records, Ledger(GDP(1e6)) if few else self.ledger",
+        "ledger or self.ledger, self.noise, self.threads",
+        "Ledger(GDP(1e6)) if from_subsample else self.ledger, self.noise, self.threads",
     ),
     plant(
         "shares-of-a-sample-have-one-rounding",
@@ -5019,8 +5013,8 @@ LEAST_SQUARES = (
         "a person's rows are one contribution, and slots of single rows are what noise is divided by",
         "dpfast/fit_requests/persons.py",
         GROUP_TESTS,
-        "request.max_rows, request.means, request.group_size = m, True, 1",
-        "request.max_rows, request.means = m, True",
+        "request.max_rows, request.group_size = m, 1",
+        "request.max_rows = m",
     ),
     plant(
         "rows-in-the-place-of-persons",
@@ -6252,7 +6246,7 @@ INSTRUMENTS = (
         "hazards are charged to a ledger of their own alone",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        "        account.charge(label, plan.request.memory_bytes(COPIES, whole=True))\n",
+        "        account.charge(label, plan.request.memory_bytes(COPIES, include_arrays=True))\n",
         "",
     ),
     plant(
@@ -6277,7 +6271,7 @@ INSTRUMENTS = (
         "two stages are charged to a ledger of their own alone",
         TWO_STAGE,
         TWO_STAGE_TESTS,
-        "        account.charge(label, request.memory_bytes(COPIES, whole=True))\n",
+        "        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))\n",
         "",
     ),
 )

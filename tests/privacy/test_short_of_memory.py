@@ -163,7 +163,7 @@ def test_copies_of_the_records_are_there_before_the_charge():
     ledger = dpfast.Ledger(1.0)
     account = request.Account(0.5, ledger)
     with pytest.raises(MemoryError):
-        account.charge("fit", room=1 << 60)
+        account.charge("fit", extra_bytes=1 << 60)
     assert not ledger.entries
     account.charge("fit")
     assert len(ledger.entries) == 1
@@ -182,7 +182,7 @@ def test_matrices_of_many_columns_are_there_before_the_charge(call, monkeypatch)
 
     def charged(self, label, room=0):
         charge(self, label, room)
-        rooms.append(request.SPARE + room)
+        rooms.append(request.SPARE_BYTES + room)
         tracemalloc.start()
 
     monkeypatch.setattr(request.Account, "charge", charged)
@@ -192,7 +192,7 @@ def test_matrices_of_many_columns_are_there_before_the_charge(call, monkeypatch)
         used = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert request.SPARE < used < rooms[0]
+    assert request.SPARE_BYTES < used < rooms[0]
 
 
 @linux

@@ -9,7 +9,7 @@ from bench.rivals.literature.asking import asked
 from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.progress import checked_progress
 from dpfast.fit_requests.request import Account, checked_start
 from dpfast.inference.results import Fit
 from dpfast.models import Clip, Loss, Objective
@@ -85,7 +85,7 @@ def clipped_gradient_descent(
     curator = request.curator(objective)
     for budget in budgets:
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
-    report = watched(progress, len(budgets))
+    report = checked_progress(progress, len(budgets))
     label = request.label("clipped_gradient_descent", objective.loss.name)
 
     def result(theta: Array, iterates: Sequence[Array], missing: str = "") -> Fit:

@@ -13,7 +13,7 @@ from bench.rivals.literature.subsample import SampledGradients, plan_sampling
 from dpfast.arguments import positive, real_number
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import watched
+from dpfast.fit_requests.progress import checked_progress
 from dpfast.fit_requests.request import Account, checked_start
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
@@ -106,7 +106,7 @@ def dp_sgd(
     curator = request.curator(objective)
     sampling_rate = real_number(sampling_rate, "sampling_rate")
     plan = plan_sampling(curator, budget, sampling_rate, n_steps)
-    report = watched(progress, n_steps)
+    report = checked_progress(progress, n_steps)
     iterates = [theta]
 
     def result(missing: str = "") -> Fit:

@@ -13,7 +13,7 @@ from dpfast.arguments import flag, real_array
 from dpfast.data.source import EVERYTHING
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import after, watched
+from dpfast.fit_requests.progress import checked_progress, progress_after
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
@@ -113,7 +113,7 @@ def fit_quantiles(
         fit_intercept=given.fit_intercept,
         noise=noise,
         takes=tuple([what for what in EVERYTHING if what not in ("each", "effects")]),
-        together=taken,
+        per_person=taken,
         bound_to=given.n_covariates,
     )
     inference = flag(inference, "inference")
@@ -143,7 +143,7 @@ def _on_road(
     progress: Callable[[int, int], None] | None,
 ) -> QuantileFits:
     """The levels, which share units, whitened rows, a pilot estimate and a scale."""
-    report = watched(progress, MAX_STEPS * len(losses))
+    report = checked_progress(progress, MAX_STEPS * len(losses))
     fits: list[Fit] = []
     iterates: list[NDArray[np.float64]] = []
 
@@ -157,13 +157,15 @@ def _on_road(
             known = [*fits, planned.result(len(fits), iterates, None, UNFINISHED % error)]
         return results(known) if known else None
 
-    with KeepReleased(so_far, privacy=request.guarantee, units=lambda: planned.units):
+    with KeepReleased(so_far, privacy=request.guarantee, scales=lambda: planned.units):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
         matrices = 32 * len(losses) * request.dimension**2  # of the fits that are there already
         request.account.charge(label, request.default_fit_bytes() + matrices)
         planned.begin()
         for k in range(len(losses)):
-            found = planned.run(k, iterates, after(report, MAX_STEPS * k, MAX_STEPS * len(losses)))
+            found = planned.run(
+                k, iterates, progress_after(report, MAX_STEPS * k, MAX_STEPS * len(losses))
+            )
             fits.append(planned.result(k, iterates, found))
             iterates = []
         paid = request.guarantee()
