@@ -1,11 +1,11 @@
-"""Test and release, as paper 3 prints it: a certificate, then what it allows."""
+"""Test and release, as in paper 3: a certificate, then the release that it allows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from dpfast.arguments import Array, number_in, one_of
 from dpfast.curator.release.kinds import Kind, kind_of
@@ -38,7 +38,7 @@ Refused = TypeVar("Refused")
 
 WHICH = ("smallest", "both")
 
-#: Part of delta for the certificate's failure.
+#: Half of delta covers a failing certificate; the other half is for the release itself.
 FAILURE_SHARE = 0.5
 
 
@@ -72,10 +72,10 @@ class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
     allow: Callable[[Tested], Allowed | None]
     release: Callable[[Allowed], Released]
     refuse: Callable[[Tested], Refused]
-    __test__ = False  # not a test case, whatever its name looks like to pytest
+    __test__ = False  # pytest would collect a class of this name
 
     def run(self) -> Released | Refused:
-        """The release, or what was done instead."""
+        """Run the test, then release or refuse."""
         tested = self.test()
         allowed = self.allow(tested)
         return self.refuse(tested) if allowed is None else self.release(allowed)
@@ -84,16 +84,14 @@ class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
 def make_terms(
     what: str, total: ApproxDP, certificate_share: float, count: int = 1, certificates: int = 1
 ) -> Terms:
-    """Divide the total between certificate and release, what is left rounded down."""
-    share = number_in(certificate_share, "certificate_share", "(0, 1)")
-    first, failure = (
-        part * whole for part, whole in zip((share, FAILURE_SHARE), total.values(), strict=True)
-    )
-    return Terms(what, total.epsilon, total.delta, first, failure, count, certificates)
+    """Divide the total between certificate and release; the remainder is rounded down."""
+    epsilon1 = number_in(certificate_share, "certificate_share", "(0, 1)") * total.epsilon
+    delta1 = FAILURE_SHARE * total.delta
+    return Terms(what, total.epsilon, total.delta, epsilon1, delta1, count, certificates)
 
 
 class CertifiedSession:
-    """A certified release whose certificate was charged, and what a refusal returns (claim R35)."""
+    """Certified release whose certificate is paid for, with its refusal (claim R35)."""
 
     def __init__(
         self,
@@ -104,86 +102,102 @@ class CertifiedSession:
         privacy: PureDP | ApproxDP,
         ledger: Ledger | None,
     ) -> None:
-        self.request, self.terms, self.privacy = request, terms, privacy
+        self.request = request
+        self.terms = terms
+        self.privacy = privacy
         self.own_ledger = Ledger(terms.budget)
         curator = request.curator(self.own_ledger)
         self.query = CertifiedRelease(curator, terms, kind(curator, request.domain))
         self.kind = self.query.kind
-        self._shared, self._label = ledger, request.label(what)
+        self._shared_ledger = ledger
+        self._label = request.label(what)
         self._count: int | None = None
         self._smallest = 0.0
         self._largest: float | None = None
         Account(privacy, ledger, privacy).refuse_unpayable(self._label)
-        # everything that can be refused was
+        # every refusal is above this line: nothing was charged yet
         if terms.what == "nothing":
             self._charge(privacy, privacy, "", request.memory_bytes)
         else:
             self._charge(terms.opening, terms.opening, ": certificate", request.memory_bytes)
 
-    def _charge(self, spend: Any, promised: Any, part: str, room: int = 0) -> None:
-        Account(spend, self._shared, spend).charge(self._label + part, room)
-        self.promised = promised  # at once: an interrupt must not leave less than was charged
+    def _charge(self, spend: Any, promised: Any, part: str, memory_bytes: int = 0) -> None:
+        Account(spend, self._shared_ledger, spend).charge(self._label + part, memory_bytes)
+        # at once: after an interrupt the guarantee must not state less than was charged
+        self.promised = promised
 
     def pay_rest(self) -> None:
-        """Charge what of the total follows the certificate; refused, nothing of it is drawn."""
-        self._charge(self.left, self.privacy, ": release")
+        """Charge the part of the total after the certificate; if refused, nothing more is drawn."""
+        self._charge(self.remaining, self.privacy, ": release")
 
     @property
-    def left(self) -> ApproxDP:
-        """What of the total follows the certificate."""
+    def remaining(self) -> ApproxDP:
+        """Part of the total for the release that follows the certificate."""
         return self.terms.rest
 
     def so_far(self, error: str) -> Certificate | None:
-        """The certificate, if it was released: of what follows nothing is handed back."""
+        """Return the certificate if it was released; later answers are not handed back."""
         return None if self._count is None else self._certificate()
 
     def certificate(self) -> Certificate:
-        """Release the lower bound, and an upper bound of the largest eigenvalue if asked for."""
-        count, terms = self.query.certificate().value, self.terms
+        """Release the lower bound, and an upper bound of the largest eigenvalue where requested."""
+        terms = self.terms
+        count = self.query.certificate().value
         self._count, self._smallest = count, self.kind.lower_bound(count, terms.tail())
         if terms.certificates > 1:
             scale = largest_scale(self.kind.plan, self._smallest)
-            if scale is not None:  # wrong as often as the lower bound (claim R28)
+            if scale is not None:  # fails with the lower bound's probability (claim R28)
                 count = self.query.largest(scale).value
                 self._largest = largest_bound(count, terms.tail(), scale)
         return self._certificate()
 
     def _certificate(self) -> Certificate:
-        kind, terms, count = self.kind, self.terms, self._count
-        assert count is not None
+        plan = self.kind.plan
+        assert self._count is not None
         return Certificate(
             lower_bound=self._smallest,
-            estimate=kind.estimate(count),
-            step=kind.plan.step,
-            floor=kind.plan.floor,
-            failure=terms.delta1,
+            estimate=self.kind.estimate(self._count),
+            step=plan.step,
+            floor=plan.floor,
+            failure=self.terms.delta1,
             privacy=self.guarantee(),
             largest_bound=self._largest,
         )
 
     def guarantee(self, *entries: str) -> ReleaseGuarantee:
-        """What was spent so far."""
-        total, both = self.promised, self.terms.certificates > 1
+        """Return the guarantee for the charges so far."""
+        total = self.promised
         delta = total.delta if isinstance(total, ApproxDP) else 0.0
-        first = "the certificates of the smallest and the largest eigenvalue"
-        entries = (first if both else "the certificate", *entries)
+        tested = "the certificate"
+        if self.terms.certificates > 1:
+            tested = "the certificates of the smallest and the largest eigenvalue"
         return self.request.guarantee(
-            total.epsilon, delta, entries, composition_of(self.own_ledger)
+            total.epsilon, delta, (tested, *entries), composition_of(self.own_ledger)
         )
 
-    def refusal(self, found: Certificate, allows: Callable[[float], bool]) -> NotCertified:
-        """What would have been enough."""
-        kind, count, step = self.kind, self._count, self.kind.plan.step
+    def refusal(self, certificate: Certificate, allows: Callable[[float], bool]) -> NotCertified:
+        """Report which bound, and how many records, would have been enough."""
+        count = self._count
+        step = self.kind.plan.step
         assert count is not None
         needed = smallest(allows, 0.1 * step, 1e6 * step, precision=0.01)
-        records = kind.records_needed(needed, count, self.terms.tail())
+        records = self.kind.records_needed(needed, count, self.terms.tail())
         return NotCertified(
-            certificate=found,
+            certificate=certificate,
             lower_bound_needed=needed,
             records_needed=math.ceil(records) if records < math.inf else records,
-            left=self.left,
+            left=self.remaining,
             privacy=self.guarantee(),
         )
+
+
+class CertifiedFunctionals(NamedTuple):
+    """Functionals released after a certificate."""
+
+    values: Array
+    terms: tuple[FunctionalTerms, ...]
+    certificate: Certificate
+    privacy: ReleaseGuarantee
 
 
 def certified_functionals(
@@ -193,29 +207,29 @@ def certified_functionals(
     ledger: Ledger | None,
     certificate: str,
     share: float,
-) -> tuple[Array, tuple[FunctionalTerms, ...], Certificate, ReleaseGuarantee] | NotCertified:
-    """Algorithm 5: both eigenvalues, then functionals with noise in proportion to Delta."""
+) -> CertifiedFunctionals | NotCertified:
+    """Release functionals by algorithm 5: both eigenvalues, then noise in proportion to Delta."""
     kind = kind_of(certificate, "functional", "largest eigenvalue")
     terms = make_terms("functional", total, share, len(rows), 2)
     terms.multiplier(LEAST_CHANGE)  # refuses an impossible budget while nothing is spent
-    opened = CertifiedSession(request, terms, kind, "release_functional", total, ledger)
+    session = CertifiedSession(request, terms, kind, "release_functional", total, ledger)
+    plan: MinimiserPlan = session.kind.plan
 
-    plan: MinimiserPlan = opened.kind.plan
-
-    def choices(l0: float, largest: float) -> tuple[FunctionalTerms, ...] | None:
+    def allowed(l0: float, largest: float) -> tuple[FunctionalTerms, ...] | None:
         return functional_terms(plan, terms, l0, largest, request.domain, rows)
 
-    with KeepReleased(opened.so_far):
-        found = opened.certificate()
-        top = found.largest_bound
-        chosen = None if top is None else choices(found.lower_bound, top)
+    with KeepReleased(session.so_far):
+        verdict = session.certificate()
+        largest = verdict.largest_bound
+        chosen = None if largest is None else allowed(verdict.lower_bound, largest)
         if chosen is None:
-            # records like these keep the condition number; the public one is not exceeded
-            condition = found.condition_number or plan.largest / max(found.estimate, plan.step)
-            return opened.refusal(found, lambda l0: choices(l0, condition * l0) is not None)
-        opened.pay_rest()
-        values = opened.query.functionals(rows, chosen)
-        return values, chosen, found, opened.guarantee(f"{len(rows)} functional(s)")
+            # more records like these keep the condition number; a public one bounds it
+            condition = verdict.condition_number or plan.largest / max(verdict.estimate, plan.step)
+            return session.refusal(verdict, lambda l0: allowed(l0, condition * l0) is not None)
+        session.pay_rest()
+        values = session.query.functionals(rows, chosen)
+        privacy = session.guarantee(f"{len(rows)} functional(s)")
+        return CertifiedFunctionals(values, chosen, verdict, privacy)
 
 
 def certify(
@@ -235,12 +249,12 @@ def certify(
 
     Algorithms 2, 4 and 6 of paper 3 (Asi, Duchi and Talwar 2025).
 
-    The eigenvalue moves by at most ``2 c B1 radius^2/n`` when one record is replaced, whatever the
-    data (theorem A of the formulas page, which replaces algorithms 2 and 6 of paper 3), so one
-    Laplace release is enough.  With ``which="both"`` half of the budget goes to an upper bound of
-    the largest eigenvalue (algorithm 4, corrected), which gives one of the condition number.  Its
-    logarithm moves by as much as the lower bound allows, so it is counted where ``lower_bound`` is
-    at least two steps, and is None elsewhere.
+    When one record is replaced, the eigenvalue moves by at most ``2 c B1 radius^2/n`` for every
+    data set.  This is theorem A of the formulas page, which replaces algorithms 2 and 6 of paper
+    3, so one Laplace release is enough.  With ``which="both"`` half of the budget goes to an upper
+    bound of the largest eigenvalue (algorithm 4, corrected), and so of the condition number.  The
+    lower bound limits how far the logarithm of the largest eigenvalue moves.  Its bound is
+    therefore released where ``lower_bound`` is at least two steps, and is None elsewhere.
 
     Parameters
     ----------
@@ -277,30 +291,31 @@ def certify(
     'Certificate'
     """
     which = one_of(which, WHICH, "which")
-    spoken, privacy = privacy, as_budget(privacy)
-    both, share = which == "both", number_in(failure, "failure", "(0, 1)")
-    kind = kind_of(certificate, *["largest eigenvalue"] * both)
-    if not both and not isinstance(privacy, PureDP):
+    requested, privacy = privacy, as_budget(privacy)
+    both_eigenvalues = which == "both"
+    failure = number_in(failure, "failure", "(0, 1)")
+    kind = kind_of(certificate, *["largest eigenvalue"] * both_eigenvalues)
+    if not both_eigenvalues and not isinstance(privacy, PureDP):
         raise InvalidBudget(
             "a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received "
-            f"{described(spoken)}."
+            f"{described(requested)}."
         )
-    if both and not isinstance(privacy, ApproxDP):
+    if both_eigenvalues and not isinstance(privacy, ApproxDP):
         raise InvalidBudget(
-            "the largest eigenvalue is released by way of a bound of the smallest, which may "
-            f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(spoken)}."
+            "the largest eigenvalue needs a bound of the smallest first, which may fail. "
+            f"Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(requested)}."
         )
     assert isinstance(privacy, PureDP | ApproxDP)
     request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
-    delta = 0.0
-    if isinstance(privacy, ApproxDP):  # each bound fails with half, and the first with delta
+    epsilon, delta = privacy.epsilon, 0.0
+    # each bound fails with half of the probability, and the first may fail with delta at most
+    if isinstance(privacy, ApproxDP):
         delta = privacy.delta
-        share = min(share, 2.0 * delta)
-    epsilon = privacy.epsilon
-    terms = Terms("nothing", epsilon, delta, epsilon, share, certificates=1 + both)
-    opened = CertifiedSession(request, terms, kind, "certify", privacy, ledger)
-    with KeepReleased(opened.so_far):
-        return opened.certificate()
+        failure = min(failure, 2.0 * delta)
+    terms = Terms("nothing", epsilon, delta, epsilon, failure, certificates=1 + both_eigenvalues)
+    session = CertifiedSession(request, terms, kind, "certify", privacy, ledger)
+    with KeepReleased(session.so_far):
+        return session.certificate()
 
 
 def release_parameter(
@@ -319,9 +334,9 @@ def release_parameter(
 
     Algorithms 3 and 7 of paper 3 (Asi, Duchi and Talwar 2025).
 
-    Corrected (formulas page, section II.4): a private lower bound of the smallest eigenvalue of the
-    Hessian bounds how far one record can move the minimiser, which is then released with normal
-    noise.  For standard errors use :func:`dpfast.fit`.
+    The algorithms are corrected (formulas page, section II.4).  A private lower bound of the
+    Hessian's smallest eigenvalue limits how far one record can move the minimiser.  The minimiser
+    is then released with normal noise.  For standard errors use :func:`dpfast.fit`.
 
     Parameters
     ----------
@@ -341,8 +356,8 @@ def release_parameter(
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R20, R21
     and R35 of ``PROOFS-release.md``; with ``certificate="smooth"`` R25 to R27 in place of R2 to R4,
-    R20 and R21).  Where nothing is certified the certificate is all that is charged.  Running time
-    is not protected.
+    R20 and R21).  Where nothing is certified only the certificate is charged.  Running time is not
+    protected.
 
     Examples
     --------
@@ -357,20 +372,20 @@ def release_parameter(
     request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
     terms = make_terms("parameter", total, certificate_share)
     terms.scale(1.0, request.dimension)  # refuses an impossible budget, free of charge
-    opened = CertifiedSession(request, terms, kind, "release_parameter", total, ledger)
-    plan = opened.kind.plan
+    session = CertifiedSession(request, terms, kind, "release_parameter", total, ledger)
+    plan = session.kind.plan
 
-    with KeepReleased(opened.so_far):
-        found = opened.certificate()
-        choice = parameter_terms(plan, terms, found.lower_bound)
-        if choice is None:
-            return opened.refusal(found, lambda l0: plan.shift(l0) < math.inf)
-        opened.pay_rest()
+    with KeepReleased(session.so_far):
+        verdict = session.certificate()
+        allowed = parameter_terms(plan, terms, verdict.lower_bound)
+        if allowed is None:
+            return session.refusal(verdict, lambda l0: plan.shift(l0) < math.inf)
+        session.pay_rest()
         return ParameterRelease(
-            params=opened.query.parameter(choice),
+            params=session.query.parameter(allowed),
             names=request.names,
-            noise_scale=choice.noise_scale,
-            certificate=found,
+            noise_scale=allowed.noise_scale,
+            certificate=verdict,
             method=f"{certificate} certificate",
-            privacy=opened.guarantee("the parameter"),
+            privacy=session.guarantee("the parameter"),
         )

@@ -11,8 +11,8 @@ from dpfast.arguments import Array, number_in, real_number, whole_number
 from dpfast.errors import InvalidInput, NotConverged, described
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
-from dpfast.models.objective import Terms, terms_of
-from dpfast.privacy.budget import Budget
+from dpfast.models.objective import terms_of
+from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.forecast import LARGEST_P, evenly, public_pilot
 from dpfast.regression.nonprivate import nonprivate_fit
@@ -20,25 +20,27 @@ from dpfast.release.functional import release_functional
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.routes import route
 
-#: Rows that are simulated at most; with more, noise falls as 1/n.
+#: Most rows of a simulation; beyond them errors are scaled by 1/n, as privacy noise is.
 MOST_ROWS = 2**17
 
-#: Cells of these rows at most: of each there are some copies in memory.
-N_FINE_BINS = 2**25
+#: Most cells of those rows: a few copies of 256 MB fit in memory.
+MOST_CELLS = 2**25
 
-#: Of a 90% interval, in standard errors.
-_LEFT_OPEN = 1.645
+#: Half-width of a 90% interval, in standard errors.
+NORMAL_95 = 1.645
 
-#: Rows for each coefficient that vary at least.
+#: Fewest varying rows per coefficient: with fewer the fit without privacy is near singular.
 FEWEST = 10.0
 
-#: Standard deviation of synthetic columns, relative to rows in the corners of the domain: what is
-#: forecast, and the two ends of its range.
-WIDTH, WIDTHS = 0.3, (1.0, 0.1)
+#: Standard deviation of synthetic columns, relative to rows in the corners of the domain.
+WIDTH = 0.3
+
+#: The same at both ends of the range of the error: balanced binary columns, and narrow ones.
+WIDTHS = (1.0, 0.1)
 
 
 class ReleasePlan(NamedTuple):
-    """What a release of one coefficient can be expected to do.
+    """Expected error of a release of one coefficient.
 
     Attributes
     ----------
@@ -49,11 +51,11 @@ class ReleasePlan(NamedTuple):
     error : float
         Root mean square distance of released values from the coefficient in the same data.
     error_range : tuple of float
-        With a pilot what so few calls leave open (a 90% interval), else from columns that are at
-        either end of the domain, as balanced binary ones, to columns whose standard deviation is a
-        tenth of that.
+        Range of the error.  With a pilot it is a 90% interval for the error of the simulation.
+        Otherwise it goes from columns at either end of the domain, such as balanced binary ones,
+        to columns with a tenth of that standard deviation.
     announced : float
-        Median of the standard deviations that are announced.
+        Median of the standard deviations that the releases report.
     fit_error : float
         As ``error``, of ``method="fit"``.
     sampling_error : float
@@ -63,7 +65,7 @@ class ReleasePlan(NamedTuple):
 
     Privacy
     -------
-    Of public or synthetic rows only.
+    Made from public or synthetic rows only.
     """
 
     n: int
@@ -79,9 +81,9 @@ class ReleasePlan(NamedTuple):
         low, high = self.error_range
         return (
             f"n = {self.n:,}: method {self.method!r}\n"
-            f"  its distance from the coefficient in these data: {self.error:.3g} "
-            f"({low:.3g} to {high:.3g}); standard deviation announced: {self.announced:.3g}\n"
-            f"  that of a fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}\n"
+            f"  error relative to the coefficient in these data: {self.error:.3g} "
+            f"({low:.3g} to {high:.3g}); reported standard deviation: {self.announced:.3g}\n"
+            f"  error of a fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}\n"
             f"  forecast from {self.source}"
         )
 
@@ -97,7 +99,7 @@ def plan_release(
     pilot: tuple[Any, Any] | None = None,
     runs: int = 25,
 ) -> ReleasePlan:
-    """Forecast what :func:`dpfast.release_functional` will do with one coefficient, and its error.
+    """Forecast the method and error of :func:`dpfast.release_functional` for one coefficient.
 
     Parameters
     ----------
@@ -110,14 +112,14 @@ def plan_release(
     rate : float
         Share of ones in a synthetic binary response.
     pilot : (X, y), optional
-        **Public** data like the private ones, repeated as often as n calls for.  By default rows
-        vary independently with three tenths of the domain's half-width, which is about what columns
-        are worth that are coded by their ranges.  Noise is four times as large for half of that, so
-        the range of the error is wide; columns that nearly determine each other are beyond it.  The
-        first covariate is released.
+        **Public** data like the private ones, repeated up to n rows.  By default columns vary
+        independently, with three tenths of the domain's half-width.  That is typical of columns
+        coded by their ranges.  For half of that, noise is four times as large, so the range of the
+        error is wide.  Nearly collinear columns are outside of the range.  The coefficient is that
+        of the first covariate.
     runs : int
-        Simulated calls, of each of three widths without a pilot; an error is known to about
-        ``1/sqrt(2 runs)`` of itself.
+        Simulated calls for each width: three widths without a pilot.  The relative standard error
+        of an error is about ``1/sqrt(2 runs)``.
 
     Privacy
     -------
@@ -142,88 +144,145 @@ def plan_release(
         raise InvalidInput(
             f"domain must be dpfast.models.Ball, Box or Product; received {described(domain)}."
         )
-    asked = terms_of(loss)
-    rows = min(n, MOST_ROWS)
     if pilot is None:
         p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)
-        _refuse_enormous(rows, p)
-        X, y, order = _synthetic(rows, p, asked, domain, number_in(rate, "rate", "(0, 1)"))
-        source = "columns that vary with three tenths of the domain's half-width"
+        rows = _synthetic_rows(min(n, MOST_ROWS), p, loss, domain, rate)
     else:
-        (X, y), order = public_pilot(pilot), np.zeros(rows)
-        _refuse_enormous(rows, X.shape[1])
-        source = f"a public pilot of {len(y)} records"
-        mixed = np.argsort(evenly(len(y), 1)[:, 0], kind="stable")
-        picked = mixed[np.arange(rows) % len(y)]
-        X, y = X[picked], y[picked]
-    bound = domain.bind(X.shape[1])
-    X = bound.project(X)
-    direction = np.eye(X.shape[1] + bound.intercept)[int(bound.intercept)]
-    fewer = rows / n
-
-    def narrowed(width: float) -> Array:
-        """Rows of the domain that vary so much less: most of them are at one point."""
-        some = order < max(width**2, FEWEST * len(direction) / rows)
-        middle = bound.project(X.mean(axis=0, keepdims=True))
-        return np.where(some[:, None], X, middle)
-
-    def fitted(X: Array, ridge: float) -> Fit:
-        try:
-            weights = Bounded(bound.radius * (1.0 + 1e-9))
-            known: dict[str, Any] = {
-                "scale": asked.scale,
-                "fit_intercept": bound.intercept,
-                "ridge": ridge,
-            }
-            return nonprivate_fit(X, y, Objective(asked.loss, weights, **known))
-        except NotConverged:
-            if ridge >= 1.0:
-                raise
-            return fitted(X, max(2.0 * ridge, 1.0 / rows))  # so few rows separate the classes
-
-    def released(X: Array, method: str) -> tuple[Array, float, float]:
-        """Errors of the releases, what they announce, and the sampling error."""
-        exact = fitted(X, asked.ridge)
-        target, errors, announced = direction @ exact.params, [], []
-        for seed in range(runs):
-            found: Any = release_functional(
-                X, y, loss, direction, privacy=total, domain=domain, method=method,
-                noise=SeededNoise(seed),
-            )  # fmt: skip
-            errors.append(fewer * float(found.value - target))
-            announced.append(fewer * float(found.noise_scale_bound[0]))
-        sampling = float(np.sqrt(direction @ exact.cov_params() @ direction * fewer))
-        return np.array(errors), float(np.median(announced)), sampling
-
-    request = ReleaseRequest(
-        np.broadcast_to(0.0, (n, X.shape[1])), np.broadcast_to(0.0, n), loss, domain=domain,
-        noise=None,
-    )  # fmt: skip
-    method = route("auto", request, total, 1).method
-    middle = X if pilot is not None else narrowed(WIDTH)
-    errors, announced, sampling = released(middle, method)
-    factor = math.exp(_LEFT_OPEN * _relative_error(errors))
-    low, high = _rms(errors) / factor, _rms(errors) * factor
+        rows = _pilot_rows(min(n, MOST_ROWS), pilot)
+    bound = domain.bind(rows.X.shape[1])
+    rows = rows._replace(X=bound.project(rows.X))
+    simulation = _Simulation(n, rows, loss, total, domain, bound)
+    method = simulation.method()
+    typical = rows.X if pilot is not None else simulation.narrowed(WIDTH)
+    released = simulation.released(typical, method, runs)
+    error = _rms(released.errors)
+    factor = math.exp(NORMAL_95 * _relative_error(released.errors))
+    ends = [error / factor, error * factor]
     if pilot is None:
-        ends = [_rms(released(narrowed(width), method)[0]) for width in WIDTHS]
-        low, high = min(low, *ends), max(high, *ends)
+        for width in WIDTHS:
+            at_width = simulation.released(simulation.narrowed(width), method, runs)
+            ends.append(_rms(at_width.errors))
     return ReleasePlan(
         n=n,
         method=method,
-        error=_rms(errors),
-        error_range=(low, high),
-        announced=announced,
-        fit_error=_rms(released(middle, "fit")[0]),
-        sampling_error=sampling,
-        source=source,
+        error=error,
+        error_range=(min(ends), max(ends)),
+        announced=released.announced,
+        fit_error=_rms(simulation.released(typical, "fit", runs).errors),
+        sampling_error=released.sampling,
+        source=rows.source,
     )
 
 
+class _PublicRows(NamedTuple):
+    """Public or synthetic rows of a forecast."""
+
+    X: Array
+    y: Array
+    #: Random order in (0, 1) by which rows are moved to the centre.
+    order: Array
+    source: str
+
+
+def _pilot_rows(n_rows: int, pilot: tuple[Any, Any]) -> _PublicRows:
+    """Repeat the rows of a public pilot in random order."""
+    X, y = public_pilot(pilot)
+    _refuse_enormous(n_rows, X.shape[1])
+    shuffled = np.argsort(evenly(len(y), 1)[:, 0], kind="stable")
+    picked = shuffled[np.arange(n_rows) % len(y)]
+    source = f"a public pilot of {len(y)} records"
+    return _PublicRows(X[picked], y[picked], np.zeros(n_rows), source)
+
+
+class _Released(NamedTuple):
+    """Simulated releases of one coefficient."""
+
+    errors: Array
+    #: Median of the standard deviations that the releases report.
+    announced: float
+    #: Standard error of the coefficient without privacy.
+    sampling: float
+
+
+class _Simulation(NamedTuple):
+    """Releases of one coefficient from public rows."""
+
+    n: int
+    rows: _PublicRows
+    loss: str | Loss | Objective
+    total: ApproxDP
+    domain: Domain
+    #: The domain, bound to the number of columns.
+    bound: Domain
+
+    @property
+    def direction(self) -> Array:
+        """Direction of the first covariate's coefficient."""
+        p = self.rows.X.shape[1]
+        return np.eye(p + self.bound.intercept)[int(self.bound.intercept)]
+
+    def method(self) -> str:
+        """Return what ``method="auto"`` chooses for n records."""
+        request = ReleaseRequest(
+            np.broadcast_to(0.0, (self.n, self.rows.X.shape[1])),
+            np.broadcast_to(0.0, self.n),
+            self.loss,
+            domain=self.domain,
+            noise=None,
+        )
+        return route("auto", request, self.total, 1).method
+
+    def narrowed(self, width: float) -> Array:
+        """Scale down the rows' spread: all but a share ``width^2`` move to the centre."""
+        X, order = self.rows.X, self.rows.order
+        spread = order < max(width**2, FEWEST * len(self.direction) / len(order))
+        centre = self.bound.project(X.mean(axis=0, keepdims=True))
+        return np.where(spread[:, None], X, centre)
+
+    def released(self, X: Array, method: str, runs: int) -> _Released:
+        """Simulate releases, and compare them with the fit without privacy."""
+        direction, per_row = self.direction, len(X) / self.n
+        exact = self._exact_fit(X, terms_of(self.loss).ridge)
+        target = direction @ exact.params
+        errors, announced = [], []
+        for seed in range(runs):
+            result: Any = release_functional(
+                X,
+                self.rows.y,
+                self.loss,
+                direction,
+                privacy=self.total,
+                domain=self.domain,
+                method=method,
+                noise=SeededNoise(seed),
+            )
+            errors.append(per_row * float(result.value - target))
+            announced.append(per_row * float(result.noise_scale_bound[0]))
+        sampling = float(np.sqrt(direction @ exact.cov_params() @ direction * per_row))
+        return _Released(np.array(errors), float(np.median(announced)), sampling)
+
+    def _exact_fit(self, X: Array, ridge: float) -> Fit:
+        """Fit without privacy; raise the ridge where few rows separate the classes."""
+        objective = terms_of(self.loss)
+        options: dict[str, Any] = {
+            "scale": objective.scale,
+            "fit_intercept": self.bound.intercept,
+            "ridge": ridge,
+        }
+        try:
+            weights = Bounded(self.bound.radius * (1.0 + 1e-9))
+            return nonprivate_fit(X, self.rows.y, Objective(objective.loss, weights, **options))
+        except NotConverged:
+            if ridge >= 1.0:
+                raise
+            return self._exact_fit(X, max(2.0 * ridge, 1.0 / len(X)))
+
+
 def _refuse_enormous(rows: int, p: int) -> None:
-    if rows * p > N_FINE_BINS:
+    if rows * p > MOST_CELLS:
         raise InvalidInput(
-            f"{rows} rows of {p} covariates are more than can be simulated: at most "
-            f"{N_FINE_BINS // rows} covariates for so many records. Forecast for fewer."
+            f"{rows} rows of {p} covariates are too many to simulate: at most "
+            f"{MOST_CELLS // rows} covariates for so many records. Forecast for fewer."
         )
 
 
@@ -232,20 +291,23 @@ def _rms(errors: Array) -> float:
 
 
 def _relative_error(errors: Array) -> float:
-    """Standard error of the logarithm of their root mean square."""
+    """Return the standard error of the logarithm of the root mean square."""
     squares = np.square(errors)
     return 0.5 * float(squares.std() / max(squares.mean(), 1e-300)) / math.sqrt(len(errors))
 
 
-def _synthetic(
-    n: int, p: int, asked: Terms, domain: Domain, rate: float
-) -> tuple[Array, Array, Array]:
-    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes."""
-    points = evenly(n, p + 2)
+def _synthetic_rows(
+    n_rows: int, p: int, loss: str | Loss | Objective, domain: Domain, rate: float
+) -> _PublicRows:
+    """Make corners, or surface points, with the moments of uniform rows; no slopes."""
+    _refuse_enormous(n_rows, p)
+    objective, rate = terms_of(loss), number_in(rate, "rate", "(0, 1)")
+    points = evenly(n_rows, p + 2)
     centre, covariance = domain.bind(p)._moments(p)
-    sizes, axes = np.linalg.eigh(covariance)
+    variances, axes = np.linalg.eigh(covariance)
     signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
-    X = centre + (signs * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T
-    size = 1.0 if asked.scale is None else real_number(asked.scale, "scale")
-    y = np.asarray(resolve_loss(asked.loss)._synthetic(points[:, p], rate, size))
-    return X, y, points[:, p + 1]
+    X = centre + (signs * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
+    scale = 1.0 if objective.scale is None else real_number(objective.scale, "scale")
+    y = np.asarray(resolve_loss(objective.loss)._synthetic(points[:, p], rate, scale))
+    source = "columns that vary with three tenths of the domain's half-width"
+    return _PublicRows(X, y, points[:, p + 1], source)

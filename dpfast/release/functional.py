@@ -13,14 +13,14 @@ from dpfast.fit_requests.request import Account
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import Domain, Loss, Objective
 from dpfast.models.objective import terms_of
-from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.release.certified import certified_functionals
-from dpfast.release.pilot import divided, plan_sandwich, sampling_errors
+from dpfast.release.pilot import PlannedRun, divided, plan_sandwich, sampling_errors
 from dpfast.release.request import RawRequest, ReleaseRequest, approximate
 from dpfast.release.results import FunctionalRelease, NotCertified, ReleaseGuarantee
-from dpfast.release.routes import METHODS, Functionals, planned_route, route
+from dpfast.release.routes import METHODS, Functionals, PlannedMethod, planned_route, route
 
 
 class Certified(NamedTuple):
@@ -35,7 +35,7 @@ class Certified(NamedTuple):
 
     Privacy
     -------
-    Settings only, all of them public: :func:`dpfast.release_functional` says what is spent.
+    Public settings only; :func:`dpfast.release_functional` states the cost.
 
     Examples
     --------
@@ -64,10 +64,10 @@ def release_functional(
 
     Algorithm 5 of paper 3 (Asi, Duchi and Talwar 2025).
 
-    For one coefficient noise can be far less than for all of them.  By default a pilot fit, whose
-    Hessian H comes with it, is followed by a single Newton step along ``H^-1 w``: that moves with
-    one record by a public amount.  With few records, or many functionals, a fit or objective
-    perturbation has the smaller error and takes its place; public numbers decide.
+    One coefficient can need far less noise than all of them.  By default a pilot fit with its
+    Hessian H is followed by one Newton step along ``H^-1 w``; one record moves that step by a
+    public amount.  With few records, or many functionals, a fit or objective perturbation has the
+    smaller error and replaces it; public numbers decide.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def release_functional(
     y : array-like of shape (n,) or None
         Response; in {0, 1} for the logistic loss.
     loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
-        One whose slope is bounded and has a derivative; certificates and objective perturbation
-        need a self-concordant one.  With a domain all but the logistic need the scale of a
+        Loss with a bounded, differentiable slope; certificates and objective perturbation need a
+        self-concordant one.  With a domain all but the logistic need the scale of a
         :class:`dpfast.Objective`, which may have a ridge.
     direction : str, sequence of str, or array-like of shape (p,) or (k, p)
         Names of coefficients, or weights (the intercept first, if the domain has one).  Several
@@ -85,50 +85,50 @@ def release_functional(
     privacy : ApproxDP
         The **total** (epsilon, delta), inference included.
     domain : Domain, optional
-        Where rows are: ``dpfast.models.Ball``, ``Box`` or ``Product``; it also says
-        whether there is an intercept.  Without one the columns may come in any units: the pilot is
-        a default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
-        without weights (also "least-squares"), a quantile of the records' scores along the step is
-        bought with it, scores are held to that, and standard errors come along.
+        Set that contains the rows: ``dpfast.models.Ball``, ``Box`` or ``Product``, with or
+        without an intercept.  Without a domain the columns may have any units.  The pilot is then
+        a default :func:`dpfast.fit` with an intercept and standard errors, for any loss that it
+        takes without weights (also "least-squares").  Scores along the step are clipped at a
+        quantile that is estimated with part of the budget.
     method : {"auto", "one-shot", "fit", "objective-perturbation", "paper"}
-        "one-shot" is a pilot and one Newton step.  "fit" is what :func:`dpfast.fit` does with
-        ``weights=Bounded(radius)``.  "objective-perturbation" answers for a ridge-penalised
-        problem, whatever the curvature.  "auto" chooses among these three by n, p, the budget and
-        the number of functionals.  "paper" is algorithm 5 of paper 3 with corrected constants:
-        private bounds of both eigenvalues of the Hessian, then normal noise in proportion to how
-        far *these* data let one record move the value, if the condition number bounds its change
-        tightly enough.  No table or design is known where it has the least error.  Its settings are
-        those of a :class:`dpfast.release.Certified` in place of the word.
+        "one-shot" is a pilot and one Newton step.  "fit" is :func:`dpfast.fit` with
+        ``weights=Bounded(radius)``.  "objective-perturbation" solves a ridge-penalised problem, for
+        any curvature.  "auto" chooses among these three by n, p, the budget and the number of
+        functionals.  "paper" is algorithm 5 of paper 3 with corrected constants.  It releases
+        bounds of both eigenvalues of the Hessian.  Normal noise then follows how far one record
+        can move the value in *these* data, if the condition number is small enough.  No table or
+        design is known where it has the least error.  A :class:`dpfast.release.Certified` in
+        place of the word gives its settings.
     inference : float, optional
         Share of the budget for a private sandwich covariance, which :meth:`~dpfast.release.
         FunctionalRelease.conf_int` needs; not with ``method="paper"``.
     ledger : Ledger, optional
-        A budget shared by several analyses, which has to have the total, and is charged at once.
+        Budget shared by several analyses.  It must have the total left, and is charged at once.
         With ``method="paper"`` the certificates are charged first (``certificate_share`` of
-        epsilon, half of delta), the rest before anything else is drawn, and not at all where
-        nothing is certified.
+        epsilon, half of delta).  The rest is charged before anything else is drawn, and only if
+        the release is certified.
     noise : NoiseSource, optional
         Default: operating-system entropy.
 
     Returns
     -------
     FunctionalRelease or NotCertified
-        What is returned is itself private.  The second with ``method="paper"`` only.
+        The result is private.  ``NotCertified`` is possible with ``method="paper"`` only.
 
     Raises
     ------
     Exception
-        What ends a run early comes out as it is, with what was released until then (a certificate,
-        a pilot, or its answers) in the attribute ``partial_result``.
+        An error that ends a run early is raised unchanged.  Its attribute ``partial_result`` has
+        the released answers: a certificate, a pilot, or its parts.
 
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: of a pilot and a step claims C9
     to C19 and R39 of ``PROOFS-release.md``, without a domain R40, of objective perturbation R10,
-    R23, R37 and R38.  With ``method="paper"`` claims R2 to R7, R20 to R22, R28, R29 and R35, or
-    what the certificates cost where nothing is released; the scale of its noise is a secret, of
-    which a public bound is returned, and the public penalty of claim R20, whose force is that of a
-    fraction of one record, is part of its objective.  Running time is not protected.
+    R23, R37 and R38.  With ``method="paper"`` claims R2 to R7, R20 to R22, R28, R29 and R35;
+    where nothing is certified only the certificates are charged.  Its noise scale is secret, and a
+    public bound of it is returned.  Its objective includes the public penalty of claim R20, as
+    strong as a fraction of one record.  Running time is not protected.
 
     Examples
     --------
@@ -143,88 +143,154 @@ def release_functional(
     True
     """
     total = approximate(privacy)
-    settings = method if isinstance(method, Certified) else Certified()
     way = "paper"
     if not isinstance(method, Certified):
         way = one_of(method, METHODS, "method", otherwise=", or a dpfast.release.Certified")
-    request: Any
+    request: RawRequest | ReleaseRequest
     if domain is None:
         _refuse_without_domain(way, loss, inference)
         request = RawRequest(X, y, loss, noise=noise)
     else:
         request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
-    rows, single, names = request.direction(direction)
-
-    def result(values: Array, errors: Array | None, **told: Any) -> FunctionalRelease:
-        value = float(values[0]) if single else values
-        return FunctionalRelease(
-            value=value, directions=rows, names=names, _sampling_error=errors,
-            target=request.target(told["method"]), **told,
-        )  # fmt: skip
-
+    directions = _Directions(request, *request.direction(direction))
     if way == "paper":
-        if inference is not None:
-            raise InvalidInput("method='paper' buys no standard errors. Leave inference out.")
-        answer = certified_functionals(request, rows, total, ledger, *settings)
-        if isinstance(answer, NotCertified):
-            return answer
-        values, choices, found, privacy_of = answer
-        return result(
-            values, None, _scale_bounds=np.array([choice.scale_bound for choice in choices]),
-            beyond=np.zeros(len(rows)), noise_law="gaussian", certificate=found,
-            method=f"{settings.certificate} certificate, the paper's procedure",
-            warnings=(), privacy=privacy_of,
-        )  # fmt: skip
-
-    main, sandwich = total, None
-    if inference is not None:
-        main, rest = divided(total, number_in(inference, "inference", "(0, 1)"))
-        sandwich = plan_sandwich(request, rest)
-    chosen = route(way, request, main, len(rows))
-    plan = planned_route(chosen, request, main, rows)
-
-    def guarantee() -> ReleaseGuarantee:
-        spent, entries = plan.spent(), [f"{len(rows)} functional(s)"]
-        if sandwich is not None:
-            entries.append("a private sandwich covariance")
-            part = Prepaid(entries[1], rest, composition_of(sandwich.curator.ledger))
-            spent = Sum((spent, part))
-        return request.guarantee(*total.values(), tuple(entries), spent)
-
-    def told(found: Functionals, errors: Array | None) -> FunctionalRelease:
-        return result(
-            found.values, errors, _scale_bounds=found.scales, noise_law=found.law,
-            certificate=None, method=plan.told + found.told, warnings=found.warnings,
-            privacy=guarantee(), beyond=found.beyond,
-        )  # fmt: skip
-
-    def so_far(error: str) -> FunctionalRelease | None:
-        found = plan.so_far()
-        return None if found is None else told(found, found.sampling)
-
-    with KeepReleased(so_far, privacy=guarantee):
+        settings = method if isinstance(method, Certified) else Certified()
+        return _certified_release(directions, total, inference, ledger, settings)
+    planned = _PlannedRelease.of(directions, way, total, inference)
+    with KeepReleased(planned.so_far, privacy=planned.guarantee):
         label = request.label("release_functional")
         Account(total, ledger, total).charge(label, request.memory_bytes)
-        released = plan.run()
+        return planned.run()
+
+
+class _Directions(NamedTuple):
+    """Directions of one call, and the request that they belong to."""
+
+    request: RawRequest | ReleaseRequest
+    rows: Array
+    single: bool
+    names: tuple[str, ...]
+
+    def result(self, values: Array, errors: Array | None, **fields: Any) -> FunctionalRelease:
+        """Make the result from released values, their sampling errors and further fields."""
+        return FunctionalRelease(
+            value=float(values[0]) if self.single else values,
+            directions=self.rows,
+            names=self.names,
+            target=self.request.target(fields["method"]),
+            _sampling_error=errors,
+            **fields,
+        )
+
+
+def _certified_release(
+    directions: _Directions,
+    total: ApproxDP,
+    inference: float | None,
+    ledger: Ledger | None,
+    settings: Certified,
+) -> FunctionalRelease | NotCertified:
+    """Release functionals by algorithm 5 of paper 3."""
+    if inference is not None:
+        raise InvalidInput("method='paper' has no standard errors. Leave inference out.")
+    assert isinstance(directions.request, ReleaseRequest)
+    answer = certified_functionals(directions.request, directions.rows, total, ledger, *settings)
+    if isinstance(answer, NotCertified):
+        return answer
+    return directions.result(
+        answer.values,
+        None,
+        _scale_bounds=np.array([terms.scale_bound for terms in answer.terms]),
+        beyond=np.zeros(len(directions.rows)),
+        noise_law="gaussian",
+        certificate=answer.certificate,
+        method=f"{settings.certificate} certificate, the paper's procedure",
+        warnings=(),
+        privacy=answer.privacy,
+    )
+
+
+class _Inference(NamedTuple):
+    """Planned sandwich covariance, and its part of the budget."""
+
+    budget: ApproxDP
+    sandwich: PlannedRun
+
+
+class _PlannedRelease(NamedTuple):
+    """Planned release without a certificate."""
+
+    directions: _Directions
+    total: ApproxDP
+    plan: PlannedMethod
+    inference: _Inference | None
+
+    @classmethod
+    def of(
+        cls, directions: _Directions, way: str, total: ApproxDP, share: float | None
+    ) -> _PlannedRelease:
+        """Divide the total and plan each part; costs nothing and makes all refusals."""
+        request = directions.request
+        main, inference = total, None
+        if share is not None:
+            assert isinstance(request, ReleaseRequest)
+            main, rest = divided(total, number_in(share, "inference", "(0, 1)"))
+            inference = _Inference(rest, plan_sandwich(request, rest))
+        chosen = route(way, request, main, len(directions.rows))
+        plan = planned_route(chosen, request, main, directions.rows)
+        return cls(directions, total, plan, inference)
+
+    def run(self) -> FunctionalRelease:
+        """Spend the budget, standard errors last."""
+        released = self.plan.run()
         errors = released.sampling
-        if sandwich is not None:
-            errors = sampling_errors(sandwich, rows)
-        return told(released, errors)
+        if self.inference is not None:
+            errors = sampling_errors(self.inference.sandwich, self.directions.rows)
+        return self._result(released, errors)
+
+    def so_far(self, error: str) -> FunctionalRelease | None:
+        """Return the result of a run that ended early, if it has released values."""
+        released = self.plan.so_far()
+        return None if released is None else self._result(released, released.sampling)
+
+    def guarantee(self) -> ReleaseGuarantee:
+        """Return the guarantee for the whole call."""
+        spent = self.plan.spent()
+        entries = [f"{len(self.directions.rows)} functional(s)"]
+        if self.inference is not None:
+            entries.append("a private sandwich covariance")
+            ledger = self.inference.sandwich.curator.ledger
+            part = Prepaid(entries[1], self.inference.budget, composition_of(ledger))
+            spent = Sum((spent, part))
+        epsilon, delta = self.total.values()
+        return self.directions.request.guarantee(epsilon, delta, tuple(entries), spent)
+
+    def _result(self, released: Functionals, errors: Array | None) -> FunctionalRelease:
+        return self.directions.result(
+            released.values,
+            errors,
+            _scale_bounds=released.scales,
+            beyond=released.beyond,
+            noise_law=released.law,
+            certificate=None,
+            method=self.plan.description + released.description,
+            warnings=released.warnings,
+            privacy=self.guarantee(),
+        )
 
 
 def _refuse_without_domain(method: str, loss: Any, inference: Any) -> None:
     if method not in ("auto", "one-shot", "fit"):
         raise InvalidInput(
-            f"method={method!r} needs to know where rows are. Pass domain=dpfast.models.Box(...), "
+            f"method={method!r} needs the domain of the rows. Pass domain=dpfast.models.Box(...), "
             "or method='auto'."
         )
     if terms_of(loss).ridge:
         raise InvalidInput(
-            "without a domain columns are put into units that are not known before, of which a "
-            "ridge would be. Leave ridge out, or pass domain=dpfast.models.Box(...)."
+            "without a domain the units of the columns are estimated, so a ridge has no fixed "
+            "meaning. Leave ridge out, or pass domain=dpfast.models.Box(...)."
         )
     if inference is not None:
         raise InvalidInput(
-            "without a domain standard errors come with the pilot and cost nothing. Leave "
-            "inference out."
+            "without a domain the pilot has standard errors at no cost. Leave inference out."
         )

@@ -1,4 +1,4 @@
-"""A pilot fit: an estimate, the curvature there, and what is known of its error."""
+"""Pilot fit: an estimate, the curvature there, and its estimated error."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
 
-#: Least curvature that is divided by.
-LEAST = 1e-300
+#: Lower bound of a divisor: far below every curvature, and its quotients stay finite.
+MIN_CURVATURE = 1e-300
 
 
 class PlannedRun(NamedTuple):
-    """A run of an optimiser that was found to be possible."""
+    """Run of an optimiser that passed all checks."""
 
     curator: Curator
     answers: Answers
@@ -50,7 +50,8 @@ def plan_run(
 ) -> PlannedRun:
     """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing."""
     assert isinstance(ledger.total, GDP)
-    curator, mu = request.curator(ledger), ledger.total.mu
+    curator = request.curator(ledger)
+    mu = ledger.total.mu
     objective = curator.objective
     if not objective.has_curvature:
         raise InvalidInput(
@@ -69,73 +70,78 @@ def plan_run(
 
 
 class Pilot(NamedTuple):
-    """What a run released, and what its optimiser knows about it."""
+    """Released estimate and curvature, with the optimiser's estimate of its error."""
 
     theta: Array
     #: With the ridge, and no eigenvalue below its noise.
     curvature: Array
-    #: Of the curvature's noise.
+    #: Standard deviation of the curvature's noise.
     curvature_scale: float
-    #: Covariance of the privacy noise in the estimate, and of what noise hides of the curvature.
+    #: Covariance of the privacy noise in the estimate, plus that of directions too noisy to see.
     noise: Array
-    #: What a step leaves of the second part.
+    #: The part of the second term that remains after a step.
     hidden: Array
-    #: Estimated error left by stopping.
+    #: Estimated error from stopping early.
     unfinished: Array
-    #: As those of a fit.
+    #: Warnings, as those of a fit.
     warnings: tuple[str, ...]
 
     def steps(self, directions: Array) -> Array:
         """``H^-1 w`` for each direction w, shape (k, p)."""
         return np.asarray(np.linalg.solve(self.curvature, directions.T).T)
 
-    def errors_left(self, steps: Array, mean: float, bend: float) -> Array:
-        """About how far one Newton step from here ends from the minimiser, for each direction."""
-        noise, left, curvature = self.noise, self.unfinished, self.curvature
-        spread = float(np.trace(noise) + left @ left)
-        along = np.einsum("ij,jk,ik->i", steps, noise, steps) + (steps @ left) ** 2
+    def errors_after_step(self, steps: Array, mean: float, bend_rate: float) -> Array:
+        """Estimate the distance from the minimiser after one Newton step, for each direction."""
+        noise, unfinished, curvature = self.noise, self.unfinished, self.curvature
+        spread = float(np.trace(noise) + unfinished @ unfinished)
+        noise_along = np.einsum("ij,jk,ik->i", steps, noise, steps) + (steps @ unfinished) ** 2
         squares = np.einsum("ij,ij->i", steps, steps)
-        curved = self.curvature_scale * np.sqrt(0.5 * (squares * spread + along))
+        curvature_error = self.curvature_scale * np.sqrt(0.5 * (squares * spread + noise_along))
         # a row's a'x is about the root of w'H^-1 w over the mean curvature
-        length = float(np.vdot(curvature, noise) + left @ curvature @ left)
+        length = float(np.vdot(curvature, noise) + unfinished @ curvature @ unfinished)
         typical = np.sqrt(np.einsum("ij,jk,ik->i", steps, curvature, steps) / mean)
-        bent = 0.5 * bend * typical * length
-        back = steps @ curvature
-        whole = np.sqrt(np.einsum("ij,jk,ik->i", back, noise, back)) + np.abs(back @ left)
-        stays = np.sqrt(np.einsum("ij,jk,ik->i", back, self.hidden, back))
-        return np.hypot(np.fmin(np.hypot(curved, bent), whole), stays)
+        bend_error = 0.5 * bend_rate * typical * length
+        mapped_back = steps @ curvature
+        # without a step the pilot's own error remains
+        full = np.sqrt(np.einsum("ij,jk,ik->i", mapped_back, noise, mapped_back))
+        full = full + np.abs(mapped_back @ unfinished)
+        remaining = np.sqrt(np.einsum("ij,jk,ik->i", mapped_back, self.hidden, mapped_back))
+        return np.hypot(np.fmin(np.hypot(curvature_error, bend_error), full), remaining)
 
 
 def pilot_of(planned_run: PlannedRun) -> Pilot:
-    """Run it, and ask the optimiser about its own error; spends as a private fit (C9 to C19)."""
-    found = planned_run.run()
-    hessian, scale = pooled(found.hessians or (found.final.hessian,))
+    """Run the fit and estimate its error; spends as a private fit (C9 to C19)."""
+    trajectory = planned_run.run()
+    hessian, scale = pooled(trajectory.hessians or (trajectory.final.hessian,))
     ridge = planned_run.curator.objective.ridge
     matrix = with_ridge(hessian, ridge)
     floor = 2.0 * scale * len(hessian) ** 0.5
     values, vectors = eigh(matrix)
-    floored, unseen = floor_eigenvalues(matrix, floor)[0], vectors[:, values < floor]
-    signal, count = float(found.theta @ floored @ found.theta), unseen.shape[1]
+    floored = floor_eigenvalues(matrix, floor)[0]
+    hidden_vectors = vectors[:, values < floor]
+    count = hidden_vectors.shape[1]
+    signal = float(trajectory.theta @ floored @ trajectory.theta)
     if planned_run.curator.objective.fit_intercept:
-        signal -= float(floored[0] @ found.theta) ** 2 / float(floored[0, 0])
-    # as much of the signal may be along each as there is along others in the mean; a step, which
-    # goes as far as if the curvature was the floor, leaves a part
-    may_be = max(signal, 0.0) / (len(matrix) * max(floor, LEAST))
-    short = 1.0 - np.maximum(values[values < floor], 0.0) / max(floor, LEAST)
-    stays = np.minimum(1.0, np.square(short) + 0.25 / len(matrix))  # noise is floor/(2 sqrt(p))
-    hidden = unseen @ unseen.T * may_be
-    said = (hidden_directions(count, len(matrix)),) * bool(count)
-    noise = own_noise(planned_run.optimiser, found, Curvature(matrix, floor, count, ridge))
+        signal -= float(floored[0] @ trajectory.theta) ** 2 / float(floored[0, 0])
+    # each hidden direction may carry the average signal of the others; a step uses the floor as
+    # curvature there, so a part of it remains
+    may_be = max(signal, 0.0) / (len(matrix) * max(floor, MIN_CURVATURE))
+    shortfall = 1.0 - np.maximum(values[values < floor], 0.0) / max(floor, MIN_CURVATURE)
+    noise_part = 0.25 / len(matrix)  # the noise is floor/(2 sqrt(p))
+    remaining = np.minimum(1.0, np.square(shortfall) + noise_part)
+    hidden = hidden_vectors @ hidden_vectors.T * may_be
+    remarks = (hidden_directions(count, len(matrix)),) * bool(count)
+    noise = own_noise(planned_run.optimiser, trajectory, Curvature(matrix, floor, count, ridge))
     return Pilot(
-        found.theta, floored, scale, noise.covariance + hidden,
-        (unseen * stays) @ unseen.T * may_be, noise.unfinished,
-        (*noise.remarks, *said),
+        trajectory.theta, floored, scale, noise.covariance + hidden,
+        (hidden_vectors * remaining) @ hidden_vectors.T * may_be, noise.unfinished,
+        (*noise.remarks, *remarks),
     )  # fmt: skip
 
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
-    """What is left of a budget, and the share of it set aside: exactly the total at most."""
-    aside = ApproxDP(*[whole * share for whole in total.values()])
+    """Split a budget into the rest and the share set aside; the sum never exceeds the total."""
+    aside = ApproxDP(*[amount * share for amount in total.values()])
     return difference(total, aside), aside
 
 
@@ -145,12 +151,12 @@ def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> PlannedRun:
 
 
 def sampling_errors(sandwich: PlannedRun, directions: Array) -> Array:
-    """Standard errors of ``directions @ theta``; spends as a private fit (claims C9 to C19)."""
-    curator, p = sandwich.curator, sandwich.curator.objective.dimension
-    trajectory = sandwich.run()
-    hessian, meat = trajectory.final.hessian, trajectory.final.meat
-    floor = 2.0 * hessian.noise_scale * p**0.5
-    ridged = hessian.value + curator.objective.ridge * np.eye(p)
-    covariance, _, _ = sandwich_covariance(ridged, meat.value, floor)
+    """Estimate standard errors of ``directions @ theta``; spends as a private fit (C9 to C19)."""
+    curator = sandwich.curator
+    p = curator.objective.dimension
+    final = sandwich.run().final
+    floor = 2.0 * final.hessian.noise_scale * p**0.5
+    ridged = final.hessian.value + curator.objective.ridge * np.eye(p)
+    covariance, _, _ = sandwich_covariance(ridged, final.meat.value, floor)
     variance = np.einsum("ij,jk,ik->i", directions, covariance, directions) / curator.n
     return np.sqrt(np.maximum(variance, 0.0))

@@ -1,4 +1,4 @@
-"""What every release does before its own work: check, charge, build the curator."""
+"""Steps that every release shares: check, charge, build the curator."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.regression.road import DefaultFit, uses_default_fit
 from dpfast.release.results import ReleaseGuarantee
 
-#: At which a budget of another kind is translated in a message.
+#: Delta at which a message translates a budget of another kind.
 USUAL_DELTA = 1e-6
 
-#: Range of a direction's length, whose square then neither overflows nor underflows.
+#: Range of a direction's length; squares of such lengths stay within float64.
 DIRECTION_LENGTHS = (1e-100, 1e100)
 
-#: Copies of rows of float32 while they are moved onto a domain.
+#: Copies of float32 rows in memory while they are projected onto a domain.
 COPIES = 2
 
-#: Slack above the radius within which the kernels leave a projected row as it is.
+#: Slack above the radius: kernels do not clip a projected row that rounding leaves outside.
 ROW_SLACK = 1.0 + 1e-12
 
 
 def approximate(privacy: Budget) -> ApproxDP:
-    """The total as (epsilon, delta); these releases have no Gaussian-DP guarantee."""
-    spoken, privacy = privacy, as_budget(privacy)
+    """Return the total as (epsilon, delta); these releases have no Gaussian-DP guarantee."""
+    requested, privacy = privacy, as_budget(privacy)
     if not isinstance(privacy, ApproxDP):
-        pair = (
+        suggestion = (
             f"{privacy.as_approx(USUAL_DELTA)!r}, which {privacy!r} implies"
-            if isinstance(spoken, (GDP, ZCDP))
+            if isinstance(requested, (GDP, ZCDP))
             else "dpfast.ApproxDP(epsilon, delta)"
         )
         raise InvalidBudget(
-            "a release by test and release has an (epsilon, delta) guarantee: the test may fail "
-            "with a small probability, beyond which nothing is promised, as GDP, zCDP and pure DP "
-            f"would. Pass privacy={pair}; received {described(spoken)}."
+            "test and release needs an (epsilon, delta) budget: its test may fail with a small "
+            "probability, which GDP, zCDP and pure DP do not allow. "
+            f"Pass privacy={suggestion}; received {described(requested)}."
         )
     return privacy
 
 
-class Asking:
-    """What all requests for functionals have: records, names, and how a result is told."""
+class FunctionalRequest:
+    """Base of requests for functionals: records, names and the words of a result."""
 
     n: int
     dimension: int
-    #: Of the coefficients, the intercept first.
+    #: Names of the coefficients, the intercept first.
     names: tuple[str, ...]
     loss: Loss
     ridge = 0.0
-    #: What is said of rows that are not where they were declared to be.
-    elsewhere = ""
+    #: Sentence of the result about rows outside of the domain.
+    projection_note = ""
     _request: FitRequest
 
     def guarantee(
@@ -72,15 +72,15 @@ class Asking:
         return ReleaseGuarantee(text, epsilon, delta, self.n, entries, spent)
 
     def target(self, method: str) -> str:
-        """What is released, in a sentence."""
+        """Describe the estimand in one sentence."""
         ridge = f", ridge={self.ridge:g}" if self.ridge else ""
-        return target_of(f"{self.loss!r}{ridge}, {method}", method) + self.elsewhere
+        return target_of(f"{self.loss!r}{ridge}, {method}", method) + self.projection_note
 
     def label(self, what: str) -> str:
         return f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"
 
     def direction(self, direction: Any) -> tuple[Array, bool, tuple[str, ...]]:
-        """Rows of directions, whether there was a single one, and their names."""
+        """Return the rows of directions, whether only one was given, and their names."""
         if isinstance(direction, str):
             direction = [direction]
         if isinstance(direction, (list, tuple)) and direction and isinstance(direction[0], str):
@@ -98,16 +98,16 @@ class Asking:
         rows = real_array(direction, "direction")
         single = rows.ndim == 1
         rows = np.atleast_2d(rows)
-        fits = rows.ndim == 2 and len(rows) and rows.shape[1] == self.dimension
-        if not (fits and np.isfinite(rows).all()):
+        valid = rows.ndim == 2 and len(rows) and rows.shape[1] == self.dimension
+        if not (valid and np.isfinite(rows).all()):
             raise InvalidInput(
                 f"direction must be the name of a coefficient, {self.dimension} finite numbers "
                 "(the intercept first, if there is one), or rows of them; received shape "
                 f"{np.shape(direction)}."
             )
         with np.errstate(all="ignore"):
-            lengths = np.sqrt(np.square(rows).sum(axis=1))
-        if not ((lengths >= DIRECTION_LENGTHS[0]) & (lengths <= DIRECTION_LENGTHS[1])).all():
+            norms = np.sqrt(np.square(rows).sum(axis=1))
+        if not ((norms >= DIRECTION_LENGTHS[0]) & (norms <= DIRECTION_LENGTHS[1])).all():
             raise InvalidInput(
                 "the length of a direction must lie in "
                 f"[{DIRECTION_LENGTHS[0]:g}, {DIRECTION_LENGTHS[1]:g}]. Rescale it."
@@ -116,10 +116,10 @@ class Asking:
         return rows, single, ("direction",) if single else labels
 
 
-class ReleaseRequest(Asking):
-    """Checked arguments that all releases share."""
+class ReleaseRequest(FunctionalRequest):
+    """Checked arguments of a release with a declared domain."""
 
-    elsewhere = " Rows outside of the domain count as the nearest within it."
+    projection_note = " Rows outside of the domain count as the nearest within it."
 
     def __init__(
         self,
@@ -136,13 +136,13 @@ class ReleaseRequest(Asking):
                 f"dpfast.models.Box(1.0); received {described(domain)}. Rows outside are "
                 "projected onto it."
             )
-        given = terms_of(loss)
-        if not given.fit_intercept and domain.intercept:
+        options = terms_of(loss)
+        if not options.fit_intercept and domain.intercept:
             raise InvalidInput(
                 "the domain has an intercept and the objective none. Pass the domain without "
                 "intercept=True."
             )
-        if given.weights is not None:
+        if options.weights is not None:
             raise InvalidInput(
                 f"the domain bounds the rows, and {described(loss)} has weights. Pass an objective "
                 "without weights."
@@ -150,10 +150,10 @@ class ReleaseRequest(Asking):
         self._request = FitRequest(X, y, fit_intercept=domain.intercept, noise=noise)
         self.n, self.dimension = self._request.n, self._request.dimension
         self.domain = domain.bind(self._request.n_covariates)
-        self.loss = self._request.loss(given.loss)
-        self.scale = self._request.coded_scale(given.scale)
+        self.loss = self._request.loss(options.loss)
+        self.scale = self._request.coded_scale(options.scale)
         self._request.check_response(self.loss)
-        self.ridge = given.ridge
+        self.ridge = options.ridge
         self.names = self._request._coefficient_names()
         records = self._request.records
         self._records = (
@@ -178,55 +178,60 @@ class ReleaseRequest(Asking):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that are needed once a release is paid for: rows on the domain are copies."""
-        return self._request.memory_bytes(
-            COPIES * self.domain.needs_projection, include_arrays=True
-        )
+        """Bytes of memory a paid release needs; rows on the domain are copies."""
+        copies = COPIES * self.domain.needs_projection
+        return self._request.memory_bytes(copies, include_arrays=True)
 
 
-class RawRequest(Asking):
-    """A request about columns whose domain nobody declared: units are bought, scores are held."""
+class RawRequest(FunctionalRequest):
+    """Request without a declared domain: units are estimated privately and scores are clipped."""
 
     def __init__(
         self, X: Any, y: Any, loss: str | Loss | Objective, noise: NoiseSource | None
     ) -> None:
-        given = terms_of(loss)
+        options = terms_of(loss)
         self._request = request = FitRequest(X, y, fit_intercept=True, noise=noise)
-        plain = given.fit_intercept and given.n_covariates is None
-        if not plain or not uses_default_fit(given.loss, given._asdict() | {"method": "auto"}):
+        unbound = options.fit_intercept and options.n_covariates is None
+        arguments = options._asdict() | {"method": "auto"}
+        if not (unbound and uses_default_fit(options.loss, arguments)):
             raise InvalidInput(
-                "without a domain units are bought and scores held to a bound, which takes a loss "
-                "that fits so by default, such as 'log-cosh', 'huber', 'logistic' or "
-                "'least-squares'. Pass one of these, or domain=dpfast.models.Box(...)."
+                "without a domain the pilot is a default fit, which needs a loss such as "
+                "'log-cosh', 'huber', 'logistic' or 'least-squares', without weights. Pass one of "
+                "these, or domain=dpfast.models.Box(...)."
             )
         self.n, self.dimension = request.n, request.dimension
         self.names = request._coefficient_names()
-        self.loss = resolve_loss(given.loss, unbounded=True)
-        self.asked, self.scale = given.loss, given.scale
+        self.loss = resolve_loss(options.loss, unbounded=True)
+        self.requested_loss = options.loss
+        self.scale = options.scale
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that are needed once a release is paid for: public."""
+        """Bytes of memory a paid release needs: public."""
         return self._request.default_fit_bytes()
 
     def planned(self, total: GDP) -> DefaultFit:
-        """A fit with standard errors; refuses whatever can be refused, and costs nothing."""
-        # a schema's columns stay in its units: answers are mapped from one coding
+        """Plan a fit with standard errors; costs nothing and makes all refusals."""
+        # a schema's columns stay in its units, so that one coding maps the answers
         standardize = None if self._request.coding is None else False
         self._request = self._request.with_account(Account(total))
-        found = DefaultFit(
-            self._request, [self.asked], scale=self.scale, standardize=standardize, inference=True
+        default_fit = DefaultFit(
+            self._request,
+            [self.requested_loss],
+            scale=self.scale,
+            standardize=standardize,
+            inference=True,
         )
-        if found.only_mean:
+        if default_fit.only_mean:
             raise InvalidBudget(
-                "n, the budget and the number of columns are such that no units can be bought. "
-                "Declare domain=dpfast.models.Box(...), or use dpfast.fit, which answers with the "
-                "mean."
+                "n and the budget are too small to estimate the units of so many columns. "
+                "Declare domain=dpfast.models.Box(...), or use dpfast.fit, which estimates the "
+                "mean then."
             )
-        return found
+        return default_fit
 
     def natural(self) -> NaturalMap:
-        """From coefficients in bought units to those of the columns as they came."""
+        """Return the map from private units to the columns' own units."""
         coding = self._request.coding
         if coding is None:
             return NaturalMap(np.eye(self.dimension), np.zeros(self.dimension))

@@ -1,4 +1,4 @@
-"""What a release returns: released numbers, public bounds of their noise, and what they cost."""
+"""Results of a release: released numbers, public bounds of their noise, and their cost."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from dpfast.privacy.release.scaled import law_quantile, law_scale
 
 
 class ReleaseGuarantee(NamedTuple):
-    """What was spent in total, certificate included.
+    """Total privacy cost of a release, certificate included.
 
     Attributes
     ----------
     guarantee : str
         ``"(epsilon, delta)-DP"``; ``"none (simulation)"`` for seeded noise.
     epsilon, delta : float
-        What is promised of everything published together.
+        Guarantee for everything published together.
     n : int
         Number of records, public.
     entries : tuple of str
-        What it was spent on.
+        Items that were paid for.
     composition : Composition or None
         How the charges add up to epsilon and delta.
 
     Privacy
     -------
-    A statement of what was paid: costs nothing.
+    States the cost; reading it costs nothing.
     """
 
     guarantee: str
@@ -48,25 +48,25 @@ class ReleaseGuarantee(NamedTuple):
 
     @property
     def total(self) -> PureDP | ApproxDP:
-        """What is promised; pure DP where delta is zero."""
+        """Budget that is guaranteed; pure DP where delta is zero."""
         if self.delta == 0.0:
             return PureDP(self.epsilon)
         return ApproxDP(self.epsilon, self.delta)
 
     def spent_share(self) -> tuple[Fraction, ...]:
-        """Exact share that was spent of epsilon, and of delta where there is one.
+        """Return the exact share spent of epsilon, and of delta where there is one.
 
-        One fraction each, at most 1; none where the composition is not known.
+        One fraction each, at most 1; none where the composition is unknown.
         """
         return () if self.composition is None else shares_of(self.total, self.composition)
 
     @property
     def unspent(self) -> Budget | None:
-        """What of the total was charged to no mechanism and is not refunded; None if not known."""
+        """Part of the total charged to no mechanism and not refunded; None if unknown."""
         return unspent(self.total, self.composition)
 
     def explain(self, delta: float = 1e-6) -> str:
-        """The guarantee in plain words: what an attacker can do at best, what it was spent on.
+        """Explain the guarantee in plain words: an attacker's best success, and the spending.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class ReleaseGuarantee(NamedTuple):
         return "\n".join([text, *spent])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON)."""
+        """Return everything as plain Python values (for JSON)."""
         return self._asdict() | {
             "entries": list(self.entries),
             "composition": None if self.composition is None else plain(self.composition),
@@ -99,27 +99,26 @@ class ReleaseGuarantee(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Certificate:
-    """A private lower bound of the curvature at the minimiser.
+    """Private lower bound of the curvature at the minimiser.
 
-    Where it was bought, an upper bound of the largest eigenvalue comes with it.
+    An upper bound of the largest eigenvalue comes with it where one was requested.
 
     Attributes
     ----------
     lower_bound : float
-        At most the smallest eigenvalue of the Hessian, except with probability ``failure``; the
-        public penalty's share (``floor``) where nothing could be certified.
+        At most the smallest eigenvalue of the Hessian, except with probability ``failure``.
+        Where nothing could be certified it is the public penalty's share (``floor``).
     estimate : float
-        Released eigenvalue: its noise is Laplace of scale ``step/epsilon``, and it is cut at
-        ``step``.
+        Released eigenvalue, with Laplace noise of scale ``step/epsilon``; at least ``step``.
     step : float
-        By how much replacing one record can change the eigenvalue.
+        Largest change of the eigenvalue when one record is replaced.
     floor : float
         The eigenvalue is at least this for every data set.
     failure : float
-        Probability with which a bound may be wrong.
+        Probability that a bound is wrong.
     largest_bound : float or None
-        At least the largest eigenvalue; None if it was not asked for, or could not be counted
-        because nothing was certified about the smallest.
+        At least the largest eigenvalue.  None if it was not requested, or if nothing was
+        certified about the smallest one.
     privacy : ReleaseGuarantee
 
     Privacy
@@ -137,12 +136,12 @@ class Certificate:
 
     @property
     def certified(self) -> bool:
-        """Whether more than what holds for every data set was certified."""
+        """True if the bound is above the one that holds for every data set."""
         return self.lower_bound > self.floor
 
     @property
     def condition_number(self) -> float | None:
-        """Upper bound of the Hessian's condition number, where the largest eigenvalue is known."""
+        """Upper bound of the Hessian's condition number, if the largest eigenvalue is bounded."""
         if self.largest_bound is None:
             return None
         return max(self.largest_bound / self.lower_bound, 1.0)
@@ -167,22 +166,22 @@ class Certificate:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NotCertified:
-    """The certificate does not allow the release.  A result, not an error: it was paid for.
+    """Refusal of the release after a paid certificate.  A result, not an error.
 
     Attributes
     ----------
     certificate : Certificate
     lower_bound_needed : float
-        What the certificate's lower bound would have to be; ``inf`` if no bound would do with
-        these options.  With ``method="paper"``, at the same condition number.
+        Lower bound that would be enough; ``inf`` if no bound is with these options.  With
+        ``method="paper"``, at the same condition number.
     records_needed : float
         About how many records like these would be enough; ``inf`` where nothing is known about
         the curvature.  From public and released numbers only.
     left : ApproxDP
-        What was offered beside the certificate and not charged (claim R35): enough for
-        ``dpfast.fit``, or for ``release_functional(..., method="objective-perturbation")``.
+        Part of the budget that was not charged (claim R35): enough for ``dpfast.fit``, or for
+        ``release_functional(..., method="objective-perturbation")``.
     privacy : ReleaseGuarantee
-        Of what was charged.
+        Guarantee for the part that was charged.
 
     Privacy
     -------
@@ -199,19 +198,19 @@ class NotCertified:
 
     def __str__(self) -> str:
         if self.lower_bound_needed == math.inf:
-            wanted = "no number of records would be enough with this budget and domain"
+            advice = "no number of records would be enough with this budget and domain"
         elif self.records_needed < math.inf:
-            wanted = (
+            advice = (
                 f"about {self.records_needed:,.0f} records like these would be enough "
                 f"(now {self.privacy.n:,})"
             )
         else:
-            wanted = "too few records to see the curvature at all, or covariates that determine y"
+            advice = "too few records to see the curvature at all, or covariates that determine y"
         epsilon, delta = self.left.values()
         return (
             f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
             f"{self.lower_bound_needed:.5g}\n"
-            f"  {wanted}\n"
+            f"  {advice}\n"
             '  dpfast.fit, or method="objective-perturbation", answers with what is left\n'
             f"  released estimate of the smallest eigenvalue: {self.certificate.estimate:.5g}\n"
             f"{self.privacy}\n"
@@ -233,18 +232,18 @@ class FunctionalRelease:
     directions : ndarray of shape (k, p)
     names : tuple of str
     noise_scale_bound : ndarray of shape (k,)
-        Standard deviation of the privacy noise; after a certificate a public bound of it: the noise
-        used is smaller, by a factor that is secret.  Of a fit it is estimated.
+        Standard deviation of the privacy noise.  After a certificate it is a public bound: the
+        noise used is smaller by a secret factor.  After a fit it is estimated.
     beyond : ndarray of shape (k,)
-        Standard deviation, about, of what else is between a value and that in these data: what a
-        step leaves of a pilot's error, or what a fit left undone; 0 after a certificate.
+        Approximate standard deviation of the other error relative to these data: the pilot's
+        error after a step, or an unfinished optimisation.  It is 0 after a certificate.
     noise_law : str
     certificate : Certificate or None
     method : str
     target : str
-        What values are estimates of, in a sentence.
+        The estimand, in a sentence.
     warnings : tuple of str
-        Of columns without a domain those of the fit it begins with: what intervals may miss.
+        Reasons why intervals may miss the value; without a domain, those of the pilot fit.
     privacy : ReleaseGuarantee
 
     Privacy
@@ -283,7 +282,7 @@ class FunctionalRelease:
 
     @property
     def certified(self) -> bool:
-        """Whether a certificate says how far one record moves the value in these very data."""
+        """True if a certificate bounds how far one record moves the value in these data."""
         return self.certificate is not None
 
     @property
@@ -292,16 +291,16 @@ class FunctionalRelease:
 
     @property
     def sampling_error(self) -> Array:
-        """Standard error of sampling, shape (k,), where ``inference=`` bought one."""
+        """Standard error of sampling, shape (k,), of a release with ``inference=``."""
         if self._sampling_error is None:
             raise InferenceUnavailable(
-                "no sandwich covariance was bought. Release again with inference=0.25, a share of "
-                "the budget."
+                "this release has no sandwich covariance. Release again with inference=0.25, the "
+                "share of the budget for it."
             )
         return self._sampling_error
 
     def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Intervals for the value *in these data* (privacy noise only), shape (k, 2).
+        """Return intervals for the value *in these data* (privacy noise only), shape (k, 2).
 
         After a certificate they hold with probability at least ``level``: the public bound of the
         noise scale is used.  Otherwise they have room for :attr:`beyond`, which is estimated.
@@ -312,9 +311,9 @@ class FunctionalRelease:
         return np.column_stack([self._values - half, self._values + half])
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Intervals for the population's value: sampling and privacy noise, shape (k, 2).
+        """Return intervals for the population's value: sampling and privacy noise, shape (k, 2).
 
-        The error probability is divided between the two so that the interval is shortest, which
+        The error probability is divided between the two so that the interval is shortest.  That
         is conservative, up to the normal approximation of the sampling error.
 
         Raises
@@ -324,12 +323,14 @@ class FunctionalRelease:
         """
         tail = 1.0 - coverage(level, alpha)
         normal = np.hypot(self.sampling_error, self.beyond)
-        best = np.full(len(normal), math.inf)
-        for part in np.linspace(0.05, 0.95, 19):
-            half = normal * law_quantile("gaussian", part * tail)
-            half = half + self._scale_bounds * law_quantile(self.noise_law, (1.0 - part) * tail)
-            best = np.minimum(best, half)
-        return np.column_stack([self._values - best, self._values + best])
+        half_width = np.full(len(normal), math.inf)
+        for fraction in np.linspace(0.05, 0.95, 19):
+            candidate = normal * law_quantile("gaussian", fraction * tail)
+            candidate = candidate + self._scale_bounds * law_quantile(
+                self.noise_law, (1.0 - fraction) * tail
+            )
+            half_width = np.minimum(half_width, candidate)
+        return np.column_stack([self._values - half_width, self._values + half_width])
 
     @property
     def _values(self) -> Array:
@@ -345,8 +346,8 @@ class FunctionalRelease:
         if self._sampling_error is not None:
             for name, (low, high) in zip(self.names, self.conf_int(), strict=True):
                 lines.append(f"  {name}: 95% with sampling error [{low:.5g}, {high:.5g}]")
-        if (found := self.certificate) is not None:
-            lines.append(f"  certified smallest eigenvalue: {found.lower_bound:.5g}")
+        if (certificate := self.certificate) is not None:
+            lines.append(f"  certified smallest eigenvalue: {certificate.lower_bound:.5g}")
         lines += [f"  target: {self.target}", *[f"  warning: {text}" for text in self.warnings]]
         return "\n".join([*lines, str(self.privacy)])
 
@@ -356,7 +357,7 @@ class FunctionalRelease:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ParameterRelease:
-    """The released minimiser.
+    """Released minimiser.
 
     Attributes
     ----------
@@ -384,7 +385,7 @@ class ParameterRelease:
     privacy: ReleaseGuarantee
 
     def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Intervals for the minimiser of these data, one per coordinate, shape (p, 2)."""
+        """Return intervals for the minimiser of these data, one per coordinate, shape (p, 2)."""
         half = self.noise_scale * law_quantile("gaussian", 1.0 - coverage(level, alpha))
         return np.column_stack([self.params - half, self.params + half])
 

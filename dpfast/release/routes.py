@@ -1,4 +1,4 @@
-"""Which mechanism releases a functional, by public numbers, and those that need no certificate."""
+"""Choice of the release method from public numbers, and the methods without a certificate."""
 
 from __future__ import annotations
 
@@ -34,75 +34,75 @@ from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.release.pilot import Pilot, pilot_of, plan_run
-from dpfast.release.request import Asking, RawRequest, ReleaseRequest
+from dpfast.release.request import FunctionalRequest, RawRequest, ReleaseRequest
 
-#: How functionals are released: those of the paper with a certificate.
+#: Release methods; "paper" is the one with a certificate.
 METHODS = ("auto", "one-shot", "fit", "objective-perturbation", "paper")
 
-#: Noise of a curvature at the whole budget, ``2 p^1.5/(n mu)``: up to the first one Newton step
-#: from a pilot has the least error, up to the second a fit, and above it objective perturbation,
-#: which needs no curvature.  Certified releases have the least error nowhere
+#: Noise of a curvature at the whole budget, ``2 p^1.5/(n mu)``.  Up to the first level one Newton
+#: step from a pilot has the least error, and up to the second a fit.  Above it objective
+#: perturbation has, which needs no curvature.  Certified releases have the least error nowhere
 #: (bench/results/release_defaults.md).
-ONE_SHOT, FIT = 0.3, 0.5
+ONE_SHOT_NOISE, FIT_NOISE = 0.3, 0.5
 
-#: The pilot's share of epsilon: this where the noise of a curvature is that, and so much more for
-#: each factor of e, within limits.
-SHARE, AT, MORE = 0.65, 0.03, 0.08
+#: The pilot's share of epsilon is PILOT_SHARE at a curvature noise of REFERENCE_NOISE.  It grows
+#: by SHARE_SLOPE for each factor of e, within SHARES.
+PILOT_SHARE, REFERENCE_NOISE, SHARE_SLOPE = 0.65, 0.03, 0.08
 SHARES = (0.15, 0.8)
 
-#: Least and most of the pilot's ``mu^2`` for the histogram by which scores are held without a
-#: domain, and the noise of its cells, as a part of n, for which it has more than the least.
-HISTOGRAM, CELL = (0.03, 0.12), 0.006
+#: Limits of the pilot's share of ``mu^2`` for the histogram that finds the clipping bound of a
+#: step without a domain.  Above the lower limit the noise of its bins is this part of n.
+HISTOGRAM_SHARES, BIN_NOISE = (0.03, 0.12), 0.006
 
-#: Part of what a step would have that it has without a domain.
-RAW = 0.7
+#: Budget of a step without a domain, relative to one with a domain.
+RAW_STEP = 0.7
 
-#: Standard deviations of a pilot, and of the noise, beyond which a step is not taken.
+#: A step longer than this many standard deviations of pilot and noise is not taken.
 FARTHEST = 3.0
 
-#: What is said of values of columns without a domain: of a fit's, and of a step's.
+#: Notes about clipping for results without a domain: for a fit, and for a step.
 HELD = "; scores held to a norm"
-PULLS = HELD + " along the step: no record counts for more than {pulls}"
+PULLS = HELD + " along the step: one record moves a value by at most {pulls}"
 
-#: Doublings of the ridge of objective perturbation until its tilt is held.
+#: Doublings of the ridge of objective perturbation before a refusal.
 DOUBLINGS = 8
 
-#: Records beyond which that ridge does not fall: the noise that covers rounding, divided by it,
-#: would grow beyond what the tilt does.
+#: Beyond so many records that ridge stays constant: rounding error divided by a smaller ridge
+#: would need more noise than it saves.
 MOST_RECORDS = 1 << 20
 
-#: Functionals from which on a fit, whose noise does not grow with their number, has less.
+#: From so many functionals on a fit has less noise, because its noise does not grow with them.
 MANY = 4
 
 
 class Route(NamedTuple):
-    """What is going to be done, from public numbers."""
+    """Release method chosen from public numbers."""
 
     method: str
-    #: The pilot's part of epsilon; 1 without a step after it.
+    #: The pilot's share of epsilon; 1 without a step after it.
     share: float
     reason: str
 
 
-def route(method: str, request: Asking, total: ApproxDP, count: int) -> Route:
-    """The method asked for, or the best for so many records, coefficients and so much budget."""
+def route(method: str, request: FunctionalRequest, total: ApproxDP, count: int) -> Route:
+    """Return the requested method, or the best one by n, p, the budget and the number of rows."""
     level = 2.0 * request.dimension**1.5 / (request.n * GDP.within(total).mu)
     reason = "as requested"
     if method == "auto":
-        told = f"auto: curvature noise 2 p^1.5/(n mu) = {level:.2g}"
+        comparison = f"auto: curvature noise 2 p^1.5/(n mu) = {level:.2g}"
         declared = isinstance(request, ReleaseRequest)
-        if level > FIT and declared and _can_be_perturbed(request.loss):
-            method, reason = "objective-perturbation", f"{told} exceeds {FIT:g}"
-        elif level > ONE_SHOT:
-            method, reason = "fit", f"{told} exceeds {ONE_SHOT:g}"
+        if level > FIT_NOISE and declared and _can_be_perturbed(request.loss):
+            method, reason = "objective-perturbation", f"{comparison} exceeds {FIT_NOISE:g}"
+        elif level > ONE_SHOT_NOISE:
+            method, reason = "fit", f"{comparison} exceeds {ONE_SHOT_NOISE:g}"
         elif count >= MANY:
             method, reason = "fit", f"auto: {count} functionals share the budget"
         else:
-            method, reason = "one-shot", f"{told} is at most {ONE_SHOT:g}"
-    share = SHARE + MORE * math.log(level / AT)
+            method, reason = "one-shot", f"{comparison} is at most {ONE_SHOT_NOISE:g}"
+    share = PILOT_SHARE + SHARE_SLOPE * math.log(level / REFERENCE_NOISE)
     share = min(max(share, SHARES[0]), SHARES[1])
     if isinstance(request, RawRequest):
-        share = 1.0 - RAW * (1.0 - share)
+        share = 1.0 - RAW_STEP * (1.0 - share)
     return Route(method, share if method == "one-shot" else 1.0, reason)
 
 
@@ -111,44 +111,47 @@ def _can_be_perturbed(loss: Loss) -> bool:
 
 
 class Functionals(NamedTuple):
-    """Released functionals, and public numbers about their noise."""
+    """Released functionals, with public numbers about their noise."""
 
     values: Array
     scales: Array
     law: str
     beyond: Array
     sampling: Array | None = None
-    #: What to know of them.
-    told: str = ""
+    #: Addition to the method's description.
+    description: str = ""
     warnings: tuple[str, ...] = ()
 
 
 def part_of_step(pilot: Array, noise: Array, mean: Any, square: Any) -> tuple[Array, Array]:
-    """How much of a step from a pilot to take, and what that leaves of the pilot's error.
+    """Choose the fraction of a Newton step, and return it with the remaining pilot error.
 
-    The least mean square of ``error - part (k error + noise)``, by their standard deviations, with
-    the mean and mean square of k.
+    It minimises the mean square of ``error - part (k error + noise)``, from their standard
+    deviations and the mean and mean square of k.
     """
-    part = np.nan_to_num(mean / (square + np.square(noise / pilot)))  # none of one out of range
-    left = np.where(part > 0.0, 1.0 - 2.0 * part * mean + np.square(part) * square, 1.0)
-    return part, pilot * np.sqrt(np.maximum(left, 0.0))
+    # 0, and so no step, where the numbers are out of range
+    part = np.nan_to_num(mean / (square + np.square(noise / pilot)))
+    ratio = np.where(part > 0.0, 1.0 - 2.0 * part * mean + np.square(part) * square, 1.0)
+    return part, pilot * np.sqrt(np.maximum(ratio, 0.0))
 
 
-class Way(NamedTuple):
-    """A planned mechanism."""
+class PlannedMethod(NamedTuple):
+    """Planned release method."""
 
-    #: Spends the budget.
+    #: Run the method; spends the budget.
     run: Callable[[], Functionals]
-    #: What was released when a run ended early, or None.
+    #: Return what a run that ended early has released, or None.
     so_far: Callable[[], Functionals | None]
-    #: The composition.
+    #: Return the composition of all charges.
     spent: Callable[[], Composition]
-    #: For the result.
-    told: str
+    #: Description of the method, for the result.
+    description: str
 
 
-def planned_route(chosen: Route, request: Asking, total: ApproxDP, rows: Array) -> Way:
-    """Plan a mechanism; refuses whatever can be refused, and costs nothing."""
+def planned_route(
+    chosen: Route, request: FunctionalRequest, total: ApproxDP, rows: Array
+) -> PlannedMethod:
+    """Plan a release method; costs nothing and makes all refusals."""
     if isinstance(request, RawRequest):
         return _without_domain(chosen, request, total, rows)
     assert isinstance(request, ReleaseRequest)
@@ -158,195 +161,230 @@ def planned_route(chosen: Route, request: Asking, total: ApproxDP, rows: Array) 
 
 
 def _parts(chosen: Route, total: ApproxDP) -> tuple[ApproxDP, PureDP | None]:
-    """What the pilot may spend, and the step after it: the total at most together (claim R39)."""
+    """Divide the total between the pilot and the step after it (claim R39)."""
     if chosen.method != "one-shot":
         return total, None
     first = ApproxDP(total.epsilon * chosen.share, total.delta)
     return first, PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)
 
 
-def _one_shot(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
-    """A pilot with its curvature, and one Newton step along each direction; or the pilot alone."""
+def _one_shot(
+    chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array
+) -> PlannedMethod:
+    """Plan a pilot with its curvature and one Newton step per direction, or the pilot alone."""
     first, rest = _parts(chosen, total)
     if rest is not None:
         step_rate(rest.epsilon, len(rows))
     run = plan_run(request, Ledger(GDP.within(first)))
     stepping = request.curator(Ledger(rest if rest is not None else PureDP(first.epsilon)))
-    lengths = np.linalg.norm(rows, axis=1)
-    units = rows / lengths[:, None]
+    norms = np.linalg.norm(rows, axis=1)
+    unit_rows = rows / norms[:, None]
     pilots: list[Functionals] = []
 
     def of_pilot(pilot: Pilot) -> Functionals:
-        spread = np.sqrt(np.einsum("ij,jk,ik->i", units, pilot.noise, units))
-        beyond = np.abs(units) @ pilot.unfinished
-        return Functionals(lengths * (units @ pilot.theta), lengths * spread, "gaussian",
-                       lengths * beyond, warnings=pilot.warnings)  # fmt: skip
+        spread = np.sqrt(np.einsum("ij,jk,ik->i", unit_rows, pilot.noise, unit_rows))
+        unfinished_error = np.abs(unit_rows) @ pilot.unfinished
+        return Functionals(norms * (unit_rows @ pilot.theta), norms * spread, "gaussian",
+                       norms * unfinished_error, warnings=pilot.warnings)  # fmt: skip
 
-    def go() -> Functionals:
+    def release() -> Functionals:
         with np.errstate(all="ignore"):
             pilot = pilot_of(run)
             pilots.append(of_pilot(pilot))
             if rest is None:
                 return pilots[0]
-            steps = pilot.steps(units)
+            steps = pilot.steps(unit_rows)
             terms = step_terms(stepping, request.domain, steps, rest.epsilon)
             if terms is None:  # released numbers out of range
                 return pilots[0]
-            moved = newton_steps(stepping, pilot.theta, terms)
-            moved = moved + stepping.objective.ridge * (steps @ pilot.theta)
-            # without an intercept from rows as long as they may be
+            step_lengths = newton_steps(stepping, pilot.theta, terms)
+            step_lengths = step_lengths + stepping.objective.ridge * (steps @ pilot.theta)
+            # mean curvature; without an intercept a lower bound, from rows at the radius
             mean = float(np.trace(pilot.curvature)) / request.domain.radius**2
             if request.domain.intercept:
                 mean = float(pilot.curvature[0, 0])
-            bend = request.loss.self_concordance / stepping.objective.scale
+            bend_rate = request.loss.self_concordance / stepping.objective.scale
             return Functionals(
-                lengths * (units @ pilot.theta - moved),
-                lengths * terms.scales,
+                norms * (unit_rows @ pilot.theta - step_lengths),
+                norms * terms.scales,
                 "laplace",
-                lengths * pilot.errors_left(steps, mean, bend),
+                norms * pilot.errors_after_step(steps, mean, bend_rate),
                 warnings=pilot.warnings,
             )
 
     parts = first, rest, [run.curator.ledger], stepping.ledger
-    return _way(chosen, go, pilots, parts, run.optimiser.name)
+    return _with_pilot(chosen, release, pilots, parts, run.optimiser.name)
 
 
-def _way(
+def _with_pilot(
     chosen: Route,
     run: Callable[[], Functionals],
     pilots: list[Functionals],
     parts: tuple[ApproxDP, PureDP | None, list[Ledger], Ledger],
     name: str,
-) -> Way:
-    """A pilot by this name, and a step after it if there is something left for one."""
+) -> PlannedMethod:
+    """Describe a pilot, and the step after it if it has a budget."""
     first, rest, ledgers, stepping = parts
-    told = f"one Newton step from a pilot fit, which has {chosen.share:.2g} of epsilon"
+    description = f"one Newton step from a pilot fit, which has {chosen.share:.2g} of epsilon"
     if rest is None:
-        told = f"a private fit, {name}"
+        description = f"a private fit, {name}"
 
     def spent() -> Composition:
-        inside = [composition_of(ledger) for ledger in ledgers]
-        whole = Sum(tuple(inside)) if len(inside) > 1 else inside[0]
+        terms = [composition_of(ledger) for ledger in ledgers]
+        pilot = Sum(tuple(terms)) if len(terms) > 1 else terms[0]
         if rest is None:
-            return Prepaid("a private fit", first, whole)
-        return Sum((Prepaid("a pilot fit", first, whole), composition_of(stepping)))
+            return Prepaid("a private fit", first, pilot)
+        return Sum((Prepaid("a pilot fit", first, pilot), composition_of(stepping)))
 
-    return Way(run, lambda: next(iter(pilots), None), spent, f"{told}; {chosen.reason}")
+    return PlannedMethod(
+        run, lambda: next(iter(pilots), None), spent, f"{description}; {chosen.reason}"
+    )
 
 
-def _without_domain(chosen: Route, request: RawRequest, total: ApproxDP, rows: Array) -> Way:
-    """Of columns as they came: the pilot is a default fit, and what a step averages is held."""
-    first, rest = _parts(chosen, total)
-    count, mu = len(rows), GDP.within(first).mu
-    needed = min(1.0, 2.0**0.5 / (CELL * max(1.0, request.n * mu))) ** 2
-    share = min(max(needed, HISTOGRAM[0]), HISTOGRAM[1])
-    seeing = mu * share**0.5 if rest is not None else 0.0
-    planned = request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - ROUNDING_SUM)))
-    seen = Ledger(GDP(seeing) if rest is not None else GDP(mu))
-    stepping = Ledger(rest if rest is not None else PureDP(first.epsilon))
-    each, per_cell = 0.0, seeing / count**0.5 * (1.0 - ROUNDING_SUM)
+def _without_domain(
+    chosen: Route, request: RawRequest, total: ApproxDP, rows: Array
+) -> PlannedMethod:
+    """Plan a release without a domain: a default fit is the pilot, and the step clips scores."""
+    pilot_budget, rest = _parts(chosen, total)
+    count, mu = len(rows), GDP.within(pilot_budget).mu
+    needed_share = min(1.0, 2.0**0.5 / (BIN_NOISE * max(1.0, request.n * mu))) ** 2
+    share = min(max(needed_share, HISTOGRAM_SHARES[0]), HISTOGRAM_SHARES[1])
+    histogram_mu = mu * share**0.5 if rest is not None else 0.0
+    planned = request.planned(GDP((mu**2 - histogram_mu**2) ** 0.5 * (1.0 - ROUNDING_SUM)))
+    histogram_ledger = Ledger(GDP(histogram_mu) if rest is not None else GDP(mu))
+    stepping = Ledger(rest if rest is not None else PureDP(pilot_budget.epsilon))
+    step_epsilon, mu_per_bin = 0.0, histogram_mu / count**0.5 * (1.0 - ROUNDING_SUM)
     if rest is not None:
-        each = shared(rest.epsilon, count)
-        laplace_rate(2 * HELD_CELLS, each)
-        planned.rows_for(seen).refuse_norm_histogram(N_FINE_BINS, per_cell)
+        step_epsilon = shared(rest.epsilon, count)
+        laplace_rate(2 * HELD_CELLS, step_epsilon)
+        planned.rows_for(histogram_ledger).refuse_norm_histogram(N_FINE_BINS, mu_per_bin)
     pilots: list[Functionals] = []
     iterates: list[Array] = []
 
     def go() -> Functionals:
         with np.errstate(all="ignore"):
             planned.begin()
-            found = planned.run(0, iterates, None)
+            solution = planned.run(0, iterates, None)
             natural = request.natural()
             coded = rows @ natural.matrix
-            outside: Any = np.zeros(count, dtype=bool)
-            if planned.kept is not None:  # no spread was seen of the others
-                outside = (coded @ (np.eye(coded.shape[1]) - planned.kept @ planned.kept.T)).any(1)
+            unidentified: Any = np.zeros(count, dtype=bool)
+            if planned.kept is not None:  # the other columns look constant at this budget
+                unidentified = (
+                    coded @ (np.eye(coded.shape[1]) - planned.kept @ planned.kept.T)
+                ).any(1)
                 coded = coded @ planned.kept
             # whitened coefficients have a curvature of about one in every direction
-            along = coded @ found.mapping
-            values = rows @ natural.constant + coded @ found.theta
-            spread = np.einsum("ij,jk,ik->i", along, found.meat, along)
+            whitened_directions = coded @ solution.mapping
+            values = rows @ natural.constant + coded @ solution.theta
+            spread = np.einsum(
+                "ij,jk,ik->i", whitened_directions, solution.meat, whitened_directions
+            )
             sampling = np.sqrt(spread / max(1, request.n - request.dimension))
-            sizes = np.linalg.norm(along, axis=1)
-            left = np.where(outside, np.inf, np.sqrt(along**2 @ found.residual_bias_var))
-            warnings = planned.result(0, iterates, found).warnings
-            first = sizes * found.noise
-            pilots.append(Functionals(values, first, "gaussian", left, sampling, HELD, warnings))
-            reached = np.isfinite(along).all() and (sizes > 0.0).all() and not outside.any()
+            sizes = np.linalg.norm(whitened_directions, axis=1)
+            unfinished_error = np.where(
+                unidentified, np.inf, np.sqrt(whitened_directions**2 @ solution.residual_bias_var)
+            )
+            warnings = planned.result(0, iterates, solution).warnings
+            noise_scales = sizes * solution.noise
+            pilots.append(
+                Functionals(
+                    values, noise_scales, "gaussian", unfinished_error, sampling, HELD, warnings
+                )
+            )
+            reached = (
+                np.isfinite(whitened_directions).all()
+                and (sizes > 0.0).all()
+                and not unidentified.any()
+            )
             if rest is None or not reached:
                 return pilots[0]
-            steep = planned.rows_for(seen).mapped(found.mapping)
+            whitened_rows = planned.rows_for(histogram_ledger).mapped(solution.mapping)
             setting = planned.setting
-            at = Linearization(found.unmapping @ found.theta, setting.loss, found.scale)
+            at = Linearization(solution.unmapping @ solution.theta, setting.loss, solution.scale)
             edges = setting.score_unit * bin_edges(COARSE)[:-1]
-            # of labels all that is cut is on one side: scores of those that are told wrong
-            leaves = 1.0 if setting.loss.binary_response else ASYMMETRY
-            moved, bounds, cuts = [], [], []
-            for unit in along / sizes[:, None]:
-                cells = steep.norm_histogram(edges, per_cell, at, "score", found.row_clipping, unit)
-                shown = NormHistogram.from_noisy_shares(
+            # with labels all clipped scores have one sign: those of misclassified records
+            asymmetry = 1.0 if setting.loss.binary_response else ASYMMETRY
+            step_lengths, bounds, clipping_biases = [], [], []
+            for unit_direction in whitened_directions / sizes[:, None]:
+                cells = whitened_rows.norm_histogram(
+                    edges, mu_per_bin, at, "score", solution.row_clipping, unit_direction
+                )
+                score_norms = NormHistogram.from_noisy_shares(
                     cells.value, cells.noise_scale, COARSE, setting.score_unit
                 )
-                noise = 2.0 * math.sqrt(2.0) / (request.n * each)
-                bound, cut = choose_clipping_norm(
-                    shown, noise, 1, leaves=leaves, fall=WITH_VARIANCE
+                noise = 2.0 * math.sqrt(2.0) / (request.n * step_epsilon)
+                bound, clipping_bias = choose_clipping_norm(
+                    score_norms, noise, 1, leaves=asymmetry, fall=WITH_VARIANCE
                 )
-                moved.append(mean_along(steep, unit, bound, each, stepping, at, found.row_clipping))
+                step_lengths.append(
+                    mean_along(
+                        whitened_rows,
+                        unit_direction,
+                        bound,
+                        step_epsilon,
+                        stepping,
+                        at,
+                        solution.row_clipping,
+                    )
+                )
                 bounds.append(bound)
-                cuts.append(leaves * cut)
-            scales = np.array(bounds) * 2.0 / (request.n * each)
-            # what long rows may have of curvature beyond what was seen is in one of the directions
-            more = found.excess_curvature / along.shape[1]
-            mean, square = 1.0 + more, 1.0 + more * (2.0 + found.excess_curvature)
-            left = left / sizes
-            off = np.hypot(found.noise, left)
-            part, stays = part_of_step(off, 2.0**0.5 * scales, mean, square)
-            # a step beyond what the pilot may be off says that unseen records pull at it
-            taken = np.square(moved) <= FARTHEST**2 * (square * off**2 + 2.0 * scales**2)
-            part = np.where(taken, part, 0.0)
-            # what a pilot's held scores miss those of the step may miss, too
-            beyond = np.hypot(np.hypot(stays, left), part * cuts)
-            pulls = sizes * part * bounds / request.n
+                clipping_biases.append(asymmetry * clipping_bias)
+            scales = np.array(bounds) * 2.0 / (request.n * step_epsilon)
+            # unobserved curvature of long rows lies in one of the directions
+            excess = solution.excess_curvature / whitened_directions.shape[1]
+            mean, square = 1.0 + excess, 1.0 + excess * (2.0 + solution.excess_curvature)
+            unfinished_error = unfinished_error / sizes
+            pilot_error = np.hypot(solution.noise, unfinished_error)
+            part, remaining = part_of_step(pilot_error, 2.0**0.5 * scales, mean, square)
+            # a step longer than the pilot's error and noise explain comes from unseen records
+            accepted = np.square(step_lengths) <= FARTHEST**2 * (
+                square * pilot_error**2 + 2.0 * scales**2
+            )
+            part = np.where(accepted, part, 0.0)
+            # the step's clipped scores can miss what those of the pilot miss
+            total_error = np.hypot(np.hypot(remaining, unfinished_error), part * clipping_biases)
+            influences = sizes * part * bounds / request.n
             return Functionals(
-                values + sizes * part * moved,
+                values + sizes * part * step_lengths,
                 sizes * part * scales,
                 "laplace",
-                sizes * np.where(taken, beyond, off),
+                sizes * np.where(accepted, total_error, pilot_error),
                 sampling,
-                PULLS.format(pulls=", ".join(f"{pull:.3g}" for pull in pulls)),
+                PULLS.format(pulls=", ".join(f"{size:.3g}" for size in influences)),
                 warnings,
             )
 
-    ledgers = [planned.request.ledger, *[seen] * (rest is not None)]
-    return _way(chosen, go, pilots, (first, rest, ledgers, stepping), "whitened rows")
+    ledgers = [planned.request.ledger, *[histogram_ledger] * (rest is not None)]
+    return _with_pilot(chosen, go, pilots, (pilot_budget, rest, ledgers, stepping), "whitened rows")
 
 
-def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
-    """All coefficients of a ridge-penalised problem, by objective perturbation."""
+def _perturbed(
+    chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array
+) -> PlannedMethod:
+    """Plan objective perturbation for all coefficients of a ridge-penalised problem."""
     constants = release_constants(request.loss, request.objective().scale)
     curvature = constants.curvature * request.domain.radius**2
-    # four times what objective perturbation needs at least
+    # four times the smallest ridge that objective perturbation needs
     ridge = 4.0 * curvature / (min(request.n, MOST_RECORDS) * total.epsilon)
     ridge = max(request.ridge, ridge)
-    for larger in map(
-        float, 2.0 ** np.arange(DOUBLINGS + 1)
-    ):  # of few records the ridge has to hold the tilt
-        curator = request.curator(Ledger(total), ridge * larger)
+    # with few records a larger ridge has to bound the effect of the linear noise term
+    for factor in map(float, 2.0 ** np.arange(DOUBLINGS + 1)):
+        curator = request.curator(Ledger(total), ridge * factor)
         try:
             terms: PerturbationTerms = perturbation_terms(curator, request.domain.radius, total)
             break
         except InvalidBudget:
-            if larger == 2.0**DOUBLINGS:
+            if factor == 2.0**DOUBLINGS:
                 raise
-    ridge *= larger
+    ridge *= factor
 
-    def go() -> Functionals:
+    def release() -> Functionals:
         params = perturbed_minimiser(curator, terms).value
         with np.errstate(all="ignore"):
-            lengths = np.linalg.norm(rows, axis=1)
+            norms = np.linalg.norm(rows, axis=1)
             return Functionals(
-                rows @ params, terms.deviation * lengths, "gaussian", np.zeros(len(rows))
+                rows @ params, terms.deviation * norms, "gaussian", np.zeros(len(rows))
             )
 
-    told = f"objective perturbation, ridge={ridge:.4g}; {chosen.reason}"
-    return Way(go, lambda: None, lambda: composition_of(curator.ledger), told)
+    description = f"objective perturbation, ridge={ridge:.4g}; {chosen.reason}"
+    return PlannedMethod(release, lambda: None, lambda: composition_of(curator.ledger), description)

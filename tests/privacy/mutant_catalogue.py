@@ -3352,7 +3352,7 @@ ONE_STEP = (
         "the histogram by which a step is held is bought beside all that its pilot may spend",
         "dpfast/release/routes.py",
         ("tests/release/test_held_step.py::test_r40_what_is_charged_adds_up_to_the_total",),
-        "request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - ROUNDING_SUM)))",
+        "request.planned(GDP((mu**2 - histogram_mu**2) ** 0.5 * (1.0 - ROUNDING_SUM)))",
         "request.planned(GDP(mu))",
     ),
     plant(
@@ -3441,16 +3441,16 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "pilot and step keep all of delta beside the standard errors that take a part of it",
         "dpfast/release/functional.py",
         ("tests/release/test_one_step.py::test_r39_what_is_charged_adds_up_to_the_total",),
-        'main, rest = divided(total, number_in(inference, "inference", "(0, 1)"))\n',
-        'main, rest = divided(total, number_in(inference, "inference", "(0, 1)"))\n        main = type(main)(main.epsilon, total.delta)\n',
+        'main, rest = divided(total, number_in(share, "inference", "(0, 1)"))\n',
+        'main, rest = divided(total, number_in(share, "inference", "(0, 1)"))\n            main = type(main)(main.epsilon, total.delta)\n',
     ),
     plant(
         "inference-beside-all-of-epsilon",
         "pilot and step keep all of epsilon beside the standard errors",
         "dpfast/release/functional.py",
         ("tests/release/test_one_step.py::test_r39_what_is_charged_adds_up_to_the_total",),
-        'main, rest = divided(total, number_in(inference, "inference", "(0, 1)"))\n',
-        'main, rest = divided(total, number_in(inference, "inference", "(0, 1)"))\n        main = type(main)(total.epsilon, main.delta)\n',
+        'main, rest = divided(total, number_in(share, "inference", "(0, 1)"))\n',
+        'main, rest = divided(total, number_in(share, "inference", "(0, 1)"))\n            main = type(main)(total.epsilon, main.delta)\n',
     ),
     plant(
         "inference-with-all-of-delta",
@@ -3537,7 +3537,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "the bound that the second eigenvalue rests on may fail more often than delta",
         "dpfast/release/certified.py",
         ("tests/privacy/test_sums_of_releases.py::test_two_certified_eigenvalues_add_up",),
-        "        share = min(share, 2.0 * delta)\n",
+        "        failure = min(failure, 2.0 * delta)\n",
         "        pass\n",
     ),
     plant(
@@ -3591,7 +3591,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         (
             "tests/privacy/test_paid_before.py::test_a_certificate_is_charged_and_then_what_it_allows",
         ),
-        '        self._charge(self.left, self.privacy, ": release")\n',
+        '        self._charge(self.remaining, self.privacy, ": release")\n',
         "        self.promised = self.privacy\n",
     ),
     plant(
@@ -3599,8 +3599,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "between the second charge and the draw a release promises what the second cost alone",
         "dpfast/release/certified.py",
         ("tests/release/test_functional.py::test_what_is_promised_is_never_less_than_was_charged",),
-        '        self._charge(self.left, self.privacy, ": release")\n',
-        '        self._charge(self.left, self.left, ": release")\n        self.promised = self.privacy\n',
+        '        self._charge(self.remaining, self.privacy, ": release")\n',
+        '        self._charge(self.remaining, self.remaining, ": release")\n        self.promised = self.privacy\n',
     ),
     plant(
         "rest-charged-when-it-is-drawn",
@@ -3609,8 +3609,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         (
             "tests/privacy/test_paid_before.py::test_a_second_charge_that_is_refused_draws_nothing_and_keeps_the_certificate",
         ),
-        "        opened.pay_rest()\n        values = opened.query.functionals(rows, chosen)\n",
-        "        values = opened.query.functionals(rows, chosen)\n        opened.pay_rest()\n",
+        "        session.pay_rest()\n        values = session.query.functionals(rows, chosen)\n",
+        "        values = session.query.functionals(rows, chosen)\n        session.pay_rest()\n",
     ),
     plant(
         "certificate-not-shared",
@@ -3804,8 +3804,8 @@ CHARGED_AFTER = (
         (
             "tests/privacy/test_interrupted.py::test_a_test_and_release_gives_back_its_verdict_at_most",
         ),
-        "    with KeepReleased(opened.so_far):\n        found = opened.certificate()\n        choice",
-        "    with KeepReleased(privacy=lambda: opened.guarantee()):\n        found = opened.certificate()\n        choice",
+        "    with KeepReleased(session.so_far):\n        verdict = session.certificate()\n        allowed",
+        "    with KeepReleased(privacy=lambda: session.guarantee()):\n        verdict = session.certificate()\n        allowed",
     ),
     plant(
         "loss-difference-charged-after-the-records",
@@ -6565,10 +6565,10 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "a step's scores of labels are held by a histogram that sees little, as if both sides were cut",
         "dpfast/release/routes.py",
         ("tests/release/test_held_step.py::test_scores_of_labels_are_seen_before_they_are_held",),
-        "HISTOGRAM, CELL = (0.03, 0.12), 0.006",
-        "HISTOGRAM, CELL = (0.03, 0.03), 0.006",
-        "leaves = 1.0 if setting.loss.binary_response else ASYMMETRY",
-        "leaves = ASYMMETRY",
+        "HISTOGRAM_SHARES, BIN_NOISE = (0.03, 0.12), 0.006",
+        "HISTOGRAM_SHARES, BIN_NOISE = (0.03, 0.03), 0.006",
+        "asymmetry = 1.0 if setting.loss.binary_response else ASYMMETRY",
+        "asymmetry = ASYMMETRY",
     ),
     plant(
         "one-question-of-a-search-errs",

@@ -186,9 +186,9 @@ def test_what_needs_a_domain_is_refused_without_one():
     X, y = sample(500)
     ledger = dpfast.Ledger(PAIR)
     for more, match in (
-        ({"method": "paper"}, "where rows are"),
-        ({"method": "objective-perturbation"}, "where rows are"), ({"ridge": 1.0}, "ridge"),
-        ({"inference": 0.3}, "standard errors come"), ({"loss": "tukey"}, "domain"),
+        ({"method": "paper"}, "domain of the rows"),
+        ({"method": "objective-perturbation"}, "domain of the rows"), ({"ridge": 1.0}, "ridge"),
+        ({"inference": 0.3}, "pilot has standard errors"), ({"loss": "tukey"}, "domain"),
         ({"loss": Objective("huber", Mallows(1.0), scale=1.0)}, "domain"),
     ):  # fmt: skip
         options = {"loss": "huber", "direction": "x1", "privacy": PAIR, "ledger": ledger} | more
