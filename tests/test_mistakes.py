@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.cli.paid import _listed
+from dpfast.cli.paid import _split_names
 from dpfast.effects import treatment
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, amounts, unspent
 from dpfast.inference.guarantees import Guarantee
@@ -44,7 +44,7 @@ def test_quantiles_of_a_range_that_does_not_begin_at_zero():
 
 
 def test_names_in_quotes_may_have_commas_after_a_space():
-    assert _listed('a, "b, c",d') == ["a", "b, c", "d"]
+    assert _split_names('a, "b, c",d') == ["a", "b, c", "d"]
 
 
 @pytest.mark.parametrize(

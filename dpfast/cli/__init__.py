@@ -1,7 +1,8 @@
-"""The ``dpfast`` command.  Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the ledger cannot pay;
-4 paid for, but not delivered as asked: a message says where the result is; 5 paid for, and no
-usable record was seen; 128 and the number of
-the signal that ended it, 130 for Ctrl-C.
+"""The ``dpfast`` command.
+
+Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the ledger has too little budget; 4 budget spent,
+output not written as requested (a message names the file with the result); 5 budget spent, no
+usable record; 128 plus the number of the signal that ended the command, such as 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 
 from dpfast.cli.interrupts import INTERRUPTS
 from dpfast.cli.output import silence, tell
-from dpfast.cli.parser import make_parser, spoken
+from dpfast.cli.parser import in_shell_words, make_parser
 from dpfast.cli.progress import ProgressBar
 
 __all__ = ["ProgressBar", "main"]
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except KeyboardInterrupt as stopped:
-        tell("interrupted. What was charged stays charged.")
+        tell("interrupted. The budget charged so far stays spent.")
         return 128 + int(getattr(stopped, "number", signal.SIGINT))
     except BrokenPipeError:
         silence()
@@ -44,10 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         tell(str(error))
         return 1
-    except Exception as error:  # a defect, or what Python says of odd input; it may quote a cell
+    except Exception as error:  # a defect, whose message may quote a cell: only its type is shown
         tell(
-            f"an error that should not happen: {type(error).__name__}. What was charged stays "
-            "charged. Please report the command and this line."
+            f"an unexpected error: {type(error).__name__}. The budget charged so far stays spent. "
+            "Please report the command and this line."
         )
         return 1
 
@@ -58,12 +59,12 @@ def _run(arguments: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *where: tell(str(message))
         try:
-            from dpfast.cli import commands  # NumPy is loaded only once there is work to do
+            from dpfast.cli import commands  # loads NumPy, so after the arguments are checked
 
             return commands.COMMANDS[arguments.command](arguments)
         except BudgetExceeded as error:
             tell(str(error))
             return 3
         except (DpfastError, ImportError) as error:
-            tell(spoken(str(error)))
+            tell(in_shell_words(str(error)))
             return 1

@@ -1,4 +1,4 @@
-"""What the commands do; each returns its exit code."""
+"""Commands; each returns its exit code."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def demo(arguments: argparse.Namespace) -> int:
 def plan(arguments: argparse.Namespace) -> int:
     weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
     objective = dpfast.Objective(loss_of(arguments), weights, scale=arguments.scale)
-    priced = any(getattr(arguments, option[2:]) is not None for option in BUDGET)
-    if [arguments.n is not None, priced, arguments.width is not None].count(True) != 2:
+    has_budget = any(getattr(arguments, option[2:]) is not None for option in BUDGET)
+    if [arguments.n is not None, has_budget, arguments.width is not None].count(True) != 2:
         raise InvalidInput(
             "give two of --n N, a budget (--mu M, --rho R, or --epsilon E with --delta D) and "
             "--width W: the third is computed."
         )
-    found = dpfast.plan(
+    forecast = dpfast.plan(
         arguments.n,
         arguments.p,
         objective,
-        privacy=budget_of(arguments) if priced else None,
+        privacy=budget_of(arguments) if has_budget else None,
         width=arguments.width,
         level=arguments.level,
         rate=arguments.rate,
@@ -54,18 +54,25 @@ def plan(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         from dpfast.plots import plan_plot
 
-        _drawn(plan_plot(found), arguments.plot)
+        _save_figure(plan_plot(forecast), arguments.plot)
     if arguments.json:
-        numbers = {"n": found.n, "mu": found.mu, "width": found.width, "level": found.level}
-        lists = {"widths": found.widths.tolist(), "remarks": list(found.remarks)}
-        print(json.dumps(plain({**numbers, **lists, "method": found.method}), indent=1))
+        fields = {
+            "n": forecast.n,
+            "mu": forecast.mu,
+            "width": forecast.width,
+            "level": forecast.level,
+            "widths": forecast.widths.tolist(),
+            "remarks": list(forecast.remarks),
+            "method": forecast.method,
+        }
+        print(json.dumps(plain(fields), indent=1))
     else:
-        print(found)
+        print(forecast)
     return 0
 
 
-def _drawn(figure: Any, path: str) -> None:
-    """Save a figure; what it cannot be saved as is refused."""
+def _save_figure(figure: Any, path: str) -> None:
+    """Save a figure; refuse a file type that cannot be written."""
     picture = io.BytesIO()
     try:
         figure.savefig(picture, dpi=120, format=Path(path).suffix[1:] or "none")
@@ -80,7 +87,7 @@ def explain(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         from dpfast.plots import tradeoff_plot
 
-        _drawn(tradeoff_plot(budget), arguments.plot)
+        _save_figure(tradeoff_plot(budget), arguments.plot)
     return 0
 
 
@@ -88,33 +95,38 @@ def ledger(arguments: argparse.Namespace) -> int:
     if arguments.action == "create":
         if Path(arguments.file).exists():
             raise InvalidInput(
-                f"{arguments.file!r} exists already, and a budget is granted once. Show it with "
+                f"{arguments.file!r} exists already; a ledger is created once. Show it with "
                 f"dpfast ledger show {arguments.file}."
             )
         print(dpfast.Ledger.open(arguments.file, budget_of(arguments)))
         return 0
     if not Path(arguments.file).exists():
         raise InvalidInput(f"there is no ledger {arguments.file!r}.")
-    book = dpfast.Ledger.open(arguments.file)
+    budget_file = dpfast.Ledger.open(arguments.file)
     if arguments.json:
-        entries = [{"label": e.label, "spend": plain_spend(e.spend)} for e in book.entries]
-        parts = {"total": book.total, "spent": book.spent, "remaining": book.remaining}
+        entries = [{"label": e.label, "spend": plain_spend(e.spend)} for e in budget_file.entries]
+        parts = {
+            "total": budget_file.total,
+            "spent": budget_file.spent,
+            "remaining": budget_file.remaining,
+        }
         totals = {name: plain_spend(part) for name, part in parts.items()}
         print(json.dumps(plain({**totals, "entries": entries}), indent=1))
         return 0
-    print(f"total      {book.total!r}\nspent      {book.spent!r}\nremaining  {book.remaining!r}")
-    for entry in book.entries:
+    for name in ("total", "spent", "remaining"):
+        print(f"{name:9}  {getattr(budget_file, name)!r}")
+    for entry in budget_file.entries:
         print(f"  {entry.spend!r:28} {entry.label}")
     return 0
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    found = dpfast.inference.verify_report(arguments.page)
+    verification = dpfast.inference.verify_report(arguments.page)
     if arguments.json:
-        print(json.dumps(found._asdict() | {"checks": dict(found.checks)}, indent=1))
+        print(json.dumps(verification._asdict() | {"checks": dict(verification.checks)}, indent=1))
     else:
-        print(found)
-    return 0 if found.passed else 1
+        print(verification)
+    return 0 if verification.passed else 1
 
 
 def audit(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The demonstration: a private wage regression on census microdata, beside the non-private one."""
+"""Demonstration: a private wage regression on census microdata, beside the non-private one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLOT_FILE = "demo-census2000.png"
 
 
 def design(census: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Covariates and response as they came."""
+    """Return covariates and response in their own units."""
     experience = census["experience"]
     return np.column_stack([census["education"], experience, experience**2]), census["log_wage"]
 
@@ -40,7 +40,7 @@ def run(
     print(_introduction(len(census)), end="\n\n")
 
     start = time.perf_counter()
-    fit, nonprivate_fit = dpfast.fit, dpfast.nonprivate_fit  # lazy: this loads SciPy
+    fit, nonprivate_fit = dpfast.fit, dpfast.nonprivate_fit  # these names load SciPy, once
     import_seconds = time.perf_counter() - start
     start = time.perf_counter()
     private = fit(records, None, "least-squares", privacy=budget, noise=noise, progress=progress)
@@ -50,8 +50,8 @@ def run(
     nonprivate_seconds = time.perf_counter() - start
 
     print(private.summary(), end="\n\n")
-    both = {"private": private, "not private": nonprivate}
-    print(dpfast.compare(both), end="\n\n")
+    fits = {"private": private, "not private": nonprivate}
+    print(dpfast.compare(fits), end="\n\n")
     print(
         f"time: private fit with intervals {1e3 * private_seconds:.1f} ms, "
         f"non-private fit {1e3 * nonprivate_seconds:.1f} ms "
@@ -69,12 +69,12 @@ dpfast {dpfast.__version__}: a private wage regression
 
   log(weekly income) ~ 1 + education + experience + experience squared
 
-Years of education and of experience as they came, ordinary least squares.  Nothing is declared:
-where the columns lie and how long scores are is bought inside the total."""
+Ordinary least squares in years of education and experience.  Nothing is declared: centres,
+scales and the clipping bound are estimated with part of the budget."""
 
 
 def _plot(private: Any, nonprivate: Any) -> str:
-    """Slopes, each on a scale of its own: on one of them only the largest would show."""
+    """Plot each slope on its own scale: on a shared one only the largest would show."""
     from dpfast.plots import coefficient_plot
 
     try:

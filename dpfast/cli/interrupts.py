@@ -1,7 +1,7 @@
-"""Signals that end a command, as exceptions: they wait while what was paid for is saved.
+"""Signals that end a command, raised as exceptions; they wait while a paid result is saved.
 
-Only the command changes how signals are handled, and only where nobody else did: a program that
-imports the library, and one that calls ``main`` with handlers of its own, keeps what it has.
+Only the command sets signal handlers, and only in place of Python's defaults.  A program that
+imports the library, or that calls ``main`` with its own handlers, keeps them.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asked the command to end."""
+    """Signal that ends the command."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
 
 
-#: Ctrl-C; what supervisors and schedulers send; a terminal or connection that is closed; a limit of
+#: Ctrl-C; the signal of supervisors and schedulers; a closed terminal or connection; a limit of
 #: processor time.
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")
 
-#: What Python does when nobody chose: what was chosen, as by nohup, stays.
-UNCHOSEN = (signal.SIG_DFL, signal.default_int_handler)
+#: Python's default handlers; any other, such as nohup's, was chosen by somebody and stays.
+DEFAULT_HANDLERS = (signal.SIG_DFL, signal.default_int_handler)
 
 
 class Interrupts:
-    """Raises :class:`Interrupted` where a signal arrives, or later if it has to wait."""
+    """Handler that raises :class:`Interrupted` when a signal arrives, or later if it must wait."""
 
     def __init__(self) -> None:
         self._waits = False
@@ -37,11 +37,12 @@ class Interrupts:
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """Handle the signals within; as they were handled before, after it."""
-        self._waits, self._arrived = False, None
+        """Handle the signals inside the block, and restore the handlers after it."""
+        self._waits = False
+        self._arrived = None
         before: dict[int, Any] = {}
         for number in [getattr(signal, name) for name in NAMES if hasattr(signal, name)]:
-            if (handler := signal.getsignal(number)) in UNCHOSEN:
+            if (handler := signal.getsignal(number)) in DEFAULT_HANDLERS:
                 with suppress(ValueError):  # not the main thread
                     signal.signal(number, self._handle)
                     before[number] = handler
@@ -53,8 +54,9 @@ class Interrupts:
 
     @contextmanager
     def waiting(self, waits: bool = True) -> Iterator[None]:
-        """Let signals wait within, or, within that, be raised again."""
-        before, self._waits = self._waits, waits
+        """Let signals wait inside the block, or raise them again in an inner block."""
+        before = self._waits
+        self._waits = waits
         try:
             if not waits and self._arrived is not None:
                 raise Interrupted(self._arrived)
@@ -69,5 +71,5 @@ class Interrupts:
             raise Interrupted(number)
 
 
-#: Of the process, as signals are.
+#: One handler for the process, because signals belong to the process.
 INTERRUPTS = Interrupts()

@@ -1,4 +1,4 @@
-"""Where a result goes that was paid for and cannot be computed again."""
+"""Delivery of a result that has used its budget and cannot be computed again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import suppress
 from dpfast.cli.interrupts import INTERRUPTS, Interrupted
 from dpfast.errors import InvalidInput
 
-#: Bytes taken on the disk before the charge: the report of about 180 coefficients with their
-#: covariances.  A larger one may still meet a full disk, and is printed then.
+#: Bytes reserved on the disk before the charge: enough for a report of about 180 coefficients with
+#: their covariances.  A larger one can still meet a full disk; it is then printed.
 RESERVED = 1 << 20
 
 
@@ -34,10 +34,10 @@ class PaidResult:
                 f"--out {target!r} is not an ordinary file. Name one, or print with --json."
             )
         if target in self._inputs:
-            raise InvalidInput(f"--out {target!r} is a file that the command needs. Name another.")
+            raise InvalidInput(f"--out {target!r} is an input of this command. Name another file.")
         folder, name = os.path.split(target)
         try:
-            # exclusive, and for the owner's eyes only
+            # a new file that only its owner can read
             descriptor, self._scratch = tempfile.mkstemp(".part", name + ".", folder)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(bytes(RESERVED))
@@ -47,32 +47,32 @@ class PaidResult:
             self._discard()
             raise InvalidInput(
                 f"--out {target!r} cannot be written ({error.strerror}). Nothing was spent. Name a "
-                "file in a folder that exists, that you may write to and that has room."
+                "file in an existing folder with write permission and free space."
             ) from error
         return self
 
     def __exit__(self, *raised: object) -> None:
         if self._filled and self._scratch is not None:  # interrupted between writing and renaming
-            tell(f"interrupted. The result was paid for and is in {self._scratch}.")
+            tell(f"interrupted. The budget is spent; the result is in {self._scratch}.")
             return
         self._discard()
 
     def deliver(self, report: str, show: Callable[[], str]) -> int:
-        """Write the report, show something, and return the exit code."""
+        """Write the report, print the table, and return the exit code."""
         written = self._target is not None and self._write(report)
-        # what could not be written is at least on the screen
-        shown = _shown(show, report) if written or self._target is None else report
-        if _printed(shown):
-            return 0 if written or self._target is None else 4
+        # a report that could not be written is printed instead of the table
+        as_requested = written or self._target is None
+        if _print(_table(show, report) if as_requested else report):
+            return 0 if as_requested else 4
         if written:
-            tell(f"the result is in {self._target}; it could not be printed.")
+            tell(f"the result could not be printed. It is in {self._target}.")
             return 0
         if self._scratch is None:
-            self._scratch = _saved(report)
+            self._scratch = _save_new(report)
         if self._scratch is None:
-            tell("the result could neither be printed nor saved.")
+            tell("budget spent, but the result could be neither printed nor saved.")
         else:
-            tell(f"the result could not be printed. It is in {self._scratch} and was paid for.")
+            tell(f"budget spent, output not printed. The result is in {self._scratch}.")
             self._scratch = None
         return 4
 
@@ -85,18 +85,18 @@ class PaidResult:
         except OSError as error:
             self._discard()
             tell(
-                f"the result could not be written to {self._target} ({error.strerror}). It was "
-                "paid for and is printed instead."
+                f"budget spent, output not written to {self._target} ({error.strerror}). The "
+                "result is printed instead."
             )
             return False
         try:
             os.replace(self._scratch, self._target)
         except OSError as error:
             tell(
-                f"the result could not be moved to {self._target} ({error.strerror}). It was paid "
-                f"for and is in {self._scratch}."
+                f"budget spent, output not written to {self._target} ({error.strerror}). The "
+                f"result is in {self._scratch}."
             )
-            self._scratch = None  # it stays
+            self._scratch = None  # so that it is not deleted
             return False
         self._scratch = None
         _sync(os.path.dirname(self._target))
@@ -110,7 +110,7 @@ class PaidResult:
 
 
 def _fill(path: str, report: str) -> None:
-    """Overwrite what was reserved, so that no more room is needed, and force it to disk."""
+    """Overwrite the reserved bytes, so that no more space is needed, and force them to disk."""
     content = report.encode()
     with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
         file.write(content)
@@ -129,17 +129,17 @@ def _sync(folder: str) -> None:
             os.close(descriptor)
 
 
-def _shown(show: Callable[[], str], report: str) -> str:
-    """A table for people; the report if that fails, for it was paid for."""
+def _table(show: Callable[[], str], report: str) -> str:
+    """Return the table, or the report if the table fails: the budget is spent."""
     try:
         return show()
     except Exception as error:
-        tell(f"the table could not be made ({type(error).__name__}); this is what was paid for.")
+        tell(f"the table could not be made ({type(error).__name__}); the result is JSON instead.")
         return report
 
 
-def _saved(report: str) -> str | None:
-    """A new file in the working directory, or else in that for temporary files."""
+def _save_new(report: str) -> str | None:
+    """Save to a new file in the working directory, or else in the one for temporary files."""
     for folder in (os.curdir, tempfile.gettempdir()):
         with suppress(OSError):
             descriptor, path = tempfile.mkstemp(".json", "dpfast-result-", os.path.abspath(folder))
@@ -147,25 +147,25 @@ def _saved(report: str) -> str | None:
             try:
                 _fill(path, report)
             except OSError:
-                os.unlink(path)  # nothing, or a part of it
+                os.unlink(path)  # it has a part of the report at most
                 raise
             return path
     return None
 
 
 def save_unfinished(report: str) -> None:
-    """Put what a run had released that ended early where it was not asked for, and say where."""
-    place = _saved(report)
-    if place is not None:
-        tell(f"the run ended early. What it had released was paid for and is in {place}.")
-    elif not _printed(report):
-        tell("the run ended early, and what it had released could neither be saved nor printed.")
+    """Save the released part of a run that ended early in a new file, and name the file."""
+    path = _save_new(report)
+    if path is not None:
+        tell(f"the run ended early. The results released so far are in {path}.")
+    elif not _print(report):
+        tell("the run ended early. Its results so far could be neither saved nor printed.")
 
 
-def _printed(text: str) -> bool:
-    """Print, and know whether it arrived: pipes are closed, disks full, encodings narrow.
+def _print(text: str) -> bool:
+    """Print the text; return False if it did not arrive (closed pipe, full disk, encoding).
 
-    A reader that takes nothing can hold it for ever, so that a signal is heard here.
+    A reader that takes nothing would block for ever, so signals are raised here.
     """
     if sys.stdout is None:
         return False
@@ -180,7 +180,7 @@ def _printed(text: str) -> bool:
 
 
 def silence() -> None:
-    """Let what is still in the buffer go nowhere, or Python would complain on its way out."""
+    """Discard the rest of the output buffer: Python would fail to flush it at exit."""
     with suppress(OSError, ValueError):
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, sys.stdout.fileno())
@@ -188,5 +188,6 @@ def silence() -> None:
 
 
 def tell(message: str) -> None:
+    """Print a message to standard error."""
     with suppress(OSError, ValueError):
         print(f"dpfast: {message}", file=sys.stderr, flush=True)

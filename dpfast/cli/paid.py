@@ -1,4 +1,4 @@
-"""Commands that spend: everything that can be refused comes first; then nothing is lost."""
+"""Commands that spend: all refusals come before the charge, and no paid result is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dpfast
 from dpfast.cli.interrupts import INTERRUPTS
@@ -26,53 +26,34 @@ from dpfast.inference.degrees import UNCOUNTED, coverage
 
 
 def fit(arguments: argparse.Namespace) -> int:
+    """Fit a regression to a file."""
     coverage(arguments.level)
     privacy = budget_of(arguments)
-    weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
-    objective = dpfast.Objective(
-        loss_of(arguments), weights, scale=arguments.scale, ridge=arguments.ridge
-    )
+    objective = _objective(arguments)
     schema = _schema(arguments)
-    options = {
-        "method": arguments.method,
-        "progress": ProgressBar("private fit"),
-        "inference": not arguments.no_inference,
-        "noise": _noise(arguments),
-        "ledger": None if arguments.ledger is None else _ledger(arguments),
-    }
-    if arguments.steps is not None:
-        options["method"] = _stepwise(arguments.method, arguments.steps)
+    options = _fit_options(arguments)
     if (arguments.formula is None) == (arguments.response is None):
         raise InvalidInput("give either --formula or --response (with --covariates).")
-    table: Any
-    if schema is None:
-        table, covariates = _undeclared(arguments)
-        beside = _beside(arguments, table)
-    else:
-        table = read_table(arguments.data, schema, **_how(arguments))
-        beside = _beside(arguments, {})
+    read = _read_undeclared(arguments) if schema is None else _read_declared(arguments, schema)
 
     def report(result: Any) -> dict[str, Any]:
-        told = None if schema is None else schema.to_toml()
-        found = result.to_dict() | {"source": {"formula": arguments.formula, "schema": told}}
+        public_facts = None if schema is None else schema.to_toml()
+        source = {"formula": arguments.formula, "schema": public_facts}
+        fields = dict(result.to_dict() | {"source": source})
         if not arguments.no_inference:
-            found["level"] = arguments.level
-            with suppress(InferenceUnavailable):  # of too few records: what was paid for arrives
-                found["conf_int"] = result.conf_int(arguments.level)
-        return dict(found)
+            fields["level"] = arguments.level
+            # very few records have no intervals, but the paid estimate must arrive
+            with suppress(InferenceUnavailable):
+                fields["conf_int"] = result.conf_int(arguments.level)
+        return fields
 
     def run() -> Any:
         if arguments.formula is not None:
-            records = dpfast.records(table, **beside)
+            records = dpfast.records(read.table, **read.extras)
             return dpfast.fit_formula(
                 arguments.formula, records, objective, schema=schema, privacy=privacy, **options
             )
-        with hide_row_details(arguments.each):
-            if schema is None:
-                found = number_columns(table, [*covariates, arguments.response])
-                records = dpfast.records(found[:, :-1], found[:, -1], names=covariates, **beside)
-            else:
-                records = dpfast.records(_design(arguments, schema, table), **beside)
+        records = _coded_records(arguments, schema, read)
         if schema is None and arguments.scale is None:
             options["standardize"] = True
         return dpfast.fit(records, None, objective, privacy=privacy, **options)
@@ -81,18 +62,19 @@ def fit(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Answer a request of a study."""
     from dpfast.studies.requests import read_file
 
     document = read_file(arguments.request)
     if arguments.data is None and not arguments.quote:
-        raise InvalidInput("give --data, or --quote to see what the request costs.")
+        raise InvalidInput("give --data, or --quote to see the cost of the request.")
     study = dpfast.Study(
         arguments.data,
         schema=_schema(arguments),
         ledger=_ledger(arguments),
         n=arguments.n,
         like=arguments.like,
-        **_written(arguments),
+        **_text_format(arguments),
         noise=_noise(arguments),
     )
     if arguments.quote:
@@ -102,72 +84,122 @@ def run(arguments: argparse.Namespace) -> int:
     return _deliver(
         arguments,
         lambda: study.run(document),
-        lambda _: study.answer(document),  # the same again, which costs nothing, in plain values
+        lambda _: study.answer(document),  # the stored answer as plain values, at no cost
         lambda _: str(study.answer(document)["summary"]),
     )
 
 
-# ---- what they share -----------------------------------------------------------------------------
+# ---- shared parts --------------------------------------------------------------------------------
+
+
+class _Columns(NamedTuple):
+    """Columns of a file."""
+
+    table: Any
+    #: Weights, offsets and persons, as :func:`dpfast.records` takes them.
+    extras: dict[str, Any]
+    #: Names of the covariates where ``--covariates`` gives them without a schema.
+    covariates: list[str]
+
+
+def _objective(arguments: argparse.Namespace) -> dpfast.Objective:
+    weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
+    return dpfast.Objective(
+        loss_of(arguments), weights, scale=arguments.scale, ridge=arguments.ridge
+    )
+
+
+def _fit_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    method = arguments.method
+    return {
+        "method": method if arguments.steps is None else _stepwise(method, arguments.steps),
+        "progress": ProgressBar("private fit"),
+        "inference": not arguments.no_inference,
+        "noise": _noise(arguments),
+        "ledger": None if arguments.ledger is None else _ledger(arguments),
+    }
 
 
 def _schema(arguments: argparse.Namespace) -> dpfast.Schema | None:
     return None if arguments.schema is None else dpfast.Schema.from_toml(Path(arguments.schema))
 
 
-def _undeclared(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Columns that the options name, as numbers, and which of them are covariates by name."""
+def _read_declared(arguments: argparse.Namespace, schema: dpfast.Schema) -> _Columns:
+    """Read a file with the public facts of a schema."""
+    table = read_table(arguments.data, schema, **_read_options(arguments))
+    return _Columns(table, _extras(arguments, {}), [])
+
+
+def _read_undeclared(arguments: argparse.Namespace) -> _Columns:
+    """Read the columns that the options name, as numbers or as declared levels."""
+    table: dict[str, Any]
+    covariates: list[str] = []
     if arguments.formula is not None:
         names, levels = columns_read(arguments.formula)
         table = _numbers(arguments, [name for name in names if name not in levels])
-        for name, listed in levels.items():
-            table[name] = read_labels(arguments.data, name, levels=listed, **_how(arguments))
-        return table, []
-    if arguments.covariates is None:
+        for name, labels in levels.items():
+            table[name] = read_labels(
+                arguments.data, name, levels=labels, **_read_options(arguments)
+            )
+    elif arguments.covariates is None:
         raise InvalidInput(
-            "without a schema the columns are named one by one: give --covariates age,education "
+            "without a schema every column needs its name: give --covariates age,education "
             "and so on."
         )
-    covariates = _listed(arguments.covariates)
-    return _numbers(arguments, [arguments.response, *covariates]), covariates
+    else:
+        covariates = _split_names(arguments.covariates)
+        table = _numbers(arguments, [arguments.response, *covariates])
+    return _Columns(table, _extras(arguments, table), covariates)
+
+
+def _coded_records(
+    arguments: argparse.Namespace, schema: dpfast.Schema | None, read: _Columns
+) -> Any:
+    """Make records of the response and covariates that the options name."""
+    with hide_row_details(arguments.each):
+        if schema is not None:
+            return dpfast.records(_design(arguments, schema, read.table), **read.extras)
+        numbers = number_columns(read.table, [*read.covariates, arguments.response])
+        return dpfast.records(numbers[:, :-1], numbers[:, -1], names=read.covariates, **read.extras)
 
 
 def _numbers(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
-    return read_numbers(arguments.data, names, **_how(arguments))
+    return read_numbers(arguments.data, names, **_read_options(arguments))
 
 
-def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
-    """Weights, offsets and persons: columns read already, or that nothing else is made of."""
-    named = {"sample_weight": arguments.sample_weight, "offset": arguments.offset}
-    named = {what: name for what, name in named.items() if name is not None}
-    missing = [name for name in dict.fromkeys(named.values()) if name not in table]
-    found = table | (_numbers(arguments, missing) if missing else {})
-    given: dict[str, Any] = {what: found[name] for what, name in named.items()}
+def _extras(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
+    """Read weights, offsets and persons that the table does not have yet."""
+    columns = {"sample_weight": arguments.sample_weight, "offset": arguments.offset}
+    columns = {option: name for option, name in columns.items() if name is not None}
+    missing = [name for name in dict.fromkeys(columns.values()) if name not in table]
+    numbers = table | (_numbers(arguments, missing) if missing else {})
+    extras: dict[str, Any] = {option: numbers[name] for option, name in columns.items()}
     if arguments.largest_weight is not None:
-        given["largest_weight"] = arguments.largest_weight
+        extras["largest_weight"] = arguments.largest_weight
     if arguments.group is not None:
-        given["group"] = read_labels(arguments.data, arguments.group, **_how(arguments))
-    given |= {"group_size": arguments.group_size, "each": arguments.each}
-    return given
+        extras["group"] = read_labels(arguments.data, arguments.group, **_read_options(arguments))
+    return extras | {"group_size": arguments.group_size, "each": arguments.each}
 
 
-def _how(arguments: argparse.Namespace) -> dict[str, Any]:
-    """How text is written, and what shows how many bytes were read if rows may be counted."""
+def _read_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how text is written, and a progress bar unless the number of rows is private."""
     bar = None if arguments.each == "person" else ProgressBar("reading")
-    return _written(arguments) | {"progress": bar}
+    return _text_format(arguments) | {"progress": bar}
 
 
-def _written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """How a file of text is written."""
+def _text_format(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how a file of text is written."""
     return {"delimiter": typed_delimiter(arguments.delimiter), "decimal": arguments.decimal}
 
 
-def _design(arguments: argparse.Namespace, schema: Any, table: Any) -> Any:
-    """The design of the covariates that are named, or of all columns but the response and group."""
+def _design(arguments: argparse.Namespace, schema: dpfast.Schema, table: Any) -> Any:
+    """Code the named covariates, or all columns except the response and the group."""
     if arguments.covariates is not None:
-        names = _listed(arguments.covariates)
+        names = _split_names(arguments.covariates)
     else:
-        present, others = column_names(table), (arguments.group, arguments.response)
-        names = [name for name in schema.columns if name in present and name not in others]
+        present = column_names(table)
+        excluded = (arguments.group, arguments.response)
+        names = [name for name in schema.columns if name in present and name not in excluded]
     return schema.encode(table, names, arguments.response)
 
 
@@ -176,7 +208,7 @@ def _noise(arguments: argparse.Namespace) -> dpfast.SeededNoise | None:
 
 
 def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
-    """The ledger that is named, which must exist: a total is granted once."""
+    """Open the named ledger, which must exist: only ``ledger create`` grants a total."""
     if not Path(arguments.ledger).exists():
         raise InvalidInput(
             f"there is no ledger {arguments.ledger!r}. Create it with its total: dpfast "
@@ -185,21 +217,21 @@ def _ledger(arguments: argparse.Namespace) -> dpfast.Ledger:
     return dpfast.Ledger.open(arguments.ledger)
 
 
-#: Optimisers whose number of steps is a setting.
+#: Optimisers that take a number of steps.
 STEPWISE = {"newton": "Newton", "gradient-descent": "GradientDescent"}
 
 
 def _stepwise(method: str, steps: int) -> Any:
     if method not in STEPWISE:
         raise InvalidInput(
-            f"--steps is a setting of --method {', '.join(STEPWISE)}; {method!r} decides the "
-            "number of its steps itself."
+            f"--steps is a setting of --method {', '.join(STEPWISE)}; {method!r} chooses its "
+            "number of steps itself."
         )
     return getattr(dpfast.optimize, STEPWISE[method])(steps=steps)
 
 
 def typed_delimiter(text: str | None) -> str | None:
-    r"""What was typed: a tab as ``\t`` or ``tab``, which shells make easy."""
+    r"""Return the delimiter; ``\t`` or ``tab`` stands for a tab, which is hard to type."""
     if text in ("\\t", "tab"):
         return "\t"
     if text is not None and len(text) != 1:
@@ -207,26 +239,28 @@ def typed_delimiter(text: str | None) -> str | None:
     return text
 
 
-def _listed(text: str) -> list[str]:
-    """Names between commas, spaces or none around them; quotes for a name that has a comma."""
+def _split_names(text: str) -> list[str]:
+    """Split names at commas; spaces around them are ignored, and a name in quotes may have one."""
     try:
         return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [""])]
     except csv.Error:
-        raise InvalidInput("a list of names must be one line, with commas between them.") from None
+        raise InvalidInput(
+            "a list of names must be one line, with commas between the names."
+        ) from None
 
 
 def _text(report: dict[str, Any]) -> str:
     return json.dumps(plain(report), indent=1, allow_nan=False)
 
 
-def _unfinished(found: Any) -> dict[str, Any]:
-    """What a run had released that ended early."""
-    told = found.to_dict() if hasattr(found, "to_dict") else dict(vars(found))
-    left = found.privacy.unspent
-    return told | {
+def _unfinished(partial: Any) -> dict[str, Any]:
+    """Return the released part of a run that ended early, as plain values."""
+    fields = partial.to_dict() if hasattr(partial, "to_dict") else dict(vars(partial))
+    unspent = partial.privacy.unspent
+    return fields | {
         "unfinished": True,
-        "privacy": found.privacy.to_dict(),
-        "never_charged": None if left is None else plain_spend(left),
+        "privacy": partial.privacy.to_dict(),
+        "never_charged": None if unspent is None else plain_spend(unspent),
     }
 
 
@@ -236,44 +270,45 @@ def _deliver(
     report: Callable[[Any], dict[str, Any]],
     show: Callable[[Any], str],
 ) -> int:
-    named = ("data", "schema", "ledger", "request", "like")
-    inputs = [getattr(arguments, name, None) for name in named]
+    """Run a command that spends, deliver its result, and return the exit code."""
+    options = ("data", "schema", "ledger", "request", "like")
+    inputs = [getattr(arguments, name, None) for name in options]
     finished: list[Any] = []
-    # a signal is heard while there is something to stop, and waits while something is saved
+    # signals are raised while the command runs, and wait while its result is saved
     with INTERRUPTS.waiting(), PaidResult(arguments.out, inputs) as delivery:
         try:
             with INTERRUPTS.waiting(False):
                 finished.append(run())
         except BaseException as error:
-            if not finished:  # or else it arrived after the last answer: all of it is delivered
-                if (found := getattr(error, "partial_result", None)) is not None:
-                    save_unfinished(_text(_unfinished(found)) + "\n")
+            if not finished:  # a signal after the last answer is ignored: the result is complete
+                if (partial := getattr(error, "partial_result", None)) is not None:
+                    save_unfinished(_text(_unfinished(partial)) + "\n")
                 raise
         result = finished[0]
-        told = report(result)
-        text = _text(told)
+        fields = report(result)
+        text = _text(fields)
         code = delivery.deliver(text + "\n", lambda: text if arguments.json else show(result))
-    if code == 0 and _says_nothing(told):
+    if code == 0 and _is_empty(fields):
         tell(NOTHING_USABLE)
         return 5
     return code
 
 
-def _says_nothing(told: dict[str, Any]) -> bool:
-    """Whether released numbers of records say that nothing was estimated, in no level if by level.
+def _is_empty(fields: dict[str, Any]) -> bool:
+    """Return whether released counts show no usable record, in no level if by level.
 
-    Whether a column is one of numbers is a value, so it is told by what was released of it alone.
+    A column without numbers is private information, so only released counts decide.
     """
-    told = told.get("answer", told)
-    by_level = [one for one in told.get("fits", ()) if one is not None]
+    fields = fields.get("answer", fields)
+    by_level = [fit for fit in fields.get("fits", ()) if fit is not None]
     if by_level:
-        return all(_says_nothing(one) for one in by_level)
-    return UNCOUNTED in told.get("warnings", ())
+        return all(_is_empty(fit) for fit in by_level)
+    return UNCOUNTED in fields.get("warnings", ())
 
 
-#: What is said beside a result of no records, by the released number of those that count.
+#: Message beside a result whose released count of usable records is zero.
 NOTHING_USABLE = (
-    "0 usable records, as far as the budget can see: the result says nothing, and was paid for. "
+    "budget spent, but about 0 usable records: the result contains no estimate. "
     "Is a column text? Declare its labels, in --schema or as C(name, levels=[...]) in --formula. "
-    "Do numbers have decimal commas? Say --decimal ,"
+    "Do numbers have decimal commas? Pass --decimal ,"
 )

@@ -1,4 +1,4 @@
-"""What can be typed."""
+"""Options of the command line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 EXIT_CODES = (
     "exit codes: 0 done; 1 refused, with a message that says what to do; 2 wrong usage; 3 the "
-    "ledger cannot pay; 4 paid for, but not delivered as asked: a message says where the result "
-    "is; 5 paid for, and no usable record was seen; 128 and the number of the signal that ended "
-    "it, as 130 for Ctrl-C"
+    "ledger has too little budget; 4 budget spent, output not written as requested (a message "
+    "names the file with the result); 5 budget spent, no usable record; 128 plus the number of "
+    "the signal that ended the command, such as 130 for Ctrl-C"
 )
 
 DELIMITED = """\
---delimiter: of a file of text, 'tab' for a tab (default: found in its first row)
---decimal =.: of a file of text, the mark before decimals: '.' (default) or ','"""
+--delimiter: of a text file, 'tab' for a tab (default: found in its first row)
+--decimal =.: decimal mark of a text file: '.' (default) or ','"""
 FILE = "data: .csv, .tsv, .txt (also .gz), .parquet, .feather or .npz"
-LEVEL = "--level float =0.95: of the intervals (default .95)"
+LEVEL = "--level float =0.95: level of the intervals (default .95)"
 
-#: One of them, the last with the one before.
+#: Options of a budget; epsilon and delta go together.
 BUDGET = {
     "--mu": "total, mu of Gaussian differential privacy",
     "--rho": "total, rho of zero-concentrated DP",
@@ -31,17 +31,18 @@ BUDGET = {
     "--delta": "total delta, with --epsilon",
 }
 
-#: Lines that several commands have.
+#: Lines shared by several commands.
 SHARED = {
     "@source": f"""\
 {FILE}
---schema: TOML file of public facts (default: buy what is not declared)
+--schema: TOML file of public facts (default: estimate undeclared facts with part of the budget)
 {DELIMITED}""",
     "@losses": """\
 --tau float: level of --loss quantile (default .5)
---bandwidth float: of --loss quantile, in residual scales (default: from n, p and the budget)
---largest-mean float: of --loss poisson: no mean above it is modelled
---largest-residual float: of --loss poisson: where count less mean is clipped""",
+--bandwidth float: bandwidth of --loss quantile, in residual scales (default: from n, p and the
+    budget)
+--largest-mean float: for --loss poisson: largest mean of the model
+--largest-residual float: for --loss poisson: bound at which count minus mean is clipped""",
     "@spending": """\
 @budget
 --ledger: budget file shared by analyses; see dpfast ledger
@@ -50,7 +51,7 @@ SHARED = {
 --seed int: simulation: reproducible, and NOT private""",
 }
 
-#: Of each command: its purpose, what else is said of it, and its options, one a line.
+#: For each command its purpose, further help, and its options, one per line.
 COMMANDS = {
     "demo": ("private wage regression on embedded census microdata",
              "Fits the Mincer wage equation to 29,501 persons of the 2000 US Census, and prints it "
@@ -61,41 +62,41 @@ COMMANDS = {
 --no-plot flag: do not write demo-census2000.png"""),
     "fit": ("fit a private regression to a file",
             "Prints the released coefficients with intervals. Without --schema the named columns "
-            "are read as numbers, C(region, levels=['a', 'b']) as levels, and where they lie and "
-            "how much they vary is bought inside the total; with one, its public facts are used.",
+            "are read as numbers and C(region, levels=['a', 'b']) as levels; centres and scales "
+            "are estimated with part of the budget. With a schema its public facts are used.",
             f"""
 @source
 --formula: such as 'log(wage) ~ education + I(experience**2)'
 --response: instead of a formula: the response column ...
---covariates: ... and a comma-separated list of the others
+--covariates: ... and a comma-separated list of the covariates
 --loss =log-cosh: loss, least-squares, quantile or poisson (default: log-cosh)
 @losses
 --scale float: public residual scale, in the response's units
 --radius float: radius of the Mallows weights, of coded columns (default sqrt p)
 --ridge float =0.0: public ridge penalty, of coded coefficients
 --sample-weight: a column of private weights; with --largest-weight
---largest-weight float: public: weights are held to it
+--largest-weight float: public bound at which weights are clipped
 --offset: a column added to the predictor, in the response's units
---group: a column that says whose each row is: persons are protected
---each =row: with --group: 'person' counts each once, with the mean of any number of rows ...
---group-size int: ... or 'row' (default): at most so many rows
+--group: a column that names the person of each row: persons are protected
+--each =row: with --group: 'person' counts each person once, by the mean of all rows ...
+--group-size int: ... or 'row' (default) counts at most so many rows of a person
 --method =auto: optimiser (default: auto)
---steps int: number of steps of --method newton and others
+--steps int: number of steps, for --method newton and gradient-descent
 --no-inference flag: estimates only, no intervals
 {LEVEL}
 @spending"""),
     "run": ("answer a request of a study: effects, instruments, tables, quantiles and more",
             'Such as {"analysis": "fit", "formula": "y ~ x", "share": 0.2}: a share of the total '
-            "of the ledger. The same request is paid for once. dpfast.Study has the analyses and "
+            "of the ledger. A repeated request costs nothing. dpfast.Study lists the analyses and "
             "their fields.", f"""
-request: a small document of JSON, or the file that has it
+request: a JSON document, or the name of its file
 --{FILE}
 --schema: TOML file of public facts
 {DELIMITED}
 --ledger required: budget file; see dpfast ledger
 --n int: number of records, public; widths follow from it
 --like: a PUBLIC file like the data, for expected widths
---quote flag: say what it costs; reads no data
+--quote flag: show the cost; reads no data
 --out: write the answer as JSON
 --json flag: print JSON instead of the table
 --seed int: simulation: reproducible, and NOT private"""),
@@ -113,24 +114,24 @@ request: a small document of JSON, or the file that has it
 {LEVEL}
 --plot PNG: draw width against the budget and n
 --json flag: print JSON"""),
-    "explain": ("say in plain words what a budget promises", "", """
+    "explain": ("explain a budget in plain words", "", """
 @budget
 --plot PNG: draw the attacker's trade-off curve"""),
-    "ledger": ("create or show a budget that analyses share", "", ""),
+    "ledger": ("create or show a budget shared by analyses", "", ""),
     "ledger create": ("create a budget file", "", """
 file
 @budget"""),
-    "ledger show": ("show what was spent, on what, and what is left", "", """
+    "ledger show": ("show the charges and the remaining budget", "", """
 file
 --json flag: print JSON"""),
     "verify": ("recompute the accounting of a page that Fit.report wrote",
-               "Adds the charges in exact fractions, and makes conversions, intervals and the page "
-               "anew.", """
+               "Adds the charges in exact fractions, and recomputes conversions, intervals and the "
+               "page.", """
 page: the page, such as fit.html
 --json flag: print JSON"""),
     "audit": ("attack this installation",
-              "Replays the commonest calls on a pair of neighbouring synthetic data sets with the "
-              "same noisy answers: whatever differs is a leak.", """
+              "Replays the most common calls on two neighbouring synthetic data sets with the same "
+              "noisy answers: any difference is a leak.", """
 --pairs int =1: neighbouring pairs for each call
 --only TEXT: calls whose name contains this
 --quick flag: one call of each function
@@ -138,8 +139,8 @@ page: the page, such as fit.html
 }  # fmt: skip
 
 
-#: What a message says of Python, and what of it is typed in a shell.
-SPOKEN = {
+#: Python expressions in messages, and the command line's words for them.
+SHELL_WORDS = {
     r", dpfast\.optimize\.\w+\(\.\.\.\)| or a dpfast [\w.]+ object such as [^;]*": "",
     r" or a dpfast\.optimize\.Method of your own| The probability of error is alpha.*": "",
     r"\blevel=": "--level ",
@@ -150,16 +151,16 @@ SPOKEN = {
 }
 
 
-def spoken(message: str) -> str:
-    """A refusal of the library, in the words of the command line."""
-    for python, shell in SPOKEN.items():
+def in_shell_words(message: str) -> str:
+    """Rewrite a refusal of the library in the words of the command line."""
+    for python, shell in SHELL_WORDS.items():
         message = re.sub(python, shell, message)
     return message
 
 
 @cache
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the ``dpfast`` command; loads neither NumPy nor SciPy."""
+    """Make the parser of the ``dpfast`` command, without loading NumPy and SciPy."""
     import dpfast
 
     parser = argparse.ArgumentParser(
@@ -168,46 +169,50 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"dpfast {dpfast.__version__}")
-    made = {"": parser}
-    rooms: dict[str, Commands] = {"": parser.add_subparsers(dest="command", metavar="COMMAND")}
-    for name, (purpose, more, options) in COMMANDS.items():
-        home, _, word = name.rpartition(" ")
-        if home not in rooms:
-            rooms[home] = made[home].add_subparsers(dest="action", metavar="ACTION", required=True)
-        said = f"{purpose[0].upper()}{purpose[1:]}. {more}".strip()
-        made[name] = rooms[home].add_parser(word, help=purpose, description=said, epilog=EXIT_CODES)
-        _fill(made[name], options)
+    parsers = {"": parser}
+    groups: dict[str, Commands] = {"": parser.add_subparsers(dest="command", metavar="COMMAND")}
+    for name, (purpose, details, options) in COMMANDS.items():
+        parent, _, word = name.rpartition(" ")
+        if parent not in groups:
+            groups[parent] = parsers[parent].add_subparsers(
+                dest="action", metavar="ACTION", required=True
+            )
+        description = f"{purpose[0].upper()}{purpose[1:]}. {details}".strip()
+        parsers[name] = groups[parent].add_parser(
+            word, help=purpose, description=description, epilog=EXIT_CODES
+        )
+        _add_options(parsers[name], options)
     return parser
 
 
-def _fill(parser: argparse.ArgumentParser, options: str) -> None:
-    """Add the options of some lines: ``name facts: help``, or ``@`` and the name of others."""
+def _add_options(parser: argparse.ArgumentParser, options: str) -> None:
+    """Add options from lines ``name facts: help``, or ``@name`` for shared lines."""
     for line in re.sub(r"\n {4}", " ", options).strip().splitlines():
-        head, _, said = line.partition(": ")
+        head, _, help_text = line.partition(": ")
         name, *facts = head.split(" ")
         if name == "@budget":
             group = parser.add_argument_group("budget (give one)")
-            for option, said in BUDGET.items():
-                group.add_argument(option, type=float, help=said)
+            for option, meaning in BUDGET.items():
+                group.add_argument(option, type=float, help=meaning)
         elif name.startswith("@"):
-            _fill(parser, SHARED[name])
+            _add_options(parser, SHARED[name])
         else:
-            parser.add_argument(name, help=said or None, **_facts(facts))
+            parser.add_argument(name, help=help_text or None, **_argument_options(facts))
 
 
-def _facts(words: list[str]) -> dict[str, Any]:
-    """What the words between an option's name and its help say, as ``add_argument`` takes it."""
-    found: dict[str, Any] = {}
+def _argument_options(words: list[str]) -> dict[str, Any]:
+    """Translate the words between an option's name and its help for ``add_argument``."""
+    options: dict[str, Any] = {}
     kind: type = {"float": float, "int": int}.get(words[0] if words else "", str)
     for word in words:
         if word == "flag":
-            found["action"] = "store_true"
+            options["action"] = "store_true"
         elif word == "required":
-            found["required"] = True
+            options["required"] = True
         elif word.startswith("="):
-            found["default"] = kind(word[1:])
+            options["default"] = kind(word[1:])
         elif word.isupper():
-            found["metavar"] = word
+            options["metavar"] = word
         else:
-            found["type"] = kind
-    return found
+            options["type"] = kind
+    return options

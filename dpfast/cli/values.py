@@ -1,4 +1,4 @@
-"""Budgets and losses as they are typed."""
+"""Budgets and losses from command-line options."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dpfast.models.losses import Loss
 from dpfast.models.names import all_losses
 from dpfast.privacy.budget import Budget
 
-#: Losses with settings, which are options of the same names.
+#: Losses with settings; each setting is an option of the same name.
 LOSS_SETTINGS: dict[type[Loss], tuple[str, ...]] = {
     kind: kind.settings for kind in all_losses().values() if kind.settings
 }
 
 
 def budget_of(arguments: argparse.Namespace) -> Budget:
-    """The one budget that was given."""
-    given = [name for name in ("mu", "rho", "epsilon") if getattr(arguments, name) is not None]
+    """Return the budget; exactly one must be given."""
+    kinds = [name for name in ("mu", "rho", "epsilon") if getattr(arguments, name) is not None]
     paired = (arguments.epsilon is None) == (arguments.delta is None)
-    if len(given) != 1 or not paired:
+    if len(kinds) != 1 or not paired:
         raise InvalidBudget(
             "give one budget: --mu M, --rho R, or --epsilon E with --delta D; received "
-            f"{', '.join('--' + name for name in given) or 'none'}"
+            f"{', '.join('--' + name for name in kinds) or 'none'}"
             f"{'' if paired else ' (epsilon and delta go together)'}."
         )
     if arguments.mu is not None:
@@ -34,17 +34,17 @@ def budget_of(arguments: argparse.Namespace) -> Budget:
 
 
 def loss_of(arguments: argparse.Namespace) -> str | Loss:
-    """The loss by its name, with the settings that were given."""
-    given = {
+    """Return the loss by its name, with its settings."""
+    settings = {
         name: value
         for names in LOSS_SETTINGS.values()
         for name in names
         if (value := getattr(arguments, name)) is not None
     }
     kind = next((kind for kind in LOSS_SETTINGS if kind.name == arguments.loss), None)
-    for name in given:
+    for name in settings:
         owner = next(kind for kind, names in LOSS_SETTINGS.items() if name in names)
         if owner is not kind:
             option = name.replace("_", "-")
             raise InvalidInput(f"--{option} is a setting of --loss {owner.name}.")
-    return str(arguments.loss) if kind is None else kind(**given)
+    return str(arguments.loss) if kind is None else kind(**settings)

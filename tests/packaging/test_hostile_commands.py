@@ -211,4 +211,6 @@ def test_help_lists_the_exit_codes(capsys):
         with pytest.raises(SystemExit):
             main(arguments)
         told = " ".join(capsys.readouterr().out.split())
-        assert all(code in told for code in ("0 done", "1 refused", "3 the ledger", "4 paid for"))
+        assert all(
+            code in told for code in ("0 done", "1 refused", "3 the ledger", "4 budget spent")
+        )

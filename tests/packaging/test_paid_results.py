@@ -186,7 +186,7 @@ def test_without_a_working_directory_the_folder_for_temporary_files_serves(
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "curdir", str(tmp_path / "absent"))
-    monkeypatch.setattr("dpfast.cli.output._printed", lambda text: False)
+    monkeypatch.setattr("dpfast.cli.output._print", lambda text: False)
     with PaidResult(None) as delivery:
         assert delivery.deliver("{}\n", lambda: "table") == 4
     (kept,) = tmp_path.iterdir()
@@ -214,7 +214,7 @@ def test_nothing_is_left_behind_when_the_ledger_refuses(folder, capsys):
 def test_a_result_does_not_replace_what_the_command_needs(folder, capsys, wanted):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert main([*PAID, "--out", wanted]) == 1
-    assert "the command needs" in capsys.readouterr().err
+    assert "input of this command" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 

@@ -42,10 +42,10 @@ PLACES = {
     "cli/output.py:__enter__": ("command",),
     "cli/output.py:_write": ("command",),
     "cli/output.py:_fill": ("command",),
-    "cli/output.py:_saved": "in the system's folder for temporary files, under a random name",
+    "cli/output.py:_save_new": "in the system's folder for temporary files, under a random name",
     "cli/output.py:silence": "the null device",
     "cli/demo.py:_plot": ("demo",),
-    "cli/commands.py:_drawn": "in memory",
+    "cli/commands.py:_save_figure": "in memory",
     "plots.py:savefig": "released numbers, in the very file that was named",
     "plots.py:_repr_html_": "in memory",
 }
