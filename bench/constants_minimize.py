@@ -45,10 +45,10 @@ ROOMS = tuple(f"dpfast.optimize.nonconvex.{name}" for name in ("adaptive", "clip
 
 #: Constants that judge nothing.
 NOT_JUDGED = {
-    "steps RANGE": "keeps numbers finite",
-    "clip RUNGS": "length of a table",
-    "clip FACTOR": "fineness of a table",
-    "clip BETWEEN": "fineness of a table",
+    "steps LENGTH_RANGE": "keeps numbers finite",
+    "clip N_BINS": "length of a table",
+    "clip BIN_RATIO": "fineness of a table",
+    "clip CLIPS_PER_BIN": "fineness of a table",
     "clip FAR_TOO_LARGE": "of a warning only",
 }
 

@@ -1,4 +1,4 @@
-"""What the KL condition looks like on **public** data: constants for KL-Spider."""
+"""Estimates of the KL condition's constants from **public** data, for KL-Spider."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ RESOLUTION = 1e-9
 
 
 class KLEstimate(NamedTuple):
-    """Plausible constants of the KL condition, and the points they were read off.
+    """Plausible constants of the KL condition, and the points they were estimated from.
 
     Attributes
     ----------
     kl : KL
         Every point satisfies ``excess <= (gamma norm)^kappa``.
     norms, excesses : ndarray of shape (m,)
-        Gradient norm and excess risk of each point looked at.
+        Gradient norm and excess risk of each point.
     kappa_interval : (float, float)
         Exponents that these points support: slopes of the envelope over parts of the range of
-        norms, and two jackknife standard errors over the rays.  ``kl.kappa`` is one of them, and
-        on which side of 2 it lies says nothing where 2 is inside.
+        norms, and two jackknife standard errors over the rays (Tukey 1958).  ``kl.kappa`` is one of
+        them.  Where 2 is inside, the side of 2 on which it lies says nothing.
 
     Privacy
     -------
@@ -61,10 +61,10 @@ def estimate_kl(
 
     Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
 
-    The objective is minimised from ``start``; excess risk and gradient norm are recorded on the
-    segment from the start to the minimiser and on rays around the minimiser of the same length and
-    shorter.  ``kappa`` is the slope of the upper envelope of excess against norm on logarithmic
-    axes, ``gamma`` the smallest for which every point obeys the condition.
+    The objective is minimised from ``start``.  Excess risk and gradient norm are recorded on the
+    segment from the start to the minimiser, and on rays around the minimiser that are at most as
+    long.  ``kappa`` is the slope of the upper envelope of excess against norm on logarithmic axes.
+    ``gamma`` is the smallest for which every point obeys the condition.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def estimate_kl(
 def _slopes(
     log_norm: Array, log_excess: Array, rays: NDArray[np.int64]
 ) -> tuple[float, tuple[float, float]]:
-    """Slope of the envelope, and the interval of those that parts of the points have."""
+    """Estimate the slope of the envelope, and its interval over parts of the points."""
     slope = _envelope_slope(log_norm, log_excess)
     found = [slope]
     edges = np.linspace(log_norm.min(), log_norm.max() + 1e-9, 4)
@@ -157,7 +157,7 @@ def _slopes(
 
 
 def _envelope_slope(log_norm: Array, log_excess: Array) -> float:
-    """Least-squares slope through the highest point of each of twelve bins."""
+    """Fit a least-squares slope through the highest point of each of twelve bins."""
     edges = np.linspace(log_norm.min(), log_norm.max() + 1e-9, 13)
     tops = []
     for low, high in itertools.pairwise(edges):
@@ -171,6 +171,6 @@ def _envelope_slope(log_norm: Array, log_excess: Array) -> float:
 
 
 def public_directions(dimension: int, count: int) -> Array:
-    """Reproducible directions: normals of a seeded source."""
+    """Draw reproducible directions: normals of a seeded source."""
     draws = SeededNoise(0).normals(dimension * count, 30).reshape(count, dimension) * 2.0**-30
     return np.asarray(draws / np.linalg.norm(draws, axis=1)[:, None])

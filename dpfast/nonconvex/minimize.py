@@ -25,7 +25,7 @@ from dpfast.models import Loss, Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.nonconvex.kl import public_directions
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, noise_for
+from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, noise_for
 from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
 from dpfast.optimize.nonconvex.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
@@ -58,7 +58,7 @@ CHECK_NOISE = 0.1
 WORSE = 2.0
 
 #: Candidates it chooses from, evenly along the path.
-MOST_CANDIDATES = 64
+MAX_CANDIDATES = 64
 
 
 #: Of an answer that is worse than where the run began.
@@ -288,7 +288,7 @@ def minimize(
         if select == "shortest gradient":
             params = _shortest(path)
         elif select == "exponential":
-            stride = -(-len(path.iterates) // MOST_CANDIDATES)
+            stride = -(-len(path.iterates) // MAX_CANDIDATES)
             candidates = path.iterates[::-1][::stride]
             params = candidates[curator.select_stationary(candidates, reserve)]
         if check:
@@ -303,10 +303,10 @@ def _no_gain(
     rho: float,
     longest: float,
 ) -> list[str]:
-    """A warning where the loss is read to be higher than at the start, for ``rho``."""
+    """Warn where the loss is measured to be higher than at the start, for ``rho``."""
     rho = min(rho, curator.remaining)
     distance = public_length(params - start)
-    if rho < LEAST_RHO or not 0.0 < distance < math.inf:
+    if rho < MIN_RHO or not 0.0 < distance < math.inf:
         return []
     clip = longest if curator.can_clip else None
     answer = curator.loss_change(params, start, rho, clip)
@@ -322,7 +322,7 @@ def _no_gain(
 
 
 def _no_errors(target: Objective | PerRecordObjective) -> str:
-    """Why there are no standard errors, and where to turn."""
+    """Explain the missing standard errors, and the alternatives."""
     if isinstance(target, PerRecordObjective):
         return (
             "minimize releases no standard errors: nothing is known of the curvature of gradients "
@@ -344,7 +344,7 @@ def _no_errors(target: Objective | PerRecordObjective) -> str:
 
 
 def _total(privacy: Budget | float, select: str) -> GDP | ZCDP:
-    """The currency of the run: that of the request, or Gaussian DP, which wastes nothing."""
+    """Choose the currency of the run: the request's, or Gaussian DP, which wastes nothing."""
     budget = as_budget(privacy)
     if isinstance(budget, ZCDP):
         return budget
@@ -360,7 +360,7 @@ def _total(privacy: Budget | float, select: str) -> GDP | ZCDP:
 
 
 def _condition(kl: Any) -> KL:
-    """The KL condition of an argument that is one, or its two numbers."""
+    """Make a KL condition of the argument, which is one or its two numbers."""
     if isinstance(kl, (tuple, list)) and 1 <= len(kl) <= 2:
         return KL(*kl).checked()
     raise InvalidInput(
@@ -370,7 +370,7 @@ def _condition(kl: Any) -> KL:
 
 
 def _refuse_overflow(kl: KL, curator: GradientCurator) -> None:
-    """Refuse a KL condition whose excess risks leave floating point where a run asks for them."""
+    """Refuse a KL condition whose excess risks overflow where a run needs them."""
     noise = noise_for(curator.lipschitz, curator.n, 0.25 * curator.remaining)
     farthest = max(curator.lipschitz, curator.dimension**0.5 * noise)
     try:
@@ -385,6 +385,7 @@ def _refuse_overflow(kl: KL, curator: GradientCurator) -> None:
 def _choose(
     method: str | Method | NoisyDescent, kl: KL | None, target: Objective | PerRecordObjective
 ) -> tuple[Method, str]:
+    """Choose the algorithm, with the reason, and let it check the objective."""
     if isinstance(method, NoisyDescent):
         chosen: Method = Proximal(rounds=1, inner=method)
         reason = "one round: the mean loss plus L ||w - start||^2"
@@ -405,7 +406,7 @@ def _choose(
 
 
 def _shortest(path: Path) -> NDArray[np.float64]:
-    """The iterate with the smallest released norm; the last one where none was released."""
+    """Return the iterate with the smallest released norm, or the last one without norms."""
     norms = [norm if norm == norm else math.inf for norm in path.norms]
     best = min(range(len(norms)), key=norms.__getitem__)
     return path.iterates[best] if norms[best] < math.inf else path.theta
@@ -414,6 +415,7 @@ def _shortest(path: Path) -> NDArray[np.float64]:
 def _parameter_names(
     names: Sequence[str] | None, target: Objective | PerRecordObjective
 ) -> tuple[str, ...]:
+    """Return the users' names of the parameters, or ``w1``, ``w2``, ..."""
     if names is None:
         return tuple(f"w{j + 1}" for j in range(target.dimension))
     return text_names(names, target.dimension, "parameter")

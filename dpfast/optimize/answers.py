@@ -1,4 +1,4 @@
-"""What an optimiser may ask of the records: answers only, each of which is paid for."""
+"""Questions that an optimiser may ask about the records; each answer is paid for."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Array = NDArray[np.float64]
 
 
 class Answers(Protocol):
-    """What an optimiser or a step rule may ask; each answer is charged before it is drawn.
+    """Questions for optimisers and step rules; each answer is charged before it is drawn.
 
-    As :class:`~dpfast.curator.Curator`, without what is not private.  CONTRIBUTING.md has an
-    optimiser that asks.
+    It has the methods of :class:`~dpfast.curator.Curator` that are private.  CONTRIBUTING.md has an
+    example of an optimiser that uses it.
 
     Other Parameters
     ----------------
@@ -26,12 +26,12 @@ class Answers(Protocol):
     budget : StepBudget
         The mu of each quantity.
     mu : float
-        What to spend.
+        Budget of the answer.
 
     Privacy
     -------
-    Everything that has a budget or a ``mu`` among its arguments spends it, of the fit's total;
-    ``BudgetExceeded`` where it is not there.  The rest is public and costs nothing.
+    Every method with a budget or a ``mu`` among its arguments spends it, from the fit's total.
+    It raises ``BudgetExceeded`` where too little is left.  The rest is public and costs nothing.
     """
 
     @property
@@ -43,22 +43,22 @@ class Answers(Protocol):
         """Number of records (public)."""
 
     def depth(self, want: int) -> int:
-        """Most sequential roundings of a mean; public.
+        """Return the largest number of sequential roundings of a mean; public.
 
         Parameters
         ----------
         want : int
-            Which quantities the mean is of, as the kernels number them.
+            The quantities that are averaged, as the kernels number them.
         """
 
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
-        """Gradient and, where their budgets are not 0, Hessian (or majoriser) and meat.
+        """Release the gradient and, if paid for, the Hessian (or majoriser) and the meat.
 
-        Means over the records, of shapes (p,), (p, p) and (p, p); the ridge is not in them.
+        They are means over the records, of shapes (p,), (p, p) and (p, p), without the ridge.
         """
 
     def plan(self, budget: StepBudget) -> Any:
-        """What :meth:`joint` would charge and release, or its refusal; costs nothing.
+        """Return the charges and releases that :meth:`joint` would make, or refuse; costs nothing.
 
         Returns
         -------
@@ -67,16 +67,16 @@ class Answers(Protocol):
         """
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
-        """Mean loss at ``new`` minus that at ``old``, shape (1,)."""
+        """Release the mean loss at ``new`` minus that at ``old``, shape (1,)."""
 
     def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
-        """Smallest or largest eigenvalue of the mean Hessian, shape (1,).
+        """Release the smallest or largest eigenvalue of the mean Hessian, shape (1,).
 
         Parameters
         ----------
         largest : bool
-            Which of the two.
+            Whether the largest eigenvalue is released, and not the smallest.
         """
 
     def largest_curvature(self, mu: float) -> Answer:
-        """Largest eigenvalue the mean Hessian has at any parameter, shape (1,)."""
+        """Release the largest eigenvalue the mean Hessian has at any parameter, shape (1,)."""

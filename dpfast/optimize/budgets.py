@@ -1,4 +1,4 @@
-"""From one total to the budget of each step, and of an answer to the quantities it releases."""
+"""Division of a total among the steps of a run, and of a step among the quantities it releases."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ CURVATURE_RATIO = {
 
 
 class Budgets(tuple[StepBudget, ...]):
-    """What a run may spend: a budget for each of its steps, if they are fixed in advance.
+    """Budget of a run: one budget for each of its steps, if they are fixed in advance.
 
     Attributes
     ----------
     mu : float
-        The total, of which the ledger refuses to charge more.
+        The total; the ledger refuses to charge more.
     inference : bool
         Whether intervals are wanted; the last budget then buys the Hessian and the meat.
     steering_mu : float
-        What may be spent on other queries together.
+        Joint budget of all other queries.
     most_steps : int
-        How many steps there can be, of which ``progress`` is told.
+        Largest number of steps, for ``progress``.
     description : str
-        What is going to be done, for the result.
+        The planned run in words, for the result.
 
     Privacy
     -------
@@ -68,7 +68,9 @@ class Budgets(tuple[StepBudget, ...]):
         description: str = "",
     ) -> Self:
         budgets = super().__new__(cls, steps)
-        budgets.mu, budgets.inference, budgets.steering_mu = mu, inference, steering_mu
+        budgets.mu = mu
+        budgets.inference = inference
+        budgets.steering_mu = steering_mu
         budgets.most_steps = len(budgets) if most_steps is None else most_steps
         budgets.description = description
         return budgets
@@ -94,12 +96,13 @@ def step_budgets(
     inference_share = 0.0
     if inference:
         inference_share = MEAT_SHARE
-        # its only Hessian is bought here
+        # the only Hessian is bought for intervals, as dear as the meat
         if curvatures[-1] != "hessian" and hessian_costs(objective):
             inference_share *= 2.0
-    left = mu * (1.0 - reserved - inference_share) ** 0.5
-    mus = tuple(schedule.step_mus(left, len(curvatures)))
-    constants, kinds = objective.constants(), tuple(curvatures)
+    steps_mu = mu * (1.0 - reserved - inference_share) ** 0.5
+    mus = tuple(schedule.step_mus(steps_mu, len(curvatures)))
+    constants = objective.constants()
+    kinds = tuple(curvatures)
     if constants is None:
         steps = _step_budgets(objective, mu, mus, kinds, inference_share)
     else:
@@ -115,10 +118,11 @@ def _step_budgets(
     curvatures: tuple[str, ...],
     inference_share: float,
 ) -> tuple[StepBudget, ...]:
-    """Each step's mu divided among what it releases; the last also buys what inference needs."""
+    """Divide each step's mu among its releases; the last step also buys Hessian and meat."""
     budgets = []
     for k, (gradient, curvature) in enumerate(zip(mus, curvatures, strict=True)):
-        total, meat = gradient, 0.0
+        total = gradient
+        meat = 0.0
         if inference_share and k == len(mus) - 1:
             curvature = "hessian"
             meat = MEAT_SHARE**0.5 * mu
@@ -128,12 +132,12 @@ def _step_budgets(
     return tuple(budgets)
 
 
-#: Of numbers only, so that the many fits of a simulation share them.
+#: Cached: its arguments are numbers only, so that the many fits of a simulation share it.
 _shared_budgets = lru_cache(maxsize=1024)(_step_budgets)
 
 
 def hessian_costs(objective: Objective) -> bool:
-    """Whether a Hessian beside the gradient takes from what the gradient could have."""
+    """Return True if a Hessian beside the gradient lowers the budget of the gradient."""
     if objective.free_scale is not None:
         part = objective.loss.scale_part
         return part is None or part.profile is None
@@ -147,16 +151,18 @@ def _scaled(
     gradient: float,
     meat: float,
 ) -> StepBudget:
-    """An answer that costs ``mu``: the joint cost is homogeneous of degree one."""
-    majorize, hessian = curvature == "majorizer", 0.0
+    """Scale a budget so that it costs ``mu``: the joint cost is homogeneous of degree one."""
+    majorize = curvature == "majorizer"
+    hessian = 0.0
     if curvature is not None:
         hessian = (_curvature_ratio(objective, majorize) * (gradient**2 + meat**2)) ** 0.5
-    asked = StepBudget(gradient, hessian, meat, majorize)
-    factor = mu / joint_cost(objective, asked, objective.means)
+    unscaled = StepBudget(gradient, hessian, meat, majorize)
+    factor = mu / joint_cost(objective, unscaled, objective.means)
     return StepBudget(gradient * factor, hessian * factor, meat * factor, majorize)
 
 
 def _curvature_ratio(objective: Objective | Constants, majorize: bool) -> float:
+    """Return the share ``mu_H^2`` of a Hessian or majoriser relative to the gradient's."""
     if isinstance(objective, Objective) and objective.free_scale is not None:
         part = objective.loss.scale_part
         assert part is not None

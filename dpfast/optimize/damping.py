@@ -1,4 +1,4 @@
-"""How far to go along a noisy Newton direction: rules that see released numbers only."""
+"""Step rules: the length of a step along a noisy Newton direction, from released numbers only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 
 
 class Situation(NamedTuple):
-    """What a rule may look at: all of it released or public."""
+    """State that a rule may use; all of it is released or public."""
 
     answers: Answers
     theta: NDArray[np.float64]
@@ -31,34 +31,37 @@ class Situation(NamedTuple):
 
 
 class StepRule:
-    """Base of the rules.  One object describes the rule; :meth:`start` begins a run of it."""
+    """Base of the rules.
+
+    One object describes the rule; :meth:`start` begins a run of it.
+    """
 
     #: Part of the total ``mu^2`` the rule spends on queries of its own.
     share: float = 0.0
 
-    #: What its queries need beside the optimiser's, as of :class:`~dpfast.optimize.Method`.
+    #: Needs of its own queries, as of :class:`~dpfast.optimize.Method`.
     needs: frozenset[str] = frozenset()
 
-    #: Whether a size depends on what was released; :meth:`planned` says it all if not.
+    #: Whether sizes depend on released numbers; otherwise :meth:`planned` returns all of them.
     adaptive: bool = True
 
     def start(self, objective: Objective, mu: float) -> StepRule:
-        """A fresh copy for one run with ``mu`` to spend on this rule's own queries."""
+        """Return a fresh copy for one run, with ``mu`` for the rule's own queries."""
         return self
 
     def check(self, answers: Answers) -> None:
-        """Refuse, from public numbers, what this run's queries would be refused for; free."""
+        """Refuse, from public numbers, a run whose queries would be refused; free."""
 
     def step_size(self, situation: Situation) -> float:
-        """Step size in (0, 1]."""
+        """Return the step size, in (0, 1]."""
         return self.planned(situation.n_steps)[situation.step]
 
     def tail(self, n_steps: int) -> int:
-        """How many of the last steps only average noise."""
+        """Return the number of last steps that only average noise."""
         return 0
 
     def planned(self, n_steps: int) -> list[float]:
-        """Sizes of the steps as far as they can be known in advance, for forecasts."""
+        """Return the step sizes as far as they are known in advance, for forecasts."""
         return [1.0] * n_steps
 
     def _settings(self) -> str:
@@ -97,8 +100,8 @@ class AveragingTail(StepRule):
 
     After a full step only its own noise remains, so nearly all of the budget would have to go to
     the last one.  A tail of steps of size ``s`` weighs the noise of the step j before the last by
-    ``s (1 - s)^j``; with budgets growing by ``1/(1 - s)`` per step, the result has the noise of the
-    whole budget spent at once (formulas page, section 2.1), and what the full steps left is
+    ``s (1 - s)^j``.  With budgets that grow by ``1/(1 - s)`` per step, the result has the noise of
+    the whole budget spent at once (formulas page, section 2.1).  The error after the full steps is
     multiplied by ``(1 - s)^length``.
 
     Parameters
@@ -106,8 +109,8 @@ class AveragingTail(StepRule):
     step_size : float in (0, 1)
         ``s``.
     length : int, optional
-        How many of the last steps are damped, but at most a third of all; default: until
-        ``(1 - s)^length`` is below 2%.
+        Number of damped steps at the end, at most a third of the steps.  By default
+        ``(1 - s)^length`` is just below 2%.
     """
 
     adaptive = False
@@ -133,6 +136,7 @@ class AveragingTail(StepRule):
 
 
 def _self_concordance(objective: Objective) -> float:
+    """Return the self-concordance constant, or refuse an objective without one."""
     gamma = objective.self_concordance
     if gamma == math.inf:
         raise InvalidInput(
@@ -176,7 +180,7 @@ class _Switch(StepRule):
         return 1.0 if self._pure else self._step_size
 
     def _near(self, situation: Situation) -> bool:
-        """Whether full steps will arrive, from released numbers."""
+        """Return True if full steps will converge, from released numbers."""
         raise NotImplementedError
 
     def _settings(self) -> str:
@@ -188,10 +192,10 @@ class DecrementSwitch(_Switch):
 
     Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023), its self-concordant case.
 
-    The decrement of a noisy gradient is inflated by ``s^2 tr(H^-1)``; that public amount is taken
-    out before ``lambda_min^(-1/2) * decrement <= 1 / (16 gamma)`` is tested (formulas page,
+    The decrement of a noisy gradient is inflated by ``s^2 tr(H^-1)``, a public amount that is
+    subtracted.  Then ``lambda_min^(-1/2) * decrement <= 1 / (16 gamma)`` is tested (formulas page,
     section 8).  The last third of the steps is full in any case: the paper's condition is far from
-    necessary, and a run that ends before it holds keeps a part of the start's error.
+    necessary.  A run that ends before it holds keeps a part of the start's error.
 
     Parameters
     ----------
@@ -219,12 +223,13 @@ class GradientSwitch(_Switch):
 
     Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023), its strongly convex case.
 
-    A noisy gradient, less what noise adds to its square, is compared with ``tau^2 / L``: tau is
-    half of the noisy Hessian's smallest eigenvalue, ``L = sup |psi''| / psi'(0) * R / scale`` times
-    a noisy upper bound of the largest curvature at any parameter bounds how fast the Hessian
-    changes (rows of at most R, where the paper weights rows by ``||x||^-3``).  From such a point
-    pure Newton converges (Kantorovich: ``||H^-1 g|| L / lambda_min <= 1/4`` where 1/2 is enough),
-    with a loss that is not self-concordant, too.  The last third of the steps is full in any case.
+    The norm of a noisy gradient, without the noise's part, is compared with ``tau^2 / L``.  Here
+    tau is half of the noisy Hessian's smallest eigenvalue.  ``L`` bounds the rate at which the
+    Hessian changes: ``sup |psi''| / psi'(0) * R / scale`` times a noisy upper bound of the largest
+    curvature at any parameter.  (Rows have length R at most; the paper weights rows by
+    ``||x||^-3``.)  From such a point pure Newton converges by Kantorovich's theorem (1948), which
+    needs ``||H^-1 g|| L / lambda_min <= 1/2``; the test asks for 1/4.  The loss need not be
+    self-concordant.  The last third of the steps is full in any case.
 
     Parameters
     ----------
@@ -239,20 +244,23 @@ class GradientSwitch(_Switch):
     def __init__(self, step_size: float = 0.5, *, share: float = 0.02) -> None:
         super().__init__(step_size)
         self.share = number_in(share, "share", "(0, 1)")
-        self._mu, self._change, self._threshold = 0.0, math.inf, math.nan
+        self._mu = 0.0
+        self._change = math.inf
+        self._threshold = math.nan
 
     def start(self, objective: Objective, mu: float) -> StepRule:
         run = copy(self)
-        run._mu, run._change = mu, _curvature_change(objective)
+        run._mu = mu
+        run._change = _curvature_change(objective)
         return run
 
     def check(self, answers: Answers) -> None:
         curvature_receipt(answers, self._mu)
 
     def _near(self, situation: Situation) -> bool:
-        if math.isnan(self._threshold):  # asked once
-            found = situation.answers.largest_curvature(self._mu)
-            largest = max(float(found.value[0]), 0.0) + 2.0 * found.noise_scale
+        if math.isnan(self._threshold):  # bought once
+            answer = situation.answers.largest_curvature(self._mu)
+            largest = max(float(answer.value[0]), 0.0) + 2.0 * answer.noise_scale
             self._threshold = 0.25 / (self._change * largest)
         square = float(situation.gradient @ situation.gradient)
         square -= len(situation.gradient) * situation.gradient_scale**2
@@ -263,8 +271,9 @@ class GradientSwitch(_Switch):
 
 
 def _curvature_change(objective: Objective) -> float:
-    """How fast a Hessian can change, over the largest it can be."""
-    loss, weighting = objective.loss, objective.weighting
+    """Bound the rate of change of a Hessian, relative to its largest size."""
+    loss = objective.loss
+    weighting = objective.weighting
     if not (isinstance(weighting, (Bounded, Schweppe)) and loss.psi_second_bound < math.inf):
         raise InvalidInput(
             f"{described(objective)} has no public bound on how fast its curvature changes: rows "
@@ -277,12 +286,12 @@ def _curvature_change(objective: Objective) -> float:
 
 
 class Backtracking(StepRule):
-    """Private line search: ``evaluations`` tests over all iterations.
+    """Private backtracking line search: ``evaluations`` tests over all iterations.
 
-    Appendix G of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+    Appendix G of paper 1 (Avella-Medina, Bradshaw and Loh 2023); the test is Armijo's (1966).
 
     Each test asks for one difference of losses with fresh noise.  When the evaluations are used
-    up, or once a full step has been accepted, the step size stays as it is.
+    up, or once a full step has been accepted, the step size is constant.
 
     Parameters
     ----------
@@ -309,11 +318,15 @@ class Backtracking(StepRule):
         self.share = number_in(share, "share", "(0, 1)")
         self.slope = number_in(slope, "slope", "(0, 0.5)")
         self.shrink = number_in(shrink, "shrink", "(0, 1)")
-        self._mu, self._left, self._current, self._settled = 0.0, 0, 1.0, False
+        self._mu = 0.0
+        self._evaluations_left = 0
+        self._current = 1.0
+        self._settled = False
 
     def start(self, objective: Objective, mu: float) -> StepRule:
         run = copy(self)
-        run._mu, run._left = mu / self.evaluations**0.5, self.evaluations
+        run._mu = mu / self.evaluations**0.5
+        run._evaluations_left = self.evaluations
         return run
 
     def _settings(self) -> str:
@@ -328,8 +341,8 @@ class Backtracking(StepRule):
             return self._current
         self._current = 1.0
         decrease = self.slope * float(situation.gradient @ situation.direction)
-        while self._left:
-            self._left -= 1
+        while self._evaluations_left:
+            self._evaluations_left -= 1
             new = situation.theta - self._current * situation.direction
             change = situation.answers.loss_difference(new, situation.theta, self._mu)
             if float(change.value[0]) <= -self._current * decrease:

@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 class Descent(NamedTuple):
-    """A run: sizes and noise scales of its steps, and the weights of the iterates, if averaged."""
+    """Details of a run: sizes and noise scales of its steps, and weights of averaged iterates."""
 
     step_sizes: list[float]
     gradient_scales: list[float]
@@ -49,13 +49,14 @@ class GradientDescent(Method):
     Parameters
     ----------
     step_size : float or "estimated", optional
-        Default ``1 / smoothness``, with the public smoothness of the objective.  The constant
-        the authors use, the Lipschitz constant of the gradient on the data at hand, is not
-        public (formulas page, table of section 0, item 5).  "estimated" buys a noisy upper bound
-        on it with ``ESTIMATE_SHARE`` of the total ``mu^2`` (section 4.4.2 of the paper): about p
-        times longer steps when no direction dominates.
+        Default ``1 / smoothness``, with the public smoothness of the objective.  The authors use
+        the Lipschitz constant of the gradient on the data at hand, which is not public (formulas
+        page, table of section 0, item 5).  "estimated" buys a noisy upper bound on it with
+        ``ESTIMATE_SHARE`` of the total ``mu^2`` (section 4.4.2 of the paper).  Steps are then about
+        p times longer when no direction dominates.
     average : float in [0, 1)
-        Share of the iterates, from the end, that are averaged, for nothing; 0 returns the last one.
+        Share of the iterates, from the end, that are averaged (Polyak-Ruppert averaging; Polyak
+        and Juditsky 1992).  It costs nothing; 0 returns the last iterate.
     steps, schedule, start
         As for :class:`dpfast.optimize.Method`.
 
@@ -100,7 +101,7 @@ class GradientDescent(Method):
         return ESTIMATE_SHARE if self.step_size == "estimated" else 0.0
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
-        """Number of steps and schedule, from public constants only."""
+        """Choose the number of steps and the schedule, from public constants only."""
         if self.step_size == "estimated":
             return 40, Geometric(ratio=1.2, uniform_share=0.1)
         return 100, Geometric(ratio=1.1, uniform_share=0.3)
@@ -111,7 +112,7 @@ class GradientDescent(Method):
         theta: NDArray[np.float64] | None = None,
         largest_curvature: float | None = None,
     ) -> float:
-        """The step size, positive: public, or from released numbers (a free scale, an estimate).
+        """Return the step size, from public or released numbers.
 
         Parameters
         ----------
@@ -121,6 +122,11 @@ class GradientDescent(Method):
             The released iterate, where the smoothness depends on it (a free scale).
         largest_curvature : float, optional
             Released upper bound of the Hessian's largest eigenvalue.
+
+        Returns
+        -------
+        float
+            Positive.
         """
         if isinstance(self.step_size, float | int):
             return float(self.step_size)
@@ -134,9 +140,9 @@ class GradientDescent(Method):
         return 1.0 / smoothness
 
     def check(self, answers: Answers, budgets: Budgets) -> None:
-        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing.
+        """Refuse, from public numbers, whatever :meth:`run` would be refused for; costs nothing.
 
-        And steps that the public penalty alone makes diverge.
+        It also refuses steps that the public penalty alone makes diverge.
         """
         if isinstance(self.step_size, (int, float)):
             answers.objective.check_step(self.step_size)
@@ -160,7 +166,7 @@ class GradientDescent(Method):
         largest = None
         if self.step_size == "estimated":
             estimate = answers.largest_curvature(budgets.steering_mu)
-            # Above the truth but for one fit in 40; never below the noise.
+            # Above the truth except in one fit of 40; never below the noise.
             largest = max(float(estimate.value[0]), 0.0) + 2.0 * estimate.noise_scale
         step_sizes: list[float] = []
 
@@ -170,16 +176,17 @@ class GradientDescent(Method):
             return objective.project(theta - step_sizes[k] * gradient)
 
         iterates, received = run_steps(answers, objective.project(start), budgets, progress, step)
-        weights, theta = None, iterates[-1]
+        weights = None
+        theta = iterates[-1]
         if self.average:
             count = max(1, round(self.average * len(budgets)))
             weights = [0.0] * (len(iterates) - count) + [1.0 / count] * count
             theta = np.mean(iterates[-count:], axis=0)
-        details = Descent(step_sizes, [one.gradient.noise_scale for one in received], weights)
+        details = Descent(step_sizes, [answer.gradient.noise_scale for answer in received], weights)
         return Trajectory(theta, iterates, received[-1], details=details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
-        """The linear recursion of the steps along each eigenvector of the Hessian."""
+        """Propagate the noise of the steps along each eigenvector of the Hessian (eq. (14))."""
         run: Descent = trajectory.details
         values, vectors = curvature.eigen()
         variance = gradient_descent_noise(values, run.gradient_scales, run.step_sizes, run.weights)
@@ -189,8 +196,10 @@ class GradientDescent(Method):
         remaining: NDArray[np.float64] = (
             contraction[-1] if weights is None else np.asarray(weights) @ contraction
         )
-        left = remaining_start_error(trajectory.iterates, trajectory.theta, remaining, vectors)
-        return PrivacyNoise(along(vectors, variance), left)
+        start_error = remaining_start_error(
+            trajectory.iterates, trajectory.theta, remaining, vectors
+        )
+        return PrivacyNoise(along(vectors, variance), start_error)
 
     def settings(self) -> list[str]:
         return [f"step_size={self.step_size!r}", f"average={self.average:g}"]

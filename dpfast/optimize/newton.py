@@ -1,7 +1,8 @@
 """Noisy Newton's method (eq. (9), Avella-Medina et al. 2023), safe from any start.
 
-Unlike the paper's, early steps use the *majorising* curvature ``psi(r)/r``, whose full steps
-decrease the loss from any start; the budget goes mostly to the last steps, which are damped.
+Unlike the paper's, early steps use the *majorising* curvature ``psi(r)/r``.  Its full steps
+decrease the loss from any start (Huber 1981, section 7.8; Boehning and Lindsay 1988).  The budget
+goes mostly to the last steps, which are damped.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from dpfast.optimize.trajectory import Trajectory, run_steps, with_ridge
 
 Array = NDArray[np.float64]
 
-#: Length of a last step, in log odds or scales, above which curvatures change within it.  Measured:
-#: of 200 logistic designs, 97% of the fits that missed in those that under-cover were longer or
-#: had a hidden direction, and 3% of the fits in those that cover.
+#: Length of a last step, in log odds or residual scales, above which a fit warns: the curvature
+#: changes within such a step.  Measured on 200 logistic designs: the step was longer, or a
+#: direction too noisy, in 97% of the fits that missed in designs that under-cover.  It was so in 3%
+#: of the fits in designs that cover.
 LONGEST = 0.4
 
-#: Standard deviations by which a coefficient of the last step must stand out of its noise.
-VISIBLE = 3.5
+#: Standard deviations of its noise above which a coefficient's last step counts as an error that
+#: is left; below, it may be noise.
+SIGNIFICANT_SDS = 3.5
 
 LONG_STEP = (
     "the last step would still have moved the linear predictor by more than 0.4 (log odds, or "
@@ -49,13 +52,16 @@ CLIPPED = (
     "largest_residual, about five standard deviations of the most variable counts."
 )
 
-#: Standard deviations of counts whose mean is half the cap, up to which they may be clipped; and
-#: variances in means, from which on it is said.
-FEW_DEVIATIONS, DISPERSED = 3.0, 1.5
+#: Bound on residuals, in standard deviations of counts whose mean is half the cap, below which
+#: clipping biases their means.
+MIN_BOUND_SDS = 3.0
+
+#: Variance over mean of the counts above which a fit warns of that bias: Poisson counts have 1.
+OVERDISPERSED = 1.5
 
 
 class Steps(NamedTuple):
-    """A run; what stands for each step comes in their order."""
+    """Details of a run; each list has one entry per step, in their order."""
 
     step_sizes: list[float]
     gradient_scales: list[float]
@@ -69,7 +75,7 @@ class Steps(NamedTuple):
 
 
 def curvature_noise(objective: Objective, n: int, mu: float) -> float:
-    """Spectral norm of a Hessian's noise at the whole budget, relative to ``Bbar / p``."""
+    """Return the spectral norm of a Hessian's noise for the whole mu, relative to ``Bbar / p``."""
     return float(2.0 * objective.dimension**1.5 / (n * mu))
 
 
@@ -82,27 +88,26 @@ class Newton(Method):
     Parameters
     ----------
     newton_steps : int, optional
-        How many of the last steps use the Hessian itself; default: :meth:`hessian_steps`, from
-        public numbers.  The paper's method uses it in all.  The majorising curvature suffers less
-        from noise and has the same fixed point, but creeps towards it where events are rare.
+        Number of last steps that use the Hessian itself; default: :meth:`hessian_steps`, from
+        public numbers.  The paper's method uses it in all steps.  The majorising curvature suffers
+        less from noise and has the same fixed point, but converges slowly where events are rare.
     gradient_steps : int
-        How many of the first steps are gradient descent with step size ``1 / smoothness``
+        Number of first steps that are gradient descent with step size ``1 / smoothness``
         (Remark 7 of the paper).  The steps in between majorise.
     step : StepRule, optional
-        How far to go along each direction; :class:`~dpfast.optimize.damping.AveragingTail` by
-        default.
+        Rule for the step size; :class:`~dpfast.optimize.damping.AveragingTail` by default.
     floor : float
         Public floor on the eigenvalues of the noisy Hessian.  The floor actually used is never
         below the noise level ``2 * noise_scale * sqrt(p)``.
     max_step : float, optional
-        Public cap on the length of a step (trust region).  Default: ``1e3 * scale``, which
-        only keeps iterates finite; for losses with a link ``max(sqrt(p), 0.05/l)/R``, with the
-        radius R of the weighting and the noise level ``l = 2 p^1.5/(n mu)``: where a noisy Hessian
-        is poor, steps that change log odds, or logs of means, of rows with covariates of about
-        ``R/sqrt(p)`` by much more than 1 are noise.
+        Public cap on the length of a step (trust region).  The default ``1e3 * scale`` only keeps
+        iterates finite.  For losses with a link it is ``max(sqrt(p), 0.05/l)/R``, with the radius R
+        of the weighting and the noise level ``l = 2 p^1.5/(n mu)``.  Where a noisy Hessian is poor,
+        longer steps are noise.  They change the log odds, or log means, of rows with covariates of
+        about ``R/sqrt(p)`` by much more than 1.
     early_ridge : float
-        Public ridge penalty of the first steps (two-phase method): of all but the Hessian's,
-        the tail and the full step before it.
+        Public ridge penalty of the first steps (two-phase method).  The Hessian's steps, the tail
+        and the full step before it have none.
     steps, schedule, start
         As for :class:`dpfast.optimize.Method`.
 
@@ -138,7 +143,7 @@ class Newton(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        """A Hessian, and what the step rule needs."""
+        """A Hessian, and the needs of the step rule."""
         return frozenset({"curvature"}) | self.step.needs
 
     @property
@@ -147,25 +152,27 @@ class Newton(Method):
         return self.step.share
 
     def hessian_steps(self, objective: Objective, n: int, mu: float) -> int:
-        """How many of the last steps use the Hessian by default, from public constants: 2, 4 or 8.
+        """Choose the number of last steps with the Hessian, from public constants: 2, 4 or 8.
 
         Majorising steps of a logistic regression shrink the error of rare events by a few percent
-        each, and only the Hessian's arrive; noisy Hessians cost a little instead.  The limits are
-        those at which error and coverage were best on logistic designs with 50% to 0.5% of ones,
-        steep, correlated and with dummies, and robust ones with far intercepts, p = 2 to 12.
+        each, so that only the Hessian's steps converge.  Noisy Hessians cost a little instead.  The
+        limits are those at which error and coverage were best, for p = 2 to 12.  The designs were
+        logistic with 50% to 0.5% of ones (steep, correlated, with dummies), and robust with far
+        intercepts.
         """
         if not isinstance(self.step, AveragingTail):
             return 2
         if not objective.loss.binary_response:
-            return 8 if objective.loss.link == "log" else 4  # whose majorising steps are short
+            # majorising steps of counts are short
+            return 8 if objective.loss.link == "log" else 4
         level = curvature_noise(objective, n, mu)
         if level <= 0.001:
             return 8
         return 4 if level <= 0.005 or objective.dimension >= 8 else 2
 
     def curvatures(self, objective: Objective, n: int, mu: float, n_steps: int) -> tuple[str, ...]:
-        """What each step releases beside the gradient: "none", "majorizer" or "hessian"."""
-        if self.newton_steps is None:  # and never so many that few steps are left to get near
+        """Choose the curvature each step releases: "none", "majorizer" or "hessian"."""
+        if self.newton_steps is None:  # at most two thirds: majorising steps have to come first
             automatic = self.hessian_steps(objective, n, mu)
             newton = max(min(2, n_steps), min(automatic, 2 * n_steps // 3))
         else:
@@ -175,15 +182,16 @@ class Newton(Method):
         return ("none",) * gradient + ("majorizer",) * majorizing + ("hessian",) * newton
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
-        """Number of steps and schedule, from public constants only.
+        """Choose the number of steps and the schedule, from public constants only.
 
-        The more coefficients, the weaker the weakest direction of correlated covariates, the more
-        early steps it takes to get near, and the more of the budget they need.  Chosen on the
-        designs of bench/schedules.py and bench/divergence.py.
+        With more coefficients the weakest direction of correlated covariates is weaker.  More early
+        steps are then needed, and more of the budget for them.  Chosen on the designs of
+        bench/schedules.py and bench/divergence.py.
         """
         if isinstance(self.step, AveragingTail):
-            p, tail = objective.dimension, self.step.length
-            early = 30 if p >= 35 else 17 if p >= 8 else 8
+            p = objective.dimension
+            tail = self.step.length
+            early = 30 if p >= 35 else 17 if p >= 8 else 8  # steps before the tail
             ratio = min(10.0, 1.0 / (1.0 - self.step.tail_step_size))
             share = 0.1 if early == 8 else 0.25
         else:
@@ -195,7 +203,7 @@ class Newton(Method):
         return early + tail + self.gradient_steps, Geometric(ratio=ratio, uniform_share=share)
 
     def check(self, answers: Answers, budgets: Budgets) -> None:
-        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
+        """Refuse, from public numbers, whatever :meth:`run` would be refused for; costs nothing."""
         self.step.start(answers.objective, budgets.steering_mu).check(answers)
 
     def run(
@@ -211,85 +219,44 @@ class Newton(Method):
         -------
         Post-processing of the curator's answers, which charge their own ledger.
         """
-        objective: Objective = answers.objective
-        rule = self.step.start(objective, budgets.steering_mu)
-        max_step = self.max_step
-        if max_step is None:
-            max_step = _default_max_step(objective, answers.n, budgets)
-        inverses: list[Array] = []
-        n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
-        newton_steps = sum(1 for budget in budgets if budget.hessian and not budget.majorize)
-        phase_one = max(0, n_steps - max(newton_steps, rule.tail(n_steps) + 1))
-        early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
-        step_sizes, public_ridge = rule.planned(n_steps), objective.ridge
-        free = objective.free_scale is not None
-        smallest = 1.0  # eigenvalue of the last curvature
-
-        def step(k: int, theta: Array, answer: JointAnswer) -> Array:
-            nonlocal smallest
-            (slope, noise_scale, _), (hessian, curvature_scale, _), _, _ = answer
-            ridge = public_ridge + early_ridges[k]
-            if ridge:
-                slope = slope + ridge * theta
-            if not budgets[k].hessian:
-                step_sizes[k] = 1.0
-                direction = slope / (objective.smoothness_at(theta) + early_ridges[k])
-            else:
-                floor = max(smallest_floor, 2.0 * curvature_scale * root_p)
-                if ridge:
-                    hessian = with_ridge(hessian, ridge)
-                if not free:
-                    taken = floored_step(hessian, slope, floor)
-                elif budgets[k].majorize:
-                    taken = majorized(objective, theta, slope, answer, smallest_floor)
-                else:
-                    taken = within(objective, theta, slope, hessian, floor)
-                direction, eigenvalues, inverse = taken
-                inverses.append(inverse)
-                smallest = float(eigenvalues[0])
-                if rule.adaptive:
-                    seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
-                    step_sizes[k] = rule.step_size(Situation(answers, *seen))
-            if free:
-                return moved(objective, theta, step_sizes[k] * direction, max_step)
-            return capped_step(theta, direction, step_sizes[k], max_step)
-
-        start = objective.project(start)
-        iterates, received = run_steps(answers, start, budgets, progress, step)
+        run = _NewtonRun(self, answers, budgets)
+        start = run.objective.project(start)
+        iterates, received = run_steps(answers, start, budgets, progress, run.step)
         hessians = _hessians(received)
         details = Steps(
-            step_sizes=step_sizes,
+            step_sizes=run.step_sizes,
             gradient_scales=[answer.gradient.noise_scale for answer in received],
             hessians=hessians,
-            inverses=inverses,
-            early_ridges=early_ridges,
-            curvature_change=_curvature_change(received, smallest),
-            yardstick=_yardstick(objective, received, iterates[-2]),
-            objective=objective,
+            inverses=run.inverses,
+            early_ridges=run.early_ridges,
+            curvature_change=_curvature_change(received, run.smallest_eigenvalue),
+            yardstick=_yardstick(run.objective, received, iterates[-2]),
+            objective=run.objective,
             n=answers.n,
         )
-        pooled = hessians[: _settled(step_sizes)]
+        pooled = hessians[: _settled(run.step_sizes)]
         return Trajectory(iterates[-1], iterates, received[-1], pooled, details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
-        """Through the very matrices the steps used; what the last step says is remarked on.
+        """Propagate the noise through the very matrices the steps used; warn by the last step.
 
-        What steps have left of the start's error is not noise, but as little can be told from it:
-        it counts as variance, along the one direction it has.
+        The start's error that the steps did not remove is not noise.  It is unknown all the same,
+        and counts as variance along its one direction.
         """
-        run, ridge = trajectory.details, curvature.ridge
+        run: Steps = trajectory.details
+        ridge = curvature.ridge
         noise = _replayed_noise(run, curvature.floored(), ridge)
-        unfinished, said = _last_step(trajectory, noise, ridge)
+        unfinished, remarks = _last_step(trajectory, noise, ridge)
         if clips_many(run.objective, run.inverses[-1], trajectory.final.meat.value):
-            said += (CLIPPED,)
+            remarks += (CLIPPED,)
         if outside(run.objective, run.n, trajectory.iterates, trajectory.final):
-            said += (OUTSIDE,)
-        left = _start_left(trajectory, curvature.floored(), ridge)
-        noise = noise + np.outer(left, left)
-        if LONG_STEP in said:  # as much again may be left, along the direction that it has
-            last = trajectory.iterates[-1] - trajectory.iterates[-2]
-            noise += np.outer(last, last)
-        return PrivacyNoise(noise, unfinished, said)
+            remarks += (OUTSIDE,)
+        start_error = _start_left(trajectory, curvature.floored(), ridge)
+        noise = noise + np.outer(start_error, start_error)
+        if LONG_STEP in remarks:  # the next step may be as long, along the same direction
+            last_step = trajectory.iterates[-1] - trajectory.iterates[-2]
+            noise += np.outer(last_step, last_step)
+        return PrivacyNoise(noise, unfinished, remarks)
 
     def _description(self, curvatures: Sequence[str], schedule: Schedule) -> str:
         decided = copy(self)
@@ -306,16 +273,88 @@ class Newton(Method):
         return parts
 
 
+class _NewtonRun:
+    """Steps of one run; each is computed from an answer, and its size and inverse are recorded."""
+
+    def __init__(self, method: Newton, answers: Answers, budgets: Budgets) -> None:
+        objective: Objective = answers.objective
+        self.answers = answers
+        self.objective = objective
+        self.budgets = budgets
+        self.rule = method.step.start(objective, budgets.steering_mu)
+        self.floor = method.floor
+        self.max_step = method.max_step or _default_max_step(objective, answers.n, budgets)
+        self.step_sizes = self.rule.planned(len(budgets))
+        self.early_ridges = _early_ridges(method.early_ridge, budgets, self.rule)
+        self.inverses: list[Array] = []
+        self.smallest_eigenvalue = 1.0  # of the last curvature
+
+    def step(self, k: int, theta: Array, answer: JointAnswer) -> Array:
+        """Return the iterate after step k."""
+        early_ridge = self.early_ridges[k]
+        ridge = self.objective.ridge + early_ridge
+        gradient = answer.gradient.value
+        if ridge:
+            gradient = gradient + ridge * theta
+        if self.budgets[k].hessian:
+            direction = self._newton_direction(k, theta, gradient, answer)
+        else:
+            self.step_sizes[k] = 1.0
+            direction = gradient / (self.objective.smoothness_at(theta) + early_ridge)
+        if self.objective.free_scale is not None:
+            return moved(self.objective, theta, self.step_sizes[k] * direction, self.max_step)
+        return capped_step(theta, direction, self.step_sizes[k], self.max_step)
+
+    def _newton_direction(
+        self, k: int, theta: Array, gradient: Array, answer: JointAnswer
+    ) -> Array:
+        """Solve for the direction, and record the curvature's inverse and the step size."""
+        objective = self.objective
+        hessian = with_ridge(answer.hessian.value, objective.ridge + self.early_ridges[k])
+        floor = max(self.floor, 2.0 * answer.hessian.noise_scale * len(theta) ** 0.5)
+        if objective.free_scale is None:
+            solution = floored_step(hessian, gradient, floor)
+        elif self.budgets[k].majorize:
+            solution = majorized(objective, theta, gradient, answer, self.floor)
+        else:
+            solution = within(objective, theta, gradient, hessian, floor)
+        direction, eigenvalues, inverse = solution
+        self.inverses.append(inverse)
+        self.smallest_eigenvalue = float(eigenvalues[0])
+        if self.rule.adaptive:
+            situation = Situation(
+                answers=self.answers,
+                theta=theta,
+                gradient=gradient,
+                direction=direction,
+                eigenvalues=eigenvalues,
+                gradient_scale=answer.gradient.noise_scale,
+                step=k,
+                n_steps=len(self.budgets),
+            )
+            self.step_sizes[k] = self.rule.step_size(situation)
+        return np.asarray(direction)
+
+
+def _early_ridges(ridge: float, budgets: Budgets, rule: StepRule) -> list[float]:
+    """Return the extra ridge of each step: none for Hessians, the tail and the step before it."""
+    n_steps = len(budgets)
+    newton_steps = sum(1 for budget in budgets if budget.hessian and not budget.majorize)
+    n_early = max(0, n_steps - max(newton_steps, rule.tail(n_steps) + 1))
+    return [ridge] * n_early + [0.0] * (n_steps - n_early)
+
+
 def _default_max_step(objective: Objective, n: int, budgets: Sequence[StepBudget]) -> float:
+    """Choose the cap on a step's length; see the parameter ``max_step``."""
     if objective.loss.link == "identity":
         return 1e3 * objective.scale
     spent = math.hypot(*[budget.gradient for budget in budgets])
-    room = max(objective.dimension**0.5, 0.05 / curvature_noise(objective, n, spent))
-    return room / objective.weighting.radius
+    log_odds = max(objective.dimension**0.5, 0.05 / curvature_noise(objective, n, spent))
+    return log_odds / objective.weighting.radius
 
 
 def _yardstick(objective: Objective, answers: list[JointAnswer], theta: Array) -> Array:
-    """``E w x x'``, in which the squared length of a step is what it changes the log odds by."""
+    """Estimate ``E w x x'``: in this norm a step's squared length is its change of the log odds."""
     if objective.loss.link == "log":
         released = (answer.hessian for answer in answers if answer.hessian.noise_scale)
         return next(released, answers[-1].hessian).value / objective.loss.psi_prime_bound
@@ -326,38 +365,38 @@ def _yardstick(objective: Objective, answers: list[JointAnswer], theta: Array) -
 
 
 def clips_many(objective: Objective, inverse: Array, meat: Array) -> bool:
-    """Whether counts vary by so much more than Poisson's that clipping them must tell."""
+    """Test whether counts are so overdispersed that clipping their residuals biases the means."""
     if objective.loss.link != "log" or not meat.size:  # where no intervals were asked for
         return False
     dispersion = float(np.vdot(inverse, meat)) / len(inverse)
     variance = dispersion * 0.5 * objective.loss.psi_prime_bound
-    return dispersion > DISPERSED and objective.loss.psi_bound < FEW_DEVIATIONS * variance**0.5
+    return dispersion > OVERDISPERSED and objective.loss.psi_bound < MIN_BOUND_SDS * variance**0.5
 
 
 def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
-    """Part of an error that the last step left: relative error of the Hessian it used."""
+    """Estimate the part of an error that the last step left: its Hessian's relative error."""
     if len(answers) < 2 or answers[-2].hessian.noise_scale == 0.0:
         return 1.0
     previous, last = answers[-2].hessian, answers[-1].hessian
     p = last.value.shape[0]
-    total = float(((last.value - previous.value) ** 2).sum())
-    noise_of_previous = previous.noise_scale * previous.noise_scale * p * (p + 1) / 2
-    own_noise = last.noise_scale * last.noise_scale * p * (p + 1) / 2
-    return float(max(total - noise_of_previous, own_noise) ** 0.5 / smallest)
+    squared_change = float(((last.value - previous.value) ** 2).sum())
+    previous_noise = previous.noise_scale * previous.noise_scale * p * (p + 1) / 2
+    last_noise = last.noise_scale * last.noise_scale * p * (p + 1) / 2
+    return float(max(squared_change - previous_noise, last_noise) ** 0.5 / smallest)
 
 
 def _hessians(answers: Sequence[JointAnswer]) -> list[Answer]:
-    """The Hessians of the last steps, after majorising ones; the final one comes first."""
-    found = [answers[-1].hessian]
+    """Return the Hessians of the last steps, after majorising ones; the final one comes first."""
+    hessians = [answers[-1].hessian]
     for answer in reversed(answers[:-1]):
         if answer.hessian.receipt.query != "hessian":
             break
-        found.append(answer.hessian)
-    return found
+        hessians.append(answer.hessian)
+    return hessians
 
 
 def _settled(step_sizes: list[float]) -> int:
-    """How many of the last steps were taken where the path had settled: the damped tail."""
+    """Return the number of last steps in the damped tail, where the path had converged."""
     damped = 0
     for size in reversed(step_sizes):
         if size == 1.0:
@@ -367,30 +406,30 @@ def _settled(step_sizes: list[float]) -> int:
 
 
 def _used(run: Steps, inverses: list[Array], hessian: Matrix, ridge: float) -> list[Matrix]:
-    """The curvature that each step met: of majorising ones, whose own is above it, the last."""
+    """Estimate the Hessian at each step; for majorising steps, at most their own curvature."""
     first = len(run.step_sizes) - len(inverses)  # after steps along the gradient
     majorised = len(inverses) - len(run.hessians)
     used = [_below(inverse, hessian) for inverse in inverses[:majorised]]
-    used += [with_ridge(own.value, ridge) for own in reversed(run.hessians)]
+    used += [with_ridge(released.value, ridge) for released in reversed(run.hessians)]
     if any(run.early_ridges):
-        early = run.early_ridges[first:]
-        used = [with_ridge(matrix, more) for matrix, more in zip(used, early, strict=True)]
+        extra_ridges = run.early_ridges[first:]
+        used = [with_ridge(matrix, extra) for matrix, extra in zip(used, extra_ridges, strict=True)]
     return used
 
 
 def _below(inverse: Matrix, hessian: Matrix) -> Matrix:
-    """A curvature, no larger than the one whose inverse this is, as it was where that was asked."""
+    """Bound a Hessian by the majorising curvature whose inverse is given."""
     values, vectors = eigh(inverse)
     root = vectors * np.sqrt(values)
-    inner, turned = eigh(root.T @ hessian @ root)
-    if inner[-1] <= 1.0:
+    ratios, rotation = eigh(root.T @ hessian @ root)
+    if ratios[-1] <= 1.0:
         return hessian
-    back = vectors / np.sqrt(values) @ turned
-    return np.asarray((back * np.minimum(inner, 1.0)) @ back.T)
+    basis = vectors / np.sqrt(values) @ rotation
+    return np.asarray((basis * np.minimum(ratios, 1.0)) @ basis.T)
 
 
 def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
-    """What is left of the start's error e: ``M e`` of ``(I - M) e`` travelled."""
+    """Estimate the start's error that remains: ``M e``, where ``(I - M) e`` was travelled."""
     run: Steps = trajectory.details
     first = len(run.step_sizes) - len(run.inverses)
     sizes = run.step_sizes[first:]
@@ -411,10 +450,10 @@ def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
 
 
 def _replayed_noise(run: Steps, hessian: Matrix, ridge: float) -> Matrix:
-    """Covariance of the privacy noise, through the very matrices the steps used."""
+    """Compute the covariance of the privacy noise, through the very matrices the steps used."""
     first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
     majorised = len(run.inverses) - len(run.hessians)
-    scales = [0.0] * majorised + [own.noise_scale for own in reversed(run.hessians)]
+    scales = [0.0] * majorised + [released.noise_scale for released in reversed(run.hessians)]
     return noise_after_steps(
         run.inverses,
         _used(run, run.inverses, hessian, ridge),
@@ -427,16 +466,26 @@ def _replayed_noise(run: Steps, hessian: Matrix, ridge: float) -> Matrix:
 def _last_step(
     trajectory: Trajectory, noise: Matrix, ridge: float
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """What the last step left undone, and what it says about the intervals."""
-    inverse, answer = trajectory.details.inverses[-1], trajectory.final.gradient
-    theta, size = trajectory.iterates[-2], trajectory.details.step_sizes[-1]
-    step = inverse @ (answer.value + ridge * theta)
-    taken = theta - trajectory.theta
-    # Variance of the step: of this answer's noise, and of the iterate it started from, which is
-    # what the reported one was made of.
-    own = answer.noise_scale**2 * (inverse**2).sum(axis=1)
-    before = np.maximum(noise.diagonal() - size**2 * own, 0.0) / max(1.0 - size, 0.1) ** 2
-    visible = np.abs(step) > VISIBLE * np.sqrt(own + before)
-    left = np.abs(step - taken) + min(1.0, trajectory.details.curvature_change) * np.abs(taken)
-    length = float(step @ trajectory.details.yardstick @ step)
-    return visible * left, (LONG_STEP,) if not length <= LONGEST**2 else ()
+    """Estimate the error that the last step left, and warn where it was long.
+
+    Returns
+    -------
+    unfinished : ndarray of shape (p,)
+    remarks : tuple of str
+    """
+    run: Steps = trajectory.details
+    inverse = run.inverses[-1]
+    gradient = trajectory.final.gradient
+    theta = trajectory.iterates[-2]
+    size = run.step_sizes[-1]
+    full_step = inverse @ (gradient.value + ridge * theta)
+    step = theta - trajectory.theta
+    # Variance of the step: of this answer's noise, and of the iterate it started from.  The
+    # variance of the reported iterate is made of both.
+    step_variance = gradient.noise_scale**2 * (inverse**2).sum(axis=1)
+    earlier = np.maximum(noise.diagonal() - size**2 * step_variance, 0.0)
+    start_variance = earlier / max(1.0 - size, 0.1) ** 2
+    significant = np.abs(full_step) > SIGNIFICANT_SDS * np.sqrt(step_variance + start_variance)
+    error = np.abs(full_step - step) + min(1.0, run.curvature_change) * np.abs(step)
+    squared_length = float(full_step @ run.yardstick @ full_step)
+    return significant * error, () if squared_length <= LONGEST**2 else (LONG_STEP,)

@@ -1,4 +1,4 @@
-"""How the privacy noise of an optimiser's steps arrives in its estimate."""
+"""Propagation of the privacy noise of an optimiser's steps to its estimate."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Matrix = NDArray[np.float64]
 
 
 class PrivacyNoise(NamedTuple):
-    """What an optimiser knows about the error of its own result.
+    """Error of an optimiser's result, as the optimiser knows it.
 
     Attributes
     ----------
     covariance : ndarray of shape (p, p)
-        Of the privacy noise in the estimate; the sampling error is not its business.
+        Of the privacy noise in the estimate, without the sampling error.
     unfinished : ndarray of shape (p,)
         Estimated absolute error left by stopping, per coefficient; zero if unknown.
     remarks : tuple of str
-        What a reader of the intervals must know.
+        Warnings for the reader of the intervals.
 
     Privacy
     -------
@@ -65,20 +65,20 @@ class Curvature(NamedTuple):
     ridge: float
 
     def floored(self) -> Matrix:
-        """The matrix with its eigenvalues at the floor or above, shape (p, p)."""
+        """Return the matrix with its eigenvalues at the floor or above, shape (p, p)."""
         if not self.n_floored:
             return self.matrix
         floored: Matrix = floor_eigenvalues(self.matrix, self.floor)[0]
         return floored
 
     def eigen(self) -> tuple[NDArray[np.float64], Matrix]:
-        """Eigenvalues, at the floor or above, and eigenvectors in columns, shapes (p,), (p, p)."""
+        """Return eigenvalues, at least the floor, and eigenvectors in columns: (p,), (p, p)."""
         values, vectors = eigh(self.matrix)
         return np.maximum(values, self.floor), vectors
 
 
 def along(vectors: Matrix, variance: NDArray[np.float64]) -> Matrix:
-    """The covariance with these variances along orthonormal vectors, exactly symmetric."""
+    """Build the covariance with these variances along orthonormal vectors, exactly symmetric."""
     noise = (vectors * variance) @ vectors.T
     return np.asarray((noise + noise.T) / 2.0)
 
@@ -89,9 +89,9 @@ def remaining_start_error(
     remaining: NDArray[np.float64],
     vectors: Matrix,
 ) -> NDArray[np.float64]:
-    """What is left of the start's error, per coefficient, if steps share one basis."""
-    unseen = remaining / np.maximum(1.0 - remaining, 1e-9)
-    return np.abs(vectors @ (unseen * (vectors.T @ (iterates[0] - theta))))
+    """Estimate the start's error that remains per coefficient, for steps with one eigenbasis."""
+    ratio = remaining / np.maximum(1.0 - remaining, 1e-9)
+    return np.abs(vectors @ (ratio * (vectors.T @ (iterates[0] - theta))))
 
 
 def gradient_descent_noise(
@@ -100,9 +100,12 @@ def gradient_descent_noise(
     step_sizes: list[float],
     weights: list[float] | None = None,
 ) -> NDArray[np.float64]:
-    """Variance of noisy gradient descent along each eigenvector, for any schedule (eq. (14))."""
+    """Compute the variance of noisy gradient descent along each eigenvector (eq. (14)).
+
+    The step sizes and budgets may differ from step to step.
+    """
     n_steps = len(gradient_scales)
-    contraction = np.zeros_like(eigenvalues)  # of the step after the one looked at
+    contraction = np.zeros_like(eigenvalues)  # of step j + 1
     influence = np.zeros_like(eigenvalues)
     variance = np.zeros_like(eigenvalues)
     for j in range(n_steps - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""What an optimiser is: it declares what it needs, sees answers only, and knows its own noise."""
+"""Base of the optimisers: one declares its needs, sees only answers, and knows its own noise."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Method:
     Parameters
     ----------
     steps : int, optional
-        Number of steps, fixed in advance; by default :meth:`defaults` says how many.
+        Number of steps, fixed in advance; the default is that of :meth:`defaults`.
     schedule : {"geometric", "uniform"} or Schedule, optional
-        How the budget is divided among the steps; by default as :meth:`defaults` says.
+        Division of the budget among the steps; the default is that of :meth:`defaults`.
     start : sequence of float, optional
         Public starting point of the coefficients, default zero.  It must not be computed from
         the data of the fit.
@@ -68,10 +68,10 @@ class Method:
     inference : bool
         Whether the last answer is to include the Hessian and the meat.
     answers : Answers
-        What may be asked of the records.
+        Questions that may be asked about the records.
     budgets : Budgets
-        What :meth:`plan` returned: a sequence of what each ``answers.joint(theta, budget)``
-        costs, with ``budgets.steering_mu`` for other queries.
+        Result of :meth:`plan`: a sequence of the cost of each ``answers.joint(theta, budget)``,
+        with ``budgets.steering_mu`` for other queries.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Method:
         Of "curvature" (a Hessian with a bound), "known scale", "free scale" and "loss difference".
         Where an objective lacks one, the fit is refused by name while nothing is spent.
     steering_share : float in [0, 1)
-        Part of the total ``mu^2`` kept for queries beside those of the steps' budgets.
+        Part of the total ``mu^2`` kept for queries other than the steps' own.
 
     Privacy
     -------
@@ -115,21 +115,21 @@ class Method:
         return 0.0
 
     def settings(self) -> list[str]:
-        """Its own settings as text, ``name=value`` each; those of every optimiser stand apart."""
+        """Return its own settings as text, ``name=value`` each, without the shared ones."""
         return []
 
     def __repr__(self) -> str:
-        given = [
-            f"{name}={value!r}"
-            for name in ("steps", "schedule")
-            if (value := getattr(self, name)) is not None
-        ]
+        options = self.settings()
+        for name in ("steps", "schedule"):
+            value = getattr(self, name)
+            if value is not None:
+                options.append(f"{name}={value!r}")
         if self.start is not None:
-            given.append(f"start=<{len(self.start)} numbers>")
-        return f"{type(self).__name__}({', '.join([*self.settings(), *given])})"
+            options.append(f"start=<{len(self.start)} numbers>")
+        return f"{type(self).__name__}({', '.join(options)})"
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
-        """Number of steps and schedule, from public constants only.
+        """Choose the number of steps and the schedule, from public constants only.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class Method:
         raise NotImplementedError
 
     def curvatures(self, objective: Objective, n: int, mu: float, n_steps: int) -> tuple[str, ...]:
-        """What each step releases beside the gradient: "none", "majorizer" or "hessian".
+        """Choose the curvature each step releases: "none", "majorizer" or "hessian".
 
         Returns
         -------
@@ -149,9 +149,9 @@ class Method:
         return ("none",) * n_steps
 
     def plan(self, objective: Objective, n: int, mu: float, inference: bool) -> Budgets:
-        """What a run will do and may spend, from public facts only: a budget for each step.
+        """Plan the budget of each step, from public facts only.
 
-        One that decides on released answers what to ask next returns no budgets but the total.
+        A method that decides on released answers what to ask next returns no budgets but the total.
         """
         n_steps, schedule = self.defaults(objective, n, mu)
         n_steps = checked_steps(n_steps if self.steps is None else self.steps)
@@ -179,12 +179,12 @@ class Method:
         )
 
     def _description(self, curvatures: Sequence[str], schedule: Schedule) -> str:
-        """What it is going to do, for the result."""
-        own = f"{type(self).__name__}({', '.join(self.settings())})"
-        return f"{own}, {len(curvatures)} steps, {schedule!r}"
+        """Describe the planned run, for the result."""
+        name = f"{type(self).__name__}({', '.join(self.settings())})"
+        return f"{name}, {len(curvatures)} steps, {schedule!r}"
 
     def check(self, answers: Answers, budgets: Budgets) -> None:
-        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing.
+        """Refuse, from public numbers, whatever :meth:`run` would be refused for; costs nothing.
 
         Privacy
         -------
@@ -219,25 +219,25 @@ class Method:
         raise NotImplementedError
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
-        """Covariance of the privacy noise in the estimate of a run, from released numbers.
+        """Compute the covariance of the privacy noise in an estimate, from released numbers.
 
         Parameters
         ----------
         trajectory : Trajectory
-            What :meth:`run` returned.
+            Result of :meth:`run`.
         curvature : Curvature
             The released Hessian that intervals are made with.
 
         Raises
         ------
         NotImplementedError
-            If a class of one's own does not say; its fits take ``inference=False``.
+            If a class of your own does not define it; its fits take ``inference=False``.
         """
         raise NotImplementedError
 
 
 def planned(method: Method, objective: Objective, n: int, mu: float, inference: bool) -> Budgets:
-    """What an optimiser plans to spend, as plain numbers whoever wrote it."""
+    """Plan the spending of an optimiser, as plain numbers whoever wrote it."""
     budgets = method.plan(objective, n, mu, inference)
     try:
         return Budgets(
@@ -255,7 +255,7 @@ def planned(method: Method, objective: Objective, n: int, mu: float, inference: 
         ) from None
 
 
-#: What each need is, for the error.
+#: Test of each need, for the error.
 NEEDS = {
     "curvature": lambda objective: objective.has_curvature,
     "known scale": lambda objective: objective.free_scale is None,
@@ -267,8 +267,9 @@ NEEDS = {
 
 
 def refuse_unmet_needs(method: Method, objective: Objective) -> None:
-    """The one error for an objective that lacks what an optimiser needs."""
-    needs, who = method.needs, described(method, text=True)
+    """Refuse an objective that lacks something an optimiser needs."""
+    needs = method.needs
+    name = described(method, text=True)
     if not needs <= NEEDS.keys():
         raise InvalidInput(
             f"an optimiser's needs are of {sorted(NEEDS)}; received {described(needs)}."
@@ -280,29 +281,30 @@ def refuse_unmet_needs(method: Method, objective: Objective) -> None:
             lossy = objective.loss.has_curvature
             remedy = " or weights=dpfast.Mallows(radius)" if lossy else ""
             raise InvalidInput(
-                f"{objective.curvature_refusal()}, which {who} needs. Use "
+                f"{objective.curvature_refusal()}, which {name} needs. Use "
                 f'method="gradient-descent"{remedy}.'
             )
         raise InvalidInput(
-            f"{who} needs a {need}, which {described(objective)} does not have. Use "
+            f"{name} needs a {need}, which {described(objective)} does not have. Use "
             'method="newton" or method="gradient-descent".'
         )
 
 
 def public_copy(objective: Objective) -> Objective:
-    """An objective for an optimiser to read: what it writes there, no curator sees."""
-    shown: Objective = detached(objective)
-    shown.loss, shown.weighting = detached(objective.loss), detached(objective.weighting)
-    return shown
+    """Copy an objective for an optimiser, so that no curator sees writes to it."""
+    copied: Objective = detached(objective)
+    copied.loss = detached(objective.loss)
+    copied.weighting = detached(objective.weighting)
+    return copied
 
 
 def answers_only(
     curator: Curator, budgets: Sequence[StepBudget] = (), answered: list[Array] | None = None
 ) -> Answers:
-    """The curator's paid answers, and nothing else of it."""
+    """Wrap a curator so that only its paid answers can be reached."""
     objective = curator.objective
     p = objective.dimension
-    ask, shape = curator.joint, (p,)
+    shape = (p,)
     planned = {id(budget): budget for budget in budgets}
 
     def joint(theta: Array, budget: StepBudget) -> JointAnswer:
@@ -313,7 +315,7 @@ def answers_only(
             point = theta.copy()
         else:
             point = _point(theta, p)
-        answer = ask(point, plain)
+        answer = curator.joint(point, plain)
         if answered is not None:
             answered.append(point)
         return answer
@@ -333,7 +335,7 @@ def answers_only(
     def plan(budget: StepBudget) -> Any:
         return curator.plan(_plain(budget))
 
-    offered = SimpleNamespace(
+    answers = SimpleNamespace(
         objective=public_copy(objective),
         n=curator.n,
         depth=depth,
@@ -343,22 +345,23 @@ def answers_only(
         extreme_eigenvalue=extreme_eigenvalue,
         largest_curvature=largest_curvature,
     )
-    return cast(Answers, offered)
+    return cast(Answers, answers)
 
 
 def _plain(budget: StepBudget) -> StepBudget:
+    """Convert a budget to plain floats, so that no caller's kind of number reaches the ledger."""
     gradient, hessian, meat, majorize = budget
     if (
         type(budget) is StepBudget
         and type(gradient) is type(hessian) is type(meat) is float
         and type(majorize) is bool
     ):
-        return budget  # which nobody can change
+        return budget  # immutable
     return StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))
 
 
 def _point(theta: Any, p: int) -> Array:
-    """A parameter as an array of its own; its values are public and may be anything."""
+    """Copy a parameter into an array; its values are public and may be anything."""
     try:
         point = np.array(theta, dtype=FLOAT)
     except (TypeError, ValueError):
@@ -372,13 +375,14 @@ def _point(theta: Any, p: int) -> Array:
 
 
 def checked_run(trajectory: Any, p: int) -> Trajectory:
-    """What an optimiser returned, or a refusal that says what it should have been."""
+    """Check the result of an optimiser's run, and refuse one of another kind."""
     if not isinstance(trajectory, Trajectory) or not isinstance(trajectory.final, JointAnswer):
         raise InvalidInput(
             "an optimiser's run returns a dpfast.optimize.Trajectory whose final is the answer to "
             f"its last question; received {type(trajectory).__name__}."
         )
-    shape, iterates = (p,), trajectory.iterates
+    shape = (p,)
+    iterates = trajectory.iterates
     path = iterates if isinstance(iterates, (list, tuple, np.ndarray)) else [None]
     for point in (trajectory.theta, *path):
         if type(point) is not np.ndarray or point.shape != shape or point.dtype != FLOAT:
@@ -389,7 +393,7 @@ def checked_run(trajectory: Any, p: int) -> Trajectory:
 
 
 def refuse_without_matrices(trajectory: Trajectory, p: int) -> None:
-    """Refuse the intervals of a run that did not keep what they are made of."""
+    """Refuse intervals for a run that did not keep the matrices they need."""
     square = (p, p)
     for answer in (trajectory.final.hessian, trajectory.final.meat, *trajectory.hessians):
         if not isinstance(answer, Answer) or answer.value.shape != square:
@@ -400,14 +404,12 @@ def refuse_without_matrices(trajectory: Trajectory, p: int) -> None:
 
 
 def own_noise(method: Method, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
-    """The privacy noise of a run as its optimiser knows it, of the right shape."""
+    """Ask an optimiser for the privacy noise of its run, and check the shapes."""
     p = len(curvature.matrix)
     noise = method.noise_covariance(trajectory, curvature)
     if isinstance(noise, PrivacyNoise):
-        covariance, unfinished = (
-            real_array(noise.covariance, "covariance"),
-            real_array(noise.unfinished, "unfinished"),
-        )
+        covariance = real_array(noise.covariance, "covariance")
+        unfinished = real_array(noise.unfinished, "unfinished")
         remarks = noise.remarks
         if (
             (covariance.shape, unfinished.shape) == ((p, p), (p,))

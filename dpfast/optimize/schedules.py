@@ -1,4 +1,4 @@
-"""How a total budget is divided among the steps of an optimiser."""
+"""Division of a total budget among the steps of an optimiser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Schedule:
     """
 
     def shares(self, n_steps: int) -> list[float]:
-        """Shares of ``mu^2``, one per step, positive, adding up to at most one.
+        """Return the shares of ``mu^2``, one per step, positive, with a sum of at most one.
 
         Parameters
         ----------
@@ -32,7 +32,7 @@ class Schedule:
         raise NotImplementedError
 
     def step_mus(self, mu: float, n_steps: int) -> list[float]:
-        """Budget ``mu_k`` of each step; the exact sum of squares is below ``mu^2``.
+        """Return the budget ``mu_k`` of each step; the exact sum of squares is below ``mu^2``.
 
         Parameters
         ----------
@@ -73,9 +73,8 @@ class Uniform(Schedule):
 class Geometric(Schedule):
     """Shares that grow by ``ratio`` per step, mixed with a uniform share.
 
-    Only the noise of the last steps survives in the result (formulas page, sections 2.1 and
-    4.4), so they get most of the budget; the uniform share keeps the early steps from being
-    drowned in noise.
+    Only the noise of the last steps survives in the result (formulas page, sections 2.1 and 4.4),
+    so they get most of the budget.  The uniform share keeps noise from dominating the early steps.
 
     Parameters
     ----------
@@ -104,13 +103,13 @@ class Geometric(Schedule):
 @lru_cache(maxsize=256)
 def _geometric_shares(ratio: float, uniform_share: float, n_steps: int) -> tuple[float, ...]:
     powers = [ratio ** -(n_steps - 1 - k) for k in range(n_steps)]
-    even = uniform_share / n_steps
+    uniform = uniform_share / n_steps
     rest = (1.0 - uniform_share) / sum(powers)
-    return tuple([even + rest * power for power in powers])
+    return tuple([uniform + rest * power for power in powers])
 
 
 def checked_steps(steps: int) -> int:
-    """A number of steps, fixed in advance."""
+    """Check a number of steps."""
     return whole_number(steps, "steps", 1, 100_000)
 
 

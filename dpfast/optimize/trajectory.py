@@ -1,4 +1,4 @@
-"""What an optimiser hands to inference: released numbers and public settings only."""
+"""Results that an optimiser hands to inference: released numbers and public settings only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def with_ridge(matrix: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
-    """A curvature and that of the public penalty."""
+    """Add the public ridge penalty to a curvature matrix."""
     return matrix + ridge * np.eye(len(matrix)) if ridge else matrix
 
 
@@ -26,8 +26,16 @@ def run_steps(
     progress: Callable[[int, int], None] | None,
     step: Callable[[int, NDArray[np.float64], JointAnswer], NDArray[np.float64]],
 ) -> tuple[list[NDArray[np.float64]], list[JointAnswer]]:
-    """Iterates and answers of a step per budget; ``step(k, theta, answer)`` is where it leads."""
-    iterates, received = [start], list[JointAnswer]()
+    """Take one step per budget; ``step(k, theta, answer)`` returns the next iterate.
+
+    Returns
+    -------
+    iterates : list of ndarray of shape (p,)
+        The start and one more for each budget.
+    answers : list of JointAnswer
+    """
+    iterates = [start]
+    received: list[JointAnswer] = []
     for k, budget in enumerate(budgets):
         received.append(answers.joint(iterates[k], budget))
         iterates.append(step(k, iterates[k], received[k]))
@@ -37,7 +45,7 @@ def run_steps(
 
 
 class Trajectory(NamedTuple):
-    """The path of an optimiser; everything in it was paid for.
+    """Path of an optimiser; everything in it was paid for.
 
     Attributes
     ----------
@@ -49,9 +57,9 @@ class Trajectory(NamedTuple):
         Answers at the parameter of the last step.
     hessians : sequence of Answer
         Hessians near the estimate with independent noises, the last first, which intervals may
-        average; by default that of ``final`` alone.
+        average; by default only the Hessian of ``final``.
     details : object
-        What the optimiser's own ``noise_covariance`` wants to know of the run.
+        Data of the run that the optimiser's own ``noise_covariance`` needs.
 
     Privacy
     -------

@@ -148,7 +148,7 @@ def clip_of(shares, budget, previous=(), n=1000):
         cells = np.zeros(len(clip._edges))
         for length, share in lengths.items():
             cells[np.searchsorted(clip._edges, length)] += share
-        clip._follow(cells)
+        clip._choose(cells)
         clip.path.append((0.0, clip.value))
     return clip.value
 
@@ -178,7 +178,7 @@ def test_a_clip_does_not_rise_where_lengths_become_too_short_to_be_seen():
     for noises in RNG.normal(size=(50, 8, 32)):
         clip = PrivateClip(room, 0.02, True)
         for cell, noise in zip((22, 20, 15, 10, 5, 3, 2, 1), noises, strict=True):
-            clip._follow((np.arange(32) == cell) + clip._noise * noise)
+            clip._choose((np.arange(32) == cell) + clip._noise * noise)
             clip.path.append((0.0, clip.value))
         rose += clip.longest > clip._edges[22]
     assert rose <= 1

@@ -9,7 +9,7 @@ import dpfast
 from dpfast.nonconvex import PerRecordObjective
 from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.adaptive import _average
-from dpfast.optimize.nonconvex.steps import FIRST, Steps
+from dpfast.optimize.nonconvex.steps import FIRST_LENGTH, Steps
 from tests.nonconvex.test_clipping import own
 
 RNG = np.random.default_rng(8)
@@ -26,7 +26,7 @@ def test_no_parameter_moves_by_more_than_the_length():
 
 def test_columns_of_unequal_units_move_alike_and_first_by_a_part_of_a_plain_step():
     step = Steps(0.5, 0.2, 3)(np.array([2.0, -1e-6, 0.0]), 0.0, 2.0, 1.0)
-    np.testing.assert_allclose(step, [-FIRST, FIRST, 0.0])
+    np.testing.assert_allclose(step, [-FIRST_LENGTH, FIRST_LENGTH, 0.0])
 
 
 def test_steps_are_longer_while_gradients_agree_and_shorter_where_they_turn():
@@ -37,8 +37,8 @@ def test_steps_are_longer_while_gradients_agree_and_shorter_where_they_turn():
             step = steps(gradient, 0.0, 1.0, 1.0)
             gradient = np.array([-sign * np.sign(step[0]), 0.0])
         length[sign] = steps.length
-    assert length[1.0] > 10.0 * FIRST
-    assert length[-1.0] < 0.1 * FIRST
+    assert length[1.0] > 10.0 * FIRST_LENGTH
+    assert length[-1.0] < 0.1 * FIRST_LENGTH
 
 
 def test_noise_turns_no_screw():
@@ -47,7 +47,7 @@ def test_noise_turns_no_screw():
         rng, steps = np.random.default_rng(seed), Steps(1.0, 0.2, 10)
         for _ in range(400):
             steps(rng.normal(size=10), 1.0, 1.0, 1.0)
-        assert FIRST / 2.5 < steps.length < 2.5 * FIRST
+        assert FIRST_LENGTH / 2.5 < steps.length < 2.5 * FIRST_LENGTH
 
 
 def test_a_rate_of_zero_is_the_papers_step():

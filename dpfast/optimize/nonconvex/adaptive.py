@@ -1,8 +1,8 @@
 """Adaptive noisy gradient descent (algorithm 3 of paper 2, corrected): large gradients are cheap.
 
-Noise is in proportion to a gradient's own size: the far start of the path costs next to nothing.
-The paper charges the wrong amounts (erratum E3); here every query is charged what its noise costs,
-and the ledger is the filter: the path ends when it is used up (claim K4).
+Noise is in proportion to a gradient's own size, so that the far start of the path costs almost
+nothing.  The paper charges the wrong amounts (erratum E3).  Here every query is charged the cost of
+its noise, and the ledger is the filter: the path ends when it is used up (claim K4).
 
 Users' gradients are clipped where that costs least (claim K7).  Theorems 4 and 5 are about the
 declared bound, ``clip=None``, and the paper's steps, ``step_rate=0``.
@@ -22,12 +22,13 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize.nonconvex.clip import PrivateClip
-from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
-from dpfast.optimize.nonconvex.steps import CLIPS, Steps
+from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, checked_count, noise_for, price_of
+from dpfast.optimize.nonconvex.steps import MAX_CLIPS, Steps
 
 Array = NDArray[np.float64]
 
-#: Weight of the past in the free estimate of a gradient's squared norm.
+#: Weight of the past in the free estimate of a gradient's squared norm.  Smaller, the estimate is
+#: noise; larger, it lags behind a gradient that shrinks, and gradients are bought too cheaply.
 MEMORY = 0.7
 
 
@@ -42,11 +43,11 @@ class Adaptive:
         Of plain steps, which are this times the gradient; default ``1/(2 L1)`` with the declared
         smoothness.  Scaled steps begin with .15 of a plain one against the longest gradient.
     step_rate : float
-        Steps are scaled, as Adam's are: every parameter moves by about the same length, which
-        falls with the budget that is left, and after each step is multiplied by
-        ``exp(step_rate * cosine)`` of the angle between the step before and the noisy gradient,
-        and by less where that is mostly noise: longer while they agree, shorter when they turn.
-        0 is the paper's: plain steps of one size.
+        Steps are scaled, as those of Adam (Kingma and Ba 2015): every parameter moves by about the
+        same length, which falls with the budget that is left.  After each step the length is
+        multiplied by ``exp(step_rate * cosine)`` of the angle between the step before and the noisy
+        gradient.  It changes by less where the gradient is mostly noise.  Steps grow while they
+        agree, and shrink when they turn.  0 is the paper's: plain steps of one size.
     signal : float
         Noise vectors have the estimated norm of the gradient divided by ``sqrt(signal)``.  The
         paper's ``log(n sqrt(rho)/beta)`` is far more careful than a descent needs.
@@ -56,14 +57,15 @@ class Adaptive:
         Estimate the norm by a query of its own before each gradient, as in the paper, at
         ``2 sqrt(rho)/n`` each.  Otherwise by the gradients already released, which is free.
     clip : {"private"} or float or None
-        Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is
-        chosen by their lengths, which are released eight times for at most 4% of the budget: what
-        it takes away, if a tenth of that points one way, is no more than what its noise saves.  A
-        number is public; None is ``lipschitz``.  Gradients of built-in losses are held by their
-        weights, and to nothing else.
+        Norm to which users' gradients are clipped, at most the declared ``lipschitz``.  "private"
+        chooses it by the norms of gradients, which are released eight times for at most 4% of the
+        budget.  It balances the bias of clipping, if a tenth of it points one way, and the noise
+        that is saved.  A number is public; None is ``lipschitz``.  Gradients of built-in losses are
+        bounded by their weights only.
     average : float in [0, 1)
         The answer is the average of the points that this last part of the budget led to, weighted
-        by the inverse square of the noise on the way there.  0 is the last one.
+        by the inverse square of the noise on the way there (Polyak-Ruppert averaging).  0 is the
+        last point.
     max_steps : int
 
     Other Parameters
@@ -74,8 +76,8 @@ class Adaptive:
     Notes
     -----
     A clip below the longest gradient moves the stationary point to that of the clipped mean: noise
-    is traded for a bias, of which the lengths say how large it may be.  Theorems 4 and 5 of paper 2
-    are about the gradient of F and plain steps: ``clip=None`` and ``step_rate=0``.
+    is traded for a bias, and the norms say how large it may be.  Theorems 4 and 5 of paper 2 are
+    about the gradient of F and plain steps: ``clip=None`` and ``step_rate=0``.
 
     Examples
     --------
@@ -143,24 +145,24 @@ class Adaptive:
 
         Privacy
         -------
-        Post-processing of the curator's answers; what a query may cost depends on earlier answers
-        only, and the ledger refuses what exceeds its total (claim K4).
+        Post-processing of the curator's answers.  The cost of a query depends on earlier answers
+        only, and the ledger refuses costs above its total (claim K4).
         """
         return self._descend(curator, start, curator.remaining, None, progress)
 
     def take_over(
-        self, curator: GradientCurator, path: Path, origin: Array, least: float, reason: str
+        self, curator: GradientCurator, path: Path, origin: Array, min_budget: float, reason: str
     ) -> None:
-        """Spend what is left from ``origin`` on, for a method that did not go as planned.
+        """Spend the rest of the budget from ``origin`` on, for a method that did not go as planned.
 
         Parameters
         ----------
         path : Path
-            Of that method; it is continued, and says why.
+            Of that method; it is continued, and gets the reason as a remark.
         origin : ndarray of shape (p,)
             The last point at which everything went as planned; released, or public.
-        least : float
-            With less left than this, steps would be noise: the origin is the answer.
+        min_budget : float
+            With less budget than this, steps would be noise: the origin is the answer.
         reason : str
             From released and public numbers only.
 
@@ -168,19 +170,19 @@ class Adaptive:
         -------
         Post-processing of the curator's answers, as :meth:`run`.
         """
-        left = curator.remaining
-        if left < max(least, LEAST_RHO):
+        remaining = curator.remaining
+        if remaining < max(min_budget, MIN_RHO):
             path.move(origin)
             path.remarks.append(
                 f"{reason}, and the budget is spent: the answer is the last point up to which all "
                 "went as planned. The constants do not fit these data; adaptive descent needs none."
             )
             return
-        path.append(self._descend(curator, origin, left, None, None))
+        path.append(self._descend(curator, origin, remaining, None, None))
         path.rounds[-1]["method"] = self.name
         path.remarks.append(
-            f"{reason}: adaptive descent had the remaining budget (rho = {left:.3g}), from the "
-            "last point up to which all went as planned. The constants do not fit these data."
+            f"{reason}: adaptive descent had the remaining budget (rho = {remaining:.3g}), from "
+            "the last point up to which all went as planned. The constants do not fit these data."
         )
 
     def solve(
@@ -214,71 +216,16 @@ class Adaptive:
         pull: tuple[Array, float] | None,
         progress: Callable[[int, int], None] | None,
     ) -> Path:
-        d, n, used = curator.dimension, curator.n, 0.0
-        lipschitz, plain = curator.lipschitz, self._first_step(curator)
-        if pull is not None:
-            plain = 1.0 / (1.0 / plain + 2.0 * pull[1])
-        norm_price = max(2.0 * math.sqrt(total) / n, LEAST_RHO) if self.norm_queries else 0.0
-        path, theta, steps = Path(start), start, Steps(plain, self.step_rate, d)
-        # the paper's algorithm and inner problems have the declared bound
-        private = self.clip == "private" and not self.norm_queries and pull is None
-        given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
-        clip = PrivateClip(curator, total, private, given)
-        square, noises = lipschitz * lipschitz, []
+        """Descend from ``start`` for at most ``total``; ``pull`` is that of a proximal round."""
+        descent = _Descent(self, curator, start, total, pull)
         for k in range(self.max_steps):
-            # towards the end a norm would cost more than the gradient it is for
-            left = min(total - used, curator.remaining)
-            if left < LEAST_RHO:
+            if not descent.step():
                 break
-            asks = self.norm_queries and left > 4.0 * norm_price
-            if asks:
-                norm = float(curator.gradient_norm(theta, norm_price).value[0])
-                path.saw(norm)
-                square = max(norm, 0.0) ** 2
-                used += norm_price
-                left -= norm_price
-            cost = clip.renew(theta, used)
-            used += cost
-            left -= cost
-            bound = clip.value
-            rho = self._price(square, bound, n, d, total)
-            last = False
-            rest = left - rho - norm_price
-            if rest < LEAST_RHO or rest < 1e-9 * left or asks != self.norm_queries:
-                # the last one gets what there is
-                rho = min(left, curator.remaining)
-                last = True
-            noise = noise_for(bound, n, rho)
-            gradient = curator.gradient(theta, rho, bound).value
-            size = public_length(gradient)
-            if not asks:
-                path.saw(size)  # noise included: what was read badly does not look short
-                seen = min(size, bound) ** 2 - d * noise * noise
-                square = MEMORY * square + (1.0 - MEMORY) * seen
-                square = max(square, 0.0)
-            if size > bound:  # no mean of clipped gradients is longer
-                gradient = gradient * (bound / size)
-            gradient = gradient + curator.objective.ridge_gradient(theta)
-            if pull is not None:
-                gradient = gradient + 2.0 * pull[1] * (theta - pull[0])
-            theta = theta + steps(
-                gradient, noise, min(CLIPS * bound, lipschitz), 1.0 - used / total
-            )
-            path.move(theta)
-            noises.append(noise)
-            used += rho
             if progress is not None:
                 progress(k + 1, self.max_steps)
-            if last:
+            if descent.finished:
                 break
-        if noises:
-            path.theta = _average(path.iterates[-len(noises) :], noises, self.average)
-        path.rounds.append({"steps": len(noises), "last_step_size": steps.length, "rho": used})
-        if clip.path:
-            path.rounds[-1]["clips"] = tuple(clip.path)
-        path.longest = clip.longest
-        path.remarks += clip.remarks()
-        return path
+        return descent.result()
 
     def _first_step(self, curator: GradientCurator) -> float:
         self.check(curator.objective)
@@ -287,14 +234,14 @@ class Adaptive:
         return 0.5 / (curator.smoothness + curator.objective.ridge)
 
     def _price(self, square: float, lipschitz: float, n: int, d: int, total: float) -> float:
-        """What a gradient of about this squared norm is worth reading for."""
-        # no gradient is longer than its bound: with more noise than that, nothing is read
-        least = max(price_of(lipschitz, n, lipschitz / math.sqrt(self.signal * d)), LEAST_RHO)
-        most = max(self.last_share * total, least)
+        """Return the cost of a gradient whose noise fits this squared norm."""
+        # no gradient is longer than its bound: more noise than that would hide all of them
+        lowest = max(price_of(lipschitz, n, lipschitz / math.sqrt(self.signal * d)), MIN_RHO)
+        highest = max(self.last_share * total, lowest)
         if not square > 0.0:
-            return most
+            return highest
         price = price_of(lipschitz, n, math.sqrt(square / (self.signal * d)))
-        return min(max(price, least), most)
+        return min(max(price, lowest), highest)
 
     def __repr__(self) -> str:
         return (
@@ -304,10 +251,124 @@ class Adaptive:
         )
 
 
+class _Descent:
+    """One descent within a total: its point, its spending and its estimates."""
+
+    def __init__(
+        self,
+        method: Adaptive,
+        curator: GradientCurator,
+        start: Array,
+        total: float,
+        pull: tuple[Array, float] | None,
+    ) -> None:
+        self.method = method
+        self.curator = curator
+        self.total = total
+        self.pull = pull
+        self.theta = start
+        self.path = Path(start)
+        self.used = 0.0
+        self.noises: list[float] = []
+        self.finished = False
+        step_size = method._first_step(curator)
+        if pull is not None:
+            step_size = 1.0 / (1.0 / step_size + 2.0 * pull[1])
+        self.steps = Steps(step_size, method.step_rate, curator.dimension)
+        self.norm_price = 0.0
+        if method.norm_queries:
+            self.norm_price = max(2.0 * math.sqrt(total) / curator.n, MIN_RHO)
+        # the paper's algorithm and inner problems have the declared bound
+        private = method.clip == "private" and not method.norm_queries and pull is None
+        fixed = method.clip if isinstance(method.clip, float) and curator.can_clip else None
+        self.clip = PrivateClip(curator, total, private, fixed)
+        #: Estimate of the gradient's squared norm.
+        self.square = curator.lipschitz * curator.lipschitz
+
+    def step(self) -> bool:
+        """Take one step; return False, without one, if the budget is used up."""
+        # towards the end a norm would cost more than the gradient it is for
+        remaining = min(self.total - self.used, self.curator.remaining)
+        if remaining < MIN_RHO:
+            return False
+        buys_norm = self.method.norm_queries and remaining > 4.0 * self.norm_price
+        if buys_norm:
+            self._buy_norm()
+            remaining -= self.norm_price
+        clip_cost = self.clip.renew(self.theta, self.used)
+        self.used += clip_cost
+        remaining -= clip_cost
+        rho = self._gradient_cost(remaining, buys_norm)
+        noise = noise_for(self.clip.value, self.curator.n, rho)
+        gradient = self._gradient(rho, noise, not buys_norm)
+        bound = min(MAX_CLIPS * self.clip.value, self.curator.lipschitz)
+        budget_left = 1.0 - self.used / self.total
+        self.theta = self.theta + self.steps(gradient, noise, bound, budget_left)
+        self.path.move(self.theta)
+        self.noises.append(noise)
+        self.used += rho
+        return True
+
+    def _buy_norm(self) -> None:
+        """Release the gradient's norm, for the cost of the gradient."""
+        norm = float(self.curator.gradient_norm(self.theta, self.norm_price).value[0])
+        self.path.saw(norm)
+        self.square = max(norm, 0.0) ** 2
+        self.used += self.norm_price
+
+    def _gradient_cost(self, remaining: float, buys_norm: bool) -> float:
+        """Return the cost of the next gradient; the last one costs all that remains."""
+        curator = self.curator
+        rho = self.method._price(
+            self.square, self.clip.value, curator.n, curator.dimension, self.total
+        )
+        rest = remaining - rho - self.norm_price
+        if rest < MIN_RHO or rest < 1e-9 * remaining or buys_norm != self.method.norm_queries:
+            self.finished = True
+            return min(remaining, curator.remaining)
+        return rho
+
+    def _gradient(self, rho: float, noise: float, estimates_norm: bool) -> Array:
+        """Release the gradient of the penalised objective, and follow its squared norm."""
+        bound = self.clip.value
+        gradient = self.curator.gradient(self.theta, rho, bound).value
+        norm = public_length(gradient)
+        if estimates_norm:
+            self.path.saw(norm)  # with its noise: a noisy gradient must not look short
+            debiased = min(norm, bound) ** 2 - self.curator.dimension * noise * noise
+            self.square = max(MEMORY * self.square + (1.0 - MEMORY) * debiased, 0.0)
+        if norm > bound:  # no mean of clipped gradients is longer
+            gradient = gradient * (bound / norm)
+        gradient = gradient + self.curator.objective.ridge_gradient(self.theta)
+        if self.pull is not None:
+            centre, convexity = self.pull
+            gradient = gradient + 2.0 * convexity * (self.theta - centre)
+        return gradient
+
+    def result(self) -> Path:
+        """Return the path, with the average as its answer."""
+        path = self.path
+        if self.noises:
+            points = path.iterates[-len(self.noises) :]
+            path.theta = _average(points, self.noises, self.method.average)
+        path.rounds.append(
+            {
+                "steps": len(self.noises),
+                "last_step_size": self.steps.length,
+                "rho": self.used,
+            }
+        )
+        if self.clip.path:
+            path.rounds[-1]["clips"] = tuple(self.clip.path)
+        path.longest = self.clip.longest
+        path.remarks += self.clip.remarks()
+        return path
+
+
 def _average(points: list[Array], noises: list[float], part: float) -> Array:
-    """The points that the last part of the budget led to, weighted by what was paid."""
-    paid = (min(noises) / np.array(noises)) ** 2
-    spent = np.cumsum(paid) / paid.sum()
-    first = min(int(np.searchsorted(spent, 1.0 - part, side="right")), len(paid) - 1)
+    """Average the points that the last part of the budget led to, weighted by their precision."""
+    precisions = (min(noises) / np.array(noises)) ** 2
+    spent = np.cumsum(precisions) / precisions.sum()
+    first = min(int(np.searchsorted(spent, 1.0 - part, side="right")), len(precisions) - 1)
     with np.errstate(all="ignore"):  # a path that overflowed
-        return np.asarray(paid[first:] / paid[first:].sum() @ np.array(points[first:]))
+        return np.asarray(precisions[first:] / precisions[first:].sum() @ np.array(points[first:]))

@@ -1,4 +1,4 @@
-"""What the algorithms for non-convex objectives share: the path they leave, prices, checks."""
+"""Parts shared by the algorithms for non-convex objectives: paths, prices, checks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from dpfast.arguments import whole_number
 
 Array = NDArray[np.float64]
 
-#: Below this cost a release would be finer than its grid pays for; nothing is worth so little.
-LEAST_RHO = 1e-10
+#: Smallest zCDP cost of a release.  Less would not pay for its rounding to a grid, and its noise
+#: would hide every gradient.
+MIN_RHO = 1e-10
 
 
 class Path:
@@ -37,27 +38,27 @@ class Path:
         """Note the noisy norm at the last point."""
         self.norms[-1] = norm
 
-    def append(self, other: Path) -> None:
+    def append(self, path: Path) -> None:
         """Go on with another path, from its start to its answer."""
-        self.iterates += other.iterates
-        self.norms += other.norms
-        self.rounds += other.rounds
-        self.remarks += other.remarks
-        self.theta = other.theta
-        self.longest = other.longest
+        self.iterates += path.iterates
+        self.norms += path.norms
+        self.rounds += path.rounds
+        self.remarks += path.remarks
+        self.theta = path.theta
+        self.longest = path.longest
 
 
 def noise_for(lipschitz: float, n: int, rho: float) -> float:
-    """Noise per coordinate of a mean gradient that costs ``rho`` (up to rounding slack)."""
+    """Return the noise per coordinate of a mean gradient for ``rho`` (up to rounding slack)."""
     return 2.0 * lipschitz / n / math.sqrt(2.0 * rho) if rho > 0.0 else math.inf
 
 
 def price_of(lipschitz: float, n: int, noise: float) -> float:
-    """What a mean gradient with this noise costs in zCDP (up to rounding slack)."""
+    """Return the cost in zCDP of a mean gradient with this noise (up to rounding slack)."""
     ratio = 2.0 * lipschitz / n / noise
     return 0.5 * ratio * ratio
 
 
-def checked_count(value: object, name: str, most: int = 100_000) -> int:
-    """A positive whole public number."""
-    return whole_number(value, name, 1, most)
+def checked_count(value: object, name: str, largest: int = 100_000) -> int:
+    """Check a public number that must be whole and positive."""
+    return whole_number(value, name, 1, largest)

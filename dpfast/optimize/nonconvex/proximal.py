@@ -1,9 +1,9 @@
 """Private proximal point (algorithms 2 and 4 of paper 2, corrected): weakly convex, kappa >= 2.
 
-Every round minimises ``F(w) + L ||w - centre||^2``, strongly convex for an L-weakly convex F, and
-its answer is held to the ball of radius ``L0/(2 L)``, which holds the exact solution.  How far a
-round moved is the gradient's norm over 2 L: where moves do not shrink as planned, the constants are
-not right, and adaptive descent has the rest of the budget.
+Every round minimises ``F(w) + L ||w - centre||^2``, strongly convex for an L-weakly convex F.  Its
+answer is projected onto the ball of radius ``L0/(2 L)``, which contains the exact solution.  The
+distance a round moved is the gradient's norm over 2 L.  Where moves do not shrink as planned, the
+constants are wrong, and adaptive descent has the rest of the budget.
 """
 
 from __future__ import annotations
@@ -21,28 +21,32 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for
+from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, checked_count, noise_for
 
 Array = NDArray[np.float64]
 
 
-#: Rounds without KL constants, and at most.
-DEFAULT_ROUNDS, MAX_ROUNDS = 8, 30
+#: Number of rounds without KL constants.
+DEFAULT_ROUNDS = 8
 
-#: With less than this part of the budget left nothing is handed over.
-LEAST_LEFT = 0.05
+#: Largest number of rounds: with more, each would have too little budget.
+MAX_ROUNDS = 30
 
-#: Expected norms of the noise of a round's gradients that its move may exceed the plan by.
+#: Part of the budget below which adaptive descent does not take over: its steps would be noise.
+MIN_BUDGET_PART = 0.05
+
+#: Excess of a round's move over the plan, in expected norms of its noise, above which the constants
+#: are taken to be wrong.  Less is explained by noise.
 SLACK = 3.0
 
 
 class InnerOptimiser(Protocol):
-    """Minimises ``F(w) + convexity ||w - centre||^2``, spending at most ``rho``."""
+    """Optimiser of ``F(w) + convexity ||w - centre||^2`` that spends at most ``rho``."""
 
     def solve(
         self, curator: GradientCurator, centre: Array, convexity: float, rho: float
     ) -> tuple[Array, float]:
-        """Return the approximate minimiser and the cost of what was asked."""
+        """Return the approximate minimiser and the cost of its queries."""
 
 
 class NoisyDescent:
@@ -79,10 +83,10 @@ class NoisyDescent:
     def solve(
         self, curator: GradientCurator, centre: Array, convexity: float, rho: float
     ) -> tuple[Array, float]:
-        """Steps ``2/(L (t + s))`` and averages with weights t + s, on the ball of radius L0/(2 L).
+        """Take steps ``2/(L (t + s))`` in the ball of radius L0/(2 L), and average the points.
 
-        s makes the first step ``1/(L1 + 2 L)``; the paper's long first steps (s = 1) are forgotten
-        slowly by an average.
+        Weights are t + s; s makes the first step ``1/(L1 + 2 L)``.  The paper's long first steps
+        (s = 1) fade slowly from an average.
 
         Parameters
         ----------
@@ -93,7 +97,7 @@ class NoisyDescent:
         convexity : float
             L, positive and public.
         rho : float
-            What may be spent.
+            Budget.
 
         Returns
         -------
@@ -110,23 +114,25 @@ class NoisyDescent:
         if n_steps is None:
             natural = curator.n * math.sqrt(2.0 * rho / curator.dimension)
             n_steps = int(min(max(2.0, math.ceil(natural)), self.max_steps))
-        n_steps = min(n_steps, int(rho / LEAST_RHO))
+        n_steps = min(n_steps, int(rho / MIN_RHO))
         if n_steps < 1:
             return centre, 0.0
-        each = rho / n_steps * (1.0 - 1e-12)
+        step_rho = rho / n_steps * (1.0 - 1e-12)
         radius = _radius(curator, centre, convexity)
         ridge = curator.objective.ridge_gradient
-        theta, total, weight = centre, np.zeros_like(centre), 0.0
+        theta = centre
+        weighted_sum = np.zeros_like(centre)
+        total_weight = 0.0
         smoothness = min(curator.smoothness, 1e6 * convexity)
-        head = max(1.0, 2.0 * (smoothness + 2.0 * convexity) / convexity - 1.0)
+        offset = max(1.0, 2.0 * (smoothness + 2.0 * convexity) / convexity - 1.0)
         for t in range(1, n_steps + 1):
-            gradient = curator.gradient(theta, each).value + ridge(theta)
+            gradient = curator.gradient(theta, step_rho).value + ridge(theta)
             gradient = gradient + 2.0 * convexity * (theta - centre)
-            theta = theta - 2.0 / (convexity * (t + head)) * gradient
-            theta = _held(theta, centre, radius)
-            # the later, the better
-            total, weight = total + (t + head) * theta, weight + (t + head)
-        return total / weight, each * n_steps
+            theta = theta - 2.0 / (convexity * (t + offset)) * gradient
+            theta = _projected(theta, centre, radius)
+            weighted_sum = weighted_sum + (t + offset) * theta  # later points are better
+            total_weight = total_weight + (t + offset)
+        return weighted_sum / total_weight, step_rho * n_steps
 
     def __repr__(self) -> str:
         return f"NoisyDescent(steps={self.steps}, max_steps={self.max_steps})"
@@ -143,9 +149,9 @@ class Proximal:
         ``L``, a bound on how far F is from convex (``F + L/2 ||w||^2`` is convex); default the
         declared smoothness.
     rounds : int, optional
-        Default: as many as exact proximal steps would need, by the KL condition, to come from the
-        worst excess risk to the level of the noise; 8 without the condition.  Rounds that are
-        passed are run as they are: there is no plan they could miss.
+        By default the number of exact proximal steps, by the KL condition, from the worst excess
+        risk to the level of the noise; 8 without the condition.  A given number of rounds is run
+        without the check of a plan.
     growth : float
         Factor between the budgets of consecutive rounds: later ones need more.
     inner : InnerOptimiser, optional
@@ -212,18 +218,19 @@ class Proximal:
 
         Privacy
         -------
-        Post-processing of the curator's answers; what one round does not spend goes to the next
-        (claim K4).
+        Post-processing of the curator's answers.  Budget that one round does not spend goes to the
+        next (claim K4).
         """
         self.check(curator.objective)
         convexity = curator.smoothness if self.convexity is None else self.convexity
-        path, total = Path(start), curator.remaining
+        path = Path(start)
+        total = curator.remaining
         planned = None if self.rounds is not None else self._excesses(curator, convexity, kl)
         n_rounds = self.rounds or (DEFAULT_ROUNDS if kl is None else max(len(planned or ()), 2))
-        handed = self._fallback(curator.objective)
-        if planned is not None and len(planned) > MAX_ROUNDS and handed is not None:
+        fallback = self._fallback(curator.objective)
+        if planned is not None and len(planned) > MAX_ROUNDS and fallback is not None:
             reason = "the KL constants ask for more rounds of the proximal point method than pay"
-            handed.take_over(curator, path, start, 0.0, reason)
+            fallback.take_over(curator, path, start, 0.0, reason)
             return path
         n_rounds = n_rounds if self.rounds else min(n_rounds, MAX_ROUNDS)
         weights = [self.growth**k for k in range(n_rounds)]
@@ -233,7 +240,7 @@ class Proximal:
             rho = curator.remaining * share * (1.0 - 1e-12)
             centre = path.theta
             theta, cost = self.inner.solve(curator, centre, convexity, rho)
-            theta = _held(theta, centre, _radius(curator, centre, convexity))
+            theta = _projected(theta, centre, _radius(curator, centre, convexity))
             moves.append(public_length(theta - centre))
             path.rounds.append({"rho": cost, "moved": moves[-1]})
             path.move(theta)
@@ -241,14 +248,14 @@ class Proximal:
                 progress(k + 1, n_rounds)
             noise = math.sqrt(curator.dimension) * noise_for(curator.lipschitz, curator.n, rho)
             bound = math.inf if self.rounds else _longest_move(planned, convexity, moves, n_rounds)
-            if not moves[-1] <= bound + SLACK * noise / (2.0 * convexity) and handed is not None:
+            if not moves[-1] <= bound + SLACK * noise / (2.0 * convexity) and fallback is not None:
                 reason = f"round {k + 1} of the proximal point method moved farther than planned"
-                handed.take_over(curator, path, centre, LEAST_LEFT * total, reason)
+                fallback.take_over(curator, path, centre, MIN_BUDGET_PART * total, reason)
                 break
         return path
 
     def _fallback(self, objective: Objective | PerRecordObjective) -> Adaptive | None:
-        """Whom the budget is handed to; no one without a step size."""
+        """Return the method that gets the rest of the budget; None without a step size."""
         if isinstance(self.inner, Adaptive):
             return self.inner
         return Adaptive() if objective.smoothness < math.inf else None
@@ -256,17 +263,16 @@ class Proximal:
     def _excesses(
         self, curator: GradientCurator, convexity: float, kl: KL | None
     ) -> list[float] | None:
-        """Excess risk before each round as the KL condition has it, down to the noise."""
+        """Plan the excess risk before each round by the KL condition, down to the noise."""
         if kl is None:
             return None
-        d, n = curator.dimension, curator.n
-        worst = kl.excess(curator.lipschitz)
-        final = kl.excess(math.sqrt(d) * noise_for(curator.lipschitz, n, 0.5 * curator.remaining))
+        noise = noise_for(curator.lipschitz, curator.n, 0.5 * curator.remaining)
+        final = kl.excess(math.sqrt(curator.dimension) * noise)
         # From excess e an exact step reaches e' with e' + g^2/(4 L) <= e, g = kl.norm(e') or more.
-        found: list[float] = []
-        excess = worst
-        while excess > final and len(found) <= MAX_ROUNDS:
-            found.append(excess)
+        excesses: list[float] = []
+        excess = kl.excess(curator.lipschitz)
+        while excess > final and len(excesses) <= MAX_ROUNDS:
+            excesses.append(excess)
             low, high = 0.0, excess
             for _ in range(60):
                 middle = 0.5 * (low + high)
@@ -275,7 +281,7 @@ class Proximal:
                 else:
                     low = middle
             excess = high
-        return found
+        return excesses
 
     def __repr__(self) -> str:
         return (
@@ -285,14 +291,14 @@ class Proximal:
 
 
 def _radius(curator: GradientCurator, centre: Array, convexity: float) -> float:
-    """How far the exact solution of a round can lie from its centre."""
+    """Bound the distance of a round's exact solution from its centre."""
     ridge = curator.objective.ridge
     pull = ridge * public_length(centre) if ridge else 0.0
     return (curator.lipschitz + pull) / (2.0 * convexity + ridge)
 
 
-def _held(theta: Array, centre: Array, radius: float) -> Array:
-    """The point of the ball about the centre that is nearest."""
+def _projected(theta: Array, centre: Array, radius: float) -> Array:
+    """Project a point onto the ball about the centre."""
     offset = theta - centre
     length = public_length(offset)
     return centre + offset * (radius / length) if length > radius else theta
@@ -301,10 +307,10 @@ def _held(theta: Array, centre: Array, radius: float) -> Array:
 def _longest_move(
     planned: list[float] | None, convexity: float, moves: list[float], n_rounds: int
 ) -> float:
-    """How far the last round may have moved.
+    """Bound the move of the last round.
 
-    An exact one from excess risk e moves by at most ``sqrt(e / L)``.  Without KL constants: half
-    of the rounds bring the moves down to half of the longest.
+    An exact one from excess risk e moves by at most ``sqrt(e / L)``.  Without KL constants the
+    first half of the rounds must bring the moves down to half of the longest.
     """
     if planned is not None:
         excess = planned[min(len(moves), len(planned)) - 1] if planned else math.inf

@@ -1,14 +1,14 @@
 """KL-Spider (algorithm 1 of paper 2, corrected): rounds of one gradient and many cheap changes.
 
 A round reads the gradient once and follows it by its changes, whose sensitivity is proportional to
-a step's fixed length; it stops as soon as its gradient is short enough.  The corrections of the
-formulas page: sensitivities of replacement, whole numbers of steps, no change is read that is not
-used.
+a step's fixed length.  It stops as soon as its gradient is short enough.  Corrections are on the
+formulas page: sensitivities of replacement, whole numbers of steps, and no change is read without
+use.
 
-Beyond the paper, rounds are paid in proportion to the accuracy they need, and what a stopped round
-did not spend goes to the later ones.  A round that ends without a gradient as short as it aimed at,
-a fresh gradient far longer than the one that was followed, or a step out of the ball of lemma 1
-tells that constants are not right: adaptive descent has the rest.
+Beyond the paper, rounds are paid in proportion to the accuracy they need.  Budget that a stopped
+round did not spend goes to the later ones.  Three events show that constants are wrong: a round
+ends without a gradient as short as it aimed at, a fresh gradient is far longer than the followed
+one, or a step leaves the ball of lemma 1.  Adaptive descent then has the rest.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
+from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, checked_count, noise_for, price_of
 
 Array = NDArray[np.float64]
 
-#: Rounds end when less than this part of the budget is left.
-LEAST_LEFT = 0.05
+#: Part of the budget below which rounds end, and adaptive descent does not take over: their noise
+#: would be too large.
+MIN_BUDGET_PART = 0.05
 
-#: And after so many.
+#: Largest number of rounds.
 MAX_ROUNDS = 200
 
-#: A round gets at most this part of the budget as long as none has gone as planned.
+#: Largest part of the budget for a round while none has gone as planned: the rest is for adaptive
+#: descent, should the constants be wrong.
 UNTRIED_SHARE = 0.5
 
-#: Expected norms of the noise that a fresh gradient may be longer than the one that was followed.
+#: Excess of a fresh gradient over the followed one, in expected norms of its noise, above which the
+#: constants are taken to be wrong.  Less is explained by noise.
 SLACK = 3.0
-
 
 TOO_LONG = "began with a gradient longer than the round before had promised"
 LEFT_BALL = "was about to leave the ball of its plan"
@@ -75,15 +77,15 @@ class Spider:
         ``F0``, a bound on the excess risk of the start; default the largest that the KL condition
         allows, ``(gamma L0)^kappa``.
     decay : float
-        Factor by which a round lowers the excess risk it aims at.
+        Factor between the target excess risks of consecutive rounds.
     accuracy : float
-        How many times the expected norm of the noise fits into the gradient norm a round aims at.
-        The paper's proof needs 8 with high probability.
+        Ratio of the gradient norm a round aims at to the expected norm of the noise.  The paper's
+        proof needs 8 with high probability.
     step : float
         Length of a step relative to the target's gradient norm over the smoothness; the paper has
         1/4.
     threshold : float
-        Where a round stops, relative to the target's gradient norm; the paper has 7/8.
+        Norm at which a round stops, relative to the target's gradient norm; the paper has 7/8.
     gradient_share : float
         Part of a round's budget for its gradient, the rest is for the changes.
     max_steps : int
@@ -151,18 +153,23 @@ class Spider:
             )
 
     def plan(
-        self, curator: GradientCurator, kl: KL, excess: float, left: float, most: float = math.inf
+        self,
+        curator: GradientCurator,
+        kl: KL,
+        excess: float,
+        remaining: float,
+        max_cost: float = math.inf,
     ) -> tuple[Round, int]:
-        """The next round, and how many are planned from here (at least 1), from public numbers.
+        """Plan the next round and the number of rounds from here (at least 1), from public numbers.
 
         Parameters
         ----------
         excess : float
             Bound on the excess risk of the iterate, public.
-        left : float
-            What is left of rho.
-        most : float
-            What the next round may cost at most.
+        remaining : float
+            Rest of the budget, in rho.
+        max_cost : float
+            Largest cost of the next round.
 
         Returns
         -------
@@ -173,32 +180,36 @@ class Spider:
         -------
         Asks nothing of the curator's records.
         """
-        d, n, lipschitz = curator.dimension, curator.n, curator.lipschitz
+        d, n = curator.dimension, curator.n
+        lipschitz = curator.lipschitz
         smoothness = curator.smoothness + curator.objective.ridge
 
         def price(target: float) -> float:
-            """Of a round whose noise has `1/accuracy` of the target's gradient norm."""
+            """Return the cost of a round with noise `1/accuracy` of the target's gradient norm."""
             noise = kl.norm(target) / (self.accuracy * math.sqrt(d))
             return price_of(lipschitz, n, noise) / self.gradient_share
 
         # Targets fall by `decay`, so prices grow by `growth`; they sum to last / (1 - 1/growth).
         growth = self.decay ** (2.0 / kl.kappa)
-        last_rho = left * (1.0 - 1.0 / growth)
+        last_rho = remaining * (1.0 - 1.0 / growth)
         noise = noise_for(lipschitz, n, last_rho * self.gradient_share)
         final = kl.excess(self.accuracy * math.sqrt(d) * noise)
         if final < excess:
             n_rounds = max(1, math.ceil(math.log(excess / final) / math.log(self.decay)))
             target = excess * (final / excess) ** (1.0 / n_rounds)
         else:
-            n_rounds, target = 1, min(final, excess)
-        rho = left if n_rounds == 1 else min(max(price(target), 10.0 * LEAST_RHO), left)
-        rho = min(rho, most)
+            n_rounds = 1
+            target = min(final, excess)
+        rho = remaining
+        if n_rounds > 1:
+            rho = min(max(price(target), 10.0 * MIN_RHO), remaining)
+        rho = min(rho, max_cost)
         norm = kl.norm(target)
         gain = norm * norm / smoothness * self.step * (self.threshold - 0.5 * self.step)
         drop = max(excess - target, 0.5 * target)
-        few = drop < self.max_steps * gain  # otherwise the quotient may be beyond floating point
-        n_steps = max(1, math.ceil(drop / gain)) if few else self.max_steps
-        n_steps = max(1, min(n_steps, int(rho * (1.0 - self.gradient_share) / (2.0 * LEAST_RHO))))
+        in_range = drop < self.max_steps * gain  # otherwise the quotient may overflow
+        n_steps = max(1, math.ceil(drop / gain)) if in_range else self.max_steps
+        n_steps = max(1, min(n_steps, int(rho * (1.0 - self.gradient_share) / (2.0 * MIN_RHO))))
         share = self.gradient_share if n_steps > 1 else 1.0
         return (
             Round(
@@ -213,22 +224,24 @@ class Spider:
         )
 
     def ball(self, curator: GradientCurator, kl: KL) -> float:
-        """Radius of the ball about the start that a run as planned does not leave (lemma 1).
+        """Return the radius of a ball about the start that contains a planned run (lemma 1).
 
-        The sum of all steps of the schedule, exactly: whatever the noise, a step has its length.
+        It is the exact sum of the schedule's steps: whatever the noise, a step has its length.
 
         Privacy
         -------
         Asks nothing of the curator's records.
         """
         excess = self._first_excess(curator, kl)
-        total = left = curator.remaining
-        radius, done = 0.0, 0
-        while done == 0 or (left > LEAST_LEFT * total and done < MAX_ROUNDS):
-            step, _ = self.plan(curator, kl, excess, left, _most(left, done))
-            radius += step.n_steps * step.step
-            left -= step.gradient_rho + (step.n_steps - 1) * step.change_rho
-            excess, done = min(excess, step.target), done + 1
+        total = remaining = curator.remaining
+        radius = 0.0
+        done = 0
+        while done == 0 or (remaining > MIN_BUDGET_PART * total and done < MAX_ROUNDS):
+            plan, _ = self.plan(curator, kl, excess, remaining, _max_cost(remaining, done))
+            radius += plan.n_steps * plan.step
+            remaining -= plan.gradient_rho + (plan.n_steps - 1) * plan.change_rho
+            excess = min(excess, plan.target)
+            done += 1
         return radius * (1.0 + 1e-9)
 
     def _first_excess(self, curator: GradientCurator, kl: KL) -> float:
@@ -252,63 +265,69 @@ class Spider:
 
         Privacy
         -------
-        Post-processing of the curator's answers.  When a round stops, and hence what later rounds
-        may cost, depends on earlier answers only (claim K4).
+        Post-processing of the curator's answers.  The moment a round stops, and hence the cost of
+        later rounds, depends on earlier answers only (claim K4).
         """
         self.check(curator.objective)
         excess = self._first_excess(curator, kl)
-        total, ball = curator.remaining, self.ball(curator, kl)
-        path, good = Path(start), start
-        planned, done, followed = 1, 0, math.inf
-        while done == 0 or (curator.remaining > LEAST_LEFT * total and done < MAX_ROUNDS):
-            left = curator.remaining
-            step, left_rounds = self.plan(curator, kl, excess, left, _most(left, done))
-            if done == 0 and not step.target < excess:
+        total = curator.remaining
+        ball = self.ball(curator, kl)
+        path = Path(start)
+        last_good = start  # start of the last round that went as planned
+        planned, done = 1, 0
+        largest_norm = math.inf  # that the round before promises
+        while done == 0 or (curator.remaining > MIN_BUDGET_PART * total and done < MAX_ROUNDS):
+            remaining = curator.remaining
+            max_cost = _max_cost(remaining, done)
+            plan, n_rounds = self.plan(curator, kl, excess, remaining, max_cost)
+            if done == 0 and not plan.target < excess:
                 reason = "KL-Spider's noise hides what its constants say is left to gain"
                 Adaptive().take_over(curator, path, start, 0.0, reason)
                 break
-            planned = done + left_rounds
+            planned = done + n_rounds
             began = path.theta
-            norm, reason = self._round(curator, step, path, followed, ball)
-            path.rounds.append(step._asdict() | {"final_norm": norm})
+            norm, reason = self._round(curator, plan, path, largest_norm, ball)
+            path.rounds.append(plan._asdict() | {"final_norm": norm})
             done += 1
             if progress is not None:
                 progress(done, max(planned, done))
             if reason:
-                # what began too long shows that the round before did not do what it seemed to do
-                origin = good if reason == TOO_LONG else began
+                # a round that began too long shows that the round before it went wrong
+                origin = last_good if reason == TOO_LONG else began
                 reason = f"round {done} of KL-Spider {reason}"
-                Adaptive().take_over(curator, path, origin, LEAST_LEFT * total, reason)
+                Adaptive().take_over(curator, path, origin, MIN_BUDGET_PART * total, reason)
                 break
-            good, excess = began, min(excess, step.target)
-            followed = (self.threshold + SLACK / self.accuracy) * kl.norm(excess)
+            last_good = began
+            excess = min(excess, plan.target)
+            largest_norm = (self.threshold + SLACK / self.accuracy) * kl.norm(excess)
         return path
 
     def _round(
-        self, curator: GradientCurator, plan: Round, path: Path, followed: float, ball: float
+        self, curator: GradientCurator, plan: Round, path: Path, largest_norm: float, ball: float
     ) -> tuple[float, str]:
-        """The last norm a round saw, and what did not go as planned."""
-        theta, start = path.theta, path.iterates[0]
+        """Run one round; return its last norm, and the reason if it did not go as planned."""
+        theta = path.theta
+        start = path.iterates[0]
         ridge = curator.objective.ridge_gradient
         noise = noise_for(curator.lipschitz, curator.n, plan.gradient_rho)
         noise *= math.sqrt(curator.dimension)  # its expected norm
         gradient = curator.gradient(theta, plan.gradient_rho).value
         for t in range(plan.n_steps):
-            whole = gradient + ridge(theta)
-            norm = public_length(whole)
+            penalised = gradient + ridge(theta)
+            norm = public_length(penalised)
             path.saw(norm)
-            if t == 0 and norm > followed + SLACK * noise:
+            if t == 0 and norm > largest_norm + SLACK * noise:
                 return norm, TOO_LONG
             if norm < plan.threshold or not 0.0 < norm < math.inf:
                 return norm, ""
-            new = theta - plan.step * (whole / norm)
+            new = theta - plan.step * (penalised / norm)
             if not public_length(new - start) <= ball:
                 return norm, LEFT_BALL
             path.move(new)
             if t + 1 < plan.n_steps:
                 gradient = gradient + curator.gradient_change(new, theta, plan.change_rho).value
             theta = new
-        # the last step's gradient is not read: the one before it is what the round is judged by
+        # the last step's gradient is not read: the round is judged by the one before it
         allowed = plan.threshold + plan.step * curator.smoothness + SLACK * noise
         return norm, "" if norm < allowed else NOT_SHORT
 
@@ -319,6 +338,6 @@ class Spider:
         )
 
 
-def _most(left: float, done: int) -> float:
-    """Before a round has gone as planned, half of the budget stays for a method without a plan."""
-    return left if done else UNTRIED_SHARE * left
+def _max_cost(remaining: float, done: int) -> float:
+    """Bound the cost of a round: before one went as planned, half of the budget is reserved."""
+    return remaining if done else UNTRIED_SHARE * remaining
