@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +30,9 @@ GROUP_RELATION = (
     "persons is public"
 )
 
+#: What is said of a fit for comparison.
+NO_PRIVACY = "NONE. This fit is not private and could not be published."
+
 #: What follows a relation where a fit is one of several that a ledger or a search paid for.
 ALONE = "; this fit alone"
 
@@ -45,17 +48,20 @@ KINDS: dict[type[Budget], str] = {
     ApproxDP: "(epsilon, delta)-DP",
 }
 
-#: What charges bought, after their name.
-BOUGHT = {
-    "counts": ": where columns lie",
-    "histogram of distances": ": their units",
-    "hessian": ": curvatures, by which steps are scaled",
-    "histogram of lengths": ": norms to which rows and scores are held",
-    "histogram of weights": ": their unit",
-    "gradient": ": scores, which say where to go",
-    "gradient + meat": ": scores, and how they vary",
-    "gradient + histogram of lengths": ": a first score, and the norm to which others are held",
+#: What the answers to charges are used for; printed after the name of a charge.
+PURPOSES = {
+    "counts": ": centres of columns",
+    "histogram of distances": ": scales of columns",
+    "hessian": ": curvatures, which scale the steps",
+    "histogram of lengths": ": clipping norms of rows and gradients",
+    "histogram of weights": ": scale of the weights",
+    "gradient": ": gradients, which give directions",
+    "gradient + meat": ": gradients and their covariance",
+    "gradient + histogram of lengths": ": a first gradient, and the clipping norm of the others",
 }
+
+#: Neighbouring relations in three words, for one line.
+REPLACED, PERSON_REPLACED = "one record replaced", "one person with all rows replaced"
 
 
 class Guarantee(NamedTuple):
@@ -327,9 +333,54 @@ class Guarantee(NamedTuple):
             [self.guarantee, *(f"{name}={value:g}" for name, value in numbers), *vouched]
         )
 
-    def __str__(self) -> str:
+    @property
+    def in_one_line(self) -> str:
+        """Total, one (epsilon, delta) that it implies, and the neighbouring relation."""
         if self.total is None:
-            return "Privacy: NONE. This fit is not private and could not be published."
+            return NO_PRIVACY
+        if isinstance(self.total, ApproxDP):
+            epsilon, delta = self.total.values()
+            return f"epsilon = {epsilon:.6g} at delta = {delta:.3g}, {self._replaced()}"
+        epsilon, delta = self.equivalents()[-1]
+        pair = f"epsilon = {epsilon:.4g} at delta = {delta:.1g}"
+        return f"{pair} ({statement(self.total)}), {self._replaced()}"
+
+    def _replaced(self) -> str:
+        """The neighbouring relation in a few words; in its own where they are others."""
+        relation, alone, _ = self.relation.partition(ALONE)
+        rows = re.search(r"with up to (\d+) rows", relation)
+        if relation == MEANS_RELATION:
+            replaced = PERSON_REPLACED
+        elif rows is not None:
+            replaced = f"one person with up to {rows[1]} rows replaced"
+        else:
+            replaced = REPLACED if relation == RELATION else relation
+        return replaced + alone
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Sentences without which the promise must not be read, such as that noise had a seed."""
+        simulated = f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise"
+        lines = [] if self.genuine or self.total is None else [simulated]
+        return (*lines, *map(str.strip, self._vouched_lines()))
+
+    def __str__(self) -> str:
+        return self.as_text(PURPOSES)
+
+    def as_text(self, purposes: Mapping[str, str]) -> str:
+        """State the promise and every charge, with what it was used for, on lines of text.
+
+        Parameters
+        ----------
+        purposes : mapping of str to str
+            What charges were used for, by their labels.
+
+        Returns
+        -------
+        str
+        """
+        if self.total is None:
+            return f"Privacy: {NO_PRIVACY}"
         lines = []
         if not self.genuine:
             lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
@@ -339,21 +390,21 @@ class Guarantee(NamedTuple):
             lines.append("  equivalent to " + " and ".join(dict.fromkeys(pairs)))
         if not math.isnan(self.mu) and not isinstance(self.total, GDP):
             lines.append(f"  also {self.mu:.6g}-GDP")
-        for label, spent in self._grouped():
+        for label, spent in self._grouped(purposes):
             lines.append(f"  spent {self.unit} = {spent:.4f} on {label}")
         return "\n".join(lines + self._vouched_lines())
 
-    def _grouped(self) -> list[tuple[str, float]]:
-        """Charges alike, together, and what they bought."""
-        alike: dict[str, list[float]] = {}
+    def _grouped(self, purposes: Mapping[str, str] = PURPOSES) -> list[tuple[str, float]]:
+        """Add up charges with the same label, and say what they were used for."""
+        amounts: dict[str, list[float]] = {}
         for label, spent in self.entries:
-            alike.setdefault(label, []).append(spent)
-        found = []
-        for label, each in alike.items():
-            spent = math.hypot(*each) if self.unit == "mu" else math.fsum(each)
-            times = f" ({len(each)} times)" if len(each) > 1 else ""
-            found.append((f"{label}{times}{BOUGHT.get(label, '')}", spent))
-        return found
+            amounts.setdefault(label, []).append(spent)
+        groups = []
+        for label, parts in amounts.items():
+            spent = math.hypot(*parts) if self.unit == "mu" else math.fsum(parts)
+            times = f" ({len(parts)} times)" if len(parts) > 1 else ""
+            groups.append((f"{label}{times}{purposes.get(label, '')}", spent))
+        return groups
 
     def _repr_html_(self) -> str:
         from dpfast.inference.rendering.digits import printable

@@ -153,12 +153,12 @@ class Fit(AfterFit):
         if self.coding is None:
             return self
         to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
-        given = ", given the released ones it was coded by" if self.coding.released else ""
+        scaling = "privately standardised" if self.coding.released else "coded"
         found = object.__new__(type(self))
         vars(found).update(vars(self))
         found.params = to_natural.params(vars(self)["params"])
         found.iterates = to_natural.params(self.iterates)
-        found.model += f", of coded columns; coefficients in the columns' own units{given}"
+        found.model += f", fitted on {scaling} columns, reported in original units"
         if self._covariance is not None:
             before = self._covariance.matrix.diagonal()
             moved = to_natural.covariance(self._covariance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -19,33 +20,46 @@ if TYPE_CHECKING:
     from dpfast.inference.rows import Coded
 
 #: Degrees of freedom from which on a t distribution is shown as a normal.
-FEW = 1000.0
+NORMAL_FROM = 1000.0
 
-#: Facts that only some readers ask for, and how lines of a guarantee begin that are of a part.
-FOLDED, SPENT = ("Model", "Method", "Bought"), "  spent "
+#: How lines of a guarantee begin that state one charge.
+SPENT = "  spent "
 
-#: What a table of coded units ends with.
-NATURAL = "; of columns as they came is fit.natural"
+#: Characters of a method in a summary (two lines), and of centres and scales (one line). With
+#: estimand, records and privacy that makes six lines; ``explain()`` has the rest.
+METHOD_ROOM, SCALES_ROOM = 138, 61
 
-UNBOUGHT = "No standard errors were bought."
+UNESTIMATED = "No standard errors were estimated."
 
 
 def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
-    """The coefficients of ``fit`` with what they cost, and intervals of this coverage."""
+    """Show the coefficients of a fit with intervals of this coverage, and state its privacy."""
     columns, cells = _numbers(fit, level)
     private = fit.privacy.total is not None
-    facts = [("Target", target_of(fit.model, fit.method)), ("Records", str(fit.n_records))]
-    told = ("Bought", _bought(fit)), ("Coded", coded_of(fit))
-    facts += [fact for fact in told if fact[1]] + [("Model", fit.model), ("Method", fit.method)]
-    if fit._covariance is not None and not are_normal(fit.degrees_of_freedom):
-        facts.append(("Degrees", _degrees(fit)))
+    title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
     remark = ""
     if fit._covariance is None:
-        remark = "No standard errors: see below." if fit._missing else UNBOUGHT
-    title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
-    return render_table(
-        title, facts, columns, zip(fit.names, cells, strict=True), fit.privacy, fit.warnings, remark
-    )
+        remark = "No standard errors: see below." if fit._missing else UNESTIMATED
+    estimand = target_of(fit.model, fit.method)
+    shortly = _first(estimand, ". ", "; ", ", ")
+    if shortly.endswith(" expected loss"):
+        shortly += f", {_first(fit.model, ', ')}"
+    facts = [("Estimand", shortly), ("Records", str(fit.n_records))]
+    details = [("Estimand", estimand), ("Model", fit.model)]
+    method = _first(fit.method, ". ")
+    facts.append(("Method", textwrap.shorten(method, METHOD_ROOM, placeholder=" ...")))
+    details.append(("Method", fit.method))
+    if scales := _scales(fit):
+        whole = "; ".join(scales)
+        shown = whole if len(whole) <= SCALES_ROOM else f"{len(scales)} columns, see fit.explain()"
+        facts.append(("Centre and scale", shown))
+        details.append(("Centre and scale", f"{whole} (estimated with part of the budget)"))
+    if coded := coded_of(fit):
+        facts.append(("Units", coded))
+    if fit._covariance is not None and not are_normal(fit.degrees_of_freedom):
+        details.append(("Intervals", _degrees(fit)))
+    rows = zip(fit.names, cells, strict=True)
+    return render_table(title, facts, columns, rows, fit.privacy, fit.warnings, remark, details)
 
 
 def render_table(
@@ -56,52 +70,71 @@ def render_table(
     privacy: Guarantee,
     warnings: Iterable[str] = (),
     remark: str = "",
+    details: Iterable[tuple[str, str]] = (),
 ) -> Summary:
-    """A table of what was released: rows by name, what they cost, and all of it on lines."""
+    """Build the summary of any result: rows by name, facts, privacy, warnings and details.
+
+    ``details`` are facts that ``explain()`` adds, or has in place of those of the same heading.
+    What the total promises and what it was spent on follow them.
+    """
     labels, cells = list[str](), list[tuple[str, ...]]()
-    told = [(heading, printable(said)) for heading, said in facts]
-    lines = [printable(line) for line in str(privacy).splitlines()]
-    paid = [("Spent", line.removeprefix(SPENT)) for line in lines if line.startswith(SPENT)]
     for label, row in rows:
         labels.append(printable(label))
         cells.append(row)
+    promise = [printable(line) for line in str(privacy).splitlines()]
+    spent = [("Spent", line.removeprefix(SPENT)) for line in promise if line.startswith(SPENT)]
+    rest = [
+        ("Promise", line.strip().removeprefix("Privacy: "))
+        for line in promise
+        if not line.startswith(SPENT)
+    ]
+    notes = f"Privacy: {privacy.in_one_line}", *privacy.conditions
     return Summary(
         Table(
             title,
-            tuple([fact for fact in told if fact[0] not in FOLDED]),
+            _printable(facts),
             columns,
             tuple(labels),
             tuple(cells),
             remark,
-            tuple([line for line in lines if not line.startswith(SPENT)]),
+            tuple(map(printable, notes)),
             tuple(map(printable, warnings)),
-            (*[fact for fact in told if fact[0] in FOLDED], *paid),
+            (*_printable(details), *rest, *spent),
         )
     )
 
 
+def _printable(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple([(heading, printable(said)) for heading, said in facts])
+
+
+def _first(text: str, *ends: str) -> str:
+    """The text up to the first of these ends."""
+    return text[: min([len(text), *(text.index(end) for end in ends if end in text)])].rstrip(".")
+
+
 def cells_of(fit: Any, level: float) -> tuple[tuple[str, ...], ...]:
-    """A row of cells for each coefficient of whatever has estimates, errors and intervals."""
+    """Format a row of cells for each coefficient, with its error and interval."""
     columns = (fit.params, fit.bse, fit.zvalues, fit.pvalues, *fit.conf_int(level).T)
     return tuple([row_of(*map(float, row)) for row in zip(*columns, strict=True)])
 
 
 def headings(level: float, estimate: str = "coef", known: Any = None) -> tuple[str, ...]:
-    """Headings of columns with errors: with few degrees of freedom the ratio is called t."""
+    """Name the columns; with few degrees of freedom the ratio of estimate and error is called t."""
     tail = (1.0 - level) / 2.0
     ratio = "z" if known is None or are_normal(known) else "t"
     return (estimate, "std err", ratio, f"P>|{ratio}|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
 
 
 def are_normal(known: Any) -> bool:
-    """Whether all intervals are those of a normal, to the digits that are shown."""
-    return bool(min(map(float, known), default=FEW) >= FEW)
+    """Return whether all intervals are normal to the digits that are shown."""
+    return bool(min(map(float, known), default=NORMAL_FROM) >= NORMAL_FROM)
 
 
 def row_of(
     value: float, error: float, z: float, p: float, low: float, high: float
 ) -> tuple[str, ...]:
-    """Cells of an estimate, with the decimals that its error leaves."""
+    """Format an estimate with the decimals that its error leaves."""
     estimate, width, lower, upper = by_error([value, error, low, high], error)
     ratio = f"{z:.3f}"
     ratio = ratio if len(ratio) <= 9 else short_number(z, 9)
@@ -115,13 +148,13 @@ def _numbers(fit: Fit, level: float) -> tuple[tuple[str, ...], tuple[tuple[str, 
 
 
 def _degrees(fit: Fit) -> str:
-    """Of freedom of the intervals, the fewest and the most."""
+    """Say which t distribution intervals have."""
     span = span_of(fit.degrees_of_freedom)
-    return f"of freedom of t: {span}, as each standard error was released with noise"
+    return f"of a t distribution with {span} degrees of freedom: standard errors have noise, too"
 
 
 def _scaled(coding: Coded) -> bool:
-    """Whether covariates are in other units than those of the table."""
+    """Return whether covariates are in other units than those of the table."""
     try:
         constant, matrix = coding.natural_units()
     except InvalidInput:  # products and functions of scaled columns
@@ -129,23 +162,23 @@ def _scaled(coding: Coded) -> bool:
     return bool(constant.any() or (matrix != np.eye(len(matrix))).any())
 
 
-def _bought(fit: Fit) -> str:
-    """Where columns lie and their units, if these were bought."""
-    pairs = fit.released_units()
-    units = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in pairs)
-    return units and f"where columns lie, and their unit: {units}"
+def _scales(fit: Fit) -> list[str]:
+    """Centre and scale of each column that the fit estimated, as text."""
+    scales = fit.released_units()
+    return [f"{name} {centre:.4g}, {scale:.4g}" for name, (centre, scale) in scales]
 
 
 def coded_of(fit: Fit) -> str:
-    """How columns were coded in whose units coefficients are; empty if they came so."""
+    """Say in which units coefficients are; empty if these are the columns' own."""
     if fit.released_units() or fit.coding is None:
         return ""
     location, spread = fit.coding.response_units()
     if (location, spread) == (0.0, 1.0):
-        told = "columns are coded (x - centre) / unit, as declared; coefficients are in these units"
-        return told + NATURAL if _scaled(fit.coding) else ""
-    own = "; the scale below is in the response's own" if fit._free_scale else ""
+        if not _scaled(fit.coding):
+            return ""
+        return "columns are coded as declared, (x - centre) / unit; fit.natural has original units"
+    scale = ", but the scale is in original ones" if fit._free_scale else ""
     return (
-        f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "
-        f"constants are in these units{own}{NATURAL}"
+        f"coded as declared, ({fit.coding.response} - {location:g}) / {spread:g}{scale}; "
+        "fit.natural has original units"
     )

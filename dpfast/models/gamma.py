@@ -45,7 +45,7 @@ class Gamma(Loss):
     link = "log"
     mean_label = "mean of the response"
     responses = "positive"
-    estimates = "log ratios of means: the coefficients that minimise the expected gamma loss"
+    estimates = "log ratios of means that minimise the expected gamma loss"
     score_bound_ratio = math.inf
     supports_default_fit = True
     has_bound = False

@@ -113,8 +113,8 @@ class Loss:
     aliases: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
     estimates: ClassVar[str] = (
-        "the coefficients that minimise the expected loss named in the model; those of least "
-        "squares where errors are symmetric and the model is right"
+        "the coefficients that minimise the expected loss; they are those of least squares "
+        "where errors are symmetric and the model is right"
     )
     largest_response: ClassVar[float | None] = None
     #: Which responses the model has, of one that has not all: "counts" (from 0 on) or "positive".
@@ -512,7 +512,7 @@ class Logistic(Labels):
     coupling = "logistic"
     majorizer_coupling = "logistic-majorizer"
     link = "logit"
-    estimates = "log odds ratios: the coefficients that minimise the expected logistic loss"
+    estimates = "log odds ratios that minimise the expected logistic loss"
     psi_bound = 1.0
     psi_prime_bound = 0.25
     self_concordance = 1.0

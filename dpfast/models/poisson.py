@@ -80,8 +80,8 @@ class Poisson(Loss):
     responses = "counts"
     mean_label = "mean of counts"
     estimates = (
-        "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "
-        "and residuals held as the model names"
+        "log ratios of means that minimise the expected Poisson loss, with means and residuals "
+        "clipped as the model says"
     )
     score_bound_ratio = math.inf
     settings = ("largest_mean", "largest_residual")

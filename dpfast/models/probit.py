@@ -40,7 +40,7 @@ class Probit(Labels):
     aliases = "normit normal-link cumulative-normal"
     code = 17
     link = "probit"
-    estimates = "changes of normal quantiles: the coefficients that minimise the probit loss"
+    estimates = "changes of normal quantiles that minimise the expected probit loss"
     has_bound = False
     psi_prime_bound = 1.0
     undeclared = (

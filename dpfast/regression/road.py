@@ -412,7 +412,7 @@ class DefaultFit:
             iterates[-1],
             loss._bounded,
             model=_model(loss, found, self._response_spread, request.dimension),
-            method="whitened rows, clipped scores"
+            method="standardised covariates, clipped gradients"
             if found is None
             else _described(found, request.n, kept, self._inference),
             iterates=iterates,
@@ -555,19 +555,26 @@ def _size(found: SolverResult, n: int) -> float:
 
 
 def _described(found: SolverResult, n: int, kept: float, inference: bool) -> str:
-    pull, unseen = "", min(found.max_undetected, n)
+    """One sentence for a summary, then others for who asks for the details."""
+    unseen = min(found.max_undetected, n)
+    weights = found.weight_exponent
+    said = [
+        f"{found.steps} noisy Newton steps on standardised{', down-weighted' * (weights > 0.0)} "
+        f"covariates; gradients clipped at {found.bound:.4g}, "
+        f"about {100.0 * found.clipped_share:.2g}% clipped",
+        f"Up to {unseen:.0f} more clipped records may be hidden by the noise of that share",
+    ]
     if inference:
         far = unseen * found.bound / (n * max(_size(found, n), TINY))
-        pull = (
-            f", which as they are held move coefficients by no more than {far:.2g} standard errors "
-            "together, and by any number if nothing held them"
+        said.append(
+            f"Clipped, they move coefficients by at most {far:.2g} standard errors together; "
+            "without clipping there would be no limit"
         )
-    leaning = f"; predictions keep {kept:.2g} of the slopes" if kept < 1.0 else ""
-    return (
-        f"whitened rows, discounted to the power {found.weight_exponent:g}; scores held to a norm "
-        f"of {found.bound:.4g} (seen beyond it: {found.clipped_share:.2%} of the records; not seen,"
-        f" however far: {unseen:.0f} or fewer{pull}); {found.steps} steps{leaning}"
-    )
+    if weights > 0.0:
+        said.append(f"Rows far from the others have leverage weights to the power {weights:g}")
+    if kept < 1.0:
+        said.append(f"Predictions keep {kept:.2g} of the slopes")
+    return ". ".join(said)
 
 
 def _most_of(direction: Array, request: FitRequest) -> str:

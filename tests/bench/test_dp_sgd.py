@@ -324,7 +324,7 @@ def test_the_guarantee_is_a_pair():
     assert privacy.mu == pytest.approx(2 * math.sqrt(20) / noise_multiplier(BUDGET, 0.1, 20))
     assert math.hypot(*(mu for _, mu in privacy.entries)) <= privacy.mu
     text = result.summary()
-    assert "(epsilon=2, delta=1e-06)-DP in total" in text
+    assert "epsilon = 2 at delta = 1e-06, one" in text
     assert "none (simulation)" in text
     copy = pickle.loads(pickle.dumps(result))
     assert str(copy.privacy) == str(privacy)

@@ -291,7 +291,7 @@ def test_the_result_is_an_ordinary_fit(method):
     assert result.n_records == 200
     assert not hasattr(result, "bse")
     assert json.loads(json.dumps(result.to_dict()))["names"][1] == "a"
-    assert "1-GDP in total" in result.summary()
+    assert "(1-GDP)" in result.summary()
     large = method(*linear_data(2000), privacy=1.0, names=["a", "b", "c"])
     assert abs(len(pickle.dumps(result)) - len(pickle.dumps(large))) < 200
     assert np.array_equal(pickle.loads(pickle.dumps(result)).params, result.params)

@@ -223,7 +223,8 @@ def seen(call, ledger):
         name: getattr(result, name, None)
         for name in ("names", "n_records", "method", "shape", "_linked", "fit_intercept")
     }
-    public["method"] = str(public["method"]).split("discounted")[0]  # then come released numbers
+    if "noisy Newton steps" in str(public["method"]):  # among released numbers
+        public["method"] = "noisy Newton steps"
     shape = np.shape(getattr(result, "params", ()))
     charges = [(entry.label, entry.charged) for entry in ledger.entries]
     return outcome, [str(w.message) for w in said], type(result), shape, str(public), charges

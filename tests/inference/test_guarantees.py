@@ -168,16 +168,16 @@ def test_all_statements_of_a_guarantee_agree(name, budget):
     check(result.privacy, genuine=False)
     check(result.privacy._replace(genuine=True), genuine=True)
     if hasattr(result, "summary"):
-        # the summary wraps its lines, and has those of parts below all else
-        lines = str(result.privacy).splitlines()
-        parts = [line for line in lines if line.startswith("  spent ")]
-        promise = "\n".join(line for line in lines if line not in parts)
-        paid = "\n".join(line.replace("  spent ", "Spent: ") for line in parts)
-        shown = re.sub(r"\s+", " ", result.summary())
-        promise, paid, whole = (
-            re.sub(r"\s+", " ", t) for t in (promise, paid, str(result.privacy))
-        )
-        assert (promise in shown and shown.endswith(paid)) or (name == "tune" and whole in shown)
+        # one line and conditions in the summary; every line in what explains it
+        summary = result.summary()
+        shown, explained = (re.sub(r"\s+", " ", text) for text in (summary, summary.explain()))
+        assert f"Privacy: {result.privacy.in_one_line}" in shown
+        assert all(said in shown for said in result.privacy.conditions)
+        for line in str(result.privacy).splitlines():
+            if line.startswith("  spent "):
+                assert line.replace("  spent ", "Spent: ") in explained
+            else:
+                assert line.strip().removeprefix("Privacy: ") in explained
         assert result.to_dict()["privacy"] == result.privacy.to_dict()
     told = name == "tune"
     assert [("depend on that record" in words) for words in result.privacy.vouched] == [True] * told

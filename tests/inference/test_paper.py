@@ -21,13 +21,13 @@ def fit_of(privacy=1.0, **options):
 def test_a_table_says_t_where_intervals_are_those_of_t():
     few, many = fit_of(0.5, noise=dpfast.SeededNoise(1)), fit_of(1e5, noise=dpfast.SeededNoise(1))
     assert few.degrees_of_freedom.min() < 1000.0 < many.degrees_of_freedom.min()
-    told = few.summary()
+    told, said = few.summary(), " ".join(few.explain().split())
     assert "P>|t|" in told and "P>|z|" not in told
     least, most = few.degrees_of_freedom.min(), few.degrees_of_freedom.max()
-    shown = re.search(r"of freedom of t: (\S+?)(?: to (\S+))?,", told)
+    shown = re.search(r"distribution with (\S+?)(?: to (\S+))? degrees", said)
     assert float(shown[1]) == pytest.approx(least, rel=0.06)
     assert float(shown[2] or shown[1]) == pytest.approx(most, rel=0.06)
-    assert "P>|z|" in many.summary() and "Degrees" not in many.summary()
+    assert "P>|z|" in many.summary() and "degrees" not in many.explain()
     for form in (told.as_html(), told.as_latex(), told.as_markdown()):
         assert "|z|" not in form
 
@@ -47,7 +47,7 @@ def test_paragraphs_are_made_of_the_fits_own_numbers():
     assert f"at most {100 * dpfast.GDP(0.7).attack_power(0.05):.3g}% of cases" in board
     assert "800 records" in board and fit.privacy.relation in board
     unbought = fit_of(0.7, inference=False).methods_text()
-    assert "No standard errors were released." in unbought
+    assert "No standard errors were estimated." in unbought
     for warning in fit.warnings:
         assert warning in paper
     with pytest.raises(InvalidInput, match="audience"):

@@ -204,8 +204,8 @@ def test_the_scale_is_in_the_units_of_the_response(free):
     p = len(plain.params) - free
     np.testing.assert_allclose(with_units.params[:p], plain.params[:p], rtol=1e-9)
     np.testing.assert_allclose(with_units.bse[:p], plain.bse[:p], rtol=1e-9)
-    assert "Coded:   (wage - 20) / 5" in with_units.summary()
-    assert "Coded" not in plain.summary()
+    assert "Units: coded as declared, (wage - 20) / 5" in with_units.summary()
+    assert "coded" not in plain.summary()
     if free:
         assert with_units.scale == pytest.approx(5 * plain.scale)
         np.testing.assert_allclose(with_units.conf_int()[-1], 5 * plain.conf_int()[-1])

@@ -127,8 +127,7 @@ def read_markdown(summary):
 
 def read_text(summary):
     """Rows by position: a heading's end is its column's; names may have lines of their own."""
-    _, *facts_and_table = re.split(r"^=+$\n?", str(summary), flags=re.M)
-    table = facts_and_table[bool(summary.table.facts)]
+    _, table, _ = re.split(r"^=+$\n?", str(summary), flags=re.M)
     head, _, *lines = table.removesuffix(f"{summary.table.remark}\n").splitlines()
     ends = [match.end() for match in re.finditer(r"\S+( err)?", head)]
     rows, waiting = [["", *re.findall(r"std err|\S+", head)]], ""
@@ -207,7 +206,46 @@ def test_without_standard_errors_the_estimates_stand_alone():
         assert [len(row) for row in read(fit.summary())] == [2, 2, 2, 2], form
     for said in (str(fit.summary()), fit.summary().as_html(), fit.summary().as_latex(),
                  fit.summary().as_markdown()):  # fmt: skip
-        assert "No standard errors were bought." in said
+        assert "No standard errors were estimated." in said
+
+
+def below(fit):
+    """Lines of a summary below its table."""
+    return re.split(r"^=+$\n?", str(fit.summary()), flags=re.M)[2].splitlines()
+
+
+def test_six_lines_below_the_table_say_what_readers_need(fit):
+    X = np.random.default_rng(0).normal(size=(4000, 3))
+    y = X @ [1.0, 0.5, 0.0] + np.random.default_rng(1).normal(size=4000)
+    table = {"age": X[:, 0], "educ": X[:, 1], "pay": y}
+    pytest.importorskip("formulaic")
+    raw = dpfast.fit("pay ~ age + educ", table, privacy=1.0)
+    for found in (fit, raw, dpfast.fit(X, y, privacy=1.0), dpfast.fit(X, y > 0, "logistic",
+                  privacy=dpfast.ApproxDP(1.0, 1e-6))):  # fmt: skip
+        lines = below(found)
+        said = " ".join(" ".join(lines).split())
+        apart = "Warning: ", "    ", "Privacy guarantee: none (simulation)"
+        assert len([line for line in lines if not line.startswith(apart)]) <= 5, lines
+        if not found.warnings:
+            assert len(lines) <= 6 + (not found.privacy.genuine), lines
+        for heading in ("Estimand: ", "Records: ", "Method: ", "Privacy: "):
+            assert said.count(heading) == 1
+        assert ", one record replaced" in said and "at delta = 1e-06" in said
+    lines = below(raw)
+    assert re.search(r"noisy Newton steps on .*covariates; gradients clipped at \S+ about", said)
+    assert any(re.match(r"Centre and scale: age \S+, \S+; educ ", line) for line in lines)
+
+
+def test_explain_has_what_a_summary_leaves_out(fit):
+    said = " ".join(fit.explain().split())
+    for heading in ("Estimand: ", "Model: LogCosh(", "Method: ", "Promise: ", "Spent: mu = "):
+        assert heading in said
+    assert all(name in said for name in ("LogCosh", "one record", "on gradient"))
+    assert max(map(len, fit.explain().splitlines())) <= 79
+    for text in (fit.summary(), fit.summary().as_latex()):
+        assert "Spent" not in text and "Promise" not in text
+    warned = fit_of([f"x{j}" for j in range(9)], privacy=0.02)
+    assert all(warning in " ".join(warned.explain().split()) for warning in warned.warnings)
 
 
 @each("form", ["as_text", "as_html", "as_latex", "as_markdown"])
@@ -215,7 +253,7 @@ def test_what_was_paid_and_warnings_are_in_every_form(form):
     fit = fit_of([f"x{j}" for j in range(9)], privacy=0.02)
     assert fit.warnings
     said = getattr(fit.summary(), form)()
-    assert "0.02-GDP in total" in said and "simulation" in said
+    assert "(0.02-GDP)" in said and "simulation" in said
     assert said.count("Warning: ") == len(fit.warnings)
 
 

@@ -531,7 +531,7 @@ def test_the_largest_curvature_is_that_of_weighted_records():
 def test_a_result_says_that_there_were_weights():
     found = fit(X, Y, "log-cosh", scale=1.0, standardize=False, **BESIDE)
     assert found.model.endswith(", sample weights held to [0, 4] and an offset")
-    assert "sample weights held to" in " ".join(str(found.summary()).split())
+    assert "sample weights held to" in " ".join(found.explain().split())
     assert "sample weights" in found.to_dict()["model"]
     only = fit(X, Y, "log-cosh", scale=1.0, standardize=False, offset=O)
     assert only.model.endswith(", an offset")

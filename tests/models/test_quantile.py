@@ -212,7 +212,7 @@ def test_every_function_that_knows_n_chooses_the_bandwidth(tau):
         domain=DOMAIN, noise=rest["noise"],
     )  # fmt: skip
     assert len(private.params) == 2
-    words = " ".join(str(both["fit"].summary()).split())
+    words = " ".join(both["fit"].explain().split())
     width = loss.for_records(2000, 2, 1.0).bandwidth
     assert f"smoothed target, bandwidth {width:.4g} scales = {width:.4g}" in words
     assert np.isfinite(

@@ -38,11 +38,11 @@ def test_demo_as_a_module(tmp_path):
     assert result.stderr == ""  # no progress bar where nobody watches, no warnings
     for expected in (
         "29,501 persons",
-        "Nothing is declared",
+        "are estimated with part of the budget",
         "not private; could not be published",
         "education ",
         "1-GDP",
-        "Spent:   mu = ",
+        "noisy Newton steps on standardised",
         "time: private fit",
     ):
         assert expected in result.stdout, expected

@@ -18,4 +18,4 @@ def test_every_python_block_runs(capsys):
         exec(compile(block, str(README), "exec"), names)
     result = names["result"]
     assert np.isfinite(result.params).all()
-    assert "GDP in total" in capsys.readouterr().out
+    assert "-GDP), one record replaced" in capsys.readouterr().out

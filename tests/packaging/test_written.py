@@ -39,12 +39,23 @@ def test_a_fit_predicts(files):
     educ, south = np.array(ROWS["educ"]), np.array(ROWS["region"]) == "south"
     expected = told[0] + told[1] * educ + told[2] * educ**2 + told[3] * south
     np.testing.assert_allclose(fit.predict(ROWS), expected, rtol=1e-9)
-    assert fit.conf_int().shape == (4, 2) and "Privacy: 1-GDP" in fit.summary()
+    assert fit.conf_int().shape == (4, 2)
+    assert "Privacy: epsilon = 4.887 at delta = 1e-06 (1-GDP), one record" in fit.summary()
 
 
 @pytest.mark.parametrize("page", ["report.html", "study.html"])
 def test_a_page_is_recomputed(files, page):
     assert dpfast.inference.verify_report(files / page).passed
+
+
+@pytest.mark.parametrize("page", ["report.html", "study.html"])
+@pytest.mark.parametrize("lie", ["The coefficients that minimise", "equivalent to"])
+def test_a_changed_page_of_an_old_format_is_noticed(files, page, lie):
+    """Its words are recomputed as that version wrote them."""
+    text = (files / page).read_text("utf-8")
+    assert text.count(lie) >= 2
+    (files / page).write_text(text.replace(lie, "another text"), "utf-8")
+    assert not dpfast.inference.verify_report(files / page).passed
 
 
 def test_a_ledger_goes_on_where_it_was(files):

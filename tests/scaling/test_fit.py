@@ -164,7 +164,7 @@ def test_raw_columns_give_their_own_coefficients(loss):
     assert (np.abs(fit.params[:3] - raw) < 4.0 * fit.bse[:3]).all()
     assert (fit.bse[:3] < 1.3 * errors).all()
     assert fit.predict(X[:3]) == pytest.approx(Z[:3] @ fit.params[:3])
-    assert "own units" in fit.model and "histogram of distances" in fit.summary()
+    assert "original units" in fit.model and "histogram of distances" in fit.explain()
     assert not fit.warnings
 
 

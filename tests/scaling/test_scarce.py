@@ -40,7 +40,7 @@ def test_few_records_are_answered_with_the_mean_of_the_response(loss):
     fit = private(X, y, loss, ledger=ledger, standardize=True)
     assert np.isnan(fit.params[1:6]).all() and np.isfinite(fit.params[0])
     assert "mean of the response alone" in fit.model
-    assert "Target: The mean of the response" in fit.methods_text()
+    assert "Estimand: The mean of the response" in fit.methods_text()
     assert fit.predict(X) == pytest.approx(np.full(150, y.mean()), abs=0.4 * y.std())
     assert "not estimated" in fit.warnings[0] and "not estimated" in fit.summary()
     with pytest.raises(InferenceUnavailable, match="standard errors"):
@@ -119,7 +119,7 @@ def test_slopes_are_shrunk_where_noise_is_a_large_part_of_them():
     assert shrinkage_factor(0.1, np.nan) == shrinkage_factor(np.nan, 0.1) == 0.0
     X, y = records(600, 4, slope=0.0)
     fits = [private(X, y, seed=seed) for seed in range(8)]
-    told = [fit for fit in fits if "predictions keep" in fit.method]
+    told = [fit for fit in fits if "Predictions keep" in fit.method]
     assert len(told) >= 6
     fit = told[0]
     line = fit.params[0] + X @ fit.params[1:]

@@ -163,7 +163,7 @@ def test_at_a_large_budget_it_is_least_squares_with_dummies():
     np.testing.assert_allclose(found.params, params, atol=0.25 * errors.max())
     np.testing.assert_allclose(found.bse, errors, rtol=0.05)
     assert found.names == ("a", "b")
-    assert "within the 10 levels of g" in found.summary()
+    assert "within the 10 levels of g" in " ".join(found.explain().split())
 
 
 def test_units_of_columns_and_levels_with_names():

@@ -103,7 +103,11 @@ def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> 
     table = Table(
         "dpfast: fits side by side",
         tuple(
-            [(name, f"coded: {printable(told)}") for name, fit in pairs if (told := coded_of(fit))]
+            [
+                (name, f"units: {printable(coded)}")
+                for name, fit in pairs
+                if (coded := coded_of(fit))
+            ]
         ),
         columns,
         (*map(printable, labels), RECORDS, PAID, EPSILON),
@@ -139,7 +143,7 @@ def _paid(fit: Fit) -> str:
 def _promise(fit: Fit) -> str:
     if fit.privacy.total is None:
         return "not private; could not be published"
-    return f"paid {_paid(fit)} ({fit.privacy.guarantee}); {fit.privacy.relation}"
+    return ". ".join([fit.privacy.in_one_line, *fit.privacy.conditions])
 
 
 def _sum(fits: Sequence[Fit]) -> tuple[Budget | None, str]:

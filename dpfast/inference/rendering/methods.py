@@ -71,6 +71,30 @@ class Shown:
 
         return summary_of(self, coverage(level, alpha))  # type: ignore[arg-type]
 
+    def explain(self) -> str:
+        """Explain the fit in full: what :meth:`summary` has no room for.
+
+        The estimand, records, warnings, model and method; the private centre and scale of each
+        column; the promise and what each part of the budget was spent on.
+
+        Returns
+        -------
+        str
+            Lines of at most 79 columns, to be printed.
+
+        Privacy
+        -------
+        Made of released and public numbers: costs nothing.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+        >>> "Spent: mu = " in fit.explain(), "Spent" in fit.summary()
+        (True, False)
+        """
+        return self.summary().explain()
+
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 

@@ -12,6 +12,7 @@ from dpfast.inference.rendering.digits import printable, short_number
 from dpfast.inference.rendering.renderings import html
 from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import BEGIN, END, digest, numbers, written
+from dpfast.inference.rendering.wording import WORDINGS, Wording
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
@@ -43,27 +44,28 @@ CHECK = (
 
 def page(told: dict[str, Any]) -> str:
     """The page of a transcript, and of nothing else."""
+    words = WORDINGS[told["format"]]
     sections = [
         void(told["privacy"]),
-        "<h2>What was found</h2>",
-        *found(told),
+        f"<h2>{words.results}</h2>",
+        *results(told, words),
         _facts(told),
-        "<h2>What was spent, in plain words</h2>",
+        f"<h2>{words.privacy}</h2>",
         in_words(told),
         "<h2>Warnings</h2>\n" + _list(told["warnings"]),
     ]
     return document("Private regression: report", sections, told)
 
 
-def found(told: dict[str, Any]) -> list[str]:
-    """Of a fit: its table, its picture and what it is an estimate of."""
+def results(told: dict[str, Any], words: Wording) -> list[str]:
+    """Write the table of a fit, its picture and its estimand."""
     columns, cells, ends = numbers(told)
     labels = tuple(map(printable, told["names"]))
     return [
         html(Table("Coefficients", (), columns, labels, cells)),
         "" if ends is None else _picture(labels, told, ends),
-        "" if ends is not None else "<p>No standard errors were bought.</p>",
-        f"<h2>What it is an estimate of</h2>\n<p>{escape(printable(told['target']))}</p>",
+        "" if ends is not None else f"<p>{words.without_errors}</p>",
+        f"<h2>{words.estimand}</h2>\n<p>{escape(printable(told['target']))}</p>",
     ]
 
 

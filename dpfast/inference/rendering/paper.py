@@ -28,19 +28,19 @@ def for_paper(fit: Fit) -> str:
     said = [
         f"Coefficients were estimated with dpfast {version} from {fit.n_records} records, of "
         f"{_listed(fit.names)}.",
-        f"Target: {target_of(fit.model, fit.method).rstrip('.')}.",
+        f"Estimand: {target_of(fit.model, fit.method).rstrip('.')}.",
         _promise(fit),
     ]
     if units := fit.released_units():
         columns = _listed([name for name, _ in units])
         said.append(
-            f"Location and scale of {columns} were estimated within the same budget; no bound on "
-            "the data was assumed."
+            f"Centre and scale of {columns} were estimated with part of the same budget; no bound "
+            "on the data was assumed."
         )
     if coded := coded_of(fit):
-        said.append(f"Coded: {printable(coded)}.")
+        said.append(f"Units: {printable(coded)}.")
     if fit._covariance is None:
-        said.append("No standard errors were released.")
+        said.append("No standard errors were estimated.")
     else:
         known = fit.degrees_of_freedom
         said.append(

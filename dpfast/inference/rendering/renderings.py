@@ -35,20 +35,28 @@ def text(table: Table) -> str:
     width = max(WIDTH, *map(len, body))
     rule = "=" * width
     lines = [table.title.center(WIDTH).rstrip(), rule]
-    for heading, said in table.facts:
-        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
-    lines += [rule] if table.facts else []
     lines += [*(line or "-" * width for line in body)]
     lines += [table.remark] if table.remark else []
     lines.append(rule)
+    lines += _facts(table.facts)
     for line in table.notes:
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
     for warning in table.warnings:
         lines += _wrapped("Warning: ", warning)
-    lines += ["-" * width] if table.details else []
-    for heading, said in table.details:
-        lines += _wrapped(f"{heading}:".ljust(8) + " ", said)
     return "\n".join(lines)
+
+
+def explained(table: Table) -> str:
+    """Write facts, warnings and details as lines of text, without the table."""
+    in_full = {heading for heading, _ in table.details}
+    lines = _facts([fact for fact in table.facts if fact[0] not in in_full])
+    for warning in table.warnings:
+        lines += _wrapped("Warning: ", warning)
+    return "\n".join([*lines, *_facts(table.details)])
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> list[str]:
+    return [line for heading, said in facts for line in _wrapped(f"{heading}: ", said)]
 
 
 def _text_table(table: Table) -> list[str]:
@@ -79,15 +87,18 @@ def _row(cells: Iterable[str], widths: list[int]) -> str:
 
 
 def _wrapped(heading: str, said: str) -> list[str]:
-    indent = " " * len(heading)
+    indent = " " * 4
     return textwrap.wrap(said, WIDTH, initial_indent=heading, subsequent_indent=indent) or [heading]
 
 
 # ---- HTML ----------------------------------------------------------------------------------------
 
 
-def html(table: Table) -> str:
-    """One element, with the title as its caption and names as headings of their rows."""
+def html(table: Table, facts_first: bool = False) -> str:
+    """Write one element, with the title as its caption and names as headings of their rows.
+
+    ``facts_first``: facts stand above the table, as in pages of the first formats.
+    """
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
     rows = "".join(
         f'<tr><th scope="row">{escape(label)}</th>'
@@ -96,14 +107,16 @@ def html(table: Table) -> str:
         for label, cells in zip(table.labels, table.cells, strict=True)
     )
     facts, details = (
-        "".join(f"<dt>{escape(heading)}</dt><dd>{escape(said)}</dd>\n" for heading, said in each)
-        for each in (table.facts, table.details)
+        "".join(f"<dt>{escape(heading)}</dt><dd>{escape(said)}</dd>\n" for heading, said in pairs)
+        for pairs in (table.facts, table.details)
     )
+    facts = f"<dl>\n{facts}</dl>" if facts else ""
     parts = [
-        f"<dl>\n{facts}</dl>" if facts else "",
+        facts if facts_first else "",
         f"<table>\n<caption>{escape(table.title)}</caption>\n"
         f"<thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>",
         f"<p>{escape(table.remark)}</p>" if table.remark else "",
+        "" if facts_first else facts,
         f"<p>{'<br>'.join(map(escape, table.notes))}</p>" if table.notes else "",
         *(f'<p role="note">Warning: {escape(warning)}</p>' for warning in table.warnings),
         f"<details><summary>{FOLD}</summary>\n<dl>\n{details}</dl></details>" if details else "",
@@ -142,11 +155,10 @@ def latex(table: Table, paper: Paper) -> str:
         for label, cells in rows
     ]
     said = [
-        *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.facts),
         *([_latex(table.remark)] if table.remark else []),
+        *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.facts),
         *(_latex(line.strip()) for line in table.notes),
         *(f"Warning: {_latex(warning)}" for warning in table.warnings),
-        *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.details),
     ]
     caption = _latex(table.title if paper.caption is None else paper.caption)
     return "\n".join(
@@ -229,9 +241,9 @@ def markdown(table: Table) -> str:
     rows = [_cells([label, *cells]) for label, cells in zip(table.labels, table.cells, strict=True)]
     parts = [
         [f"**{_markdown(table.title)}**"],
-        [f"- {_markdown(heading)}: {_markdown(said)}" for heading, said in table.facts],
         [_cells(["", *table.columns]), "|---|" + "---:|" * len(table.columns), *rows],
         [_markdown(table.remark)] if table.remark else [],
+        [f"- {_markdown(heading)}: {_markdown(said)}" for heading, said in table.facts],
         [f"{'  ' * line.startswith(' ')}- {_markdown(line.strip())}" for line in table.notes],
         [f"- Warning: {_markdown(warning)}" for warning in table.warnings],
         [f"<details><summary>{FOLD}</summary>"] if table.details else [],

@@ -13,11 +13,10 @@ from dpfast.documents import write_document
 from dpfast.errors import DpfastError
 from dpfast.inference.composition import amounts, in_numbers, plain_spend, totalled
 from dpfast.inference.rendering.digits import printable
-from dpfast.inference.rendering.page import document, found, in_words, void
+from dpfast.inference.rendering.page import document, in_words, results, void
 from dpfast.inference.rendering.renderings import html
 from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import (
-    STUDY,
     adds_up,
     digest,
     entries_are_the_sum,
@@ -26,9 +25,13 @@ from dpfast.inference.rendering.transcript import (
     target,
     transcript,
 )
+from dpfast.inference.rendering.wording import STUDY, WORDINGS
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
+
+#: Headings of details that state the privacy, which a page recomputes elsewhere.
+PRIVACY = ("Promise", "Spent")
 
 #: An answer: its request, the mark of its charge, the result, and its table.
 Answer = tuple[dict[str, Any], str, Any, Table]
@@ -67,19 +70,21 @@ def study_page(told: dict[str, Any]) -> str:
     charges = [(label, _numbers(spend)) for label, spend in told["charges"]]
     labels = tuple([printable(label) for label, _ in charges])
     cells = tuple([(text,) for _, text in charges])
-    sections = [
-        "<h2>What was charged</h2>",
-        html(
-            Table("Charges, in order", (("Total", _numbers(told["total"])),), ("",), labels, cells)
-        ),
-    ]
+    words = WORDINGS[told["format"]]
+    total = (("Total", _numbers(told["total"])),)
+    ledger = Table("Charges, in order", total, ("",), labels, cells)
+    sections = [f"<h2>{words.charges}</h2>", html(ledger, words.facts_first)]
     for number, answer in enumerate(told["answers"], 1):
         request = json.dumps(answer["request"], sort_keys=True)
         sections += [
             f"<h2>{number}. {escape(printable(answer['request']['analysis']))}</h2>",
             void(answer["privacy"]),
             f"<p>Request: <code>{escape(printable(request))}</code></p>",
-            *(found(answer) if "params" in answer else [html(_table(answer["table"]))]),
+            *(
+                results(answer, words)
+                if "params" in answer
+                else [html(_table(answer["table"]), words.facts_first)]
+            ),
             in_words(answer),
             *(
                 f'<p role="note">Warning: {escape(printable(said))}</p>'
@@ -98,7 +103,7 @@ def _table(told: dict[str, Any]) -> Table:
     parts = {name: tuple(told[name]) for name in ("columns", "labels", "warnings")}
     parts |= {name: tuple(map(tuple, told[name])) for name in ("facts", "cells")}
     parts["details"] = tuple(
-        [(one, said) for one, said in told.get("details", ()) if one != "Spent"]
+        [(head, said) for head, said in told.get("details", ()) if head not in PRIVACY]
     )
     return Table(title=told["title"], remark=told["remark"], **parts)
 
@@ -132,8 +137,8 @@ def _each_was_charged(told: dict[str, Any], text: str) -> bool:
 
 def _of_each(ask: Any, fits: bool = False) -> Any:
     def asked(told: dict[str, Any], text: str) -> bool:
-        answers = [one for one in told["answers"] if not fits or "params" in one]
-        return all(ask(one, text) for one in answers)
+        answers = [answer for answer in told["answers"] if not fits or "params" in answer]
+        return all(ask(answer | {"format": told["format"]}, text) for answer in answers)
 
     return asked
 

@@ -21,8 +21,7 @@ class Table(NamedTuple):
     title, remark : str
         What is said above and right below the numbers; the remark may be empty.
     facts, details : tuple of (str, str)
-        What is said above the numbers, and what only some readers ask for, below all else, each
-        with its heading.
+        Facts below the numbers, and those that only ``explain()`` has, each with its heading.
     columns, labels : tuple of str
         Headings of the columns of numbers, and names of the rows, whole.
     cells : tuple of tuple of str
@@ -84,11 +83,21 @@ class Summary(str):
         return str.__str__(self)
 
     def as_text(self) -> str:
-        """Plain text of at most 79 columns, as it is printed."""
+        """Return plain text of at most 79 columns."""
         return str(self)
 
+    def explain(self) -> str:
+        """Explain the result in full: facts, warnings, model, method, promise and spending.
+
+        Returns
+        -------
+        str
+            Lines of at most 79 columns, without the table.
+        """
+        return renderings.explained(self.table)
+
     def as_html(self) -> str:
-        """A table of HTML, facts above it, what was paid below, and how it was made folded."""
+        """A table of HTML, with facts and privacy below it, and the details folded."""
         return renderings.html(self.table)
 
     def as_latex(
@@ -112,7 +121,7 @@ class Summary(str):
             Whether a fit has one column, with standard errors in parentheses below its
             coefficients; of fits side by side, whether theirs are below.
         notes : bool
-            Whether model, privacy and warnings are said below the table.
+            Whether facts, privacy and warnings stand below the table.
         """
         if digits is not None:
             digits = whole_number(digits, "digits", 0, 10)

@@ -27,14 +27,18 @@ from dpfast.inference.composition import (
 from dpfast.inference.degrees import t_intervals, t_pvalues
 from dpfast.inference.guarantees import Guarantee, is_stated
 from dpfast.inference.rendering.targets import target_of
+from dpfast.inference.rendering.wording import (
+    FIRST_FORMAT,
+    FIRST_STUDY,
+    FORMAT,
+    STUDY,
+    WORDINGS,
+)
 from dpfast.inference.summary import coded_of, headings, row_of
 from dpfast.privacy.budget import GDP, ZCDP, Budget
 
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
-
-#: Format of pages of fits and of studies.
-FORMAT, STUDY = "dpfast report 2", "dpfast study 1"
 
 BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
@@ -262,13 +266,15 @@ def promise(told: dict[str, Any], text: str) -> bool:
         if told["n_records"] != found.n and not isinstance(whole, Rows):
             return False
     pairs = [] if total is None else [_plain(np.array(pair)) for pair in found.equivalents()]
-    same = str(found) == told["statement"] and pairs == told["equivalents"]
+    purposes = WORDINGS[told["format"]].purposes
+    same = found.as_text(purposes) == told["statement"] and pairs == told["equivalents"]
     same = same and privacy["genuine"] in (True, False)
     return same and found.guarantee == privacy["guarantee"] and found.explain() == told["in_words"]
 
 
 def target(told: dict[str, Any], text: str) -> bool:
-    return bool(told["target"] == target_of(told["model"], told["method"]))
+    sentences = WORDINGS[told["format"]].sentences
+    return bool(told["target"] == target_of(told["model"], told["method"], sentences))
 
 
 def _page(told: dict[str, Any], text: str) -> bool:
@@ -299,4 +305,6 @@ def _of_study() -> tuple[Question, ...]:
 FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
     FORMAT: lambda: QUESTIONS,
     STUDY: _of_study,
+    FIRST_FORMAT: lambda: QUESTIONS,
+    FIRST_STUDY: _of_study,
 }
