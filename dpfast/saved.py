@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.data.arithmetic import Arithmetic
 from dpfast.data.coding import Coding, Main
-from dpfast.data.formula import Arithmetic, Spline
 from dpfast.data.scaling.units import Released
 from dpfast.data.schema import Binary, Categorical, Numeric
+from dpfast.data.splines import Spline
 from dpfast.documents import read_document, write_document
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.rows import FormulaRows, NewRows, OffsetRows

@@ -35,6 +35,10 @@ _QUANTILES = (
     "tests/scaling/test_columns.py", "tests/models/test_quantile.py",
 )  # fmt: skip
 
+_FORMULAS = (
+    "tests/test_mistakes.py", "tests/data/test_formula.py", "tests/integration/test_front_door.py",
+)  # fmt: skip
+
 #: Whose code is changed, and which tests are run.
 RELATED: dict[str, tuple[str, ...]] = {
     "dpfast/inference": (
@@ -43,11 +47,9 @@ RELATED: dict[str, tuple[str, ...]] = {
         "tests/integration/test_saved.py",
         "tests/study/test_study.py",
     ),
-    "dpfast/data/formula.py": (
-        "tests/test_mistakes.py",
-        "tests/data/test_formula.py",
-        "tests/integration/test_front_door.py",
-    ),
+    "dpfast/data/formula.py": _FORMULAS,
+    "dpfast/data/arithmetic.py": _FORMULAS,
+    "dpfast/data/splines.py": (*_FORMULAS, "tests/data/test_splines.py"),
     "dpfast/estimators": ("tests/estimators",),
     "dpfast/cli": (
         "tests/test_mistakes.py",

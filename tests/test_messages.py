@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.data.formula import SPLINES
+from dpfast.data.splines import SPLINES
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.lazy import stub_of
 from dpfast.models import LeastSquares, resolve_loss

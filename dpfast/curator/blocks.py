@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.noisy_release import source_of_noise
-from dpfast.data.parts import KEPT_BYTES, Block, random_partition
+from dpfast.data.parts import CACHE_BYTES, Block, random_partition
 from dpfast.data.records import MIN_SAMPLING_FACTOR, Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.privacy.noise import NoiseSource
@@ -54,7 +54,7 @@ class Sample(Block):
         if self._drawn is None:
             slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
             drawn = slots.part(0, self._width, self.n)
-            few = 8 * self.n * (self.n_covariates + 1) <= KEPT_BYTES
+            few = 8 * self.n * (self.n_covariates + 1) <= CACHE_BYTES
             self._drawn = drawn.gathered() if few and not self.elsewhere else drawn
         assert self._drawn is not None
         return self._drawn

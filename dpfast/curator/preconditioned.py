@@ -31,7 +31,6 @@ from dpfast.data.scaling.maps import (
     Linearization,
     RowClipping,
     TransformedView,
-    view_of,
 )
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels.records import RecordKernel, RecordView
@@ -256,7 +255,7 @@ class PreconditionedQueries:
         matrix = _known(self.dimension)[1] if self._matrix is None else self._matrix
         if turned and self._many:
             matrix, at, held = self._many.rotated(at, held)
-        return view_of((matrix, self._intercept, what, at, shift, held, self._weigh))
+        return TransformedView(matrix, self._intercept, what, at, shift, held, self._weigh)
 
     def _ask(
         self,
@@ -310,9 +309,9 @@ class PreconditionedQueries:
             return many.asked(lambda of: self._raw.total(*asked, of), view, units, layout)
         seen = compiled(view, units)
         if self._means and radius is not None:
-            from dpfast.data.persons.scores import LOOSE
+            from dpfast.data.persons.scores import ROW_NORM_FACTOR
 
-            return self._persons(seen, LOOSE * radius).total(*asked)
+            return self._persons(seen, ROW_NORM_FACTOR * radius).total(*asked)
         return self._raw.total(*asked, seen)
 
     def _persons(self, seen: RecordView, longest: float) -> Any:

@@ -1,4 +1,7 @@
-"""What is no pair of plain arrays of doubles: tables, lists, other types, memory maps, Dask."""
+"""Conversion of inputs other than two plain arrays of doubles.
+
+Tables, lists, other types, memory maps and Dask collections.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ ONE_FLOAT = ({FLOAT64}, {FLOAT32})
 def converted(
     X: Any, y: Any, names: Sequence[str] | None
 ) -> tuple[Callable[..., Records], Any, Any, Sequence[str] | None]:
-    """What makes records, covariates and responses as it needs them, and names of the columns."""
-    own: Sequence[str] | None = None
+    """Convert covariates and responses, and choose the constructor of their records."""
+    own_names: Sequence[str] | None = None
     if not type(X) is type(y) is np.ndarray:
         refuse_other_rows(X, y, "y")
         if (table := frame(X)) is not None:
-            own, X = table[0], _matrix(X, *table)
+            own_names, X = table[0], _matrix(X, *table)
         else:
-            own = _column_names(X)
+            own_names = _column_names(X)
         if library(y) in ("pandas", "polars", "pyarrow"):
             y = numbers(y, "y")
     wrap = _wrapper(X, y)
@@ -46,11 +49,11 @@ def converted(
         X, y = _as_floats(X, "X", 2), _as_float64(y, "y", 1)
     else:
         X, y = _as_readable(X, "X", 2), _as_readable(y, "y", 1)
-    return wrap, X, y, own if names is None else names
+    return wrap, X, y, own_names if names is None else names
 
 
 def _wrapper(X: Any, y: Any) -> Callable[..., Records]:
-    """What makes records of these arrays: in place, or converted block by block."""
+    """Choose the constructor: records in place, or converted block by block."""
     if getattr(X, "format", None) == "csr" and hasattr(X, "toarray"):
         from dpfast.data.streams import csr_records
 
@@ -68,7 +71,7 @@ def _is_converted(values: Any) -> bool:
 
 
 def _as_readable(values: Any, argument: str, ndim: int) -> Any:
-    """An array that is converted later, piece by piece; one in memory is converted now."""
+    """Check an array that is converted later, piece by piece, or convert one in memory now."""
     if isinstance(values, np.memmap) or getattr(values, "format", None) == "csr":
         _check_numbers(values, argument, ndim)
         return values
@@ -113,15 +116,15 @@ def _as_array(values: Any, argument: str, ndim: int) -> NDArray[Any]:
 
 
 def _of_lists(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
-    """Cells of a list, or of a list of rows that must have the same length, as numbers."""
+    """Read a list of cells, or of rows that must have the same length, as numbers."""
     if ndim == 1:
         return number_cells(values)
     rows = [list(row) if _is_row(row) else None for row in values]
-    lengths = {None if row is None else len(row) for row in rows}
-    if len(lengths) == 1 and None not in lengths:
+    row_lengths = {None if row is None else len(row) for row in rows}
+    if len(row_lengths) == 1 and None not in row_lengths:
         cells = [cell for row in rows for cell in row or ()]
         return number_cells(cells).reshape(len(rows), -1 if cells else 0)
-    if lengths <= {None}:  # no rows at all
+    if row_lengths <= {None}:  # no rows at all
         return np.empty(len(values))
     raise InvalidInput(
         f"{argument} could not be read as an array: rows of different lengths? Pass a "
@@ -134,20 +137,20 @@ def _is_row(row: Any) -> bool:
 
 
 def _matrix(table: Any, names: Any, columns: list[Any]) -> Covariates:
-    """The columns of a data frame side by side; of one type of floats they stay as they are."""
+    """Return a data frame's columns as a matrix; no copy if they share one type of floats."""
     if library(table) == "pandas" and {column.dtype for column in columns} in ONE_FLOAT:
         return np.asarray(table)
     if any(len(values) != len(table) for values in columns):  # of Arrow's, from a damaged file
         raise InvalidInput("the columns have different lengths; each needs an entry for each row.")
     # covariate by covariate, as the columns are stored: the kernels read any strides
-    found: NDArray[np.float64] = np.empty((len(columns), len(table)))
-    for j, (row, values) in enumerate(zip(found, columns, strict=True)):
+    rows_of_columns: NDArray[np.float64] = np.empty((len(columns), len(table)))
+    for j, (row, values) in enumerate(zip(rows_of_columns, columns, strict=True)):
         row[:] = numbers(values, str(j) if names is None else names[j])
-    return found.T
+    return rows_of_columns.T
 
 
 def _check_numbers(array: Any, argument: str, ndim: int) -> None:
-    """Refuse another number of dimensions, and what is not a real number of at most 64 bits."""
+    """Refuse a wrong number of dimensions, and types other than real numbers of at most 64 bits."""
     if array.ndim != ndim:
         shape = "(n records, q columns)" if ndim == 2 else "(n records,)"
         raise InvalidInput(
@@ -162,19 +165,19 @@ def _check_numbers(array: Any, argument: str, ndim: int) -> None:
 def columns_by_name(
     table: Any, names: tuple[str, ...], kinds: tuple[str, ...] | None = None
 ) -> NDArray[np.float64]:
-    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q)."""
-    found = column_names(table)
-    if sorted(found) != sorted(names):
-        absent = [name for name in names if name not in found]
-        unknown = [name for name in found if name not in names]
+    """Return the columns of a fit in the order of the fit, shape (m, q)."""
+    table_names = column_names(table)
+    if sorted(table_names) != sorted(names):
+        absent = [name for name in names if name not in table_names]
+        unknown = [name for name in table_names if name not in names]
         raise InvalidInput(
             f"the table must have the columns of the fit, {list(names)}, in any order; "
             f"absent: {absent}, not in the fit: {unknown}."
         )
-    present: list[Any] = found
+    present: list[Any] = table_names
     fitted: list[Any] = list(names)
     if kinds is not None and len(set(names)) < len(names):
-        present = [*zip(found, column_kinds(table), strict=True)]
+        present = [*zip(table_names, column_kinds(table), strict=True)]
         fitted = [*zip(names, kinds, strict=True)]
         if sorted(present) != sorted(fitted):
             raise InvalidInput(

@@ -1,7 +1,7 @@
-"""Arrow's arrays as damaged files make them: no offset, code or view is believed unseen.
+"""Checked reading of Arrow arrays, whose buffers may be damaged.
 
-Where the buffers of a column end and where each text begins belongs to the container, and a column
-for which they do not fit is refused: every list of texts has offsets that rise, whatever it holds.
+Where the buffers of a column end and where each text begins belongs to the container.  A column
+whose buffers do not fit is refused: every list of texts has offsets that rise, whatever it holds.
 A code of a dictionary and a view of a text belong to one cell; one that points to nothing is a
 missing cell.
 """
@@ -30,16 +30,16 @@ OFFSETS = {
 
 
 class BrokenBuffers(Exception):
-    """The buffers of a column do not fit it; raised again with the column's name."""
+    """Error of a column whose buffers do not fit it; raised again with the column's name."""
 
 
 def is_encoded(values: Any) -> bool:
-    """Whether the cells of a column of Arrow's are codes of a dictionary."""
+    """Test for a dictionary-encoded Arrow column."""
     return str(values.type).startswith("dictionary<")
 
 
 def parts(values: Any) -> Iterator[tuple[Any, NDArray[np.int64] | None]]:
-    """The chunks of a column: cells that are safe to read, and codes if they are of a dictionary.
+    """Yield the chunks of a column: checked cells, and codes if it is dictionary-encoded.
 
     A code is -1 where it is missing or points to no cell.
     """
@@ -60,9 +60,11 @@ def refuse_broken(values: Any) -> None:
 
 
 def encoded(cells: Any) -> tuple[Any, NDArray[np.int64]]:
-    """The different cells of an array that is safe to read, and the code of each record."""
-    found = cells.dictionary_encode()
-    return found.dictionary, _codes(found.indices, len(found.dictionary))
+    """Return the distinct cells of a checked array, and the code of each record."""
+    dictionary_array = cells.dictionary_encode()
+    return dictionary_array.dictionary, _codes(
+        dictionary_array.indices, len(dictionary_array.dictionary)
+    )
 
 
 def _codes(indices: Any, n_levels: int) -> NDArray[np.int64]:
@@ -74,7 +76,7 @@ def _codes(indices: Any, n_levels: int) -> NDArray[np.int64]:
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Arrow's complaints, which may quote what it read, as one of no words."""
+    """Turn Arrow's errors, which may quote cells, into :class:`BrokenBuffers` without a message."""
     try:
         yield
     except Exception:
@@ -86,7 +88,7 @@ def _damage_named() -> Iterator[None]:
 
 
 def _sound(array: Any) -> Any:
-    """The same cells with every offset checked and missing ones counted anew; views as bytes."""
+    """Rebuild an array with all offsets checked and missing cells counted again; views as bytes."""
     import pyarrow
 
     kind = str(array.type)
@@ -94,26 +96,26 @@ def _sound(array: Any) -> Any:
         return array  # no column is read of a nested type, which is refused where it is used
     if kind.endswith("_view"):
         return pyarrow.array(_viewed(array), pyarrow.large_binary())
-    wanted = OFFSETS.get(kind)
-    type_ = array.type if wanted is None else getattr(pyarrow, wanted)()
-    found = pyarrow.Array.from_buffers(type_, len(array), array.buffers(), -1, array.offset)
+    bytes_type = OFFSETS.get(kind)
+    type_ = array.type if bytes_type is None else getattr(pyarrow, bytes_type)()
+    rebuilt = pyarrow.Array.from_buffers(type_, len(array), array.buffers(), -1, array.offset)
     # in full the offsets of bytes; whether they are text is a matter of each cell
-    found.validate(full=wanted is not None)
-    return found
+    rebuilt.validate(full=bytes_type is not None)
+    return rebuilt
 
 
 def _viewed(array: Any) -> list[bytes | None]:
-    """Cells of an array of views; None where one is missing or points to nothing."""
+    """Read the cells of an array of views; None where one is missing or points to nothing."""
     if not len(array):
         return []
-    _, stored, *rest = array.buffers()
+    _, stored, *data_buffers = array.buffers()
     end = array.offset + len(array)
     views = np.frombuffer(stored, VIEW, end)[array.offset :]
     inline = np.frombuffer(stored, np.uint8, end * VIEW.itemsize).reshape(end, -1)[:, 4:]
     present = array.is_valid().to_numpy(zero_copy_only=False)
     sizes = np.where(present, views["size"], -1).tolist()
     # old versions of Arrow have a buffer that is None where every text is within its view
-    buffers = [memoryview(b"" if buffer is None else buffer) for buffer in rest]
+    buffers = [memoryview(b"" if buffer is None else buffer) for buffer in data_buffers]
     places = zip(views["buffer"].tolist(), views["start"].tolist(), strict=True)
     cells = zip(inline[array.offset :], sizes, places, strict=True)
-    return [view_cell(own, size, buffers, *place) for own, size, place in cells]
+    return [view_cell(inline_bytes, size, buffers, *place) for inline_bytes, size, place in cells]

@@ -1,4 +1,7 @@
-"""One Python object as a number or a label: what cannot be one is missing, and nothing raises."""
+"""Conversion of single Python objects to numbers or labels.
+
+An object that is neither is missing; none raises.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ TYPED = (
 
 
 def is_sequence(values: Any) -> bool:
-    """Whether something holds Python objects, each of its own type: lists, deques, ..."""
+    """Test for a sequence of Python objects, each with its own type: lists, deques, ..."""
     if isinstance(values, (list, tuple)):
         return True
     if not isinstance(values, Sequence) or isinstance(values, str):
@@ -41,7 +44,7 @@ def is_sequence(values: Any) -> bool:
 
 
 def number(cell: Any) -> float:
-    """The float64 nearest to a number or a boolean; NaN for every other object."""
+    """Return the float64 nearest to a number or boolean; NaN for every other object."""
     if type(cell) is float:
         return cell
     if isinstance(cell, np.ndarray) and cell.ndim == 0:
@@ -58,7 +61,7 @@ def number(cell: Any) -> float:
 
 
 def number_cells(cells: Sequence[Any]) -> NDArray[np.float64]:
-    """:func:`number` of each cell, shape (n,)."""
+    """Apply :func:`number` to each cell, shape (n,)."""
     with np.errstate(all="ignore"):
         if set(map(type, cells)) <= PLAIN:
             try:
@@ -69,26 +72,26 @@ def number_cells(cells: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def objects(array: NDArray[Any]) -> list[Any]:
-    """The entries of an array as Python objects; None for text that is no Unicode."""
+    """Return the entries of an array as Python objects; None for text that is not Unicode."""
     try:
-        found: list[Any] = array.astype(object).tolist()
+        cells: list[Any] = array.astype(object).tolist()
     except Exception:  # NumPy's fixed-width text may hold any 32 bits as a character
         return [
             cell_value(lambda i=i: array[i : i + 1].astype(object)[0]) for i in range(len(array))
         ]
-    return found
+    return cells
 
 
-def cell_value(ask: Callable[..., Any]) -> Any:
-    """What a cell says when it is asked; None where it raises."""
+def cell_value(read: Callable[..., Any]) -> Any:
+    """Evaluate a function of one cell; None where it raises."""
     try:
-        return ask()
+        return read()
     except Exception:
         return None
 
 
 def text(encoded: Iterable[bytes | None]) -> list[str | None]:
-    """Strings from their bytes; None for what is not UTF-8."""
+    """Decode strings from bytes; None for bytes that are not UTF-8."""
     return [_decoded(cell) for cell in encoded]
 
 
@@ -104,12 +107,12 @@ INLINE = 12
 
 
 def view_cell(
-    own: NDArray[np.uint8], size: int, buffers: Sequence[memoryview], buffer: int, start: int
+    inline: NDArray[np.uint8], size: int, buffers: Sequence[memoryview], buffer: int, start: int
 ) -> bytes | None:
-    """The bytes that a view stands for; None where it is missing or points to nothing."""
+    """Read the bytes of an Arrow view; None where it is missing or points to nothing."""
     if size <= INLINE:
-        return own[:size].tobytes() if size >= 0 else None
+        return inline[:size].tobytes() if size >= 0 else None
     if not 0 <= buffer < len(buffers) or start < 0:
         return None
-    found = bytes(buffers[buffer][start : start + size])
-    return found if len(found) == size else None
+    stored = bytes(buffers[buffer][start : start + size])
+    return stored if len(stored) == size else None

@@ -1,7 +1,7 @@
-"""Labels against declared classes and levels: by kind first, which is public, then one by one.
+"""Comparison of labels with declared classes and levels: first by public type, then cell by cell.
 
-A label is a value: whatever it is, it neither raises nor warns, and no label changes how another
-is read.  The kind of a column is a dtype and may raise: text compared with numbers matches nothing.
+A label is a value: it never raises or warns, and no label changes how another is read.  The kind
+of a column is a dtype and may raise: text compared with numbers matches nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAMES = {
 
 
 def label_kind(labels: Any) -> str:
-    """What a column's type says its labels are: "numbers", "text", ..."""
+    """Return the kind of labels that a column's type declares: "numbers", "text", ..."""
     dtype: Any = getattr(labels, "dtype", getattr(labels, "type", None))  # Arrow calls it type
     if dtype is None:
         return "anything"
@@ -52,18 +52,18 @@ def label_kind(labels: Any) -> str:
         return "text"
     if name.startswith("interval"):
         return "intervals"
-    found = (known for known, beginnings in _NAMES.items() if name.startswith(beginnings))
-    return next(found, "anything")
+    matching = (known for known, beginnings in _NAMES.items() if name.startswith(beginnings))
+    return next(matching, "anything")
 
 
-def comparable(kind: str, other: str) -> bool:
-    """Whether labels of two kinds can be equal; objects are no place for numbers."""
-    pair = {kind, other}
+def comparable(kind: str, other_kind: str) -> bool:
+    """Test whether labels of two kinds can be equal; objects never equal numbers."""
+    pair = {kind, other_kind}
     return len(pair) == 1 or "anything" in pair or ("objects" in pair and "numbers" not in pair)
 
 
 def readable(labels: Any) -> NDArray[Any]:
-    """Labels as an array: of NumPy's own type where they have one, of Python objects otherwise."""
+    """Return labels as an array: of NumPy's own type if they have one, else of Python objects."""
     labels = columns.one_column(labels, "labels")
     dtype = getattr(labels, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _KINDS:
@@ -77,22 +77,22 @@ def readable(labels: Any) -> NDArray[Any]:
     return cells[positions]
 
 
-def equal(labels: NDArray[Any], others: Any) -> NDArray[np.bool_]:
-    """Whether each of the :func:`readable` labels is the other of its position, or the only one."""
-    if isinstance(others, (list, tuple)):  # one label, whatever it holds
+def equal(labels: NDArray[Any], targets: Any) -> NDArray[np.bool_]:
+    """Compare :func:`readable` labels with one label, or with the label at the same position."""
+    if isinstance(targets, (list, tuple)):  # one label, whatever it holds
         boxed = np.empty((), dtype=object)
-        boxed[()] = others
-        others = boxed
-    others = np.asarray(others)
+        boxed[()] = targets
+        targets = boxed
+    targets = np.asarray(targets)
     with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
-        if labels.dtype.kind != "O" and label_kind(labels) == label_kind(others):
-            return np.asarray(labels == others)
-        pairs = zip(labels, np.broadcast_to(others, labels.shape), strict=True)
-        return np.array([_is(x, other) for x, other in pairs], dtype=bool)
+        if labels.dtype.kind != "O" and label_kind(labels) == label_kind(targets):
+            return np.asarray(labels == targets)
+        pairs = zip(labels, np.broadcast_to(targets, labels.shape), strict=True)
+        return np.array([_is(x, target) for x, target in pairs], dtype=bool)
 
 
 def encoded(labels: Any, negative: Any, positive: Any) -> NDArray[np.float64]:
-    """1 where a label is the positive class, 0 where the negative one, NaN for any other."""
+    """Return 1 for the positive class, 0 for the negative one, and NaN for any other label."""
     array = readable(labels)
     return np.where(equal(array, positive), 1.0, np.where(equal(array, negative), 0.0, np.nan))
 
@@ -112,29 +112,31 @@ def _is(value: Any, label: Any) -> bool:
 
 
 class Spellings:
-    """Which level a label stands for."""
+    """Map from labels to the declared levels that they spell."""
 
-    def __init__(self, levels: tuple[Any, ...], outside: int) -> None:
-        self._outside = outside
+    def __init__(self, levels: tuple[Any, ...], missing_code: int) -> None:
+        self._outside = missing_code
         self._exact = {level: code for code, level in enumerate(levels)}
         for code, level in enumerate(levels):  # 1 stands for "1" and "1.0", and each for it
-            for same in _other_kinds(level):
-                self._exact.setdefault(same, code)
-        written: dict[float, list[int]] = {}
+            for spelling in _other_kinds(level):
+                self._exact.setdefault(spelling, code)
+        levels_of_number: dict[float, list[int]] = {}
         for code, level in enumerate(levels):
             if isinstance(level, str) and (number := _written(level)) is not None:
-                written.setdefault(number, []).append(code)
-        for number, codes in written.items():  # 1 for "01", if nothing else writes it
+                levels_of_number.setdefault(number, []).append(code)
+        for number, codes in levels_of_number.items():  # 1 for "01", if nothing else writes it
             if len(codes) == 1:
                 self._exact.setdefault(number, codes[0])
-        alike: dict[str, set[int]] = {}
+        levels_of_text: dict[str, set[int]] = {}
         for label, code in self._exact.items():
             if isinstance(label, str):
-                alike.setdefault(label.strip().casefold(), set()).add(code)
-        self._alike = {label: min(codes) for label, codes in alike.items() if len(codes) == 1}
+                levels_of_text.setdefault(label.strip().casefold(), set()).add(code)
+        self._alike = {
+            label: min(codes) for label, codes in levels_of_text.items() if len(codes) == 1
+        }
 
     def code(self, label: Any) -> int:
-        """Position of the level; that of the empty label for a missing one."""
+        """Return the position of a label's level; a missing label is the empty one."""
         try:  # the same lines for every label: an audit compares them
             missing = label is None or type(label).__name__ in ("NAType", "NaTType")
             label = "" if missing or label != label else label
@@ -155,21 +157,24 @@ NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?")
 
 
 def _written(level: str) -> float | None:
-    """The number that text writes, as Python has it: whole ones are integers."""
+    """Parse the number that a level writes; integers stay Python integers."""
     if not NUMBER.fullmatch(level):
         return None
     return float(level) if "." in level else int(level)
 
 
 def _other_kinds(level: Any) -> tuple[Any, ...]:
-    """A whole number as text, as pandas writes it beside a missing one too, and as a number."""
+    """Return the other spellings of an integer level: the number, its text, and its text with ".0".
+
+    Pandas writes integers with ".0" where a cell of the column is missing.
+    """
     if isinstance(level, bool):
         return (str(level),)
-    whole = level.removesuffix(".0") if isinstance(level, str) else str(level)
-    number = _written(whole) if isinstance(level, str) else level
-    if number is None or str(number) != whole or "." in whole:
+    integer_text = level.removesuffix(".0") if isinstance(level, str) else str(level)
+    number = _written(integer_text) if isinstance(level, str) else level
+    if number is None or str(number) != integer_text or "." in integer_text:
         return ()
-    return (number, whole, f"{whole}.0")
+    return (number, integer_text, f"{integer_text}.0")
 
 
 def check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:

@@ -1,4 +1,4 @@
-"""Records in a dask.array or dask.dataframe: summed where they are, chunk by chunk."""
+"""Records in a dask.array or dask.dataframe, summed on their workers chunk by chunk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
 CONTIGUOUS: Any = ("C", "A")
 
-#: Records of a sample that a worker keeps as one piece, to be expected.
+#: Expected bytes of one piece of a part's records, which a worker caches.
 PIECE_BYTES = 1 << 25
 
 
@@ -37,38 +37,45 @@ class ClusterRecords(Records):
         parts: Sequence[Any],
         names: tuple[str, ...] | None,
         join: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
-        n_beside: int = 0,
+        n_weights: int = 0,
         coding: Coding | None = None,
     ) -> None:
         self.coding, self.of_terms = coding, False
         self._parts = tuple(parts)
-        self._join, self._n_beside = join, n_beside
+        self._join, self._n_weights = join, n_weights
         self.block_sizes = tuple(int(size) for size in parts[0].chunks[0])
         self.n = sum(self.block_sizes)
-        self.n_covariates = sum(part.shape[1] for part in parts) - 1 - n_beside
+        self.n_covariates = sum(part.shape[1] for part in parts) - 1 - n_weights
         self.names = names
         self.reads = 0
-        self._keeps, self._kept = False, list[Any]()
+        self._is_cached, self._cached_chunks = False, list[Any]()
 
     def cached(self) -> Records:
-        """The same records, which their workers keep once they have made them; if few enough."""
-        if not fits_in_cache(self, self._n_beside):
+        """Return records that their workers keep after the first read, if they are few enough."""
+        if not fits_in_cache(self, self._n_weights):
             return self
-        found = ClusterRecords(self._parts, self.names, self._join, self._n_beside, self.coding)
-        found.reads, found._keeps = self.reads, True
-        return found
+        cached_records = ClusterRecords(
+            self._parts, self.names, self._join, self._n_weights, self.coding
+        )
+        cached_records.reads, cached_records._is_cached = self.reads, True
+        return cached_records
 
     def joined(
         self,
         columns: dict[str, Any],
         join: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     ) -> ClusterRecords:
-        """The same records with columns beside the response, of which ``join`` makes one."""
-        beside = [_beside(values, what, self.block_sizes) for what, values in columns.items()]
-        return ClusterRecords((*self._parts, *beside), self.names, join, len(beside), self.coding)
+        """Return the records with further columns, which ``join`` combines with the response."""
+        weight_columns = [
+            _column_in_chunks(values, argument, self.block_sizes)
+            for argument, values in columns.items()
+        ]
+        return ClusterRecords(
+            (*self._parts, *weight_columns), self.names, join, len(weight_columns), self.coding
+        )
 
     def blocks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Refused: the records stay on the workers."""
+        """Refuse to yield blocks: the records stay on the workers."""
         raise InvalidInput(
             "this query reads records one block after the other, and records on a cluster never "
             "leave its workers. Use dpfast.fit, or bring the data into memory (X.compute())."
@@ -76,41 +83,44 @@ class ClusterRecords(Records):
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Sum over the blocks, computed and added on the workers; see :meth:`Records.total`."""
-        return self._root(self._sums((function, arguments, _version())))
+        return self._sum_tasks(self._chunk_tasks((function, arguments, _version())))
 
-    def _sums(self, query: Any, numbered: bool = False) -> Any:
-        """A task for each chunk that asks it a query, an object array with one entry each."""
+    def _chunk_tasks(self, query: Any, numbered: bool = False) -> Any:
+        """Make one task per chunk that evaluates a query, as an object array with one entry."""
         from dask import array, delayed, persist
 
-        if self._keeps:
-            if not self._kept:
-                self._keeps = False
-                chunks = self._sums((_as_it_is, (), query[2]))
-                self._kept = list(_computed(lambda: persist(*chunks)))
-                self._keeps = True
-            query, leaf = delayed(query, pure=False, traverse=False), delayed(_of_kept, pure=False)
-            pairs = enumerate(self._kept)
+        if self._is_cached:
+            if not self._cached_chunks:
+                self._is_cached = False
+                chunks = self._chunk_tasks((_unchanged, (), query[2]))
+                self._cached_chunks = list(_compute(lambda: persist(*chunks)))
+                self._is_cached = True
+            query, leaf = (
+                delayed(query, pure=False, traverse=False),
+                delayed(_sum_cached_chunk, pure=False),
+            )
+            pairs = enumerate(self._cached_chunks)
             return [leaf(kept, query, *[k] if numbered else []) for k, kept in pairs]
         self.reads = (self.reads or 0) + 1
-        # one task that every leaf depends on, so that it is sent to a worker once
+        # one task that all chunks depend on, so that it is sent to a worker once
         query = delayed(query, pure=False, traverse=False)
         # as one layer of an array, which Dask fuses with the layers that make the chunks: a chunk
         # is made and summed in one task, and does not travel
         sums = array.map_blocks(
-            _contribution,
+            _sum_chunk,
             *self._parts,
             query=query,
             numbered=numbered,
             join=self._join,
-            n_beside=self._n_beside,
+            n_weights=self._n_weights,
             dtype=object,
             chunks=((1,) * len(self.block_sizes), (1,)),
             meta=np.empty((0, 0), dtype=object),
         )
         return sums.to_delayed()[:, 0].tolist()
 
-    def _root(self, level: list[Any]) -> Any:
-        """The sum of what some tasks find, at least one of which is a sum of chunks."""
+    def _sum_tasks(self, level: list[Any]) -> Any:
+        """Add the results of tasks in a tree, whose first level adds chunks."""
         from dask import delayed
 
         add = delayed(_fold_packed, pure=False)
@@ -119,18 +129,18 @@ class ClusterRecords(Records):
             if len(level) == 1:
                 break
             add = delayed(fold, pure=False)
-        return _computed(level[0].compute)
+        return _compute(level[0].compute)
 
     def random_partition(
         self, keys: Any, scatter: Callable[..., Any], n_slots: int
-    ) -> DealtCluster:
-        """Random parts of the records."""
-        return DealtCluster(self, keys, scatter, n_slots)
+    ) -> ClusterPartition:
+        """Assign the records to random slots."""
+        return ClusterPartition(self, keys, scatter, n_slots)
 
 
-def _computed(ask: Callable[[], Any]) -> Any:
+def _compute(compute: Callable[[], Any]) -> Any:
     try:
-        return ask()
+        return compute()
     except Exception:
         pass  # raised below without its context, which may hold values
     raise RecordsUnavailable(
@@ -140,150 +150,157 @@ def _computed(ask: Callable[[], Any]) -> Any:
     )
 
 
-class DealtCluster:
-    """Records on a cluster, each in a slot that its worker makes from the key of its chunk."""
+class ClusterPartition:
+    """Random partition of records on a cluster; workers draw slots from their chunks' keys."""
 
     def __init__(
         self, table: ClusterRecords, keys: Any, scatter: Callable[..., Any], n_slots: int
     ) -> None:
         self._table = table
-        self._how = keys, scatter, n_slots
+        self._slot_arguments = keys, scatter, n_slots
 
     def part(self, low: int, high: int, n: int) -> Records:
-        """As :meth:`dpfast.data.parts.RandomPartition.part`."""
+        """Return the records of some slots; see :meth:`dpfast.data.parts.RandomPartition.part`."""
         table = self._table
-        if high - low > partition_capacity(table, self._how[2]):
-            where = (*self._how, low, high, n, table.n)
+        if high - low > partition_capacity(table, self._slot_arguments[2]):
+            selection = (*self._slot_arguments, low, high, n, table.n)
 
-            def ask(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
-                query = _of_slots, (*where, function, *arguments), _version()
-                return table._sums(query, numbered=True)
+            def slot_tasks(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+                query = _sum_slots, (*selection, function, *arguments), _version()
+                return table._chunk_tasks(query, numbered=True)
 
-            return BlockOnCluster(table, n, ask, len(table.block_sizes))
+            return ClusterBlock(table, n, slot_tasks, len(table.block_sizes))
         pieces = self._collected(low, high)
 
-        def ask_pieces(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+        def piece_tasks(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
             from dask import delayed
 
             query = delayed((function, arguments, _version()), pure=False, traverse=False)
-            leaf = delayed(_of_piece, pure=False)
+            leaf = delayed(_sum_piece, pure=False)
             return [leaf(piece, query, n, table.n) for piece in pieces]
 
-        return BlockOnCluster(table, n, ask_pieces, len(pieces))
+        return ClusterBlock(table, n, piece_tasks, len(pieces))
 
     def _collected(self, low: int, high: int) -> list[Any]:
         from dask import delayed, persist
 
-        table, n_slots = self._table, self._how[2]
-        chosen = table._sums((_chosen, (*self._how, low, high), _version()), numbered=True)
+        table, n_slots = self._table, self._slot_arguments[2]
+        chosen = table._chunk_tasks(
+            (_select_records, (*self._slot_arguments, low, high), _version()), numbered=True
+        )
         row = 8 * (table.n_covariates + 1)
         expected = row * table.n * (high - low) / n_slots
         count = min(len(chosen), max(1, round(expected / PIECE_BYTES)))
-        together = -(-len(chosen) // count)
-        put = delayed(_put_together, pure=False)
-        pieces = [put(chosen[i : i + together]) for i in range(0, len(chosen), together)]
-        return list(_computed(lambda: persist(*pieces)))
+        n_per_piece = -(-len(chosen) // count)
+        concatenate = delayed(_concatenate, pure=False)
+        pieces = [
+            concatenate(chosen[i : i + n_per_piece]) for i in range(0, len(chosen), n_per_piece)
+        ]
+        return list(_compute(lambda: persist(*pieces)))
 
 
-class BlockOnCluster(Block):
-    """A part of records on a cluster."""
+class ClusterBlock(Block):
+    """Part of the records on a cluster."""
 
     def __init__(
-        self, table: ClusterRecords, n: int, ask: Callable[..., list[Any]], n_tasks: int
+        self, table: ClusterRecords, n: int, make_tasks: Callable[..., list[Any]], n_tasks: int
     ) -> None:
-        self._records, self._ask, self._n_tasks = table, ask, n_tasks
+        self._records, self._make_tasks, self._n_tasks = table, make_tasks, n_tasks
         self._lay_out(table, n, table.n)
 
     @property
     def additions(self) -> int:
-        """Of a task, were all records there, and of adding what the tasks find."""
+        """Most additions within a task that holds all records, and of adding the tasks' results."""
         return super().additions + additions(self._n_tasks)
 
     def blocks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Refused: the records stay on the workers."""
+        """Refuse to yield blocks: the records stay on the workers."""
         return self._records.blocks()
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._records._root(self._ask(function, arguments))
+        return self._records._sum_tasks(self._make_tasks(function, arguments))
 
 
-def _as_it_is(X: Any, y: Any) -> Any:
-    """A chunk that its worker keeps."""
+def _unchanged(X: Any, y: Any) -> Any:
+    """Return a chunk unchanged, for its worker to keep."""
     return X, y
 
 
-def _of_kept(packed: Any, query: Any, *first: Any) -> Any:
-    """Sums of a chunk that was kept, on its worker; packed as those of any."""
+def _sum_cached_chunk(packed: Any, query: Any, *first: Any) -> Any:
+    """Sum a kept chunk on its worker, packed like other sums."""
     function, arguments, version = query
     _check_version(version)
-    X, y = _aligned(packed[0, 0])
-    return _packed(function(X, y, *first, *_aligned(arguments)))
+    X, y = _align(packed[0, 0])
+    return _pack(function(X, y, *first, *_align(arguments)))
 
 
-def _chosen(
+def _select_records(
     X: Any, y: Any, k: int, keys: Any, scatter: Any, n_slots: int, low: int, high: int
 ) -> Any:
-    """Records of a chunk that are in some slots; on a worker."""
+    """Select the records of a chunk that are in some slots, on a worker."""
     rows = rows_in(scatter(keys[k], len(y), n_slots), low, high)
     return X[rows], y[rows]
 
 
-def _put_together(chosen: list[Any]) -> Any:
-    """Those of several chunks, in order, as one piece."""
+def _concatenate(chosen: list[Any]) -> Any:
+    """Concatenate the selected records of several chunks, in order."""
     parts = zip(*[packed[0, 0] for packed in chosen], strict=True)
     return tuple([np.concatenate(part) for part in parts])
 
 
-def _of_piece(piece: Any, query: Any, n: int, n_all: int) -> Any:
-    """Sums of what a piece holds of a part, on a worker; packed as those of a chunk."""
+def _sum_piece(piece: Any, query: Any, n: int, n_all: int) -> Any:
+    """Sum the records of a part that one piece holds, on a worker; packed like sums of chunks."""
     function, arguments, version = query
     _check_version(version)
     X, y = [np.require(part, None, CONTIGUOUS) for part in piece]
     part = Block(Records(X, y, None), np.arange(len(y)), n, n_all)
-    return _packed(part.total(function, *_aligned(arguments)))
+    return _pack(part.total(function, *_align(arguments)))
 
 
-def _of_slots(
+def _sum_slots(
     X: Any, y: Any, k: int, keys: Any, scatter: Any, n_slots: int, low: int, high: int,
     n: int, n_all: int, function: Any, *arguments: Any,
 ) -> Any:  # fmt: skip
-    """Sums of what a chunk holds of a part that is too large to be kept; on a worker."""
+    """Sum a chunk's records of a part that is too large to be kept, on a worker."""
     rows = rows_in(scatter(keys[k], len(y), n_slots), low, high)
     return Block(Records(X, y, None), rows, n, n_all).total(function, *arguments)
 
 
-def _contribution(
+def _sum_chunk(
     *parts: Any,
     query: tuple[Callable[..., Any], tuple[Any, ...], str],
     numbered: bool,
     join: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
-    n_beside: int = 0,
+    n_weights: int = 0,
     block_info: Any = None,
 ) -> Any:
-    """Sums of one chunk, on a worker, as an array with one entry."""
+    """Sum one chunk on a worker, as an array with one entry."""
     function, arguments, version = query
     _check_version(version)
     first, last = block_info[0]["array-location"][0]
     if any(len(part) != last - first for part in parts):
         raise RuntimeError("a chunk has another number of records than announced.")
     columns = [_converted(part) for part in parts]
-    columns, beside = columns[: len(columns) - n_beside], columns[len(columns) - n_beside :]
+    columns, weight_columns = (
+        columns[: len(columns) - n_weights],
+        columns[len(columns) - n_weights :],
+    )
     X = columns[0] if len(columns) > 1 else columns[0][:, :-1]
     y = columns[-1][:, -1]
     if join is not None:
-        y = np.require(join(np.column_stack([y, *beside])), None, "A")
+        y = np.require(join(np.column_stack([y, *weight_columns])), None, "A")
     number = [block_info[0]["chunk-location"][0]] if numbered else []
-    return _packed(function(X, y, *number, *_aligned(arguments)))
+    return _pack(function(X, y, *number, *_align(arguments)))
 
 
-def _aligned(arguments: tuple[Any, ...]) -> list[Any]:
-    """What came through a network may lie at any address."""
+def _align(arguments: tuple[Any, ...]) -> list[Any]:
+    """Align and order arrays: a network may deliver them at any address."""
     return [np.require(x, None, CONTIGUOUS) if isinstance(x, np.ndarray) else x for x in arguments]
 
 
-def _packed(found: Any) -> Any:
+def _pack(result: Any) -> Any:
     packed = np.empty((1, 1), dtype=object)
-    packed[0, 0] = found
+    packed[0, 0] = result
     return packed
 
 
@@ -310,7 +327,7 @@ def _version() -> str:
 
 
 def dask_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
-    """Records of Dask collections."""
+    """Make records of Dask collections."""
     _refuse_workers_without_dpfast()
     if hasattr(X, "npartitions") and hasattr(X, "dtypes"):
         return _frame_records(X, y, names)
@@ -328,24 +345,24 @@ def dask_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     return ClusterRecords((X, _as_column(y)), checked_names(names, X.shape[1]))
 
 
-#: What a worker is asked, in words that it understands without dpfast.
-_ITS_VERSION = "str(__import__('dpfast').__version__)"
+#: Expression for a worker's version, which it can evaluate without dpfast.
+_WORKER_VERSION = "str(__import__('dpfast').__version__)"
 
 
 def _refuse_workers_without_dpfast() -> None:
-    """Refuse workers that could not even read a task: Dask would try them, and wait, for ever."""
+    """Refuse workers that cannot read a task, which Dask would try for ever."""
     from dask.base import get_scheduler
 
     client: Any = getattr(get_scheduler(), "__self__", None)
     if not hasattr(client, "run"):
         return  # a scheduler of this process
-    found = client.run(eval, _ITS_VERSION, on_error="return")
-    if not found:
+    versions = client.run(eval, _WORKER_VERSION, on_error="return")
+    if not versions:
         client.submit(eval, "None", pure=False).result()
-        found = client.run(eval, _ITS_VERSION, on_error="return")
-    for version in found.values():
+        versions = client.run(eval, _WORKER_VERSION, on_error="return")
+    for version in versions.values():
         if isinstance(version, OSError):
-            continue  # lost in the meantime: Dask gives its work to others
+            continue  # the worker was lost: Dask gives its work to others
         if isinstance(version, Exception):
             raise InvalidInput(
                 "a worker of the cluster cannot import dpfast: install dpfast "
@@ -408,13 +425,15 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
     for name in columns:
         _check_dtype(X.dtypes[name], f"column {name!r}")
     tables = [X] if isinstance(y, str) else [X, y.to_frame("y")]
-    told = {"covariates": covariates, "response": y if isinstance(y, str) else None}
-    matrix = _of_partitions(_matrix, _counted(*tables), len(covariates) + 1, *tables, **told)
+    options = {"covariates": covariates, "response": y if isinstance(y, str) else None}
+    matrix = _map_partitions(
+        _join_partition, _count_rows(*tables), len(covariates) + 1, *tables, **options
+    )
     return ClusterRecords((matrix,), tuple(covariates))
 
 
 def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding, Records]:
-    """What a formula means for a Dask data frame, and the records that its terms make of it."""
+    """Read a formula for a Dask data frame, and make records of its terms."""
     if not hasattr(table, "map_partitions") or not hasattr(table, "dtypes"):
         raise InvalidInput(f"a formula reads a data frame of Dask; received {described(table)}.")
     _refuse_workers_without_dpfast()
@@ -426,80 +445,92 @@ def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding
     for name in plain:
         _check_dtype(table.dtypes[name], f"column {name!r}")
     read = table[list(declared)]
-    lengths = _counted(read)
+    partition_lengths = _count_rows(read)
     coding = terms.coding if terms.left is None else None
-    matrix = _of_partitions(_terms, lengths, len(names) + 1, read, terms=terms, plain=plain)
+    matrix = _map_partitions(
+        _encode_partition, partition_lengths, len(names) + 1, read, terms=terms, plain=plain
+    )
     records = ClusterRecords((matrix,), names, coding=coding)
     records.of_terms = schema is None
     return terms.coding, records
 
 
-def _counted(*tables: Any) -> list[int]:
-    """Rows of each partition, the same of all tables."""
+def _count_rows(*tables: Any) -> list[int]:
+    """Count the rows of each partition, which must be the same for all tables."""
     from dask import compute
 
-    found = [list(map(int, one)) for one in compute(*[one.map_partitions(len) for one in tables])]
-    if found[0] != found[-1]:
+    lengths = [
+        list(map(int, table)) for table in compute(*[table.map_partitions(len) for table in tables])
+    ]
+    if lengths[0] != lengths[-1]:
         raise InvalidInput(
             "X and y have different partitions; take both from one data frame, or pass the name of "
             "y's column with a data frame that holds it."
         )
-    if not sum(found[0]):
+    if not sum(lengths[0]):
         raise InvalidInput("X has no rows; at least one record is needed.")
-    return found[0]
+    return lengths[0]
 
 
-def _of_partitions(
-    function: Callable[..., Any], lengths: list[int], width: int, *tables: Any, **told: Any
+def _map_partitions(
+    function: Callable[..., Any],
+    partition_lengths: list[int],
+    width: int,
+    *tables: Any,
+    **options: Any,
 ) -> Any:
-    """What a function makes of each partition, as an array of so many columns."""
+    """Apply a function to each partition; return an array with the given number of columns."""
     from dask import dataframe
 
-    found = dataframe.map_partitions(
-        function, *tables, align_dataframes=False, meta=np.empty((0, width)), **told
+    result = dataframe.map_partitions(
+        function, *tables, align_dataframes=False, meta=np.empty((0, width)), **options
     )
-    found._chunks = (tuple(lengths), (width,))
-    return _without_empty_chunks(found)
+    result._chunks = (tuple(partition_lengths), (width,))
+    return _without_empty_chunks(result)
 
 
-def _terms(part: Any, terms: Terms, plain: list[str]) -> NDArray[np.float64]:
-    """Terms of one partition, on a worker; what its columns hold is read whatever it is."""
+def _encode_partition(part: Any, terms: Terms, plain: list[str]) -> NDArray[np.float64]:
+    """Evaluate the terms of one partition on a worker; wrong cells are missing."""
     table = {name: cell_numbers(part[name], name) if name in plain else part[name] for name in part}
     return np.column_stack(terms.records(table))
 
 
-def _matrix(*tables: Any, covariates: list[str], response: str | None) -> NDArray[np.float64]:
-    """Covariates and response of one partition, on a worker."""
+def _join_partition(
+    *tables: Any, covariates: list[str], response: str | None
+) -> NDArray[np.float64]:
+    """Return covariates and response of one partition, on a worker."""
     columns = [cell_numbers(tables[0][name], name) for name in covariates]
     last = tables[-1]
     columns.append(cell_numbers(last["y" if response is None else response], "y"))
     return np.column_stack(columns)
 
 
-def _beside(values: Any, what: str, sizes: tuple[int, ...]) -> Any:
-    """A column of numbers beside records, in their chunks, shape (n, 1)."""
+def _column_in_chunks(values: Any, argument: str, sizes: tuple[int, ...]) -> Any:
+    """Align a column of numbers with the records' chunks, shape (n, 1)."""
     if hasattr(values, "npartitions") and hasattr(values, "to_frame"):
-        _check_dtype(values.dtype, what)
-        frame = values.to_frame(what)
-        found = _of_partitions(_matrix, _counted(frame), 1, frame, covariates=[], response=what)
+        _check_dtype(values.dtype, argument)
+        frame = values.to_frame(argument)
+        result = _map_partitions(
+            _join_partition, _count_rows(frame), 1, frame, covariates=[], response=argument
+        )
     elif not hasattr(values, "chunks"):
         raise InvalidInput(
-            f"{what} is in memory, {described(values)}, and X on a cluster. Pass a collection of "
-            "Dask, or the name of a column of a Dask data frame."
+            f"{argument} is in memory, {described(values)}, and X on a cluster. Pass a collection "
+            "of Dask, or the name of a column of a Dask data frame."
         )
     else:  # whose chunks never pass through the client
-        _check_array(values, what, 1)
-        found = _as_column(values)
-    if found.shape[0] != sum(sizes):
+        _check_array(values, argument, 1)
+        result = _as_column(values)
+    if result.shape[0] != sum(sizes):
         raise InvalidInput(
-            f"{what} must have one entry for each of the {sum(sizes)} records; received "
-            f"{found.shape[0]}."
+            f"{argument} must have one entry for each of the {sum(sizes)} records; received "
+            f"{result.shape[0]}."
         )
-    return found.rechunk((sizes, (1,)))
+    return result.rechunk((sizes, (1,)))
 
 
 def _as_column(values: Any) -> Any:
-    """(n,) to (n, 1) chunk by chunk; indexing would be a layer that Dask does not fuse."""
+    """Reshape (n,) to (n, 1) chunk by chunk; Dask does not fuse a layer of indexing."""
     return values.map_blocks(
         np.expand_dims, 1, new_axis=1, chunks=(values.chunks[0], (1,)), dtype=values.dtype
     )

@@ -1,4 +1,4 @@
-"""How the columns of a table become the columns of a design: public facts, no records."""
+"""Coding of a table's columns as the columns of a design: public facts, no records."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Column:
 
     Privacy
     -------
-    A declaration is public, and coding is a fixed map of each cell on its own: it spends nothing,
-    and what it returns is as private as the column.
+    A declaration is public.  Coding is a fixed map of each cell on its own: it spends nothing, and
+    its result is as private as the column.
     """
 
     kind: ClassVar[str]
 
     @property
     def location(self) -> float:
-        """The value that is coded as 0, in the units of the table; 0 for what is no number."""
+        """Value coded as 0, in the units of the table; 0 for a column without numbers."""
         return 0.0
 
     @property
     def spread(self) -> float:
-        """What a coded 1 is worth in the units of the table; 1 for what is no number."""
+        """Width of a coded unit in the units of the table; 1 for a column without numbers."""
         return 1.0
 
     def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
@@ -53,7 +53,7 @@ class Column:
         Returns
         -------
         columns, names, bounds : ndarray of shape (n, k), list of str, ndarray of shape (k, 2)
-            NaN where a cell is not what was declared; names and public ranges of the k encoded
+            NaN where a cell is not as declared; names and public ranges of the k encoded
             columns.
 
         Privacy
@@ -70,14 +70,14 @@ class Column:
 
 
 class Factor(Protocol):
-    """What the columns of a term are products of."""
+    """Factor of a term, whose columns are products of its factors' columns."""
 
     def encode(self, table: Any, columns: Mapping[str, Column]) -> Encoded: ...
 
 
 @dataclass(frozen=True)
 class Main:
-    """A declared column; a categorical one by all its indicators, or without the reference's."""
+    """Declared column; a categorical one with or without the indicator of its reference."""
 
     name: str
     every_level: bool = False
@@ -136,7 +136,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Coding:
-    """Declarations and terms that turn a table into a design.
+    """Declarations and terms that code a table as a design.
 
     Attributes
     ----------
@@ -155,8 +155,8 @@ class Coding:
 
     Privacy
     -------
-    Public facts, no records: a result keeps its coding.  Encoding spends nothing; what it returns
-    is as private as the table.
+    Public facts, no records: a result keeps its coding.  Encoding spends nothing; its result is as
+    private as the table.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Coding:
 
         Privacy
         -------
-        None is spent; what is returned is as private as the table.
+        None is spent; the result is as private as the table.
         """
         from dpfast.data.encoding import encoded
 
@@ -218,7 +218,7 @@ class Coding:
 
         Privacy
         -------
-        None is spent; what is returned is as private as X.
+        None is spent; the result is as private as X.
         """
         names = self.covariate_columns
         if X.ndim != 2 or X.shape[1] != len(names):
@@ -226,10 +226,10 @@ class Coding:
         return self.covariates(dict(zip(names, X.T, strict=True)))
 
     def natural_units(self) -> tuple[Array, Array]:
-        """The design's columns by those of the same terms in the units of the table.
+        """Return the affine map from the design's natural units to its coded columns.
 
-        ``coded = constant + matrix @ natural``, column by column; of a product, the constants of
-        its factors belong to products of fewer.
+        ``coded = constant + matrix @ natural``, where natural units are those of the table.  The
+        constants of a product's factors belong to products of fewer factors.
 
         Returns
         -------
@@ -244,20 +244,24 @@ class Coding:
         return natural_units_of_products(self)
 
     def _alone(self, term: tuple[Any, ...]) -> tuple[float, float] | None:
-        """Centre and unit of a term that is one column of numbers."""
-        factor, *others = term or (None,)
-        if others or type(factor) is not Main or self.columns[factor.name].kind == "categorical":
+        """Return centre and unit of a term that is one numeric column; None for other terms."""
+        factor, *further_factors = term or (None,)
+        if (
+            further_factors
+            or type(factor) is not Main
+            or self.columns[factor.name].kind == "categorical"
+        ):
             return None
         column = self.columns[factor.name]
         return column.location, column.spread
 
     @property
     def released(self) -> bool:
-        """Whether its constants were bought, and not declared."""
+        """True if centres and scales were estimated with part of the budget, not declared."""
         return any(declared.kind == "released" for declared in self.columns.values())
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
-        """Name, centre and unit of each column whose numbers were bought."""
+        """Return name, centre and unit of each column whose scale was estimated privately."""
         return [
             (name, (declared.location, declared.spread))
             for name, declared in self.columns.items()

@@ -1,8 +1,8 @@
-"""One column of a table as an array: pandas, polars, Arrow, mappings of arrays, lists.
+"""Reading of one column as an array: pandas, polars, Arrow, mappings of arrays, lists.
 
-What is refused is refused for the type of a column, which is public; a cell that the type allows
-and a number or a label cannot stand for is missing.  No numbers are read from objects or
-categories, whose type says nothing of cells; a list is read cell by cell.
+A refusal depends on the type of a column, which is public.  A cell that the type allows but is
+neither a number nor a label is missing.  No numbers are read from objects or categories, whose type
+says nothing about cells; a list is read cell by cell.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ ARROW_ENCODED = (ARROW_NUMBERS | ARROW_TEXT | {"binary", "large_binary"}) - {"ha
 
 
 def library(values: Any) -> str:
-    """Name of the package that an object's type comes from."""
+    """Return the name of the package that defines an object's type."""
     return type(values).__module__.partition(".")[0]
 
 
 def is_table(X: Any) -> bool:
-    """Whether an argument has named columns: a data frame, an Arrow table, a mapping."""
+    """Test for an argument with named columns: a data frame, an Arrow table, a mapping."""
     return _names(X) is not None
 
 
 def _names(table: Any) -> Any:
-    """Names of a table's columns as it has them; None for what is no table."""
+    """Return a table's column names unchanged; None for other objects."""
     if type(table) is np.ndarray:  # first: most are, and every fit asks
         return table.dtype.names
     if isinstance(table, Mapping):
@@ -58,12 +58,12 @@ def _names(table: Any) -> Any:
 
 
 def column_names(table: Any) -> list[str]:
-    """Names of a table's columns, in order, as text."""
+    """Return a table's column names, in order, as text."""
     return [str(name) for name in _labels_of(table)]
 
 
 def column_kinds(table: Any) -> tuple[str, ...]:
-    """Of each column, the type of its label, which pandas lets be anything; "str" for text."""
+    """Return the type of each column's label, which in pandas may be anything; "str" for text."""
     labels = (name.item() if isinstance(name, np.generic) else name for name in _labels_of(table))
     return tuple(["str" if isinstance(name, str) else type(name).__name__ for name in labels])
 
@@ -79,7 +79,7 @@ def _labels_of(table: Any) -> list[Any]:
 
 
 def column(table: Any, name: str) -> Any:
-    """The column of this name, in its library's own type."""
+    """Return the column with this name, in its library's own type."""
     names = column_names(table)
     if not isinstance(name, str) or name not in names:
         raise InvalidInput(f"the table has no column {described(name, text=True)}; it has {names}.")
@@ -96,7 +96,7 @@ def column(table: Any, name: str) -> Any:
 
 
 def refuse_column_of(X: Any, values: Any, what: str) -> None:
-    """Refuse a column that stands among the covariates, too: of frames by its name, in public."""
+    """Refuse a column that is also among the covariates; in data frames by its public name."""
     if isinstance(X, dict) and not hasattr(X, "nnz"):  # of sparse matrices one kind is a dictionary
         same = [name for name in X if X[name] is values]
     else:
@@ -115,7 +115,7 @@ def refuse_column_of(X: Any, values: Any, what: str) -> None:
 
 
 def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
-    """Names (None if they are not all strings) and columns of a data frame; None for others."""
+    """Return names (None if not all are strings) and columns of a data frame; None for others."""
     origin, kind = library(table), type(table).__name__
     if origin == "polars" and kind == "LazyFrame":
         raise InvalidInput("a lazy data frame holds no records yet. Call .collect() first.")
@@ -133,7 +133,7 @@ def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
 
 
 def one_column(values: Any, what: str) -> Any:
-    """The only column of a data frame; what is no data frame as it is."""
+    """Return the only column of a data frame; other objects are returned unchanged."""
     parts = frame(values)
     if parts is None:
         return values
@@ -145,18 +145,18 @@ def one_column(values: Any, what: str) -> Any:
 
 
 def number_columns(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
-    """Columns of numbers side by side, shape (n, len(names)); how long they are is not told."""
-    found = [numbers(column(table, name), name) for name in names]
-    if len({len(one) for one in found}) > 1:
+    """Return numeric columns side by side, shape (n, len(names)); no message shows their length."""
+    arrays = [numbers(column(table, name), name) for name in names]
+    if len({len(column_values) for column_values in arrays}) > 1:
         raise InvalidInput("the columns have different lengths; each needs an entry for each row.")
-    return np.column_stack(found)
+    return np.column_stack(arrays)
 
 
 def public_levels(values: Any) -> list[str] | None:
-    """Levels that somebody declared with a column's type: those of an Enum of polars.
+    """Return the levels that were declared with a column's type: a polars Enum.
 
-    What pandas, polars and Arrow list of a ``category``, a Categorical or a dictionary they found
-    among the cells: those are values.
+    The categories of a pandas ``category``, a polars Categorical or an Arrow dictionary come from
+    the cells: those are values.
     """
     kind: Any = getattr(values, "dtype", None)
     if library(values) != "polars" or type(kind).__name__ != "Enum":
@@ -165,15 +165,15 @@ def public_levels(values: Any) -> list[str] | None:
 
 
 def declaring_levels(name: str) -> str:
-    """What to write about a column of labels, whose levels are a private fact of the data."""
+    """Return advice to declare the levels of a column, which are a private fact of the data."""
     quoted = described(name, text=True)
     formula = f"C({name}, levels=[...]) in a formula, or " if name.isidentifier() else ""
     return f"{formula}schema=dpfast.Schema({{{quoted}: dpfast.Categorical([...])}})"
 
 
-def refuse_other_rows(X: Any, other: Any, what: str) -> None:
-    """Refuse two objects of pandas whose indices differ as wholes: records would be mixed up."""
-    first, second = _index(X), _index(other)
+def refuse_other_rows(X: Any, values: Any, what: str) -> None:
+    """Refuse two pandas objects whose indices differ, because records would be mixed up."""
+    first, second = _index(X), _index(values)
     if first is None or second is None or len(first) != len(second) or first is second:
         return  # of other lengths: refused for that
     try:
@@ -194,17 +194,17 @@ def _index(values: Any) -> Any:
 
 
 def is_arrow_number(kind: Any) -> bool:
-    """Whether float64 can stand for the values of this type of Arrow's."""
+    """Test whether float64 can hold the values of an Arrow type."""
     return str(kind) in ARROW_NUMBERS or str(kind).startswith("decimal")
 
 
 def is_number_type(dtype: Any) -> bool:
-    """Whether NumPy numbers of this type are real and of at most 64 bits."""
+    """Test whether a NumPy type holds real numbers of at most 64 bits."""
     return dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8)
 
 
 def refused_type(dtype: Any, what: str) -> InvalidInput:
-    """What is raised for an array of a type that is none of numbers."""
+    """Make the error for an array whose type holds no numbers."""
     untold = dtype_name(dtype) == "object"
     return InvalidInput(
         f"{what} has dtype {dtype_name(dtype)}{', which does not say what it holds' * untold}; "
@@ -215,7 +215,7 @@ def refused_type(dtype: Any, what: str) -> InvalidInput:
 
 
 def foreign_array(values: Any, what: str) -> NDArray[Any]:
-    """``np.asarray`` of what is neither a list nor of a known library, or a refusal of its type."""
+    """Apply ``np.asarray`` to an object of an unknown library, or refuse it by its type."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidInput(
             f"{what} is a masked array, and its mask would be lost. Fill it first: a record with a "
@@ -229,7 +229,7 @@ def foreign_array(values: Any, what: str) -> NDArray[Any]:
 
 
 def _read(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> Any:
-    """What the reader for this kind of column finds: pandas, Arrow, polars, lists, arrays."""
+    """Read a column by the reader of its kind: pandas, Arrow, polars, lists, arrays."""
     try:
         return _read_as_it_is(values, name, readers)
     except BrokenBuffers:
@@ -262,29 +262,29 @@ def _read_as_it_is(values: Any, name: str, readers: tuple[Callable[[Any], Any], 
 
 
 def numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """A numeric column as float64; NaN where there is no number."""
+    """Return a numeric column as float64; NaN where a cell is missing."""
     values = one_column(values, f"column {described(name, text=True)}")
     readers = (_of_pandas, _of_arrow, _of_polars, number_cells, _of_array)
-    found: Numbers = _read(values, name, readers)
-    if found is None:
+    array: Numbers = _read(values, name, readers)
+    if array is None:
         raise InvalidInput(
             f"column {described(name, text=True)} must be numbers or booleans and has type "
             f"{type_of(values)}{_remedy(values, name)}"
         )
-    return found
+    return array
 
 
 def cell_numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """:func:`numbers`, of objects and categories too, cell by cell."""
+    """Read :func:`numbers`, also from objects and categories, cell by cell."""
     if not is_untyped(values):
         return numbers(values, name)
     table, positions = labels(values, name)
-    found: NDArray[np.float64] = np.append(number_cells(table), np.nan)[positions]
-    return found
+    array: NDArray[np.float64] = np.append(number_cells(table), np.nan)[positions]
+    return array
 
 
 def _remedy(values: Any, name: str) -> str:
-    """What to do about a column whose type is none of numbers."""
+    """Return advice about a column whose type holds no numbers."""
     declared = (
         f"declare labels: {declaring_levels(name)}; of a response with two labels make 0 and 1: "
         f"table[{described(name, text=True)}] == 'yes'."
@@ -349,16 +349,16 @@ def _of_polars(values: Any) -> Numbers:
 
 
 def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
-    """Labels of a column, and for each record the position of its own; -1 where it is missing."""
+    """Return a column's labels, and each record's position among them; -1 where it is missing."""
     values = one_column(values, f"column {described(name, text=True)}")
     readers = (_pandas_labels, _arrow_labels, _polars_labels, _each, _array_labels)
-    found: Labels = _read(values, name, readers)
-    if found is None:
+    answer: Labels = _read(values, name, readers)
+    if answer is None:
         raise InvalidInput(
             f"column {described(name, text=True)} must be labels (text, integers, booleans) and "
             f"has type {type_of(values)}. Convert it to text or integers first."
         )
-    table, codes = found  # those of pandas are as unchecked as Arrow's
+    table, codes = answer  # those of pandas are as unchecked as Arrow's
     return table, np.where((codes < 0) | (codes >= len(table)), -1, codes)
 
 
@@ -386,7 +386,7 @@ def _pandas_labels(values: Any) -> Labels:
 
 
 def _categories(values: Any) -> list[Any]:
-    """The categories of pandas as Python objects; their type is inferred from the cells."""
+    """Return pandas categories as Python objects; their type is inferred from the cells."""
     found = None
     try:
         if _is_arrow_backed(values.dtype):
@@ -409,8 +409,8 @@ def _arrow_labels(values: Any) -> Labels:
     for cells, codes in parts(values):
         if codes is None and kind in ARROW_ENCODED:
             cells, codes = encoded(cells)  # so that each different value is read once
-        own = np.arange(len(cells)) if codes is None else codes
-        positions.append(np.where(own < 0, -1, own + len(table)))
+        record_codes = np.arange(len(cells)) if codes is None else codes
+        positions.append(np.where(record_codes < 0, -1, record_codes + len(table)))
         # text comes as bytes, because whatever is stored may not be text
         listed = cells.to_pylist()
         table.extend(text(listed) if kind in ARROW_TEXT else listed)
@@ -430,24 +430,24 @@ def _polars_labels(values: Any) -> Labels:
 
 
 def _value_type(values: Any) -> Any:
-    """Arrow's type of a column's values, whether or not they are kept in a dictionary."""
+    """Return the Arrow type of a column's values, also if they are dictionary-encoded."""
     return getattr(values.type, "value_type", values.type) if is_encoded(values) else values.type
 
 
 def is_untyped(values: Any) -> bool:
-    """Whether the type of a column (objects, categories) leaves open what its cells are."""
+    """Test for a column type (objects, categories) that leaves the type of its cells open."""
     dtype: Any = getattr(values, "dtype", getattr(values, "type", None))
     dtype = dtype.subtype if type(dtype).__name__ == "SparseDtype" else dtype
     return dtype is not None and dtype_name(dtype).lower() in UNTYPED
 
 
 def lists_labels(values: Any) -> bool:
-    """Whether a library took a list of labels from the cells: it is no declaration of levels."""
+    """Test for a type whose list of labels comes from the cells and declares no levels."""
     return type_of(values).lower() in ("category", "categorical", "dictionary")
 
 
 def kept_encoded(arrow_schema: Any) -> list[str]:
-    """Columns of a Parquet file to be read as dictionaries of text, or Arrow encodes them twice."""
+    """Name the Parquet columns to read as text dictionaries, or Arrow would encode them twice."""
     return [
         field.name
         for field in arrow_schema
@@ -461,6 +461,6 @@ def _is_arrow_backed(dtype: Any) -> bool:
 
 
 def type_of(values: Any) -> str:
-    """The name of a column's type, as its library calls it, without what may follow the cells."""
+    """Return a column's type by its library's name, without details that may follow the cells."""
     dtype = getattr(values, "dtype", getattr(values, "type", None))  # Arrow calls it type
     return type(values).__name__ if dtype is None else dtype_name(dtype)

@@ -1,4 +1,4 @@
-"""Tables by a coding: values, names and bounds of its columns, products of several among them."""
+"""Encoding of tables by a coding: values, names and bounds of the design's columns."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dpfast.errors import InvalidInput
 
 
 def encoded(coding: Coding, table: Any, needed: list[str]) -> Encoded:
-    """What of a table the columns of the design stand for."""
+    """Encode a table as the columns of a design: values, names and bounds."""
     absent = [name for name in needed if name not in column_names(table)]
     if absent:
         raise InvalidInput(
             f"the table has no column {', '.join(map(repr, absent))}; needed are {needed}, in "
             f"any order, in the units of the fit{', or an array of these' * coding.arrays}."
         )
-    lengths = {_length(column(table, name), name) for name in needed}
-    if len(lengths) > 1:
-        raise InvalidInput(f"the columns have different lengths: {sorted(lengths)}.")
+    n_rows = {_length(column(table, name), name) for name in needed}
+    if len(n_rows) > 1:
+        raise InvalidInput(f"the columns have different lengths: {sorted(n_rows)}.")
     parts = [
         _product([factor.encode(table, coding.columns) for factor in term]) for term in coding.terms
     ]
@@ -35,15 +35,15 @@ def encoded(coding: Coding, table: Any, needed: list[str]) -> Encoded:
 
 
 def _product(factors: list[Encoded]) -> Encoded:
-    """Column by column products, the first factor's columns varying fastest."""
+    """Multiply the columns of factors, the first factor's columns varying fastest."""
     values, names, bounds = factors[0]
-    for more, more_names, more_bounds in factors[1:]:
-        pairs = [(i, j) for j in range(len(more_names)) for i in range(len(names))]
+    for next_values, next_names, next_bounds in factors[1:]:
+        pairs = [(i, j) for j in range(len(next_names)) for i in range(len(names))]
         with np.errstate(all="ignore"):
-            values = np.column_stack([values[:, i] * more[:, j] for i, j in pairs])
-            corners = [np.outer(bounds[i], more_bounds[j]) for i, j in pairs]
-        names = [f"{names[i]}:{more_names[j]}" for i, j in pairs]
-        declared = np.isfinite(bounds).all() and np.isfinite(more_bounds).all()
+            values = np.column_stack([values[:, i] * next_values[:, j] for i, j in pairs])
+            corners = [np.outer(bounds[i], next_bounds[j]) for i, j in pairs]
+        names = [f"{names[i]}:{next_names[j]}" for i, j in pairs]
+        declared = np.isfinite(bounds).all() and np.isfinite(next_bounds).all()
         bounds = np.array([[corner.min(), corner.max()] for corner in corners])
         if declared and not np.isfinite(bounds).all():
             raise InvalidInput(
@@ -63,7 +63,7 @@ def _length(values: Any, name: str) -> int:
 
 
 def natural_units_of_products(coding: Coding) -> tuple[Array, Array]:
-    """As :meth:`Coding.natural_units`, of terms of several factors."""
+    """Compute :meth:`Coding.natural_units` for terms with several factors."""
     terms, first = [_parts(coding, term) for term in coding.terms], 0
     where: dict[Any, int] = {}
     for names, others, width in terms:
@@ -96,9 +96,9 @@ def natural_units_of_products(coding: Coding) -> tuple[Array, Array]:
 
 
 def _parts(coding: Coding, term: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
-    """Numbers that a term multiplies, its other factors, and its width."""
+    """Split a term into its numeric columns, its other factors, and its width."""
     names: list[str] = []
-    others: list[Any] = []
+    other_factors: list[Any] = []
     for factor in term:
         if (power := getattr(factor, "power", None)) is not None:
             names += power
@@ -110,6 +110,8 @@ def _parts(coding: Coding, term: tuple[Any, ...]) -> tuple[tuple[str, ...], tupl
         elif isinstance(factor, Main) and coding.columns[factor.name].kind != "categorical":
             names.append(factor.name)
         else:
-            others.append(factor)
-    widths = [factor.encode({factor.name: []}, coding.columns)[0].shape[1] for factor in others]
-    return tuple(sorted(names)), tuple(others), math.prod(widths)
+            other_factors.append(factor)
+    widths = [
+        factor.encode({factor.name: []}, coding.columns)[0].shape[1] for factor in other_factors
+    ]
+    return tuple(sorted(names)), tuple(other_factors), math.prod(widths)

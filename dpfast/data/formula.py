@@ -5,46 +5,41 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
-from typing import Any, ClassVar, NamedTuple, TypeGuard
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.coding import Coding, Column, Encoded, Factor, Main
-from dpfast.data.columns import (
-    column,
-    column_names,
-    declaring_levels,
-    numbers,
-    public_levels,
-    type_of,
-)
+from dpfast.data.arithmetic import ALLOWED, Arithmetic
+from dpfast.data.coding import Coding, Column, Factor, Main
+from dpfast.data.columns import column, column_names, declaring_levels, public_levels, type_of
 from dpfast.data.scaling.units import Released
-from dpfast.data.schema import Categorical, Numeric, Schema
+from dpfast.data.schema import Categorical, Schema
+from dpfast.data.splines import Spline, is_spline, parse_spline
 from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
 
-#: Cells of a product of levels: no table has records for more; knots of a spline, and their size.
-N_FINE_BINS, MOST_KNOTS, LARGEST_KNOT = 10_000, 100, 1e100
+#: Most cells of a product of levels, each one column of the design: no table has records for more.
+MAX_CELLS = 10_000
 
 
 IN_TERMS = "the response is one of the terms, too, or a part of one. Leave it out on the right."
 
 
 def coding_from_formula(formula: str, schema: Schema) -> Coding:
-    """What a formula means for tables that a schema declares; no table is needed."""
+    """Read a formula for tables that a schema declares; no table is needed."""
     if not isinstance(schema, Schema):
         raise InvalidInput(
             "schema must be a dpfast.Schema, which declares the columns of the formula; received "
             f"{described(schema)}."
         )
-    responses, written, intercept = _sides(formula)
+    responses, term_texts, intercept = _sides(formula)
     products = [
-        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in written
+        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in term_texts
     ]
     used = {name: None for product in products for factor in product for name in _names(factor)}
     response = None
@@ -55,32 +50,32 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
             )
         response = responses[0]
         used[response] = None
-    left = None if response is None else Main(response)
-    terms = _of_full_rank(products, intercept, schema, left)
+    response_factor = None if response is None else Main(response)
+    terms = _of_full_rank(products, intercept, schema, response_factor)
     return schema.coding(terms, list(used), response, intercept)
 
 
 class Terms(NamedTuple):
-    """Both sides of a formula, where nothing is declared; with a schema the first has both."""
+    """Codings of both sides of a formula; with a schema the first one has both sides."""
 
     coding: Coding
     left: Coding | None = None
 
     @property
     def columns(self) -> dict[str, Column]:
-        """All that are read, and how they are declared."""
+        """All columns that the formula reads, and their declarations."""
         return {**self.coding.columns, **({} if self.left is None else self.left.columns)}
 
     def records(self, table: Any) -> tuple[Array, Array]:
-        """Covariates and responses of a table, record by record."""
-        found = self.coding.design(table)
-        y = found.y if self.left is None else self.left.design(table).X[:, 0]
+        """Return covariates and responses of a table, record by record."""
+        design = self.coding.design(table)
+        y = design.y if self.left is None else self.left.design(table).X[:, 0]
         assert y is not None
-        return found.X, y
+        return design.X, y
 
 
 def terms_of_table(formula: str, table: Any, schema: Schema | None) -> Terms:
-    """What a formula with a response means for a table, of which the types alone are looked at."""
+    """Read a formula with a response for a table; only the types of its columns are read."""
     if schema is None:
         return Terms(*codings_of_table(formula, table))
     coding = coding_from_formula(formula, schema)
@@ -92,50 +87,54 @@ def terms_of_table(formula: str, table: Any, schema: Schema | None) -> Terms:
 
 
 def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
-    """What both sides of a formula mean where nothing is declared: right, and left."""
-    responses, written, intercept = _sides(formula)
+    """Read a formula without declarations; return the codings of its right and left side."""
+    responses, term_texts, intercept = _sides(formula)
     if responses is None or len(responses) != 1:
         raise InvalidInput(
             f"formula {formula!r} must have one response on its left side: 'response ~ terms'."
         )
-    texts = list(dict.fromkeys([*responses, *(text for factors in written for text in factors)]))
+    texts = list(dict.fromkeys([*responses, *(text for factors in term_texts for text in factors)]))
     schema = _undeclared(texts, table)
     products = [
-        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in written
+        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in term_texts
     ]
-    left = _factor(responses[0], schema)
-    if _is_categorical(left, schema):
+    response_factor = _factor(responses[0], schema)
+    if _is_categorical(response_factor, schema):
         raise InvalidInput(
             f"the response {responses[0]!r} has levels. Declare it "
             "Binary(positive=..., negative=...) in a schema, or pass a column of 0 and 1."
         )
     used = {name: None for product in products for factor in product for name in _names(factor)}
-    terms = _of_full_rank(products, intercept, schema, left)
-    response = schema.coding(((left,),), _names(left), None, False)
+    terms = _of_full_rank(products, intercept, schema, response_factor)
+    response = schema.coding(((response_factor,),), _names(response_factor), None, False)
     return schema.coding(terms, list(used), None, intercept), response
 
 
 def _undeclared(texts: Sequence[str], table: Any) -> Schema:
-    """The columns that terms read: numbers in their own units, or public levels."""
-    found, levels = dict[str, Column](), dict[str, Any]()
+    """Declare the columns that terms read: numbers in their own units, or public levels."""
+    declared, levels = dict[str, Column](), dict[str, Any]()
     present = column_names(table)
     for text in texts:
         names, listed = _read_by(text, present)
         levels |= listed
         for name in names:
-            given = levels.get(name) or public_levels(column(table, name))
-            if given is None and name in levels:
+            declared_levels = levels.get(name) or public_levels(column(table, name))
+            if declared_levels is None and name in levels:
                 raise InvalidInput(
                     f"{text!r}: which levels column {name!r} (type {type_of(column(table, name))}) "
                     "has is a private fact of the data, also where a library lists them. Declare "
                     f"them: {declaring_levels(name)}."
                 )
-            found[name] = Released(0.0, 1.0) if given is None else Categorical(tuple(given))
-    return Schema(found)
+            declared[name] = (
+                Released(0.0, 1.0)
+                if declared_levels is None
+                else Categorical(tuple(declared_levels))
+            )
+    return Schema(declared)
 
 
 def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[str, Any]]:
-    """Columns that a term reads, and the levels that it lists of those that have some."""
+    """Return the columns that a term reads, and the levels that it lists for some of them."""
     if text in present:
         return [text], {}
     tree, levels = _parsed(text), dict[str, Any]()
@@ -143,20 +142,20 @@ def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[st
         if isinstance(node, ast.Call) and _is_factor(node):
             levels[node.args[0].id] = _listed(node, text)  # type: ignore[attr-defined]
     names = Arithmetic(text).names
-    return names[:1] if _is_spline(tree) else names, levels
+    return names[:1] if is_spline(tree) else names, levels
 
 
 def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
-    """Columns that a formula reads, of a table that is not there yet, and their levels."""
-    responses, written, _ = _sides(formula)
+    """Return the columns that a formula reads from a table not yet opened, and their levels."""
+    responses, term_texts, _ = _sides(formula)
     names, levels = dict[str, None](), dict[str, Any]()
     quoted = _quoted(formula)
-    for text in [*(responses or ()), *(text for factors in written for text in factors)]:
-        found, listed = _read_by(text, quoted)
-        names |= dict.fromkeys(found)
+    for text in [*(responses or ()), *(text for factors in term_texts for text in factors)]:
+        read, listed = _read_by(text, quoted)
+        names |= dict.fromkeys(read)
         levels |= listed
-    for name, given in levels.items():
-        if given is None:
+    for name, listed_levels in levels.items():
+        if listed_levels is None:
             raise InvalidInput(
                 f"C({name}): which levels there are is a private fact of the data. List them: "
                 f"C({name}, levels=[...]), or declare {name!r} in the file of --schema."
@@ -165,7 +164,7 @@ def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
 
 
 def _is_factor(node: ast.Call) -> bool:
-    """Whether this is ``C(name)`` or ``C(name, levels=[...])``."""
+    """Test for ``C(name)`` or ``C(name, levels=[...])``."""
     return (
         isinstance(node.func, ast.Name)
         and node.func.id == "C"
@@ -176,36 +175,36 @@ def _is_factor(node: ast.Call) -> bool:
 
 
 def _listed(node: ast.Call, text: str) -> Any:
-    """Levels that a formula lists; None where it lists none."""
+    """Return the levels that a formula lists; None if it lists none."""
     try:
-        found = [ast.literal_eval(keyword.value) for keyword in node.keywords]
+        level_lists = [ast.literal_eval(keyword.value) for keyword in node.keywords]
     except ValueError as error:
         raise InvalidInput(
             f"{text!r}: write the levels themselves, levels=['a', 'b', ...]."
         ) from error
-    if found and not isinstance(found[0], list | tuple):
+    if level_lists and not isinstance(level_lists[0], list | tuple):
         raise InvalidInput(f"{text!r}: levels are a list: levels=['a', 'b', ...].")
-    return found[0] if found else None
+    return level_lists[0] if level_lists else None
 
 
 def _quoted(formula: str) -> list[str]:
-    """Names between backticks."""
+    """Return the names between backticks."""
     return re.findall("`([^`]+)`", formula)
 
 
 def parts_at(mark: str, formula: str) -> list[str]:
-    """What stands between such marks, which none within backticks is."""
+    """Split a formula at a mark, except between backticks."""
     return re.split(rf"{re.escape(mark)}(?=(?:[^`]*`[^`]*`)*[^`]*$)", formula)
 
 
 def response_of(formula: str) -> str:
-    """The name on the left side, if that is one."""
+    """Return the name on the left side, if it is one name."""
     return parts_at("~", formula)[0].strip().strip("`")
 
 
 def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
-    """Response, covariates and whether there is an intercept, where nothing is declared."""
-    responses, written, intercept = _sides(formula)
+    """Return response, covariates and intercept of a formula of undeclared numeric columns."""
+    responses, term_texts, intercept = _sides(formula)
 
     def is_column(text: str) -> bool:
         return text.isidentifier() or text in _quoted(formula)
@@ -214,27 +213,53 @@ def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
         raise InvalidInput(
             f"formula {formula!r} must have one column on its left side: 'response ~ terms'."
         )
-    for factors in written:
+    for factors in term_texts:
         if len(factors) > 1 or not is_column(factors[0]):
             raise InvalidInput(
                 f"term {':'.join(factors)!r} needs the ranges or levels of a schema: without one, "
                 "each term is a numeric column here. Pass schema=dpfast.Schema({...}) where there "
                 "is one to pass, or add the column to the table."
             )
-    names = list(dict.fromkeys(factors[0] for factors in written))
+    names = list(dict.fromkeys(factors[0] for factors in term_texts))
     if responses[0] in names:
         raise InvalidInput(IN_TERMS)
     return responses[0], names, intercept
 
 
 def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
-    """Factors on the left, those of each term on the right, and whether there is an intercept."""
+    """Parse a formula: factors of the response, factors of each term, and the intercept."""
     try:
         from formulaic import Formula
     except ImportError as error:
         raise ImportError(
             "formulas need the formulaic package: pip install 'dpfast[tables]'."
         ) from error
+    _refuse_other_notation(formula)
+    try:
+        parsed = Formula(formula)
+    except Exception as error:  # formulaic raises many kinds, and draws the place on further lines
+        problem = str(error).partition("\n")[0]
+        raise InvalidInput(
+            f"formula {formula!r} could not be read: {problem} Write 'response ~ x1 + x2'."
+        ) from None
+    left = getattr(parsed, "lhs", None)
+    right = getattr(parsed, "rhs", parsed)
+    sides = [right] if left is None else [left, right]
+    if not all(hasattr(term, "factors") for side in sides for term in side):
+        raise InvalidInput(f"formula {formula!r} has several parts; write it without '|'.")
+    terms = [[str(factor.expr) for factor in term.factors] for term in right]
+    covariates = [factors for factors in terms if factors != ["1"]]
+    intercept = len(covariates) < len(terms)
+    if not covariates:
+        raise InvalidInput(f"formula {formula!r} has no covariate.")
+    if left is None:
+        return None, covariates, intercept
+    responses = [str(factor.expr) for term in left for factor in term.factors]
+    return responses, covariates, intercept
+
+
+def _refuse_other_notation(formula: str) -> None:
+    """Refuse the notation of other libraries, and what formulaic would read otherwise."""
     if type(formula) is not str:  # a NumPy string is an entry of an array
         raise InvalidInput(
             "formula must be a string, and comes first: fit('response ~ terms', table, ...); "
@@ -245,7 +270,7 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
     bare = without_parts(formula)
     if re.search(r"(^|[~+])\s*\.\s*($|[-+])", formula):
         raise InvalidInput(
-            f"formula {formula!r}: '.' stands for whatever the table happens to have. Write the "
+            f"formula {formula!r}: '.' stands for all columns that the table has. Write the "
             "columns: 'wage ~ educ + exper'."
         )
     if "`1`" in formula:
@@ -265,39 +290,20 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
         )
     if "as.factor(" in formula:
         raise InvalidInput(f"formula {formula!r}: write C(x, levels=[...]) for as.factor(x).")
-    try:
-        parsed = Formula(formula)
-    except Exception as error:  # its parser raises many kinds, and paints the place
-        told = str(error).partition("\n")[0]
-        raise InvalidInput(
-            f"formula {formula!r} could not be read: {told} Write 'response ~ x1 + x2'."
-        ) from None
-    left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", parsed)
-    sides = [side for side in (left, right) if side is not None]
-    if not all(hasattr(term, "factors") for side in sides for term in side):
-        raise InvalidInput(f"formula {formula!r} has several parts; write it without '|'.")
-    intercept, products = False, []
-    for term in right:
-        factors = [str(factor.expr) for factor in term.factors]
-        if factors == ["1"]:
-            intercept = True
-        else:
-            products.append(factors)
-    if not products:
-        raise InvalidInput(f"formula {formula!r} has no covariate.")
-    if left is None:
-        return None, products, intercept
-    return [str(factor.expr) for term in left for factor in term.factors], products, intercept
 
 
 def _of_full_rank(
     products: list[list[Factor]], intercept: bool, schema: Schema, response: Factor | None = None
 ) -> tuple[tuple[Factor, ...], ...]:
-    """Terms whose columns span what the products do and are independent where cells are filled."""
+    """Code the products as terms of full rank that span the same columns.
+
+    The terms' columns are independent if every cell of the levels holds records.
+    """
     if response is not None:
-        own = set(_names(response))  # of one column, or of some, as in 'after - before ~ before'
-        reads = (set(_names(factor)) for product in products for factor in product)
-        if [response] in products or (len(own) == 1 and any(own & names for names in reads)):
+        response_columns = {*_names(response)}
+        used = {name for product in products for factor in product for name in _names(factor)}
+        # a response of several columns may share one, as in 'after - before ~ before'
+        if [response] in products or (len(response_columns) == 1 and response_columns & used):
             raise InvalidInput(IN_TERMS)
     splines = {factor for product in products for factor in product if isinstance(factor, Spline)}
     if len(splines) > len({(spline.what, spline.name) for spline in splines}):
@@ -313,20 +319,20 @@ def _of_full_rank(
         cells = math.prod(
             [_all_of(factor).encode(empty, schema.columns)[0].shape[1] for factor in labels]
         )
-        if cells > N_FINE_BINS:
+        if cells > MAX_CELLS:
             raise InvalidInput(
-                f"a product of levels has {cells:,} cells, of at most {N_FINE_BINS:,}. Leave a "
+                f"a product of levels has {cells:,} cells, of at most {MAX_CELLS:,}. Leave a "
                 "factor out, or use fewer levels."
             )
-        others = frozenset(product) - frozenset(labels)
+        numeric = frozenset(product) - frozenset(labels)
         subsets = [
             frozenset(subset) for k in range(len(labels) + 1) for subset in combinations(labels, k)
         ]
-        parts = [subset for subset in subsets if (others, subset) not in spanned]
-        spanned.update((others, subset) for subset in parts)
+        parts = [subset for subset in subsets if (numeric, subset) not in spanned]
+        spanned.update((numeric, subset) for subset in parts)
         terms += [
             tuple(
-                coding.get(factor, factor) for factor in product if factor in others | set(coding)
+                coding.get(factor, factor) for factor in product if factor in numeric | set(coding)
             )
             for coding in _merged(parts)
         ]
@@ -334,16 +340,16 @@ def _of_full_rank(
 
 
 def _merged(parts: Sequence[frozenset[Factor]]) -> list[dict[Factor, Factor]]:
-    """The coding of each categorical factor in as few terms as span these parts."""
+    """Code each categorical factor so that the fewest terms span these parts."""
     codings = [{factor: factor for factor in part} for part in parts]  # short ones first
     merged = True
     while merged:
         merged = False
         for i, j in combinations(range(len(codings)), 2):
             short, long = codings[i], codings[j]
-            more = [factor for factor in long if factor not in short]
-            if len(more) == 1 and short.items() <= long.items():
-                codings[j] = long | {more[0]: _all_of(more[0])}
+            added = [factor for factor in long if factor not in short]
+            if len(added) == 1 and short.items() <= long.items():
+                codings[j] = long | {added[0]: _all_of(added[0])}
                 del codings[i]
                 merged = True
                 break
@@ -355,18 +361,18 @@ def _is_categorical(factor: Factor, schema: Schema) -> bool:
 
 
 def _spans_one(factor: Factor, schema: Schema) -> bool:
-    """Whether its columns may span a constant."""
+    """Test for a factor whose columns may span a constant."""
     return _is_categorical(factor, schema) or (isinstance(factor, Spline) and factor.whole)
 
 
 def _all_of(factor: Factor) -> Main | Spline:
-    """It with all of its columns."""
+    """Return a factor with an indicator for every level."""
     assert isinstance(factor, Main | Spline)
     return replace(factor, every_level=True)
 
 
 def _names(factor: Factor) -> list[str]:
-    """The declared columns a factor reads."""
+    """Return the declared columns that a factor reads."""
     if isinstance(factor, Arithmetic):
         return factor.names
     assert isinstance(factor, Main | Spline)
@@ -398,8 +404,8 @@ def _factor(text: str, schema: Schema) -> Factor:
         if listed is not None and tuple(listed) != schema[name].levels:  # type: ignore[attr-defined]
             raise InvalidInput(f"{text!r}: other levels are declared for {name!r}. Leave them out.")
         return Main(name)
-    if _is_spline(tree):
-        return _spline(tree, text, schema)
+    if is_spline(tree):
+        return parse_spline(tree, text, schema)
     factor = Arithmetic(text)
     factor.encode({name: [] for name in schema.columns}, schema)  # refuses before data are read
     return factor
@@ -412,278 +418,7 @@ def _parsed(text: str) -> ast.expr:
         raise InvalidInput(f"term {text!r} could not be read. {ALLOWED}") from error
     from dpfast.hints import instead_of_term
 
-    whole = isinstance(tree, ast.Call) and _is_factor(tree)
-    if hint := "" if whole else instead_of_term(tree):
+    is_factor = isinstance(tree, ast.Call) and _is_factor(tree)
+    if hint := "" if is_factor else instead_of_term(tree):
         raise InvalidInput(f"term {text!r}: write {hint}.")
     return tree
-
-
-#: Arguments of each spline after its column, as patsy and formulaic have them.
-_BOUNDS = ("knots", "lower_bound", "upper_bound", "extrapolation")
-SPLINES = {"bs": (*_BOUNDS, "degree", "include_intercept"), "cr": _BOUNDS, "ns": _BOUNDS}
-
-
-def _is_spline(tree: ast.expr | None) -> TypeGuard[ast.Call]:
-    return (
-        isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in SPLINES
-    )
-
-
-def _spline(tree: ast.Call, text: str, schema: Schema) -> Spline:
-    """A spline, whose knots and ends are public: written down, or declared with the column."""
-    what = tree.func.id  # type: ignore[attr-defined]
-    natural = what != "bs"
-    typed = (
-        f"{what}(x, knots=[...]{'' if natural else ', degree=3'}, lower_bound=..., upper_bound=...)"
-    )
-    if not (len(tree.args) == 1 and isinstance(tree.args[0], ast.Name)):
-        raise InvalidInput(f"{text!r}: a spline is of one column, all else by name: {typed}.")
-    name, given = tree.args[0].id, dict[str, Any]()
-    for keyword in tree.keywords:
-        if keyword.arg == "df":
-            raise InvalidInput(
-                f"{text!r}: df puts knots at quantiles of the data, which nobody paid for. Write "
-                f"them down, from what is publicly known: {typed}."
-            )
-        if keyword.arg not in SPLINES[what]:
-            raise InvalidInput(
-                f"{text!r}: {what} has no argument {keyword.arg!r}; it has "
-                f"{', '.join(SPLINES[what])}."
-            )
-        try:
-            given[keyword.arg] = ast.literal_eval(keyword.value)
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(
-                f"{text!r}: write the numbers themselves, {keyword.arg}=..., not names for them."
-            ) from error
-    declared, degree = schema[name], given.get("degree", 3)
-    if declared.kind not in ("numeric", "released"):
-        raise InvalidInput(f"{text!r}: column {name!r} is {declared.kind}, and no number.")
-    if given.get("extrapolation", "clip") != "clip":
-        raise InvalidInput(
-            f"{text!r}: values beyond the ends are taken for the ends, extrapolation='clip'."
-        )
-    ends = [
-        given.get(end, getattr(declared, at) if isinstance(declared, Numeric) else None)
-        for end, at in (("lower_bound", "low"), ("upper_bound", "high"))
-    ]
-    if None in ends:
-        raise InvalidInput(
-            f"{text!r}: where the column ends is a private fact of the data. Write what is "
-            f"publicly known: {typed}."
-        )
-    inner = given.get("knots", ())
-    inner = list(inner) if isinstance(inner, list | tuple) else [inner]
-    knots = [ends[0], *inner, ends[1]]
-    if (
-        not all(type(knot) in (int, float) and abs(knot) < LARGEST_KNOT for knot in knots)
-        or not all(float(a) < float(b) for a, b in pairwise(knots))
-        or len(inner) > MOST_KNOTS
-        or (natural and not inner)
-    ):
-        raise InvalidInput(
-            f"{text!r}: knots are {int(natural)} to {MOST_KNOTS} numbers that increase between "
-            f"the ends, {described(ends[0])} and {described(ends[1])} here: {typed}."
-        )
-    if type(degree) is not int or not 0 <= degree <= 5:
-        raise InvalidInput(f"{text!r}: the degree of a spline is from 0 to 5.")
-    whole = what == "cr" or given.get("include_intercept", False) is True
-    spline = Spline(what, name, tuple(map(float, knots)), degree, whole)
-    try:
-        told_apart = bool(np.isfinite(spline.encode({name: []}, schema)[2]).all())
-    except (ValueError, np.linalg.LinAlgError):
-        told_apart = False
-    if not told_apart:
-        raise InvalidInput(f"{text!r}: these knots lie too close together to be told apart.")
-    return spline
-
-
-@dataclass(frozen=True)
-class Spline:
-    """Pieces of polynomials of a column in its own units, between public knots."""
-
-    what: str
-    name: str
-    knots: tuple[float, ...]
-    degree: int
-    whole: bool
-    every_level: bool = False
-    own_units: ClassVar[bool] = True
-
-    def _basis(self) -> Any:
-        from scipy.interpolate import BSpline, make_interp_spline
-
-        knots = np.array(self.knots)
-        if self.what != "bs":
-            return make_interp_spline(knots, np.eye(len(knots)), 3, bc_type="natural")
-        knots = np.pad(knots, self.degree, "edge")
-        return BSpline(knots, np.eye(len(knots) - self.degree - 1), self.degree)
-
-    def derivatives(self, table: Any) -> Array:
-        """Of its columns, by the number in the column; beyond the ends nothing moves."""
-        x, low, high = numbers(column(table, self.name), self.name), self.knots[0], self.knots[-1]
-        with np.errstate(all="ignore"):
-            held = np.where(np.isfinite(x), np.clip(x, low, high), np.nan)
-            found = self._basis().derivative()(held) * ((low <= x) & (x <= high))[:, None]
-        return np.asarray(found[:, int(not self.every_level) :])
-
-    def encode(self, table: Any, columns: Mapping[str, Column] | Schema) -> Encoded:
-        x, ends = numbers(column(table, self.name), self.name), (self.knots[0], self.knots[-1])
-        with np.errstate(all="ignore"):
-            basis = self._basis()
-            held = np.where(np.isfinite(x), np.clip(x, *ends), np.nan)
-            # B-splines are nonnegative and sum to one: their coefficients bound what they sum to
-            low, high = basis.c.min(axis=0), basis.c.max(axis=0)
-            values = np.clip(basis(held), low, high)
-        first = int(not self.every_level)
-        names = [f"{self.what}({self.name})[{j}]" for j in range(first, len(low))]
-        return values[:, first:], names, np.column_stack([low, high])[first:]
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """An expression of declared numbers, evaluated record by record."""
-
-    text: str
-
-    @property
-    def names(self) -> list[str]:
-        """The names in it, without those of functions."""
-        tree = self._tree()
-        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-        called |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        return list(dict.fromkeys(node.id for node in found if id(node) not in called))
-
-    @property
-    def power(self) -> list[str] | None:
-        """The column as often as it is multiplied, of a whole power of one."""
-        tree = self._tree()
-        if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.Pow):
-            return None
-        base, times = tree.left, tree.right
-        if not isinstance(base, ast.Name) or not isinstance(times, ast.Constant):
-            return None
-        often = times.value
-        return [base.id] * often if isinstance(often, int) and 1 < often < 9 else None
-
-    def _tree(self) -> ast.expr:
-        tree = ast.parse(self.text, mode="eval").body
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "I":
-            return tree.args[0] if len(tree.args) == 1 and not tree.keywords else tree
-        return tree
-
-    def encode(self, table: Any, columns: Mapping[str, Column] | Schema) -> Encoded:
-        with np.errstate(all="ignore"):
-            value, low, high = _Evaluation(self.text, table, columns).of(self._tree())
-        if not isinstance(value, np.ndarray):
-            raise InvalidInput(f"term {self.text!r} names no column. {ALLOWED}")
-        # functions of arrays may round otherwise than those of single numbers
-        value = np.where(np.isfinite(value), np.clip(value, low, high), np.nan)
-        return value[:, None], [self.text], np.array([[low, high]])
-
-
-ALLOWED = (
-    "A term is a declared column, C(column), a spline with public knots, bs(column, knots=[...]), "
-    "cr or ns, or arithmetic (+ - * / **) of declared numeric columns, constants, log, exp, sqrt "
-    "and abs."
-)
-
-#: Function, and its bounds over an interval.
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "log": np.log,
-    "exp": np.exp,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
-}
-
-
-class _Evaluation:
-    """Evaluates an expression on the records and, by interval arithmetic, on the public ranges."""
-
-    free = False
-
-    def __init__(self, text: str, table: Any, columns: Mapping[str, Column] | Schema) -> None:
-        self.text, self.table, self.columns = text, table, columns
-
-    def of(self, node: ast.AST) -> tuple[Any, float, float]:
-        """Value on the records (or a constant), and its least and largest possible value."""
-        value, low, high = self._of(node)
-        if self.free:
-            return (
-                (value, -math.inf, math.inf)
-                if isinstance(value, np.ndarray)
-                else (value, low, high)
-            )
-        if not np.isfinite([low, high]).all():
-            raise InvalidInput(
-                f"term {self.text!r} has no finite bound over the declared ranges. Change the "
-                "range, the centre or the function."
-            )
-        return value, low, high
-
-    def _of(self, node: ast.AST) -> tuple[Any, float, float]:
-        number = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(number, (int, float)) and not isinstance(number, bool):
-            constant = float(number)
-            return constant, constant, constant
-        if isinstance(node, ast.Name):
-            declared = self.columns[node.id]
-            if isinstance(declared, Categorical):
-                raise InvalidInput(
-                    f"{self.text!r}: column {node.id!r} is categorical and has no arithmetic."
-                )
-            self.free |= isinstance(declared, Released)
-            encoded, _, bounds = declared.encode(column(self.table, node.id), node.id)
-            return encoded[:, 0], float(bounds[0, 0]), float(bounds[0, 1])
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-            value, low, high = self.of(node.operand)
-            return (-value, -high, -low) if isinstance(node.op, ast.USub) else (value, low, high)
-        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-            return self._call(node)
-        if isinstance(node, ast.BinOp):
-            return self._binary(node)
-        raise InvalidInput(f"term {self.text!r} is not allowed. {ALLOWED}")
-
-    def _call(self, node: ast.Call) -> tuple[Any, float, float]:
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-            name = node.func.attr if node.func.value.id in ("np", "numpy") else ""
-        if name not in FUNCTIONS:
-            raise InvalidInput(f"term {self.text!r} calls a function. {ALLOWED}")
-        function = FUNCTIONS[name]
-        value, low, high = self.of(node.args[0])
-        ends = [float(function(low)), float(function(high))]
-        least = 0.0 if name == "abs" and low < 0.0 < high else min(ends)
-        return function(value), least, max(ends)
-
-    def _binary(self, node: ast.BinOp) -> tuple[Any, float, float]:
-        left, low, high = self.of(node.left)
-        right, right_low, right_high = self.of(node.right)
-        if isinstance(node.op, ast.Add):
-            return left + right, low + right_low, high + right_high
-        if isinstance(node.op, ast.Sub):
-            return left - right, low - right_high, high - right_low
-        if isinstance(node.op, ast.Mult):
-            ends = [a * b for a in (low, high) for b in (right_low, right_high)]
-            return left * right, min(ends), max(ends)
-        if isinstance(node.op, ast.Div) and (self.free or not right_low <= 0.0 <= right_high):
-            ends = [a / b for a in (low, high) for b in (right_low, right_high)]
-            return left / right, min(ends), max(ends)
-        if isinstance(node.op, ast.Pow) and right_low == right_high and right_low in range(1, 9):
-            power = int(right_low)
-            ends = [_power(low, power), _power(high, power)]
-            least = 0.0 if power % 2 == 0 and low < 0.0 < high else min(ends)
-            return _power(left, power), least, max(ends)
-        raise InvalidInput(
-            f"term {self.text!r}: powers are whole numbers from 1 to 8, and a divisor's declared "
-            f"range must not contain zero. {ALLOWED}"
-        )
-
-
-def _power(base: Any, power: int) -> Any:
-    """Also where Python raises because the result is too large, as NumPy does not."""
-    try:
-        return base**power
-    except OverflowError:
-        return -math.inf if base < 0.0 and power % 2 else math.inf

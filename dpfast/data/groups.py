@@ -1,4 +1,4 @@
-"""The privacy unit is a person with several rows, who fills a fixed number of slots."""
+"""Group privacy with a public bound: each person fills a fixed number of slots."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpfast.errors import InvalidInput, described
 EACH = ("row", "person")
 
 
-def checked_group_size(group: Any, group_size: Any, each: str = "row") -> int:
-    """Public bound m on rows per person; 1 without groups, or where each person counts once."""
-    if one_of(each, EACH, "each") == "person":
+def checked_group_size(group: Any, group_size: Any, unit: str = "row") -> int:
+    """Return the public bound m on rows per person; 1 if each row or each person counts once."""
+    if one_of(unit, EACH, "each") == "person":
         if group is None or group_size is not None:
             raise InvalidInput(
                 'each="person" needs group (the person of each row) and no group_size: a person '
@@ -37,7 +37,7 @@ def checked_group_size(group: Any, group_size: Any, each: str = "row") -> int:
 
 
 def grouped(records: Records, group: Any, group_size: int) -> Records:
-    """``group_size`` slots for each person, in order; rows without a label are **one** person."""
+    """Give each person ``group_size`` slots, in order; rows without a label are **one** person."""
     if not (hasattr(records, "X") or isinstance(records, WeightedArrays)):
         raise InvalidInput(
             f"group=... needs arrays in memory; received {described(records)}. Keep at most "
@@ -56,22 +56,22 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     for rows, responses in records.blocks():
         if not start:
             y = np.full((n, *responses.shape[1:]), np.nan)
-        some = slots[start : start + len(responses)]
-        kept = some >= 0
-        X[some[kept]], y[some[kept]] = rows[kept], responses[kept]
+        block_slots = slots[start : start + len(responses)]
+        in_slot = block_slots >= 0
+        X[block_slots[in_slot]], y[block_slots[in_slot]] = rows[in_slot], responses[in_slot]
         start += len(responses)
-    found = Records(X, y, records.names)
-    found.together = group_size
-    return found
+    slotted = Records(X, y, records.names)
+    slotted.together = group_size
+    return slotted
 
 
 def _slots(labels: list[int], group_size: int) -> tuple[NDArray[np.int64], int]:
-    """Slot of each row, -1 for rows beyond the bound; and the number of persons."""
-    seen: dict[int, list[int]] = {}
+    """Return the slot of each row, -1 beyond the bound, and the number of persons."""
+    slots_used: dict[int, list[int]] = {}
     slots = np.full(len(labels), -1, dtype=np.int64)
     for i, label in enumerate(labels):
-        person = seen.setdefault(label, [len(seen), 0])
+        person = slots_used.setdefault(label, [len(slots_used), 0])
         if person[1] < group_size:
             slots[i] = person[0] * group_size + person[1]
             person[1] += 1
-    return slots, len(seen)
+    return slots, len(slots_used)

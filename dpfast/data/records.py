@@ -86,7 +86,7 @@ class Records:
         self.names = names
 
     def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
-        """The records as consecutive blocks ``(X, y)``; arrays in memory are one block."""
+        """Yield consecutive blocks ``(X, y)``; arrays in memory are one block."""
         return iter([(self.X, self.y)])
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -111,7 +111,7 @@ class Records:
         return tree_sum(function(X, y, *arguments) for X, y in self.blocks())
 
     def cached(self) -> Records:
-        """The same records, which are read once and kept then, if they are few enough: public."""
+        """Return records that are kept after the first read, if they are few enough: public."""
         if self.read_again:
             from dpfast.data.files.cached import CachedRecords, fits_in_cache
 
@@ -120,7 +120,7 @@ class Records:
 
     @property
     def in_memory(self) -> bool:
-        """Whether they are arrays whose rows can be had one by one."""
+        """True for arrays in memory, whose rows can be read one by one."""
         if not hasattr(self, "X"):
             return False
         for array in (self.X, self.y):
@@ -135,12 +135,12 @@ class Records:
 
     @property
     def uncoded(self) -> tuple[Records, Any]:
-        """Records as they came, and the released units they are in, if they are in any."""
+        """Records before coding, and the released units that they are coded in, or None."""
         return self, None
 
     @property
     def additions(self) -> int:
-        """Most additions that the part of a block passes through in :meth:`total` (claim C11)."""
+        """Most additions that a block's part passes through in :meth:`total` (claim C11)."""
         if len(self.block_sizes) == 1:
             return 0
         from dpfast.data.reduction import additions
@@ -148,22 +148,23 @@ class Records:
         return additions(len(self.block_sizes))
 
     def _summed(self, row: int) -> tuple[int, int, int, int, int, bool, bool]:
-        """How many there are, and how sums of so many numbers of each are added up: public."""
-        own = row // self.parts  # at once: more columns are not always more roundings
-        largest, how = max(self.block_sizes), (self.excess, self.means, self.seen)
-        return (self.n, own, largest, self.additions, *how)
+        """Return public facts about a sum of ``row`` numbers per record, and how it is added."""
+        n_entries = row // self.parts  # at once: more columns are not always more roundings
+        largest = max(self.block_sizes)
+        flags = (self.excess, self.means, self.seen)
+        return (self.n, n_entries, largest, self.additions, *flags)
 
-    def _in_units(self, units: Any, coding: Coding) -> Records:
-        """The same records in released units, with the coding that says so."""
+    def _in_units(self, scales: Any, coding: Coding) -> Records:
+        """Return the records in released units, with the coding that documents them."""
         from dpfast.data.scaling.units import CodedBlocks, CodedRecords
 
         if self.in_memory:
-            return CodedRecords(self, units, coding)
+            return CodedRecords(self, scales, coding)
         if not hasattr(self, "X"):
-            return CodedBlocks(self, units, coding)
+            return CodedBlocks(self, scales, coding)
         from dpfast.data.streams import memmap_records
 
-        return CodedBlocks(memmap_records(self.X, self.y, self.names), units, coding)
+        return CodedBlocks(memmap_records(self.X, self.y, self.names), scales, coding)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -175,7 +176,7 @@ class Records:
 
 
 class Wrapped(Records):
-    """Other records, seen otherwise; what is public of them stays as it is."""
+    """View of other records with the same public facts."""
 
     def __init__(self, records: Records) -> None:
         self.n, self.n_covariates = records.n, records.n_covariates
@@ -214,7 +215,7 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
 
 
 def checked_names(names: Any, n_covariates: int) -> tuple[str, ...] | None:
-    """Public names of the columns of X, or None."""
+    """Check the public names of the columns of X; None without names."""
     if names is None:
         return None
     return text_names(names, n_covariates, "column of X")

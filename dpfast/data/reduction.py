@@ -1,6 +1,6 @@
-"""Adding what was computed from blocks of records, in an order that depends on their number alone.
+"""Tree sum of results from blocks of records, in an order that depends only on their number.
 
-Wherever parts are computed the bits are the same, and a part passes through few additions, whose
+The bits are the same wherever parts are computed.  A part passes through few additions, whose
 rounding a sensitivity has to allow for (claim C11).
 """
 
@@ -14,14 +14,14 @@ FAN_IN = 16
 
 
 def add(a: Any, b: Any) -> Any:
-    """Sum of two results: numbers, arrays, or tuples of them in which None stands for nothing."""
+    """Add two results: numbers, arrays, or tuples in which None stands for no result."""
     if isinstance(a, tuple):
         return tuple([x if x is None else x + y for x, y in zip(a, b, strict=True)])
     return a + b
 
 
 def fold(parts: Iterable[Any]) -> Any:
-    """Sum of the parts, one after the other."""
+    """Add the parts one after the other."""
     remaining = iter(parts)
     total = next(remaining)
     for part in remaining:
@@ -30,7 +30,7 @@ def fold(parts: Iterable[Any]) -> Any:
 
 
 def tree_sum(parts: Iterable[Any]) -> Any:
-    """Sum of the parts level by level; holds one sum for each level at a time."""
+    """Add the parts level by level, with one partial sum for each level."""
     levels: list[list[Any]] = []  # sum and number of its parts; number 0: an empty group
     for part in parts:
         for level in levels:
@@ -49,7 +49,7 @@ def tree_sum(parts: Iterable[Any]) -> Any:
 
 
 def additions(n_parts: int) -> int:
-    """Most additions that any of ``n_parts`` parts passes through in :func:`tree_sum`."""
+    """Return the most additions that one of ``n_parts`` passes through in :func:`tree_sum`."""
     depth = 0
     while n_parts > 1:
         depth += min(n_parts, FAN_IN) - 1

@@ -34,7 +34,7 @@ def _check_text(declared: Any, *names: str) -> None:
 @understood
 @dataclass(frozen=True)
 class Numeric(Column):
-    """A number in a declared range.
+    """Number in a declared range.
 
     Values outside are clipped to the range; missing and non-finite ones stay missing, so that
     their record contributes exactly zero and still counts in n.
@@ -99,7 +99,7 @@ class Numeric(Column):
         return 0.5 * (self.high - self.low) if self.unit is None else float(self.unit)
 
     def scaled(self, x: Array) -> Array:
-        """Clip and scale, of the shape of ``x``; what is not finite stays NaN.
+        """Clip and scale values, in the shape of ``x``; NaN where they are not finite.
 
         Parameters
         ----------
@@ -118,10 +118,10 @@ class Numeric(Column):
 @understood
 @dataclass(frozen=True)
 class Categorical(Column):
-    """One of a declared list of levels, coded as one indicator per level but the reference.
+    """Label from a declared list, coded as one indicator per level but the reference.
 
-    A cell is a level if it is spelled like it, or else, if that leaves no choice, like it but for
-    spaces around it and the case of its letters.  A number is the level that writes it, and "1.0",
+    A cell is a level if it is spelled like it.  Otherwise spaces around it and the case of letters
+    are ignored, if exactly one level then fits.  A number is the level that writes it, and "1.0",
     as files have integers beside an empty cell, is "1".  An empty cell and a missing one are the
     same: the level ``""`` if it is declared.
 
@@ -202,10 +202,10 @@ class Categorical(Column):
         None is spent; the codes are as private as the column.
         """
         check_type(values, self.levels, name)
-        outside = -1 if self.other is None else self.levels.index(self.other)
-        spellings = Spellings(self.levels, outside)
-        found, positions = labels(values, name)
-        table = np.array([*map(spellings.code, found), spellings.code(None)])
+        missing_code = -1 if self.other is None else self.levels.index(self.other)
+        spellings = Spellings(self.levels, missing_code)
+        distinct, positions = labels(values, name)
+        table = np.array([*map(spellings.code, distinct), spellings.code(None)])
         return table[positions]  # -1, a missing label, is the last
 
 
@@ -256,7 +256,7 @@ class Binary(Column):
 
 @understood
 class Schema:
-    """Declarations of a table's columns.
+    """Public declarations of a table's columns.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ class Schema:
 
     Privacy
     -------
-    Encoding is a fixed map of each record on its own; it spends nothing and learns nothing.
+    Encoding is a fixed map of each record on its own.  It spends nothing and learns nothing.
     """
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
@@ -298,7 +298,7 @@ class Schema:
         return self.columns[name]
 
     def declared(self, names: Any, argument: str) -> list[str]:
-        """A list of names of declared columns; another is called by its place: cells may be passed.
+        """Check a list of declared names; messages show places, because cells may be passed.
 
         Parameters
         ----------
@@ -306,22 +306,22 @@ class Schema:
         argument : str
             What the list is called in messages.
         """
-        given: list[Any] | None = None
+        listed: list[Any] | None = None
         if not isinstance(names, str):
             with suppress(Exception):  # refused below without its context, which may quote a value
-                given = list(names)
-        if given is None:
+                listed = list(names)
+        if listed is None:
             raise InvalidInput(
                 f"{argument} must be a list of names of columns; received "
                 f"{described(names, text=True)}."
             )
-        for i, name in enumerate(given):
+        for i, name in enumerate(listed):
             if not isinstance(name, str) or name not in self.columns:
                 raise InvalidInput(
                     f"the schema does not declare {argument}[{i}]; it declares "
                     f"{list(self.columns)}. Add it with its public range or levels."
                 )
-        return given
+        return listed
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.columns == other.columns
@@ -329,11 +329,11 @@ class Schema:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name!r}: {declared!r}" for name, declared in self.columns.items())
-        return f"Schema({{{inside}}})"
+        columns = ", ".join(f"{name!r}: {declared!r}" for name, declared in self.columns.items())
+        return f"Schema({{{columns}}})"
 
     def with_scaling(self, /, **scaling: tuple[float, float]) -> Schema:
-        """A copy whose numeric columns have the given public or released ``(centre, unit)``.
+        """Return a copy with public or released ``(centre, unit)`` of numeric columns.
 
         Parameters
         ----------
@@ -395,7 +395,7 @@ class Schema:
         response: str | None = None,
         fit_intercept: bool = True,
     ) -> Coding:
-        """The coding of these terms of the used columns; the response must be one column.
+        """Make the coding of these terms of the used columns; the response must be one column.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ class Schema:
         return read(source)
 
     def to_toml(self) -> str:
-        """This schema as TOML text, one ``[columns.NAME]`` table per column."""
+        """Write this schema as TOML text, one ``[columns.NAME]`` table per column."""
         from dpfast.data.files.schema_file import write
 
         return write(self)

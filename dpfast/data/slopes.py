@@ -1,4 +1,4 @@
-"""How the columns of a design change with the variables of a table, through all of their terms."""
+"""Derivatives of a design's columns by the variables of a table, through all of their terms."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.arithmetic import FUNCTIONS, Arithmetic
 from dpfast.data.coding import Coding, Column, Factor, Main
 from dpfast.data.columns import column, numbers
-from dpfast.data.formula import Arithmetic, Spline
+from dpfast.data.splines import Spline
 
 Array = NDArray[np.float64]
 Columns = Mapping[str, Column]
@@ -22,7 +23,7 @@ Change = tuple[str, float, Array | None, tuple[Array, Array] | None]
 
 
 def changes(coding: Coding, table: Any) -> list[Change]:
-    """Of each variable that a term reads, in the order of the columns; of levels one each."""
+    """Return the changes of the design for each variable of its terms; one for each other level."""
     found: list[Change] = []
     read = {name for term in coding.terms for factor in term for name in names_of(factor)}
     for name in coding.covariate_columns:
@@ -33,7 +34,7 @@ def changes(coding: Coding, table: Any) -> list[Change]:
             found.append((name, declared.spread, derivatives(coding, table, name), None))
             continue
         reference, levels = levels_of(declared)
-        rows = {other: column(table, other) for other in coding.covariate_columns}
+        rows = {column_name: column(table, column_name) for column_name in coding.covariate_columns}
         lacks = np.isnan(declared.encode(rows[name], name)[0]).any(axis=1)
 
         def at(level: Any, rows: Any = rows, name: str = name, lacks: Any = lacks) -> Array:
@@ -47,7 +48,7 @@ def changes(coding: Coding, table: Any) -> list[Change]:
 
 
 def names_of(factor: Factor) -> list[str]:
-    """The columns that a factor reads."""
+    """Return the columns that a factor reads."""
     if isinstance(factor, Arithmetic):
         return factor.names
     assert isinstance(factor, Main | Spline)
@@ -55,14 +56,14 @@ def names_of(factor: Factor) -> list[str]:
 
 
 def levels_of(declared: Any) -> tuple[Any, list[Any]]:
-    """What a column without numbers is compared with, and what is compared with it."""
+    """Return the reference level of a column without numbers, and its other levels."""
     if declared.kind == "binary":
         return declared.negative, [declared.positive]
-    return declared.reference, [one for one in declared.levels if one != declared.reference]
+    return declared.reference, [label for label in declared.levels if label != declared.reference]
 
 
 def derivatives(coding: Coding, table: Any, name: str) -> Array:
-    """Of the design's columns, by the number in a column, shape (m, q): the product rule."""
+    """Differentiate the design by one numeric column, by the product rule; shape (m, q)."""
     parts = []
     with np.errstate(all="ignore"):
         for term in coding.terms:
@@ -77,13 +78,13 @@ def derivatives(coding: Coding, table: Any, name: str) -> Array:
 
 
 def _times(first: Array, second: Array) -> Array:
-    """Products of columns, those of the first one varying fastest."""
-    found = second[:, :, None] * first[:, None, :]
-    return np.asarray(found.reshape(len(found), -1))
+    """Multiply columns pairwise, the first argument's varying fastest."""
+    products = second[:, :, None] * first[:, None, :]
+    return np.asarray(products.reshape(len(products), -1))
 
 
 def _derivative(factor: Factor, table: Any, columns: Columns, name: str, value: Array) -> Array:
-    """Of the columns of one factor, whose values are given."""
+    """Differentiate the columns of one factor, given their values."""
     if name not in names_of(factor):
         return np.zeros_like(value)
     if isinstance(factor, Arithmetic):
@@ -95,7 +96,7 @@ def _derivative(factor: Factor, table: Any, columns: Columns, name: str, value: 
 
 
 def _of_column(table: Any, columns: Columns, name: str) -> Array:
-    """Of a coded column by its own number; a value that is held at an end does not move."""
+    """Differentiate a coded column by its own number; 0 where the value is clipped."""
     declared: Any = columns[name]
     x = numbers(column(table, name), name)
     moves = (declared.low <= x) & (x <= declared.high)
@@ -112,7 +113,7 @@ SLOPES: dict[str, Any] = {
 
 
 def _dual(node: ast.AST, table: Any, columns: Columns, name: str) -> tuple[Any, Any]:
-    """Value and derivative of an expression, which was found to be allowed."""
+    """Evaluate a checked expression and its derivative by dual numbers."""
     if isinstance(node, ast.Constant):
         return float(node.value), 0.0  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
@@ -122,13 +123,11 @@ def _dual(node: ast.AST, table: Any, columns: Columns, name: str) -> tuple[Any, 
         value, slope = _dual(node.operand, table, columns, name)
         return (-value, -slope) if isinstance(node.op, ast.USub) else (value, slope)
     if isinstance(node, ast.Call):
-        from dpfast.data.formula import FUNCTIONS
-
-        called: Any = node.func
-        which = called.attr if isinstance(called, ast.Attribute) else called.id
+        function: Any = node.func
+        name_of_function = function.attr if isinstance(function, ast.Attribute) else function.id
         x, slope = _dual(node.args[0], table, columns, name)
-        value = FUNCTIONS[which](x)
-        return value, SLOPES[which](value, x) * slope
+        value = FUNCTIONS[name_of_function](x)
+        return value, SLOPES[name_of_function](value, x) * slope
     assert isinstance(node, ast.BinOp)
     (a, da), (b, db) = [_dual(side, table, columns, name) for side in (node.left, node.right)]
     if isinstance(node.op, ast.Add):

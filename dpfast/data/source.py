@@ -1,4 +1,4 @@
-"""What stands in the place of X: covariates, response, and what belongs to each record."""
+"""Records as one argument: covariates, response, persons, weights and offsets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def records(
     offset: Any = None,
     threads: int | None = None,
 ) -> Source:
-    """Records with what belongs to each: persons, weights, offsets; passed in the place of X.
+    """Join records with their persons, weights and offsets; passed in the place of X.
 
     Nothing is read before a function is given them, with ``y=None``.
 
@@ -54,13 +54,13 @@ def records(
     each : {"row", "person"}
         What counts once.  With "person" a person counts with the mean of what their rows
         contribute, however many these are: no ``group_size``, the noise of one row a person, and
-        the number of rows is private.  The target is that of rows with weight one over the number
-        of their person's; if that number depends on the response (as for rows until an event) it is
-        another one than that of the rows.  Rows come in any order, from memory or from files (not
-        from Dask).  What is bought is bought with one row of each person, chosen in secret.
+        the number of rows is private.  The estimand weights each row by one over its person's
+        number of rows.  If that number depends on the response (as for rows until an event), it
+        differs from the estimand of the rows.  Rows come in any order, from memory or from files
+        (not from Dask).  Centres and scales are estimated from one random row of each person.
     effects : {"person"}, optional
-        With ``each="person"``, a coefficient for each person, of which none is released: persons'
-        own means are taken from their rows, and there is no intercept.  For least squares and the
+        With ``each="person"``, a coefficient for each person; none is released.  Persons' means
+        are subtracted from their rows, and there is no intercept.  For least squares and the
         robust losses, of rows in memory; nothing is spent on it.
     sample_weight : array-like of shape (n,) or str, optional
         Private weight of each record, as of a sampling design, or the name of its column in a data
@@ -69,10 +69,11 @@ def records(
         weights, and do not change if all weights are multiplied by a number; ``freq_weights`` are
         another model.
     largest_weight : float, optional
-        Public bound A; larger weights are held to it.  The default fits need none: the norm to
-        which weighted scores are held is bought.  Required with ``sample_weight`` wherever weights,
-        a ridge, a method, a free scale or persons are asked for: there a record counts with
-        ``a_i / A``, and the noise is ``A / mean(a_i)`` times that of equal weights.
+        Public bound A; larger weights are clipped to it.  The default fits need none: the clipping
+        norm of weighted scores is estimated with part of the budget.  Required with
+        ``sample_weight`` wherever weights, a ridge, a method, a free scale or persons are asked
+        for: there a record counts with ``a_i / A``, and the noise is ``A / mean(a_i)`` times that
+        of equal weights.
     offset : array-like of shape (n,) or str, optional
         Private part of the linear predictor whose coefficient is 1, or the name of its column; in
         the units of y (logistic: of log odds).  Predictions are those for an offset of zero, unless
@@ -82,8 +83,8 @@ def records(
 
     Privacy
     -------
-    Costs nothing: the function that is given them says what it spends.  ``names``,
-    ``group_size``, ``each`` and ``largest_weight`` must be public; groups, weights and offsets are
+    Costs nothing: the function that reads them says what it spends.  ``names``,
+    ``group_size``, ``each`` and ``largest_weight`` must be public.  Groups, weights and offsets are
     private (claims C47, C70, C71 and C81 of ``dpfast/privacy/PROOFS.md``).
 
     Examples
@@ -108,7 +109,7 @@ def records(
 
 @dataclass(repr=False, eq=False)
 class Source:
-    """Records as a caller has them, of which nothing was read; made by :func:`records`.
+    """Arguments that describe records, before anything is read; made by :func:`records`.
 
     Privacy
     -------
@@ -128,33 +129,33 @@ class Source:
     threads: Any = None
 
     def but(self, **changed: Any) -> Source:
-        """The same records with other covariates, response or columns beside them."""
+        """Return a copy with other covariates, response or columns."""
         return replace(self, **changed)
 
     def refuse_unused(self, takes: tuple[str, ...]) -> None:
         """Refuse what a function has no use for, before it is left out in silence."""
-        given = {
+        is_used = {
             "group": self.group is not None or self.group_size is not None,
             "each": not (isinstance(self.each, str) and self.each == "row"),
             "effects": self.effects is not None,
             "sample_weight": self.sample_weight is not None or self.largest_weight is not None,
             "offset": self.offset is not None,
         }
-        for name in given:
-            if given[name] and name not in takes:
+        for name in is_used:
+            if is_used[name] and name not in takes:
                 raise InvalidInput(
                     f"{name} of these records has no meaning here, where every row counts alike "
                     "and once. Leave it out."
                 )
 
     def record_weights(self, of_predictor: bool, boundless: bool = False) -> RecordWeights | None:
-        """Weights and offsets, their public part checked; None without."""
+        """Check the public part of weights and offsets; None without them."""
         if self.sample_weight is None and self.largest_weight is None and self.offset is None:
             return None
         from dpfast.data.record_weights.columns_given import record_weights
 
-        given = self.sample_weight, self.largest_weight, self.offset
-        return record_weights(*given, of_predictor, boundless)
+        arguments = self.sample_weight, self.largest_weight, self.offset
+        return record_weights(*arguments, of_predictor, boundless)
 
     def __reduce__(self) -> Any:
         raise TypeError("records hold private data and are not picklable.")
@@ -164,7 +165,7 @@ class Source:
 
 
 def source_of(X: Any, y: Any) -> Source:
-    """The arguments X and y of a function, of which the first may be records with everything."""
+    """Join the arguments X and y of a function; X may already be records with everything."""
     if not isinstance(X, Source):
         return Source(X, y)
     if y is not None:

@@ -63,7 +63,7 @@ class StreamedRecords(Records):
         self.reads = 0
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks ``(X, y)`` in order, shapes (rows, q) and (rows,), the next decoded meanwhile.
+        """Yield the blocks ``(X, y)`` in order, shapes (rows, q) and (rows,), decoding one ahead.
 
         :class:`~dpfast.errors.RecordsUnavailable` if the source has changed since it was opened.
         """
@@ -91,42 +91,42 @@ class StreamedRecords(Records):
 
 
 def block_sizes_for(n: int, n_covariates: int) -> list[int]:
-    """Sizes of blocks of at most :data:`BLOCK_BYTES`, all but the last the same."""
+    """Return sizes of blocks of at most :data:`BLOCK_BYTES`, all but the last the same."""
     rows = max(1, BLOCK_BYTES // (8 * (n_covariates + 1)))
     return [min(rows, n - start) for start in range(0, n, rows)]
 
 
 def memmap_records(X: Any, y: Any, names: tuple[str, ...] | None) -> Records:
-    """Records of a memory-mapped matrix of any numeric type; ``y`` is an array or a memmap."""
+    """Make records of a memory-mapped matrix of any numeric type; ``y`` is an array or a memmap."""
     return _sliced(lambda rows: X[rows], X.shape, y, names)
 
 
 def csr_records(X: Any, y: Any, names: tuple[str, ...] | None) -> Records:
-    """Records of a sparse matrix in compressed rows, made dense block by block."""
+    """Make records of a sparse matrix in compressed rows, made dense block by block."""
     rows = CompressedRows(X)
     return _sliced(rows.dense, rows.shape, y, names)
 
 
 class CompressedRows:
-    """A sparse matrix whose rows are read one by one, whatever its entries say.
+    """Sparse matrix whose rows are read one by one, without trusting its entries.
 
     How many rows and columns there are, and where each row begins and ends, is the container's and
-    is refused where it is wrong.  Which columns a row names is a value: a row that names one that
-    is not there is missing, and reaches no other.
+    is refused where it is wrong.  Which columns a row names is a value: a row that names a column
+    outside X is missing, and reaches no other.
 
     Privacy
     -------
     A row follows from its own entries.  That pointers rise from 0 to the number of entries is
-    public: every list of rows has such pointers, whatever the rows hold.
+    public: every list of rows has such pointers.
     """
 
     def __init__(self, X: Any) -> None:
         ends, self._columns, self._values = X.indptr, X.indices, X.data
         self.shape: tuple[int, int] = X.shape
         arrays = (ends, self._columns, self._values)
-        if not all(isinstance(one, np.ndarray) and one.ndim == 1 for one in arrays) or not all(
-            one.dtype.kind in "iu" for one in arrays[:2]
-        ):
+        if not all(
+            isinstance(array, np.ndarray) and array.ndim == 1 for array in arrays
+        ) or not all(array.dtype.kind in "iu" for array in arrays[:2]):
             raise _broken("indptr and indices must be arrays of integers, and data one of numbers")
         # a copy: nothing beyond the arrays is read even if the caller changes theirs
         self._ends = ends.astype(np.int64)
@@ -140,7 +140,7 @@ class CompressedRows:
             raise _broken("the pointers do not rise from 0 to the number of entries")
 
     def dense(self, rows: slice) -> NDArray[Any]:
-        """Some rows as an array; a row with an entry in no column of X is missing."""
+        """Return some rows as an array; a row with an entry in no column of X is missing."""
         from scipy.sparse import csr_matrix
 
         ends = self._ends[rows.start : rows.stop + 1]
@@ -150,17 +150,17 @@ class CompressedRows:
         values = self._values[entries]
         if not values.dtype.isnative or values.dtype == np.float16:  # SciPy has neither
             values = values.astype(np.float64)
-        odd = np.flatnonzero((columns < 0) | (columns >= self.shape[1]))
-        columns[odd] = 0
+        invalid = np.flatnonzero((columns < 0) | (columns >= self.shape[1]))
+        columns[invalid] = 0
         shape = len(ends) - 1, max(1, self.shape[1])
         with np.errstate(all="ignore"):  # entries that stand twice are added
-            found = (
+            matrix = (
                 csr_matrix((values, columns, ends), shape=shape)
                 .toarray()
                 .astype(np.float64, copy=False)
             )
-        found[np.searchsorted(ends, odd, side="right") - 1] = np.nan
-        return np.asarray(found[:, : self.shape[1]])
+        matrix[np.searchsorted(ends, invalid, side="right") - 1] = np.nan
+        return np.asarray(matrix[:, : self.shape[1]])
 
 
 def _broken(what: str) -> InvalidInput:

@@ -271,10 +271,10 @@ class FitRequest:
         self.records = cached
         if size * MIN_SAMPLING_FACTOR <= self.n:
             from dpfast.curator.blocks import sample
-            from dpfast.data.parts import KEPT_BYTES
+            from dpfast.data.parts import CACHE_BYTES
 
             self.subsample = sample(self.records, self.noise, size)
-            larger_size = min(larger_part * self.n, KEPT_BYTES / (16.0 * (self.n_covariates + 1)))
+            larger_size = min(larger_part * self.n, CACHE_BYTES / (16.0 * (self.n_covariates + 1)))
             if larger_size >= 2.0 * size:
                 self.larger_subsample = sample(self.records, self.noise, larger_size)
 
@@ -377,14 +377,14 @@ class FitRequest:
         )
         if records.in_memory or (include_arrays and in_arrays):
             return memory_needed(self.n, q, copies) + sampled
-        from dpfast.data.parts import KEPT_BYTES
+        from dpfast.data.parts import CACHE_BYTES
 
         rows = max(records.block_sizes)
         if in_arrays:
             from dpfast.data.streams import block_sizes_for
 
             rows = max(block_sizes_for(self.n, q))
-        cached = min(memory_needed(self.n, q, copies), KEPT_BYTES) + NUMBERS_PER_RECORD * self.n
+        cached = min(memory_needed(self.n, q, copies), CACHE_BYTES) + NUMBERS_PER_RECORD * self.n
         return memory_needed(rows, q, copies + COPIES_IN_USE) + cached + sampled
 
     def default_fit_bytes(self) -> int:

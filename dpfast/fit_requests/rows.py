@@ -202,8 +202,8 @@ class FormulaRows(NamedTuple):
         inner = self.inner.centres()
         if inner is None:
             return None
-        from dpfast.data.formula import Spline
         from dpfast.data.slopes import levels_of
+        from dpfast.data.splines import Spline
 
         columns = self.terms.columns
         centres: dict[str, Any] = {}

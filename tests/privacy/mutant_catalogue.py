@@ -345,8 +345,8 @@ WRONG_SENSITIVITY = (
         "the depth of a sum over several blocks is that of its first block",
         "dpfast/data/records.py",
         KILLERS,
-        "largest, how = max(self.block_sizes), ",
-        "largest, how = self.block_sizes[0], ",
+        "largest = max(self.block_sizes)\n",
+        "largest = self.block_sizes[0]\n",
     ),
 )
 
@@ -2370,8 +2370,8 @@ PERSONS = (
         (
             "tests/privacy/test_persons.py::test_c72_no_answer_moves_by_more_than_announced_whatever_rows_a_person_has",
         ),
-        "beside[idle, :2] = np.nan, 0.0",
-        "beside[idle, 0] = np.nan",
+        "columns[unused, :2] = np.nan, 0.0",
+        "columns[unused, 0] = np.nan",
     ),
     plant(
         "products-of-rows-for-those-of-persons",
@@ -2394,7 +2394,7 @@ PERSONS = (
         "the depth of persons' sums allows for one block of rows, however many there are",
         PERSON_MEANS,
         (PERSON_TESTS[0] + "::test_c66_the_depth_covers_the_largest_number_of_rows",),
-        "return additions(MOST_ROWS // ROWS_AT_A_TIME)",
+        "return additions(MAX_ROWS // ROWS_AT_A_TIME)",
         "return additions(1)",
     ),
     plant(
@@ -2418,8 +2418,8 @@ PERSONS = (
         "a person's weight is that of their rows in the last block",
         PERSON_MEANS,
         (SOURCES + "::test_c66_sums_are_those_of_loops_whatever_the_order",),
-        "of_some[: len(found)] += found",
-        "of_some[: len(found)] += 0",
+        "piece_counts[: len(totals)] += totals",
+        "piece_counts[: len(totals)] += 0",
     ),
     plant(
         "scores-of-the-last-piece",
@@ -2445,23 +2445,23 @@ PERSONS = (
         "rows are summed row group by row group, whose number is not bounded",
         PERSON_MEANS,
         (SOURCES + "::test_c66_the_same_sums_from_every_source",),
-        "            if held == ROWS_AT_A_TIME:\n",
-        "            if held:\n",
+        "            if filled == ROWS_AT_A_TIME:\n",
+        "            if filled:\n",
     ),
     plant(
         "rows-that-change-count-again",
         "a row that was not usable when rows were counted has a weight when it becomes usable",
         PERSON_MEANS,
         (SOURCES + "::test_c66_a_person_cannot_have_more_than_their_weight_when_rows_change",),
-        "persons[some][~usable] = -1",
-        "persons[some][~usable] += 0",
+        "persons[piece][~usable] = -1",
+        "persons[piece][~usable] += 0",
     ),
     plant(
         "new-persons-in-later-passes",
         "a label that was not counted is given the weight of another person",
         PERSON_MEANS,
         (SOURCES + "::test_nobody_is_new_after_the_first_pass",),
-        "grow=not self._seen)",
+        "grow=not self._is_complete)",
         "grow=True)",
     ),
     plant(
@@ -2517,8 +2517,8 @@ PERSONS = (
         "persons whose rows are put into released units are taken for records",
         "dpfast/data/persons/means.py",
         (BUYING + "::test_units_are_those_of_the_fit_and_of_what_bought_them",),
-        "    def _in_units(self, units",
-        "    def _as_rows(self, units",
+        "    def _in_units(self, scales",
+        "    def _as_rows(self, scales",
     ),
     plant(
         "shapes-of-rows-of-persons",
@@ -2594,10 +2594,10 @@ SHARES_AND_GROUPS = (
         "rows without a label in k row groups of a file are k persons, who may be one",
         PERSON_MEANS,
         (SOURCES + "::test_c47_c66_rows_without_a_label_are_one_person_in_all_blocks",),
-        "        found, positions = self._read(k)[0]\n",
-        "        found, positions = self._read(k)[0]\n"
-        "        positions = np.where(positions < 0, len(found), positions)\n"
-        "        found = [*found, f'nobody {k}']\n",
+        "        distinct, positions = self._read_labels(k)[0]\n",
+        "        distinct, positions = self._read_labels(k)[0]\n"
+        "        positions = np.where(positions < 0, len(distinct), positions)\n"
+        "        distinct = [*distinct, f'nobody {k}']\n",
     ),
     plant(
         "a-cell-raises",
@@ -3966,8 +3966,8 @@ TRIALS_SAMPLES_AND_BLOCKS = (
         "the row after a malformed one is missing in its place",
         "dpfast/data/streams.py",
         ("tests/data/test_outofcore.py::test_a_malformed_row_is_an_incomplete_record",),
-        'found[np.searchsorted(ends, odd, side="right") - 1] = np.nan',
-        'found[np.searchsorted(ends, odd, side="left") - 1] = np.nan',
+        'matrix[np.searchsorted(ends, invalid, side="right") - 1] = np.nan',
+        'matrix[np.searchsorted(ends, invalid, side="left") - 1] = np.nan',
     ),
     plant(
         "codes-beyond-their-levels",
@@ -3982,8 +3982,8 @@ TRIALS_SAMPLES_AND_BLOCKS = (
         "offsets of text are believed, and a cell reaches into others or beyond its memory",
         "dpfast/data/arrow_arrays.py",
         ("tests/data/test_malformed_files.py::test_broken_buffers_are_refused_before_the_charge",),
-        "    found.validate(full=wanted is not None)\n",
-        "    found.validate()\n",
+        "    rebuilt.validate(full=bytes_type is not None)\n",
+        "    rebuilt.validate()\n",
     ),
     plant(
         "views-from-the-end",
@@ -4428,16 +4428,16 @@ RANDOM_BLOCKS = (
         "the last chunk of a piece on a cluster is in the next piece, too",
         CLUSTER,
         SOURCE_TESTS,
-        "put(chosen[i : i + together])",
-        "put(chosen[i : i + together + 1])",
+        "concatenate(chosen[i : i + n_per_piece])",
+        "concatenate(chosen[i : i + n_per_piece + 1])",
     ),
     plant(
         "rows-collected-twice",
         "what is read again is added to what was kept of the time before",
         KEPT,
         SOURCE_TESTS,
-        "            yield picked, y[stretch][rows]\n",
-        "            yield picked, y[stretch][rows]\n    yield picked, y[stretch][rows]\n",
+        "            yield selected, y[chunk][rows]\n",
+        "            yield selected, y[chunk][rows]\n    yield selected, y[chunk][rows]\n",
     ),
     plant(
         "sample-drawn-again",
@@ -4460,8 +4460,8 @@ RANDOM_BLOCKS = (
         "the depth of a sum tells how many records were kept",
         KEPT,
         SOURCE_TESTS,
-        "return Block(kept, np.arange(count), n, self._table.n)",
-        "return Block(kept, np.arange(count), n, kept.n)",
+        "return Block(cached, np.arange(count), n, self._table.n)",
+        "return Block(cached, np.arange(count), n, cached.n)",
     ),
     plant(
         "additions-of-a-sample-forgotten",
@@ -4578,16 +4578,16 @@ WEIGHTS_AND_OFFSETS = (
         "weights are divided by their mean, so one of them moves every record",
         JOINED,
         BESIDE_TESTS,
-        "found[:, 1] = weight / (self.largest_weight or BOUNDLESS)",
-        "found[:, 1] = 0.2 * weight / np.nanmean(np.clip(weight, 0.0, self.largest_weight))",
+        "joined[:, 1] = weight / (self.largest_weight or UNBOUNDED_WEIGHT)",
+        "joined[:, 1] = 0.2 * weight / np.nanmean(np.clip(weight, 0.0, self.largest_weight))",
     ),
     plant(
         "weights-relative-to-their-own-largest",
         "the bound on weights is the largest of the private ones",
         JOINED,
         BESIDE_TESTS,
-        "found[:, 1] = weight / (self.largest_weight or BOUNDLESS)",
-        "found[:, 1] = weight / np.max(weight[np.isfinite(weight)], initial=1e-300)",
+        "joined[:, 1] = weight / (self.largest_weight or UNBOUNDED_WEIGHT)",
+        "joined[:, 1] = weight / np.max(weight[np.isfinite(weight)], initial=1e-300)",
     ),
     plant(
         "largest-weight-not-asked-for",
@@ -4885,8 +4885,8 @@ LEAST_SQUARES = (
         (
             "tests/release/test_held_step.py::test_r40_numbers_do_not_depend_on_where_a_record_stands",
         ),
-        "        return found if offset is None else found + offset\n",
-        "        found = found - np.mean(found[np.isfinite(found)])\n        return found if offset is None else found + offset\n",
+        "        return eta_at if offset is None else eta_at + offset\n",
+        "        eta_at = eta_at - np.mean(eta_at[np.isfinite(eta_at)])\n        return eta_at if offset is None else eta_at + offset\n",
     ),
     plant(
         "offset-twice",
@@ -4949,7 +4949,7 @@ LEAST_SQUARES = (
         "a record with an infinite entry has a score along a direction",
         SEEN_OF_ROWS,
         ("tests/release/test_held_step.py", *SEEN_BITS),
-        '            score += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))  # NaN if not finite\n',
+        '            score += np.einsum("ij,j->i", X[rows], np.zeros(X.shape[1]))  # NaN if not finite\n',
         "",
     ),
     plant(
@@ -4973,8 +4973,8 @@ LEAST_SQUARES = (
         "the first rows are counted in the place of all others",
         SEEN_OF_ROWS,
         SEEN_BITS,
-        "projections(X[some], y[some], view, along)",
-        "projections(X[: len(X[some])], y[some], view, along)",
+        "projections(X[rows], y[rows], view, axis)",
+        "projections(X[: len(X[rows])], y[rows], view, axis)",
     ),
     plant(
         "rows-of-a-person-each-counted-once",
@@ -4997,7 +4997,7 @@ LEAST_SQUARES = (
         "with a public number of rows a row's weight is one over the mean number, which is private",
         PERSON_MEANS,
         PERSONS_SEEN,
-        "else np.full(len(counts), most)",
+        "else np.full(len(counts), max_rows)",
         "else np.full(len(counts), counts.mean())",
     ),
     plant(
@@ -5021,7 +5021,7 @@ LEAST_SQUARES = (
         "rows of persons are held one by one, and the meat is that of rows",
         WHITENED,
         (PERSONS_SEEN[0] + "::test_c81_answers_are_means_over_persons_from_every_source",),
-        "return self._persons(seen, LOOSE * radius).total(*asked)",
+        "return self._persons(seen, ROW_NORM_FACTOR * radius).total(*asked)",
         "return self._raw.total(*asked, seen)",
     ),
     plant(
@@ -5078,7 +5078,7 @@ LEAST_SQUARES = (
         "a person none of whose rows is usable is counted where scores are short",
         PERSON_SCORES,
         (PERSONS_SEEN[0] + "::test_a_person_without_a_usable_row_is_in_no_cell",),
-        "np.where(told, 1.0, math.nan)",
+        "np.where(has_score, 1.0, math.nan)",
         "np.ones(size)",
     ),
     plant(
@@ -5344,7 +5344,7 @@ LEAST_SQUARES = (
         "a person's row of large entries counts as one that lacks some",
         "dpfast/data/persons/means.py",
         ("tests/privacy/test_persons.py",),
-        "    found[doubtful] = np.isfinite(X[doubtful]).all(axis=1)\n",
+        "    usable[not_finite] = np.isfinite(X[not_finite]).all(axis=1)\n",
         "",
     ),
     plant(
@@ -6500,8 +6500,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "columns are centred by the mean of the records instead of a released number",
         "dpfast/data/scaling/units.py",
         ("tests/scaling/test_units.py",),
-        "np.subtract(X[some], self.centres, dtype",
-        "np.subtract(X[some], X.mean(axis=0), dtype",
+        "np.subtract(X[rows], self.centres, dtype",
+        "np.subtract(X[rows], X.mean(axis=0), dtype",
     ),
     plant(
         "fit-spends-what-units-cost",

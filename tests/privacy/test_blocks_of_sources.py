@@ -105,7 +105,7 @@ def small(monkeypatch):
     """Many blocks of every kind, in a table of 2,048 records."""
     monkeypatch.setattr(streams, "BLOCK_BYTES", 100 * 8 * (Q + 1))
     monkeypatch.setattr(parts, "GATHERED_BYTES", 64 * 8 * Q)
-    monkeypatch.setattr(kept_files, "STRETCH", 333)
+    monkeypatch.setattr(kept_files, "SEARCH_CHUNK", 333)
     monkeypatch.setattr(cluster, "PIECE_BYTES", 5_000)
 
 
@@ -131,7 +131,7 @@ def test_c55_the_same_bytes_give_the_same_answers_whatever_the_source(
 ):
     """Bit by bit, receipts included: which rows, in which order, added how."""
     X, y = table()
-    monkeypatch.setattr(parts, "KEPT_BYTES", kept)
+    monkeypatch.setattr(parts, "CACHE_BYTES", kept)
 
     def answers(records):
         keeper = curator(records)
@@ -156,7 +156,7 @@ def test_c55_the_same_bytes_give_the_same_answers_whatever_the_source(
 def test_c55_slots_of_keys_are_the_same_on_every_pass(monkeypatch, tmp_path, source, n_slots, kept):
     """As in memory with the slots that the keys say, up to the order of additions."""
     X, y = table()
-    monkeypatch.setattr(parts, "KEPT_BYTES", kept)
+    monkeypatch.setattr(parts, "CACHE_BYTES", kept)
     monkeypatch.setattr("dpfast.curator.blocks.number_of_slots", lambda n: n_slots)
     records = source(tmp_path, X, y)
     keys = chunk_keys(len(records.block_sizes), dpfast.SeededNoise(0))
@@ -179,7 +179,7 @@ def test_c55_slots_of_keys_are_the_same_on_every_pass(monkeypatch, tmp_path, sou
 def test_c55_every_record_is_in_one_block(tmp_path, monkeypatch, source, kept):
     """Blocks of all slots add up to the table; a row that is read twice or left out shows."""
     X, y = table()
-    monkeypatch.setattr(parts, "KEPT_BYTES", kept)
+    monkeypatch.setattr(parts, "CACHE_BYTES", kept)
     records = source(tmp_path, X, y)
     whole = curator(records)._sums(THETA, 7)
     found = sums_of(records)
@@ -196,7 +196,7 @@ def test_c55_a_record_of_any_source_moves_one_block_by_at_most_the_sensitivity(
 ):
     """The worst pair: full weight, opposite scores; it attains the constant."""
     X, y = table()
-    monkeypatch.setattr(parts, "KEPT_BYTES", kept)
+    monkeypatch.setattr(parts, "CACHE_BYTES", kept)
     ends = (299, 300, 301, 1047, 1048)  # of chunks of the cluster
     for row in ends if source is of_chunks else ends[::4]:
         X[row] = [1.118033885955810547, 0.0]  # sqrt(1.25), less what single precision lacks
@@ -245,7 +245,7 @@ def test_c55_sums_of_parts_on_a_cluster_pass_through_no_more_additions_than_anno
     X, y = table()
     records = of_chunks(tmp_path, X, y, sizes=(64,) * 32)
     for kept, tasks in ((1 << 27, 8), (100, 32)):
-        monkeypatch.setattr(parts, "KEPT_BYTES", kept)
+        monkeypatch.setattr(parts, "CACHE_BYTES", kept)
         block = Dealing(curator(records), 0.5).block(256)._records
         inner = additions(N // 64)
         assert block.block_sizes == (64,) * (N // 64) and inner == 16
@@ -358,7 +358,10 @@ def test_a_changed_file_is_noticed_between_the_blocks_and_the_gradients(tmp_path
 @EVERY
 @pytest.mark.one_in(3)
 def test_nothing_is_kept_when_a_fit_is_over(tmp_path, source, monkeypatch):
-    kept, kinds = [], (parts.RandomPartition, kept_files.StreamedPartition, cluster.DealtCluster)
+    kept, kinds = (
+        [],
+        (parts.RandomPartition, kept_files.StreamedPartition, cluster.ClusterPartition),
+    )
     for kind in kinds:
         original = kind.__init__
 
@@ -391,7 +394,7 @@ def test_replay_follows_blocks_of_every_source(tmp_path, source, kind):
 @pytest.mark.parametrize("kept", [1 << 27, 100])
 def test_replay_follows_blocks_on_a_cluster(tmp_path, monkeypatch, kept):
     dask = pytest.importorskip("dask")
-    monkeypatch.setattr(parts, "KEPT_BYTES", kept)
+    monkeypatch.setattr(parts, "CACHE_BYTES", kept)
     X, y = table()
     pair = neighbours(X[1000:1600], y[1000:1600], "antipodal")
 

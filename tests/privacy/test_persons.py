@@ -15,7 +15,7 @@ from dpfast.curator.bounds import joint_cost
 from dpfast.curator.noisy_release import observed
 from dpfast.curator.persons import PERSONS_AT_A_TIME
 from dpfast.data import as_records
-from dpfast.data.persons.means import MOST_ROWS, ROWS_AT_A_TIME, _usable, person_means
+from dpfast.data.persons.means import MAX_ROWS, ROWS_AT_A_TIME, _usable, person_means
 from dpfast.data.record_weights.joined import WeightLayout, weighted_records
 from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
@@ -233,7 +233,7 @@ def test_c66_the_depth_covers_the_largest_number_of_rows():
     """That of a block, of adding the most blocks there can be, of holding a person's score."""
     keeper = curator(np.zeros((1, 2)), np.zeros(1), [0])
     for want in (GRADIENT, HESSIAN, MEAT):
-        of_rows = summation_depth(ROWS_AT_A_TIME, 3, want) + additions(MOST_ROWS // ROWS_AT_A_TIME)
+        of_rows = summation_depth(ROWS_AT_A_TIME, 3, want) + additions(MAX_ROWS // ROWS_AT_A_TIME)
         assert keeper.depth(want) >= of_rows
     products = PERSONS_AT_A_TIME + additions(2**31 // PERSONS_AT_A_TIME) + 1
     of_scores = 2 * (summation_depth(ROWS_AT_A_TIME, 3, GRADIENT) + 4)

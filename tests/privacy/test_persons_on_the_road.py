@@ -12,7 +12,7 @@ import dpfast
 from dpfast.curator.preconditioned import LeverageWeights, RowClipping, _prepared, compiled
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import of_slots, person_means
-from dpfast.data.persons.scores import LOOSE, PersonScores, counting_unit
+from dpfast.data.persons.scores import ROW_NORM_FACTOR, PersonScores, counting_unit
 from dpfast.data.records import Records
 from dpfast.data.scaling.maps import TransformedView
 from dpfast.errors import BudgetExceeded
@@ -269,7 +269,7 @@ def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how,
     cells = np.bincount(np.searchsorted(CELLS, norms), minlength=len(shares))
     np.testing.assert_allclose(shares, cells / 17, rtol=0.0, atol=1e-12)
 
-    rows_held = np.minimum(1.0, LOOSE * bound / np.maximum(long * np.abs(psi), 1e-300))
+    rows_held = np.minimum(1.0, ROW_NORM_FACTOR * bound / np.maximum(long * np.abs(psi), 1e-300))
     of_rows = (rows_held * psi)[:, None] * a
     scores = np.array([of_rows[whose == one].mean(axis=0) for one in range(17)])
     norms = np.linalg.norm(scores, axis=1)

@@ -1,4 +1,4 @@
-"""What is read from files: tables, schemas, and Parquet larger than memory."""
+"""Reading of files: tables, schemas, and Parquet larger than memory."""
 
 from dpfast.data.files.tables import Written, read_labels, read_numbers, read_table, written
 

@@ -1,4 +1,4 @@
-"""What is kept of records that are read and decoded again for every query."""
+"""Caches for records that every query would read and decode again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.parts import (
-    KEPT_BYTES,
+    CACHE_BYTES,
     Block,
     RandomPartition,
     Slots,
@@ -22,34 +22,31 @@ from dpfast.data.records import Covariates, Records, Wrapped
 
 Array = NDArray[np.float64]
 
-#: Rows that are looked at a time where some are picked out.
-STRETCH = 1 << 17
-
-#: Tables up to this size are kept as they are read first, if they would have to be read again.
-CACHE_BYTES = KEPT_BYTES
+#: Rows that are searched at a time for those in some slots.
+SEARCH_CHUNK = 1 << 17
 
 
-def fits_in_cache(table: Records, beside: int = 0) -> bool:
-    """Whether the decoded records are so few, with so many numbers beside each; public."""
-    return 8 * table.n * (table.n_covariates + 1 + beside) <= CACHE_BYTES
+def fits_in_cache(table: Records, n_further: int = 0) -> bool:
+    """Test whether decoded records, with further columns, fit in the cache; public."""
+    return 8 * table.n * (table.n_covariates + 1 + n_further) <= CACHE_BYTES
 
 
 class CachedRecords(Wrapped):
-    """Records that are decoded once: their blocks are kept as they are read first."""
+    """Records whose blocks are decoded once and kept."""
 
     def __init__(self, records: Records) -> None:
         super().__init__(records)
         self._kept: list[tuple[Covariates, Array]] = []
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """The same blocks every time."""
+        """Yield the same blocks every time."""
         if not self._kept:
             self._kept = list(self._raw.blocks())
         return iter(self._kept)
 
 
 class StreamedSubset(Block):
-    """A part that is too large to be kept: its records are picked out on every pass."""
+    """Part that is too large for the cache; its records are selected again in every pass."""
 
     def __init__(self, table: Records, slots: SlotsOf, low: int, high: int, n: int) -> None:
         self._table, self._slots, self._low, self._high = table, slots, low, high
@@ -59,42 +56,42 @@ class StreamedSubset(Block):
         return self
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Pieces as of the same part in memory, wherever the blocks of the table end."""
+        """Yield the pieces that the same part in memory has, for any blocks of the table."""
         X, y = np.empty((self._step, self.n_covariates)), np.empty(self._step)
-        held, empty = 0, True
-        for block, responses in _picked(self._table, self._slots, self._low, self._high):
+        filled, nothing_yielded = 0, True
+        for block, responses in _selected(self._table, self._slots, self._low, self._high):
             if responses.ndim != y.ndim:  # with weights and offsets
                 y = np.empty((self._step, responses.shape[1]))
             done = 0
             while done < len(responses):
-                take = min(len(responses) - done, self._step - held)
-                X[held : held + take] = block[done : done + take]
-                y[held : held + take] = responses[done : done + take]
-                held, done = held + take, done + take
-                if held == self._step:
+                take = min(len(responses) - done, self._step - filled)
+                X[filled : filled + take] = block[done : done + take]
+                y[filled : filled + take] = responses[done : done + take]
+                filled, done = filled + take, done + take
+                if filled == self._step:
                     yield X, y
-                    held, empty = 0, False
-        if held or empty:
-            yield X[:held], y[:held]
+                    filled, nothing_yielded = 0, False
+        if filled or nothing_yielded:
+            yield X[:filled], y[:filled]
 
 
-def _picked(
+def _selected(
     table: Records, slots: SlotsOf, low: int, high: int
 ) -> Iterator[tuple[Covariates, Array]]:
-    """The records in some slots, as the table is read once."""
+    """Select the records in some slots during one pass over the table."""
     start = 0
     for k, (X, y) in enumerate(table.blocks()):
-        of_block = slots(k, start, len(y))
+        block_slots = slots(k, start, len(y))
         start += len(y)
-        for first in range(0, len(y), STRETCH):
-            stretch = slice(first, first + STRETCH)
-            rows = rows_in(of_block[stretch], low, high)
-            picked = gather(X[stretch], rows, np.empty((len(rows), X.shape[1]), X.dtype))
-            yield picked, y[stretch][rows]
+        for first in range(0, len(y), SEARCH_CHUNK):
+            chunk = slice(first, first + SEARCH_CHUNK)
+            rows = rows_in(block_slots[chunk], low, high)
+            selected = gather(X[chunk], rows, np.empty((len(rows), X.shape[1]), X.dtype))
+            yield selected, y[chunk][rows]
 
 
 class StreamedPartition(RandomPartition):
-    """Records that are read again for every query, each in a slot."""
+    """Random partition of records that are read again for every query."""
 
     def __init__(self, table: Records, slots_of: SlotsOf, n_slots: int) -> None:
         self._table = table
@@ -105,30 +102,30 @@ class StreamedPartition(RandomPartition):
         if high - low > partition_capacity(self._table, self._n_slots):
             return StreamedSubset(self._table, self._slots_of, low, high, n)
         expected = self._table.n * (high - low) / self._n_slots
-        room = min(self._table.n, int(expected + 8.0 * expected**0.5) + 64)
+        capacity = min(self._table.n, int(expected + 8.0 * expected**0.5) + 64)
         X: Covariates = np.empty((0, self._table.n_covariates))
         y, count = np.empty(0), 0
-        for some in _picked(self._table, self._slots_of, low, high):
-            end = count + len(some[1])
+        for selected in _selected(self._table, self._slots_of, low, high):
+            end = count + len(selected[1])
             if not count:
-                X, y = [longer(part[:0], room) for part in some]
-            if end > len(y):  # improbable; depends on the slots alone
-                X, y = [longer(part, max(end, count + count // 8)) for part in (X, y)]
-            X[count:end], y[count:end] = some
+                X, y = [_extended(part[:0], capacity) for part in selected]
+            if end > len(y):  # beyond 8 standard deviations; depends on the slots alone
+                X, y = [_extended(part, max(end, count + count // 8)) for part in (X, y)]
+            X[count:end], y[count:end] = selected
             count = end
-        kept = Records(X[:count], y[:count], self._table.names)
-        return Block(kept, np.arange(count), n, self._table.n)
+        cached = Records(X[:count], y[:count], self._table.names)
+        return Block(cached, np.arange(count), n, self._table.n)
 
 
-def longer(array: Any, length: int) -> Any:
-    """With room for so many rows."""
-    found = np.empty((length, *array.shape[1:]), array.dtype)
-    found[: len(array)] = array
-    return found
+def _extended(array: Any, length: int) -> Any:
+    """Copy an array into a longer one."""
+    extended = np.empty((length, *array.shape[1:]), array.dtype)
+    extended[: len(array)] = array
+    return extended
 
 
 def partition_by_keys(
     table: Records, keys: Any, scatter: Callable[..., Slots], n_slots: int
 ) -> RandomPartition:
-    """Records that are read again, whose slots are made again, too, from a key for each block."""
+    """Partition records whose slots are drawn again in each pass, from one key per block."""
     return StreamedPartition(table, lambda k, start, size: scatter(keys[k], size, n_slots), n_slots)

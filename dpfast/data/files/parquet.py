@@ -30,10 +30,10 @@ def open_parquet(
 ) -> StreamedRecords:
     """Open Parquet data as records for :func:`dpfast.fit`, without reading them.
 
-    Every query reads the wanted columns once, row group by row group, decoding the next while the
-    present one is summed.  Memory is that of about three decoded row groups, whatever n is; the
-    default fit keeps up to 128 MB of records for its secret sample, and a byte for each up to
-    2^24 of them; a table of up to 128 MB is kept whole and decoded once.
+    Every query reads the requested columns once, row group by row group, decoding the next while
+    the present one is summed.  Memory is that of about three decoded row groups for any n.  The
+    default fit keeps up to 128 MB of records for its secret sample, and a byte for each of up to
+    2^24 records.  A table of up to 128 MB is kept whole and decoded once.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def open_parquet(
 
     Privacy
     -------
-    Nothing is spent.  The number of rows of each row group is public, like n; write the files so
-    that it does not follow from values (no partitioning or filtering by a private column).
+    Nothing is spent.  The number of rows of each row group is public, like n.  Write the files so
+    that it does not follow from values: do not partition or filter by a private column.
 
     Examples
     --------
@@ -72,65 +72,67 @@ def open_parquet(
     ('intercept', 'education')
     """
 
-    def encoding(found: Any, file: str) -> Encoding:
+    def encoding(arrow_schema: Any, file: str) -> Encoding:
         if covariates is None and schema is None:
             raise InvalidInput(
                 "covariates=[...] is needed without a schema: name the columns of X, in order."
             )
         listed = _listed(covariates)
         # names in a list are called by their place: a list of cells may be passed for it
-        wanted = [(f"covariates[{i}]", name) for i, name in enumerate(listed)]
-        for place, name in [*wanted, (f"response={described(response, text=True)}", response)]:
-            _check_column(found, file, place, name, schema is None)
+        places = [(f"covariates[{i}]", name) for i, name in enumerate(listed)]
+        for place, name in [*places, (f"response={described(response, text=True)}", response)]:
+            _check_column(arrow_schema, file, place, name, schema is None)
         if schema is None:
             return Encoding((*listed, response), tuple(listed))
-        design = schema.encode(found.empty_table(), covariates, response)  # refuses wrong types
+        design = schema.encode(
+            arrow_schema.empty_table(), covariates, response
+        )  # refuses wrong types
         return Encoding(tuple(design.coding.columns), design.names, Terms(design.coding))
 
     return _opened(path, encoding)[0]
 
 
 def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Coding, StreamedRecords]:
-    """What a formula means for Parquet data, and the records that its terms make of them."""
+    """Read a formula for Parquet data, and open records of its terms."""
 
-    def encoding(found: Any, file: str) -> Encoding:
-        empty = found.empty_table()
+    def encoding(arrow_schema: Any, file: str) -> Encoding:
+        empty = arrow_schema.empty_table()
         terms = terms_of_table(formula, empty, schema)
         terms.records(empty)  # refuses wrong types
         return Encoding(tuple(terms.columns), terms.coding.design(empty).names, terms)
 
-    records, found = _opened(path, encoding)
-    assert found.terms is not None
+    records, arrow_schema = _opened(path, encoding)
+    assert arrow_schema.terms is not None
     records.of_terms = schema is None
-    return found.terms.coding, records
+    return arrow_schema.terms.coding, records
 
 
 def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[StreamedRecords, Encoding]:
-    """Records as the first file says, and what every file has to have."""
+    """Open records as the first file is encoded, and check all files."""
     parquet = _pyarrow_parquet()
     groups, encodings = list[Group](), list[Encoding]()
-    opened: dict[str, Footer] = {}
+    footers: dict[str, Footer] = {}
     for file in _files(path):
         stamp = _stamp(file)
         try:
             metadata = parquet.read_metadata(file)
-            found = metadata.schema.to_arrow_schema()
+            arrow_schema = metadata.schema.to_arrow_schema()
             groups_rows = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
             if min(groups_rows, default=0) < 0 or sum(groups_rows) != metadata.num_rows:
-                found = None
+                arrow_schema = None
         except Exception:
-            found = None  # raised below without its context
-        if found is None:
+            arrow_schema = None  # raised below without its context
+        if arrow_schema is None:
             raise InvalidInput(f"{file!r} cannot be read: it is damaged or is no Parquet file.")
-        opened[file] = Footer(stamp, metadata)
-        encodings.append(encode(found, file))
+        footers[file] = Footer(stamp, metadata)
+        encodings.append(encode(arrow_schema, file))
         for k, rows in enumerate(groups_rows):
             if rows:
-                groups.append(Group(file, k, rows, kept_encoded(found)))
+                groups.append(Group(file, k, rows, kept_encoded(arrow_schema)))
     if not groups:
         raise InvalidInput(f"{str(path)!r} has no rows; at least one record is needed.")
     encoding = encodings[0]
-    decoder = Decoder(groups, opened, encoding)
+    decoder = Decoder(groups, footers, encoding)
     sizes = [group.rows for group in groups]
     terms = encoding.terms
     coding = terms.coding if terms is not None and terms.left is None else None
@@ -139,14 +141,14 @@ def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[Streamed
 
 
 class Footer(NamedTuple):
-    """What was read of a file when it was opened: parsed once, however many groups it has."""
+    """Metadata of a file, parsed once when it is opened, and its stamp."""
 
     stamp: tuple[int, int]
     metadata: Any
 
 
 class Group(NamedTuple):
-    """One row group."""
+    """Row group of a Parquet file."""
 
     file: str
     number: int
@@ -155,7 +157,7 @@ class Group(NamedTuple):
 
 
 class Encoding(NamedTuple):
-    """How columns become numbers."""
+    """Conversion of columns to numbers."""
 
     columns: tuple[str, ...]  # that are read, the response last where there are no terms
     names: tuple[str, ...]
@@ -165,14 +167,14 @@ class Encoding(NamedTuple):
         if self.terms is not None:
             return self.terms.records(table)
         # covariate by covariate, as the columns are stored: the kernels read any strides
-        found: NDArray[np.float64] = np.empty((len(self.columns), table.num_rows))
-        for row, name in zip(found, self.columns, strict=True):
+        table_columns: NDArray[np.float64] = np.empty((len(self.columns), table.num_rows))
+        for row, name in zip(table_columns, self.columns, strict=True):
             row[:] = numbers(table[name], name)
-        return found[:-1].T, found[-1]
+        return table_columns[:-1].T, table_columns[-1]
 
 
 class Decoder:
-    """Reads and encodes row groups."""
+    """Reader and encoder of row groups."""
 
     def __init__(self, groups: list[Group], footers: dict[str, Footer], encoding: Encoding) -> None:
         self._groups = groups
@@ -186,17 +188,17 @@ class Decoder:
     def columns(
         self, names: list[str], arguments: list[str], read: Callable[[Any, str], Any] = numbers
     ) -> Callable[[int], list[Any]]:
-        """Other columns of the row groups, as numbers or as ``read`` does; refused by type."""
+        """Return a decoder of other columns, as numbers or by ``read``; refuse wrong types."""
         for file, footer in self._footers.items():
-            found = footer.metadata.schema.to_arrow_schema()
+            arrow_schema = footer.metadata.schema.to_arrow_schema()
             for argument, name in zip(arguments, names, strict=True):
                 place = f"{argument}={described(name, text=True)}"
-                _check_column(found, file, place, name, read is numbers)
-                read(found.empty_table()[name], name)
-        wanted = list(dict.fromkeys(names))
+                _check_column(arrow_schema, file, place, name, read is numbers)
+                read(arrow_schema.empty_table()[name], name)
+        distinct = list(dict.fromkeys(names))
 
         def decode(k: int) -> list[Any]:
-            table = self._table(k, wanted)
+            table = self._table(k, distinct)
             return [read(table[name], name) for name in names]
 
         return decode
@@ -238,18 +240,18 @@ def _pyarrow_parquet() -> Any:
 
 
 def _files(path: Any) -> list[str]:
-    given, path = path, Path(file_path(path, "path"))
+    argument, path = path, Path(file_path(path, "path"))
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+        files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
     else:
-        found = [path] if path.is_file() else []
-    if not found:
-        shown = str(given) if isinstance(given, Path) else given
+        files = [path] if path.is_file() else []
+    if not files:
+        path_text = str(argument) if isinstance(argument, Path) else argument
         raise InvalidInput(
-            f"there is no Parquet file at {described(shown, text=True)}. Files of another kind are "
-            "read first, as by pandas.read_csv."
+            f"there is no Parquet file at {described(path_text, text=True)}. Files of another kind "
+            "are read first, as by pandas.read_csv."
         )
-    return [str(file.resolve()) for file in found]
+    return [str(file.resolve()) for file in files]
 
 
 def _stamp(file: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A schema as TOML: the standard library reads it, a dozen lines write it."""
+"""Schemas as TOML files: read by the standard library, written here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEYS = {
 
 
 def read(source: Any) -> Schema:
-    """A schema from a path or from TOML text."""
+    """Read a schema from a path or from TOML text."""
     from dpfast.data.schema import Schema
 
     if isinstance(source, str) and "\n" in source:
@@ -74,13 +74,13 @@ def _column(name: str, entry: Any) -> Column:
             f"{described(kind, text=True)}."
         )
     required, optional = KEYS[kind]
-    given = set(entry) - {"kind"}
-    if not set(required) <= given <= {*required, *optional}:
+    keys = set(entry) - {"kind"}
+    if not set(required) <= keys <= {*required, *optional}:
         raise InvalidInput(
             f"column {described(name, text=True)} is {kind}: needs {list(required)}, may have "
-            f"{list(optional)}; received {sorted(given)}."
+            f"{list(optional)}; received {sorted(keys)}."
         )
-    values = {key: entry[key] for key in given}
+    values = {key: entry[key] for key in keys}
     kinds = {"numeric": schema.Numeric, "categorical": schema.Categorical, "binary": schema.Binary}
     try:
         return kinds[kind](**values)
@@ -89,7 +89,7 @@ def _column(name: str, entry: Any) -> Column:
 
 
 def write(schema: Schema) -> str:
-    """TOML text that :func:`read` turns back into the same schema."""
+    """Write TOML text that :func:`read` turns back into the same schema."""
     parts = []
     for name, declared in schema.columns.items():
         required, optional = KEYS[declared.kind]

@@ -37,12 +37,12 @@ Progress = Callable[[int, int], None]
 
 
 class Written(NamedTuple):
-    """How a file of text is written, which is said and never found in its cells.
+    """Format of a text file; it is an argument and never inferred from cells.
 
     Attributes
     ----------
     delimiter : str or None
-        Between two cells; None for the one that its first row has.
+        Between two cells; None for the delimiter in the first row.
     decimal : {".", ","}
         Before the decimals of a number.
     """
@@ -52,7 +52,7 @@ class Written(NamedTuple):
 
 
 def written(delimiter: Any = None, decimal: Any = ".") -> Written:
-    """How a file of text is written, checked."""
+    """Check the format of a text file."""
     if delimiter is not None and (
         not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0 '
     ):
@@ -91,7 +91,7 @@ def read_table(
         Of text: the mark before decimals.  A number written otherwise is missing, and so is one
         with marks between thousands.
     """
-    how = written(delimiter, decimal)
+    text_format = written(delimiter, decimal)
     path = Path(path)
     if not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
@@ -99,8 +99,11 @@ def read_table(
         raise InvalidInput(f"there is no data file {str(path)!r}.")
     end = path.name.lower()
     if end.removesuffix(".gz").endswith(TEXT):
-        cells = _text_cells(path, how, schema.columns, progress)
-        return {name: _parsed(column, schema[name], how.decimal) for name, column in cells.items()}
+        cells = _text_cells(path, text_format, schema.columns, progress)
+        return {
+            name: _parsed(column, schema[name], text_format.decimal)
+            for name, column in cells.items()
+        }
     kind = path.suffix.lower()
     if kind not in (".npz", ".parquet", ".feather", ".arrow"):
         raise InvalidInput(
@@ -138,10 +141,10 @@ def read_labels(
 ) -> Any:
     """Read a column of labels, such as the person of each row, with nothing declared about them."""
     kind = Categorical(tuple(levels))
-    found = _read_named(path, [name], kind, delimiter, progress, decimal)[name]
-    if isinstance(found, np.ndarray) and found.dtype == object:
-        found[:] = [cell.strip() if isinstance(cell, str) else cell for cell in found]
-    return found
+    cells = _read_named(path, [name], kind, delimiter, progress, decimal)[name]
+    if isinstance(cells, np.ndarray) and cells.dtype == object:
+        cells[:] = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+    return cells
 
 
 def _read_named(
@@ -152,22 +155,22 @@ def _read_named(
     progress: Progress | None,
     decimal: str,
 ) -> dict[str, Any]:
-    """Columns of one kind, all of which the file must have."""
+    """Read columns of one kind; the file must have each of them."""
     if len(set(names)) < len(names):
         raise InvalidInput("a column is named twice. Name each column once.")
-    found = read_table(path, Schema(dict.fromkeys(names, kind)), delimiter, progress, decimal)
-    here = found if isinstance(found, dict) else set(found.column_names)
+    table = read_table(path, Schema(dict.fromkeys(names, kind)), delimiter, progress, decimal)
+    present = table if isinstance(table, dict) else set(table.column_names)
     for name in names:
-        if name not in here:
+        if name not in present:
             raise InvalidInput(
                 f"the file {str(path)!r} has no column {described(name, text=True)}. Name columns "
                 "as its first row or its schema does."
             )
-    return {name: found[name] for name in names}
+    return {name: table[name] for name in names}
 
 
 def unreadable(path: Path) -> InvalidInput:
-    """What is raised for a file that is not what its name says."""
+    """Make the error for a file whose content its name does not describe."""
     return InvalidInput(
         f"the file {str(path)!r} cannot be read: it may not be accessed, is damaged, or is not "
         "what the end of its name says."
@@ -187,13 +190,13 @@ def _read_arrow(path: Path, schema: Schema, kind: str) -> Any:
             "Parquet and Arrow files need pyarrow: pip install 'dpfast[tables]'."
         ) from error
     if kind == ".parquet":
-        found = parquet.read_schema(path)
-        wanted = [name for name in found.names if name in schema.columns]
-        _refuse_repeated(wanted, path)
+        arrow_schema = parquet.read_schema(path)
+        requested = [name for name in arrow_schema.names if name in schema.columns]
+        _refuse_repeated(requested, path)
         table = parquet.read_table(
             path,
-            columns=wanted,
-            read_dictionary=kept_encoded(found),
+            columns=requested,
+            read_dictionary=kept_encoded(arrow_schema),
             page_checksum_verification=True,
         )
     else:
@@ -215,12 +218,12 @@ def _refuse_repeated(names: list[str], path: Path) -> None:
 
 
 def _text_cells(
-    path: Path, how: Written, wanted: Container[str], progress: Progress | None = None
+    path: Path, text_format: Written, names: Container[str], progress: Progress | None = None
 ) -> dict[str, list[str]]:
-    """Cells of the wanted columns of a file of text; missing ones are empty."""
+    """Read cells of the requested columns of a text file; missing ones are empty."""
     try:
         with _opened(path) as (file, raw):
-            return _cells(path, file, raw, how, wanted, progress)
+            return _cells(path, file, raw, text_format, names, progress)
     except (InvalidInput, KeyboardInterrupt):
         raise
     except (OSError, EOFError, zlib.error):
@@ -230,7 +233,7 @@ def _text_cells(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[TextIO, BinaryIO]]:
-    """The text of a file, and the bytes on disk that tell how far it has been read."""
+    """Open a file as text, and its bytes on disk, whose position shows the progress."""
     with path.open("rb") as raw:
         content = cast(
             BinaryIO, gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
@@ -244,18 +247,18 @@ def _cells(
     path: Path,
     file: TextIO,
     raw: BinaryIO,
-    how: Written,
-    wanted: Container[str],
+    text_format: Written,
+    requested: Container[str],
     progress: Progress | None,
 ) -> dict[str, list[str]]:
-    first, delimiter = next(file, ""), how.delimiter
-    if said := SEPARATOR.fullmatch(first):  # by a spreadsheet; the next row names the columns
-        first, delimiter = next(file, ""), delimiter or said[1]
-    marks = DELIMITERS.replace(how.decimal, "")
+    first, delimiter = next(file, ""), text_format.delimiter
+    if separator := SEPARATOR.fullmatch(first):  # by a spreadsheet; the next row names the columns
+        first, delimiter = next(file, ""), delimiter or separator[1]
+    marks = DELIMITERS.replace(text_format.decimal, "")
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         marks = "\t"
-    header, delimiter = _header(path, first, delimiter or marks, wanted)
-    chosen = [(i, name) for i, name in enumerate(header) if name in wanted]
+    header, delimiter = _header(path, first, delimiter or marks, requested)
+    chosen = [(i, name) for i, name in enumerate(header) if name in requested]
     _refuse_repeated([name for _, name in chosen], path)
     cells: list[list[str]] = [[] for _ in chosen]
     size = path.stat().st_size
@@ -271,23 +274,24 @@ def _cells(
 
 
 def _header(
-    path: Path, line: str, delimiters: str, wanted: Container[str]
+    path: Path, line: str, delimiters: str, requested: Container[str]
 ) -> tuple[list[str], str]:
-    """Names of the columns, and which of some delimiters there is, from the first line alone."""
+    """Return the names of the columns and the delimiter, from the first line alone."""
     line = line.rstrip("\r\n")
     if not line:
         raise InvalidInput(
             f"the data file {str(path)!r} is empty; its first row must name the columns."
         )
-    if any(odd in line for odd in "\0\r\ufffd"):
+    if any(character in line for character in "\0\r\ufffd"):
         raise InvalidInput(
             f"the first row of {str(path)!r} must name the columns, in UTF-8 and up to a line "
             "feed. Save the file as UTF-8 text with ordinary ends of lines."
         )
-    found = {mark: _names(line, mark, wanted) for mark in delimiters}
+    names_by_mark = {mark: _names(line, mark, requested) for mark in delimiters}
     # how many columns each finds: of the wanted ones, and of any
     ranks = {
-        mark: (sum(name in wanted for name in names), len(names)) for mark, names in found.items()
+        mark: (sum(name in requested for name in names), len(names))
+        for mark, names in names_by_mark.items()
     }
     best = max(ranks.values())
     marks = [mark for mark in delimiters if ranks[mark] == best]
@@ -295,16 +299,16 @@ def _header(
         raise InvalidInput(
             f"the first row of {str(path)!r} can be divided by {marks}. Say which is the delimiter."
         )
-    return found[marks[0]], marks[0]
+    return names_by_mark[marks[0]], marks[0]
 
 
-def _names(line: str, delimiter: str, wanted: Container[str]) -> list[str]:
-    """Names in a header, without the spaces around them unless they were declared with them."""
-    return [name if name in wanted else name.strip() for name in _row(line, delimiter)]
+def _names(line: str, delimiter: str, requested: Container[str]) -> list[str]:
+    """Return the names in a header; spaces around them are removed unless they were declared."""
+    return [name if name in requested else name.strip() for name in _row(line, delimiter)]
 
 
 def _row(line: str, delimiter: str) -> list[str]:
-    """Cells of one line; none if it cannot be parsed."""
+    """Parse the cells of one line; none if it cannot be parsed."""
     try:
         return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
     except csv.Error:  # among others a cell longer than the module's limit
@@ -316,9 +320,9 @@ def _parsed(cells: list[str], declared: Column, decimal: str) -> NDArray[Any]:
         if decimal == ",":
             cells = [cell.translate(COMMAS) for cell in cells]
         return np.array([_number(cell) for cell in cells], dtype=float)
-    found = np.empty(len(cells), dtype=object)
-    found[:] = cells
-    return found
+    array = np.empty(len(cells), dtype=object)
+    array[:] = cells
+    return array
 
 
 #: Decimal commas as points; a point, which is then between thousands, makes a cell no number.

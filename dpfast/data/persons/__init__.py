@@ -1,1 +1,1 @@
-"""Persons with secretly many rows: who they are by their labels, and the means of their rows."""
+"""Persons with a private number of rows: their labels, and the means of their rows."""

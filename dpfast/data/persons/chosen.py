@@ -1,4 +1,4 @@
-"""One row of each person, chosen by a number that knows nothing of them (claim C67)."""
+"""Random choice of one row of each person, independent of the rows' values (claim C67)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 class OneRowPerPerson(Records):
-    """n records, each of which is one of the usable rows of a person, each as likely."""
+    """Records of n persons: one usable row of each, chosen uniformly."""
 
     can_be_partitioned = False
 
@@ -26,7 +26,7 @@ class OneRowPerPerson(Records):
         self._found: tuple[Covariates, Array] | None = None
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """All of them."""
+        """Yield all records as one block; the rows are chosen on the first call."""
         if self._found is None:
             self._found = self._chosen()
         return iter([self._found])
@@ -34,21 +34,30 @@ class OneRowPerPerson(Records):
     def _chosen(self) -> tuple[Covariates, Array]:
         counts = self._persons.counts
         places = np.minimum(np.floor(self._draw(self.n) * counts), counts - 1).astype(np.int64)
-        found: tuple[Array, Array] | None = None
-        seen = np.zeros(self.n, dtype=np.int64)
+        chosen: tuple[Array, Array] | None = None
+        n_rows_seen = np.zeros(self.n, dtype=np.int64)
         for X, y, persons in self._persons.usable_rows():
-            if found is None:
-                found = (
+            if chosen is None:
+                chosen = (
                     np.full((self.n, X.shape[1]), np.nan),
                     np.full((self.n, *y.shape[1:]), np.nan),
                 )
             order = np.argsort(persons, kind="stable")
-            mine = persons[order]
-            first = np.flatnonzero(np.diff(mine, prepend=-1))  # of each person's rows here
-            lengths = np.diff(np.append(first, len(mine)))
-            place = np.arange(len(mine)) - np.repeat(first, lengths) + seen[mine]
-            hit = place == places[mine]
-            found[0][mine[hit]], found[1][mine[hit]] = X[order[hit]], y[order[hit]]
-            seen[mine[first]] += lengths
-        assert found is not None
-        return found
+            sorted_persons = persons[order]
+            first = np.flatnonzero(
+                np.diff(sorted_persons, prepend=-1)
+            )  # of each person's rows here
+            run_lengths = np.diff(np.append(first, len(sorted_persons)))
+            place = (
+                np.arange(len(sorted_persons))
+                - np.repeat(first, run_lengths)
+                + n_rows_seen[sorted_persons]
+            )
+            hit = place == places[sorted_persons]
+            chosen[0][sorted_persons[hit]], chosen[1][sorted_persons[hit]] = (
+                X[order[hit]],
+                y[order[hit]],
+            )
+            n_rows_seen[sorted_persons[first]] += run_lengths
+        assert chosen is not None
+        return chosen

@@ -1,4 +1,4 @@
-"""Records that are persons, each of whom counts once, with what their rows contribute."""
+"""Records that are persons, each with the mean contribution of their rows."""
 
 from __future__ import annotations
 
@@ -21,31 +21,42 @@ from dpfast.errors import InvalidInput, described
 Array = NDArray[np.float64]
 Numbers = NDArray[np.intp]
 
-#: Rows that are summed at a time, and more than there ever are: how deep a sum is must not depend
-#: on how many there are (claim C72).
-ROWS_AT_A_TIME, MOST_ROWS = 1 << 16, 1 << 42
+#: Rows that are summed at a time.
+ROWS_AT_A_TIME = 1 << 16
+
+#: Public bound on the number of rows: the depth of a sum must not depend on how many there are
+#: (claim C72).
+MAX_ROWS = 1 << 42
 
 
 class PersonMeans(Records):
-    """Rows of n persons, each with one over the number of a person's usable rows as its weight."""
+    """Rows of n persons, each weighted by one over its person's number of usable rows."""
 
-    can_be_partitioned, means = False, True
+    can_be_partitioned = False
+    means = True
 
     def __init__(
-        self, rows: Records, whose: PersonIndex, counts: NDArray[np.int64], most: int | None = None
+        self,
+        rows: Records,
+        person_index: PersonIndex,
+        counts: NDArray[np.int64],
+        max_rows: int | None = None,
     ) -> None:
         self.n, self.n_covariates = len(counts), rows.n_covariates
         self.names, self.coding, self.read_again = rows.names, rows.coding, rows.read_again
         self.block_sizes = (ROWS_AT_A_TIME,)
-        self._rows, self._whose, self.counts, self._most = rows, whose, counts, most
-        shares = np.maximum(counts, 1) if most is None else np.full(len(counts), most)
+        self._rows = rows
+        self._person_index = person_index
+        self.counts = counts
+        self._max_rows = max_rows
+        shares = np.maximum(counts, 1) if max_rows is None else np.full(len(counts), max_rows)
         # rounded down, so that the weights of a person's rows add up to at most 1 (claim C72)
         self._weights = np.nextafter(1.0 / shares, 0.0)
-        self._kept: list[tuple[Covariates, Array, Numbers]] | None = None
+        self._cached_pieces: list[tuple[Covariates, Array, Numbers]] | None = None
 
     @property
     def rows(self) -> Records:
-        """Of all persons, as they came."""
+        """Persons' rows, unchanged."""
         return self._rows
 
     @property
@@ -54,120 +65,119 @@ class PersonMeans(Records):
 
     @property
     def additions(self) -> int:
-        """Of as many blocks as there are at most, because their number is private."""
-        return additions(MOST_ROWS // ROWS_AT_A_TIME)
+        """Additions for the largest number of blocks, because their number is private."""
+        return additions(MAX_ROWS // ROWS_AT_A_TIME)
 
     @cached_property
     def uncoded(self) -> tuple[PersonMeans, Any]:
-        """Of rows as they came, and the units they are in."""
-        rows, units = self._rows.uncoded
-        return (self if rows is self._rows else self.mapped(lambda _: rows)), units
+        """Persons' rows before coding, and the units that they are coded in."""
+        rows, scales = self._rows.uncoded
+        return (self if rows is self._rows else self.mapped(lambda _: rows)), scales
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """The rows, some at a time."""
+        """Yield the rows piece by piece."""
         return ((X, y) for X, y, _ in self.pieces())
 
     def pieces(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
-        """The rows, some at a time: covariates, (response, weight, offset), and whose they are."""
+        """Yield the rows piece by piece: covariates, (response, weight, offset), and persons."""
         if self._rows.in_memory:
-            self._kept = self._kept or list(self._pieces())
-        return self._pieces() if self._kept is None else iter(self._kept)
+            self._cached_pieces = self._cached_pieces or list(self._pieces())
+        return self._pieces() if self._cached_pieces is None else iter(self._cached_pieces)
 
     def _pieces(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
-        for X, y, persons in _pieces(self._rows, self._whose):
-            beside = np.zeros((len(y), 3))
-            beside[:, 0] = y if y.ndim == 1 else y[:, 0]
-            beside[:, 1] = self._weights[persons]
+        for X, y, persons in _pieces(self._rows, self._person_index):
+            columns = np.zeros((len(y), 3))
+            columns[:, 0] = y if y.ndim == 1 else y[:, 0]
+            columns[:, 1] = self._weights[persons]
             if y.ndim == 2:
-                beside[:, 1] *= np.clip(y[:, 1], 0.0, 1.0)
-                beside[:, 2] = y[:, 2]
-            idle = (persons < 0) | ~np.isfinite(beside[:, ::2]).all(axis=1)
-            beside[idle, :2] = np.nan, 0.0
-            yield X, beside, persons
+                columns[:, 1] *= np.clip(y[:, 1], 0.0, 1.0)
+                columns[:, 2] = y[:, 2]
+            unused = (persons < 0) | ~np.isfinite(columns[:, ::2]).all(axis=1)
+            columns[unused, :2] = np.nan, 0.0
+            yield X, columns, persons
 
     def usable_rows(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
-        """Covariates, responses as they are and persons of the usable rows, some at a time."""
-        for X, y, persons in _pieces(self._rows, self._whose):
+        """Yield covariates, raw responses and persons of the usable rows, piece by piece."""
+        for X, y, persons in _pieces(self._rows, self._person_index):
             usable = (persons >= 0) & _usable(X, y)
             yield (X, y, persons) if usable.all() else (X[usable], y[usable], persons[usable])
 
     def without_covariates(self) -> PersonMeans:
-        """The same persons with the responses of their usable rows alone."""
+        """Return the same persons with the responses of their usable rows only."""
         return self.mapped(WithoutCovariates)
 
-    def _in_units(self, units: Any, coding: Coding) -> PersonMeans:
-        """Of rows in released units; those in memory are coded some at a time."""
-        from dpfast.data.scaling.units import CodedBlocks, InPieces
+    def _in_units(self, scales: Any, coding: Coding) -> PersonMeans:
+        """Return the persons in released units; rows in memory are coded piece by piece."""
+        from dpfast.data.scaling.units import ChunkedRows, CodedBlocks
 
         def coded(rows: Records) -> Records:
             if not rows.in_memory:
-                return rows._in_units(units, coding)
-            return CodedBlocks(InPieces(rows.X, rows.y, rows.names), units, coding)
+                return rows._in_units(scales, coding)
+            return CodedBlocks(ChunkedRows(rows.X, rows.y, rows.names), scales, coding)
 
         return self.mapped(coded)
 
     def mapped(self, of_rows: Callable[[Records], Records]) -> PersonMeans:
-        """The same persons with what a function makes of their rows, each on its own."""
-        return PersonMeans(of_rows(self._rows), self._whose, self.counts, self._most)
+        """Apply a function to the rows, each on its own, for the same persons."""
+        return PersonMeans(of_rows(self._rows), self._person_index, self.counts, self._max_rows)
 
 
 class PersonIndex:
-    """The person of each row."""
+    """Person of each row."""
 
     def __init__(self, rows: Records, group: Any) -> None:
-        self._numbering = LabelEncoder()
-        self._read = group if callable(group) else None
-        self._seen = False
-        self._all: Numbers | None = None
-        if self._read is None:
-            self._all = self._numbering.of(group)
-            if len(self._all) != rows.n:
-                raise InvalidInput(
-                    "group must have one label for each row of X."
-                )  # their number is private
+        self._encoder = LabelEncoder()
+        self._read_labels = group if callable(group) else None
+        self._is_complete = False
+        self._persons: Numbers | None = None
+        if self._read_labels is None:
+            self._persons = self._encoder.of(group)
+            if len(self._persons) != rows.n:
+                # without their number, which is private
+                raise InvalidInput("group must have one label for each row of X.")
 
     def of_block(self, k: int, start: int, size: int) -> Numbers:
-        """Of the rows of block k, which begins with row ``start``."""
-        if self._all is not None:
-            return self._all[start : start + size]
-        assert self._read is not None
-        found, positions = self._read(k)[0]
-        return self._numbering.of_labels(found, positions, grow=not self._seen)
+        """Return the persons of the rows in block k, which begins with row ``start``."""
+        if self._persons is not None:
+            return self._persons[start : start + size]
+        assert self._read_labels is not None
+        distinct, positions = self._read_labels(k)[0]
+        return self._encoder.of_labels(distinct, positions, grow=not self._is_complete)
 
     def counts(self, rows: Records) -> NDArray[np.int64]:
-        """How many usable rows each person has, from one pass; nobody is new from then on."""
-        found = np.zeros(len(self._numbering), dtype=np.int64)
+        """Count each person's usable rows in one pass; later passes accept no new person."""
+        totals = np.zeros(len(self._encoder), dtype=np.int64)
         start = 0
         for k, (X, y) in enumerate(rows.blocks()):
             persons = self.of_block(k, start, len(y))
             start += len(y)
             for first in range(0, len(y), ROWS_AT_A_TIME):
-                some = slice(first, first + ROWS_AT_A_TIME)
-                usable = _usable(X[some], y[some])
-                of_some = np.bincount(persons[some][usable], minlength=len(self._numbering))
-                of_some[: len(found)] += found
-                found = of_some
-                if self._all is not None:
-                    persons[some][~usable] = -1  # for good, whatever becomes of the row
-        self._seen = True
-        return found
+                piece = slice(first, first + ROWS_AT_A_TIME)
+                usable = _usable(X[piece], y[piece])
+                piece_counts = np.bincount(persons[piece][usable], minlength=len(self._encoder))
+                piece_counts[: len(totals)] += totals
+                totals = piece_counts
+                if self._persons is not None:
+                    persons[piece][~usable] = -1  # not usable in later passes either
+        self._is_complete = True
+        return totals
 
 
 def person_means(records: Records, group: Any) -> PersonMeans:
-    """Records of persons, each of whom counts with the mean of what their rows contribute."""
+    """Make records of persons, each with the mean contribution of their rows."""
     refuse_cluster(records)
-    whose = PersonIndex(records, group)
-    return PersonMeans(records, whose, whose.counts(records))
+    person_index = PersonIndex(records, group)
+    return PersonMeans(records, person_index, person_index.counts(records))
 
 
-def of_slots(slots: Records, most: int) -> PersonMeans:
-    """Persons who count with the sum of what their rows contribute over a public number of rows."""
-    whose = PersonIndex(slots, np.repeat(np.arange(slots.n // most), most))
-    return PersonMeans(slots, whose, whose.counts(slots), most)
+def of_slots(slots: Records, n_slots: int) -> PersonMeans:
+    """Make records of persons, each with the summed contribution of a public number of rows."""
+    person_index = PersonIndex(slots, np.repeat(np.arange(slots.n // n_slots), n_slots))
+    return PersonMeans(slots, person_index, person_index.counts(slots), n_slots)
 
 
 def refuse_cluster(X: Any) -> None:
-    """Refuse what is on a cluster, whose scheduler sees chunks and tasks: they follow the rows."""
+    """Refuse data on a cluster, whose scheduler sees sizes that follow the number of rows."""
     if library(X) in DASK or getattr(X, "elsewhere", False):
         raise InvalidInput(
             f'each="person" does not read records of Dask; received {described(X)}. Sizes of '
@@ -178,36 +188,37 @@ def refuse_cluster(X: Any) -> None:
 
 
 def _usable(X: Any, y: Any) -> NDArray[np.bool_]:
-    """Which rows have finite covariates, responses and offsets."""
+    """Test each row for finite covariates, response and offset."""
     with np.errstate(all="ignore"):
-        found: NDArray[np.bool_] = np.isfinite(X @ np.ones(X.shape[1], X.dtype))
-    doubtful = np.flatnonzero(~found)  # a sum of finite numbers may overflow
-    found[doubtful] = np.isfinite(X[doubtful]).all(axis=1)
-    return found & (np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(axis=1))
+        usable: NDArray[np.bool_] = np.isfinite(X @ np.ones(X.shape[1], X.dtype))
+    not_finite = np.flatnonzero(~usable)  # a sum of finite numbers may overflow
+    usable[not_finite] = np.isfinite(X[not_finite]).all(axis=1)
+    return usable & (np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(axis=1))
 
 
-def _pieces(rows: Records, whose: PersonIndex) -> Iterator[tuple[Any, Any, Numbers]]:
-    """Covariates, responses and persons of ROWS_AT_A_TIME rows each, but the last."""
+def _pieces(rows: Records, person_index: PersonIndex) -> Iterator[tuple[Any, Any, Numbers]]:
+    """Yield covariates, responses and persons of ROWS_AT_A_TIME rows; the last piece is shorter."""
     parts: list[tuple[Any, Any, Numbers]] = []
-    held = start = 0
+    filled = start = 0
     for k, (X, y) in enumerate(rows.blocks()):
-        persons = whose.of_block(k, start, len(y))
+        persons = person_index.of_block(k, start, len(y))
         start += len(y)
         done = 0
         while done < len(y):
-            some = slice(done, done + ROWS_AT_A_TIME - held)
-            parts.append((X[some], y[some], persons[some]))
-            done = min(some.stop, len(y))
-            held += len(parts[-1][1])
-            if held == ROWS_AT_A_TIME:
-                yield _together(parts)
-                parts, held = [], 0
+            rows_here = slice(done, done + ROWS_AT_A_TIME - filled)
+            parts.append((X[rows_here], y[rows_here], persons[rows_here]))
+            done = min(rows_here.stop, len(y))
+            filled += len(parts[-1][1])
+            if filled == ROWS_AT_A_TIME:
+                yield _concatenate(parts)
+                parts, filled = [], 0
     if parts:
-        yield _together(parts)
+        yield _concatenate(parts)
 
 
-def _together(parts: list[tuple[Any, Any, Numbers]]) -> tuple[Any, Any, Numbers]:
+def _concatenate(parts: list[tuple[Any, Any, Numbers]]) -> tuple[Any, Any, Numbers]:
     X, y, persons = [
-        found[0] if len(found) == 1 else np.concatenate(found) for found in zip(*parts, strict=True)
+        arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        for arrays in zip(*parts, strict=True)
     ]
     return X, y, persons

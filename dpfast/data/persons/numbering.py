@@ -1,4 +1,4 @@
-"""Persons by their labels: numbers in order of first appearance, equal labels the same."""
+"""Numbers of persons by their labels, in order of first appearance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = "biuS"
 
 
 class LabelEncoder:
-    """Numbers of the persons that were seen so far, whose count is ``len``."""
+    """Numbers of the persons seen so far; ``len`` is their count."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -29,7 +29,7 @@ class LabelEncoder:
         return self._of_arrays or len(self._numbers)
 
     def of(self, group: Any) -> NDArray[np.intp]:
-        """The person of each row, from the one column of labels there is."""
+        """Assign a number to the person of each row, from one column of labels."""
         if not _is_plain(group):
             return self.of_labels(*labels(group, "group"))
         # each label is a key, and who comes first has the first number
@@ -40,13 +40,13 @@ class LabelEncoder:
         return numbers[rows]
 
     def of_labels(
-        self, found: list[Any], positions: NDArray[Any], grow: bool = True
+        self, label_values: list[Any], positions: NDArray[Any], grow: bool = True
     ) -> NDArray[np.intp]:
-        """The same from labels that may occur, and from where they do; -1 is a missing one."""
+        """Assign numbers from distinct labels and each row's position; -1 is a missing label."""
         places, first, rows = np.unique(positions, return_index=True, return_inverse=True)
         numbers = np.empty(len(places), dtype=np.intp)
         for k in np.argsort(first).tolist():
-            person = None if places[k] < 0 else _person(found[places[k]])
+            person = None if places[k] < 0 else _person(label_values[places[k]])
             if grow:
                 numbers[k] = self._numbers.setdefault(person, len(self._numbers))
             elif (known := self._numbers.get(person)) is not None:
@@ -60,7 +60,7 @@ class LabelEncoder:
 
 
 def split_group(X: Any, group: Any) -> tuple[Any, Any]:
-    """The covariates alone and the labels, where ``group`` is the name of a column of X."""
+    """Separate the covariates from the labels if ``group`` names a column of X."""
     if not isinstance(group, str):
         return X, group
     named = f"group={described(group, text=True)}"
@@ -81,14 +81,14 @@ def split_group(X: Any, group: Any) -> tuple[Any, Any]:
 
 
 def _is_plain(group: Any) -> bool:
-    """Whether it is an array of which equal entries are equal labels."""
+    """Test for an array whose equal entries are equal labels."""
     plain = type(group) in (np.ndarray, np.memmap) or library(group) == "pandas"
     dtype = getattr(group, "dtype", None)
     return bool(plain and isinstance(dtype, np.dtype) and dtype.kind in PLAIN and group.ndim == 1)
 
 
 def _person(label: Any) -> Any:
-    """The label as a key; None for whatever is not equal to itself or cannot be a key."""
+    """Return the label as a key; None if it is not equal to itself or cannot be a key."""
     try:
         key = _key(label)
         return key if bool(label == label) else None
@@ -97,7 +97,7 @@ def _person(label: Any) -> Any:
 
 
 def _key(label: Any) -> Any:
-    """What stands for a label, of a type whose comparisons with the others never raise or warn."""
+    """Convert a label to a type whose comparisons never raise or warn."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, str):

@@ -1,4 +1,4 @@
-"""What is seen of a person: the mean score of their rows, a record like any other (claim C81)."""
+"""Mean scores of persons' rows: one record for each person (claim C81)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from dpfast.data.records import Covariates, Records
 
 Array = NDArray[np.float64]
 
-#: Bytes of the scores of persons that are summed in one pass over the rows.
+#: Bytes of the persons' scores that one pass over the rows makes.
 SCORE_BYTES = 1 << 28
 
-#: A row's score is held to so many times the norm of a person's: hardly any is longer.
-LOOSE = 1024.0
+#: A row's score is clipped to this multiple of the norm to which persons' scores are clipped; few
+#: rows have a longer one.
+ROW_NORM_FACTOR = 1024.0
 
-#: Power of 2 of the whole numbers of which a row's longest score has as many, so that sums of up to
-#: 2^42 rows are exact in whatever order rows come; as in the kernels.
-WHOLE = 44
+#: A row's longest score is 2^44 units, and scores are whole numbers of units, as in the kernels:
+#: sums of up to 2^42 rows are then exact in any order of the rows.
+FIXED_POINT_BITS = 44
 
 
 class PersonScores(Records):
-    """n records, each the mean score of a person's rows beside a response of 1.
+    """Mean scores of n persons, one record each beside a response of 1.
 
-    ``view`` is what the kernels see of a row: its score, of p entries.
+    ``view`` computes a row's score, of p entries, in the kernels.
     """
 
     can_be_partitioned = False
@@ -39,23 +40,25 @@ class PersonScores(Records):
         self._persons, self._view, self._longest = persons, view, longest
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Some persons at a time, each from one pass over all rows."""
+        """Yield some persons at a time, each block from one pass over all rows."""
         first = 0
         for size in self.block_sizes:
-            sums, told = np.zeros((size, self.n_covariates)), np.zeros(size, dtype=np.bool_)
-            for X, beside, whose in self._persons.pieces():
-                self._view.add_scores(X, beside, whose, first, self._longest, sums, told)
-            sums *= self._longest * 2.0**-WHOLE
-            yield sums, np.where(told, 1.0, math.nan)
+            sums, has_score = np.zeros((size, self.n_covariates)), np.zeros(size, dtype=np.bool_)
+            for X, columns, row_persons in self._persons.pieces():
+                self._view.add_scores(
+                    X, columns, row_persons, first, self._longest, sums, has_score
+                )
+            sums *= self._longest * 2.0**-FIXED_POINT_BITS
+            yield sums, np.where(has_score, 1.0, math.nan)
             first += size
 
 
 def blocks_of_persons(n: int, p: int) -> tuple[int, ...]:
-    """How many persons' scores of p entries are made in each pass: public."""
-    some = max(1, SCORE_BYTES // (8 * p))
-    return tuple([min(some, n - first) for first in range(0, n, some)])
+    """Return the public numbers of persons whose scores of p entries each pass makes."""
+    n_at_a_time = max(1, SCORE_BYTES // (8 * p))
+    return tuple([min(n_at_a_time, n - first) for first in range(0, n, n_at_a_time)])
 
 
 def counting_unit(n: int) -> float:
-    """What a person's rows share when their lengths are counted: n of it are added exactly."""
+    """Return the whole number that one person counts as; sums over n persons are exact."""
     return math.ldexp(1.0, 52 - n.bit_length())

@@ -1,4 +1,4 @@
-"""Rows of persons less their person's own means: what a person changes by (claim C81)."""
+"""Within transformation: rows minus the means of their person (claim C81)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 def within_persons(records: Records, group: Any) -> Records:
-    """Covariates and responses less the means over the usable rows of their person."""
+    """Subtract from covariates and responses the means over their person's usable rows."""
     if callable(group) or not hasattr(records, "X") or records.coding is not None:
         raise InvalidInput(
             'effects="person" takes rows in memory, in the columns\' own units; received '

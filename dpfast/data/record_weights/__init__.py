@@ -1,1 +1,1 @@
-"""What stands beside a record's response: its own weight and its offset, private as it is."""
+"""Weights and offsets of records: as private as the responses beside them."""

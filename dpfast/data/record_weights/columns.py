@@ -1,4 +1,4 @@
-"""Offsets as a column beside the covariates, for where columns lie."""
+"""Offsets as one more covariate, for private centres and scales."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from dpfast.data.records import Records
 
-#: Levels are found beside offsets, and their squares are numbers.
-LARGEST = 1e30
+#: Bound on offsets where private centres and scales are estimated: their squares are finite.
+MAX_OFFSET = 1e30
 
 
 class OffsetRecords(Records):
-    """Records whose offsets are the last of their covariates."""
+    """Records with their offsets as the last covariate."""
 
     def __init__(self, records: Records) -> None:
         self.n, self.n_covariates = records.n, records.n_covariates + 1
@@ -21,10 +21,10 @@ class OffsetRecords(Records):
         self._records = records
 
     def total(self, function: Any, *args: Any) -> Any:
-        """As of :meth:`Records.total`."""
-        return self._records.total(_told, function, *args)
+        """Sum a function over the blocks as :meth:`Records.total` does."""
+        return self._records.total(_call_with_offsets, function, *args)
 
 
-def _told(X: Any, y: Any, function: Any, *args: Any) -> Any:
-    offsets = np.clip(y[:, 2], -LARGEST, LARGEST)
+def _call_with_offsets(X: Any, y: Any, function: Any, *args: Any) -> Any:
+    offsets = np.clip(y[:, 2], -MAX_OFFSET, MAX_OFFSET)
     return function(np.column_stack([X, offsets]), y[:, 0], *args)

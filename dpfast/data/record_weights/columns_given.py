@@ -1,4 +1,4 @@
-"""Weights and offsets as they are passed: columns of their own, or of a table by their names."""
+"""Weights and offsets as users pass them: as columns, or by the names of a table's columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEIGHT, OFFSET = "sample_weight", "offset"
 
 
 class RecordWeights(NamedTuple):
-    """What was passed beside the response; a name stands for a column of the covariates' table."""
+    """Arguments for weights and offsets; a name stands for a column of the covariates' table."""
 
     weight: Any
     largest_weight: float | None
@@ -31,18 +31,22 @@ class RecordWeights(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What was given, by the name of its argument."""
-        given = {WEIGHT: self.weight, OFFSET: self.offset}
-        return {what: values for what, values in given.items() if values is not None}
+        """Columns by the names of their arguments."""
+        values_by_argument = {WEIGHT: self.weight, OFFSET: self.offset}
+        return {
+            argument: values
+            for argument, values in values_by_argument.items()
+            if values is not None
+        }
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of columns among what was given."""
+        """Names of columns among the arguments."""
         return tuple([values for values in self.columns.values() if isinstance(values, str)])
 
     @property
     def description(self) -> str:
-        """What is public of it, for the description of a model."""
+        """Public part of weights and offsets, for the description of a model."""
         parts = []
         if self.weight is not None:
             bound = self.largest_weight
@@ -53,55 +57,59 @@ class RecordWeights(NamedTuple):
 
     @property
     def weighted(self) -> bool:
-        """Whether records differ in more than an offset that is taken from their response."""
+        """True if records have weights, or offsets that the predictor needs."""
         return self.weight is not None or self.of_predictor
 
     def split_columns(self, X: Any) -> tuple[Any, RecordWeights]:
-        """The covariates alone, and the columns themselves in the place of names."""
-        named = {what: name for what, name in self.columns.items() if isinstance(name, str)}
+        """Separate the covariates from weights and offsets, and replace names by columns."""
+        named = {argument: name for argument, name in self.columns.items() if isinstance(name, str)}
         if not named or isinstance(X, Records):
             return X, self
         if library(X) in DASK and hasattr(X, "npartitions"):
             columns = list(X.columns)
-            for what, name in named.items():
+            for argument, name in named.items():
                 if name not in columns:
                     raise InvalidInput(
-                        f"X has no column {what}={described(name, text=True)}; it has {columns}."
+                        f"X has no column {argument}={described(name, text=True)}; it has "
+                        f"{columns}."
                     )
             return X.drop(columns=list(set(named.values()))), self._with(
-                {what: X[name] for what, name in named.items()}
+                {argument: X[name] for argument, name in named.items()}
             )
-        for what, name in named.items():
+        for argument, name in named.items():
             if frame(X) is None:
                 raise InvalidInput(
-                    f"{what}={described(name, text=True)} names a column, and X is no data frame "
-                    f"that could have it: {described(X)}. Pass the column itself."
+                    f"{argument}={described(name, text=True)} names a column, and X is no data "
+                    f"frame that could have it: {described(X)}. Pass the column itself."
                 )
-        found = {what: column(X, name) for what, name in named.items()}
-        return without(X, tuple(named.values())), self._with(found)
+        named_columns = {argument: column(X, name) for argument, name in named.items()}
+        return without(X, tuple(named.values())), self._with(named_columns)
 
-    def _with(self, found: dict[str, Any]) -> RecordWeights:
-        """Columns in the place of their names."""
+    def _with(self, by_argument: dict[str, Any]) -> RecordWeights:
+        """Replace names by their columns."""
         return self._replace(
-            weight=found.get(WEIGHT, self.weight), offset=found.get(OFFSET, self.offset)
+            weight=by_argument.get(WEIGHT, self.weight), offset=by_argument.get(OFFSET, self.offset)
         )
 
     def join(self, records: Records, X: Any, spread: float) -> Records:
-        """The records with their weights and offsets, one more column or two of the response."""
-        how = WeightLayout(self.largest_weight, spread, self.of_predictor)
-        named = {what: name for what, name in self.columns.items() if isinstance(name, str)}
+        """Return the records with weights and offsets, as further columns of the response."""
+        layout = WeightLayout(self.largest_weight, spread, self.of_predictor)
+        named = {argument: name for argument, name in self.columns.items() if isinstance(name, str)}
         if records.elsewhere:
-            return _on_cluster(records, self.columns, how)
+            return _on_cluster(records, self.columns, layout)
         if named:
-            return WeightedBlocks(records, how, _of_source(records, named))
-        found = {what: _read(values, what, records, X) for what, values in self.columns.items()}
-        return weighted_records(records, how, found.get(WEIGHT), found.get(OFFSET))
+            return WeightedBlocks(records, layout, _of_source(records, named))
+        arrays = {
+            argument: _read(values, argument, records, X)
+            for argument, values in self.columns.items()
+        }
+        return weighted_records(records, layout, arrays.get(WEIGHT), arrays.get(OFFSET))
 
 
 def record_weights(
     weight: Any, largest_weight: Any, offset: Any, of_predictor: bool, boundless: bool
 ) -> RecordWeights | None:
-    """What was passed, its public part checked, None if it is nothing; ``boundless``: no bound."""
+    """Check the public part of weights and offsets; ``boundless``: weights need no bound."""
     if weight is None and largest_weight is not None:
         raise InvalidInput(
             "largest_weight is the public bound on sample_weight, which was not given. Pass both "
@@ -122,44 +130,44 @@ def record_weights(
 
 
 def largest_weight(X: Any, weight: Any) -> float | None:
-    """The largest finite weight: **not private**; None where it would have to be looked for."""
+    """Return the largest finite weight: **not private**; None if the weights are not at hand."""
     if isinstance(weight, str):
         if frame(X) is None:
             return None
         weight = column(X, weight)
-    found = numbers(weight, WEIGHT)
-    found = found[np.isfinite(found) & (found > 0.0)]
-    return float(np.clip(found.max(initial=0.0), 1e-100, 1e100))
+    values = numbers(weight, WEIGHT)
+    values = values[np.isfinite(values) & (values > 0.0)]
+    return float(np.clip(values.max(initial=0.0), 1e-100, 1e100))
 
 
-def _read(values: Any, what: str, records: Records, X: Any) -> Array:
-    """A column as numbers, one for each record; NaN where there is none."""
+def _read(values: Any, argument: str, records: Records, X: Any) -> Array:
+    """Read a column as numbers, one for each record; NaN where a cell is missing."""
     if library(values) in DASK:
         raise InvalidInput(
-            f"{what} is {described(values)} and X is none of Dask's. Pass {what}.compute()."
+            f"{argument} is {described(values)} and X is none of Dask's. Pass {argument}.compute()."
         )
-    refuse_other_rows(X, values, what)
-    found = numbers(values, what)
-    if len(found) != records.n:
-        raise InvalidInput(f"{what} must have one entry for each record.")
-    return found
+    refuse_other_rows(X, values, argument)
+    array = numbers(values, argument)
+    if len(array) != records.n:
+        raise InvalidInput(f"{argument} must have one entry for each record.")
+    return array
 
 
-def _on_cluster(records: Records, columns: dict[str, Any], how: WeightLayout) -> Records:
-    """The columns go to the workers and are joined there."""
+def _on_cluster(records: Records, columns: dict[str, Any], layout: WeightLayout) -> Records:
+    """Send the columns to the workers, which join them to the records."""
     if not hasattr(records, "joined"):
         raise InvalidInput(
             f"{' and '.join(columns)} cannot stand beside records on a cluster that are in "
             "released units already. Pass the data as they are, with standardize=True."
         )
-    found: Records = records.joined(
-        columns, partial(packed, how, WEIGHT in columns, OFFSET in columns)
+    joined_records: Records = records.joined(
+        columns, partial(packed, layout, WEIGHT in columns, OFFSET in columns)
     )
-    return found
+    return joined_records
 
 
 def _of_source(records: Records, named: dict[str, str]) -> Callable[[int], list[Array | None]]:
-    """Where the blocks of columns come from that a file has beside those of the records."""
+    """Return a function that decodes a block's weights and offsets from the records' own file."""
     columns = getattr(records, "columns", None)
     if columns is None:
         raise InvalidInput(
@@ -167,20 +175,22 @@ def _of_source(records: Records, named: dict[str, str]) -> Callable[[int], list[
             f"received {described(records)}. Pass the columns themselves."
         )
     decode = columns(list(named.values()), list(named))
-    places = [list(named).index(what) if what in named else None for what in (WEIGHT, OFFSET)]
+    places = [
+        list(named).index(argument) if argument in named else None for argument in (WEIGHT, OFFSET)
+    ]
 
     def block(k: int) -> list[Array | None]:
-        found = decode(k)
-        return [None if place is None else found[place] for place in places]
+        decoded = decode(k)
+        return [None if place is None else decoded[place] for place in places]
 
     return block
 
 
 def without(table: Any, names: tuple[str, ...]) -> Any:
-    """A data frame or mapping without columns of these names, if it has some."""
+    """Return a data frame or mapping without the columns with these names."""
     if isinstance(table, Mapping):
         return {name: values for name, values in table.items() if name not in names}
-    kept = [j for j, name in enumerate(column_names(table)) if name not in names]
+    positions = [j for j, name in enumerate(column_names(table)) if name not in names]
     if library(table) == "pandas":
-        return table.iloc[:, kept]
-    return table.select([table.columns[j] if library(table) == "polars" else j for j in kept])
+        return table.iloc[:, positions]
+    return table.select([table.columns[j] if library(table) == "polars" else j for j in positions])

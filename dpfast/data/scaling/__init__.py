@@ -1,1 +1,1 @@
-"""Records in the units that were bought for their columns."""
+"""Records in the units that were estimated privately for their columns."""

@@ -1,8 +1,7 @@
-"""What a query sees of each record: its row under a released map, and one number (claim C9)."""
+"""Transformations of records for queries: a row under a released map, and one number (claim C9)."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +9,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Rows that are mapped, or whose lengths are computed, at a time: they stay in the cache.
+#: Rows that are mapped, or whose norms are computed, at a time: they stay in the processor's cache.
 CHUNK = 4096
 
 
 class Linearization(NamedTuple):
-    """A loss at a released parameter of the mapped rows."""
+    """Loss at a released parameter of the mapped rows."""
 
     theta: Array
     loss: Any
@@ -23,7 +22,10 @@ class Linearization(NamedTuple):
 
 
 class LeverageWeights(NamedTuple):
-    """What long rows are multiplied by: ``min(1, radius / (sqrt(c) |a B|))^(2 power)``."""
+    """Down-weighting of rows by ``min(1, radius / (sqrt(c) |a B|))^(2 power)``.
+
+    ``sqrt(c) |a B|`` is the square root of a row's leverage; c is the curvature of its loss.
+    """
 
     at: Linearization
     radius: float
@@ -32,25 +34,26 @@ class LeverageWeights(NamedTuple):
 
 
 class RowClipping(NamedTuple):
-    """What rows are multiplied by before their scores count."""
+    """Factor of each row before its score counts: leverage weights, or a bound on its score."""
 
     leverage_weights: LeverageWeights | None = None
     max_leverage: float = np.inf
 
     def mapped(self, matrix: Array) -> RowClipping:
-        """The same of rows that are seen under another map: parameters are multiplied by it."""
+        """Return the same factors for rows under another map, which multiplies parameters."""
         if self.leverage_weights is None:
             return self
-        at, back = self.leverage_weights.at, matrix @ self.leverage_weights.back
-        at = at._replace(theta=matrix @ at.theta)
-        return self._replace(leverage_weights=self.leverage_weights._replace(at=at, back=back))
+        weights = self.leverage_weights
+        at = weights.at._replace(theta=matrix @ weights.at.theta)
+        weights = weights._replace(at=at, back=matrix @ weights.back)
+        return self._replace(leverage_weights=weights)
 
 
 NO_CLIPPING = RowClipping()
 
 
 class TransformedView(NamedTuple):
-    """What is seen: rows ``a = z'W`` (mapped if ``matrix`` is None) beside what ``what`` says."""
+    """View of records: rows ``a = z'W`` (``a = z`` if ``matrix`` is None), and ``what``."""
 
     matrix: Array | None
     intercept: bool
@@ -62,10 +65,6 @@ class TransformedView(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Of the rows that are seen through a matrix."""
+        """Number of columns of the mapped rows."""
         assert self.matrix is not None
         return int(self.matrix.shape[1])
-
-
-#: From a tuple, without the frame of the generated constructor: a fit makes many of them.
-view_of = partial(tuple.__new__, TransformedView)

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Released(Column):
-    """A number in released units: ``(x - centre) / spread``, without a declared range."""
+    """Number in released units: ``(x - centre) / spread``, without a declared range."""
 
     centre: float
     unit: float
@@ -40,8 +40,8 @@ class Released(Column):
         from dpfast.data.columns import numbers
 
         with np.errstate(all="ignore"):
-            held = np.clip(numbers(values, name), self.low, self.high)
-            coded = (held - self.centre) / self.unit
+            clipped = np.clip(numbers(values, name), self.low, self.high)
+            coded = (clipped - self.centre) / self.unit
         return coded[:, None], [name], np.array([[-math.inf, math.inf]])
 
 
@@ -53,17 +53,17 @@ class ReleasedScales(NamedTuple):
     response: tuple[float, float]
 
     def coded(self, X: Covariates, y: Array) -> tuple[Covariates, Array]:
-        """Covariates and responses in these units, as they were stored: one copy of them."""
+        """Code covariates and responses in these units, as one copy of the stored type."""
         Z = np.empty_like(X, subok=False)
         with np.errstate(all="ignore"):
             for first in range(0, len(X), CHUNK):
-                some = slice(first, first + CHUNK)
-                wide = np.subtract(X[some], self.centres, dtype=np.float64)
-                Z[some] = np.divide(wide, self.spreads, out=wide)
+                rows = slice(first, first + CHUNK)
+                centred = np.subtract(X[rows], self.centres, dtype=np.float64)
+                Z[rows] = np.divide(centred, self.spreads, out=centred)
             return Z, self._coded_response(y)
 
     def _coded_response(self, y: Array) -> Array:
-        """Weights beside responses stay, and so do offsets, which are then of log odds."""
+        """Code the responses; weights stay, and so do offsets, which are then of log odds."""
         if y.ndim == 1:
             return (y - self.response[0]) / self.response[1]
         coded = y.copy()
@@ -72,43 +72,43 @@ class ReleasedScales(NamedTuple):
 
 
 def released_coding(
-    units: ReleasedScales,
+    scales: ReleasedScales,
     ranges: Array,
     names: Sequence[str],
     *,
     by_name: bool,
     fit_intercept: bool,
 ) -> Coding:
-    """The coding of columns of these names, and of arrays of them unless they came ``by_name``."""
+    """Make the coding of named columns, and of arrays of them unless they are read ``by_name``."""
     response = "y"
     while response in names:
         response += "_"
     columns = {
         name: Released(centre, spread, low, high)
         for name, centre, spread, (low, high) in zip(
-            names, units.centres.tolist(), units.spreads.tolist(), ranges.tolist(), strict=True
+            names, scales.centres.tolist(), scales.spreads.tolist(), ranges.tolist(), strict=True
         )
     }
     terms = tuple((Main(name),) for name in names)
-    columns[response] = Released(*units.response)
+    columns[response] = Released(*scales.response)
     return Coding(columns, terms, response, fit_intercept, arrays=not by_name)
 
 
 class CodedRecords(Records):
-    """Arrays in units: a coded copy, made for the first who asks for it."""
+    """Arrays in released units: one coded copy, made when it is first needed."""
 
-    def __init__(self, records: Records, units: ReleasedScales, coding: Coding) -> None:
+    def __init__(self, records: Records, scales: ReleasedScales, coding: Coding) -> None:
         self.n, self.n_covariates = records.n, records.n_covariates
         self.names = records.names or tuple(coding.covariate_columns)
         self.block_sizes, self.together = records.block_sizes, records.together
-        self._raw, self._units, self.coding = records, units, coding
+        self._raw, self._units, self.coding = records, scales, coding
         self._copy: tuple[Covariates, Array] | None = None
 
     in_memory = True
 
     @property
     def uncoded(self) -> tuple[Records, ReleasedScales]:
-        """As they came, and the units they are in."""
+        """Records before coding, and their units."""
         return self._raw, self._units
 
     def _coded(self) -> tuple[Covariates, Array]:
@@ -125,25 +125,25 @@ class CodedRecords(Records):
         return self._coded()[1]
 
 
-class InPieces(Records):
-    """Rows of persons in arrays, some at a time, so that no copy of all of them is made."""
+class ChunkedRows(Records):
+    """Persons' rows in arrays, piece by piece, so that they are never copied as a whole."""
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """As many rows at a time as persons have theirs summed."""
+        """Yield as many rows at a time as sums over persons read."""
         from dpfast.data.persons.means import ROWS_AT_A_TIME
 
         for first in range(0, self.n, ROWS_AT_A_TIME):
-            some = slice(first, first + ROWS_AT_A_TIME)
-            yield self.X[some], self.y[some]
+            piece = slice(first, first + ROWS_AT_A_TIME)
+            yield self.X[piece], self.y[piece]
 
 
 class CodedBlocks(Wrapped):
-    """Records that are coded again for every query, block by block, wherever they are kept."""
+    """Records that are coded again for every query, block by block."""
 
-    def __init__(self, records: Records, units: ReleasedScales, coding: Coding) -> None:
+    def __init__(self, records: Records, scales: ReleasedScales, coding: Coding) -> None:
         super().__init__(records)
         self.names = records.names or tuple(coding.covariate_columns)
-        self._units, self.coding = units, coding
+        self._units, self.coding = scales, coding
 
     @property
     def additions(self) -> int:
@@ -151,34 +151,36 @@ class CodedBlocks(Wrapped):
 
     @property
     def uncoded(self) -> tuple[Records, ReleasedScales]:
-        """As they came, and the units they are in."""
+        """Records before coding, and their units."""
         return self._raw, self._units
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         return (self._units.coded(X, y) for X, y in self._raw.blocks())
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._raw.total(partial(_of_coded, function, self._units), *arguments)
+        return self._raw.total(partial(_call_coded, function, self._units), *arguments)
 
     def random_partition(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> Any:
-        """Random parts of records that are elsewhere."""
+        """Partition records that stay on other machines."""
         raw: Any = self._raw
-        return _DealtInUnits(raw.random_partition(keys, scatter, n_slots), self._units, self.coding)
+        return _CodedPartition(
+            raw.random_partition(keys, scatter, n_slots), self._units, self.coding
+        )
 
 
-class _DealtInUnits:
-    """Random parts of records on a cluster, coded there."""
+class _CodedPartition:
+    """Random partition of records on a cluster, coded there."""
 
-    def __init__(self, parts: Any, units: ReleasedScales, coding: Coding | None) -> None:
-        self._parts, self._units, self._coding = parts, units, coding
+    def __init__(self, parts: Any, scales: ReleasedScales, coding: Coding | None) -> None:
+        self._parts, self._units, self._coding = parts, scales, coding
 
     def part(self, low: int, high: int, n: int) -> Records:
         assert self._coding is not None
         return CodedBlocks(self._parts.part(low, high, n), self._units, self._coding)
 
 
-def _of_coded(
-    function: Callable[..., Any], units: ReleasedScales, X: Covariates, y: Array, *arguments: Any
+def _call_coded(
+    function: Callable[..., Any], scales: ReleasedScales, X: Covariates, y: Array, *arguments: Any
 ) -> Any:
-    """What a function makes of coded records."""
-    return function(*units.coded(X, y), *arguments)
+    """Apply a function to coded records."""
+    return function(*scales.coded(X, y), *arguments)
