@@ -105,9 +105,9 @@ def suggested(value: Any, names: Sequence[str], elsewhere: Mapping[str, str]) ->
     from difflib import get_close_matches
 
     word = value[:80].strip().lower().replace("_", "-").replace(" ", "-")
-    called = [name for name in names if word in elsewhere.get(name, "").split()]
-    found = called or get_close_matches(word, names, 1)
-    return f" Did you mean {found[0]!r}?" if found else ""
+    aliases = [name for name in names if word in elsewhere.get(name, "").split()]
+    matches = aliases or get_close_matches(word, names, 1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 def function(value: Any, name: str, of: str) -> Callable[..., Any]:
@@ -131,21 +131,21 @@ def file_path(value: Any, name: str) -> str:
 
 def text_names(value: Any, count: int, what: str) -> tuple[str, ...]:
     """Return a public argument of ``count`` names."""
-    given: tuple[Any, ...] = ()
+    texts: tuple[Any, ...] = ()
     if not isinstance(value, str):
         with suppress(Exception):  # refused below without its context, which may quote a value
-            given = tuple(value)
-    if len(given) != count or not all(isinstance(name, str) for name in given):
+            texts = tuple(value)
+    if len(texts) != count or not all(isinstance(name, str) for name in texts):
         raise InvalidInput(
             f"names must be {count} strings, one for each {what}; received {described(value)}."
         )
-    for i, name in enumerate(given):
+    for i, name in enumerate(texts):
         if not _is_unicode(name):
             raise InvalidInput(
                 f"names[{i}], of a {what}, is no Unicode text (half of a surrogate pair is in it): "
                 "no file, screen or data frame would take it. Rename it."
             )
-    return given
+    return texts
 
 
 def _is_unicode(text: str) -> bool:
@@ -166,9 +166,9 @@ def flag(value: Any, name: str) -> bool:
 
 def detached(thing: Thing) -> Thing:
     """Copy an object with attributes as ``copy.copy`` does, without its detour through pickling."""
-    other = object.__new__(type(thing))
-    other.__dict__ = thing.__dict__.copy()
-    return other
+    copied = object.__new__(type(thing))
+    copied.__dict__ = thing.__dict__.copy()
+    return copied
 
 
 def refuse_own_class(thing: object, remedy: str) -> None:

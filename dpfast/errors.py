@@ -160,9 +160,9 @@ def described(value: object, *, text: bool = False) -> str:
     name = kind.__name__ if origin in ("builtins", "__main__") else f"{origin}.{kind.__name__}"
     if origin == "pyarrow" and name.endswith("Array"):
         name = "pyarrow.Array"  # of whichever type, which Arrow may have found in the cells
-    found = f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+    description = f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
     if kind in (str, bytes, list, tuple, dict, set, frozenset):
-        return f"{found} of length {len(value)}"  # type: ignore[arg-type]
+        return f"{description} of length {len(value)}"  # type: ignore[arg-type]
     if origin in ("numpy", "pandas", "polars", "pyarrow", "scipy", "dask"):
         facts = []
         shape = getattr(value, "shape", None) if kind.__name__ != "LazyFrame" else None
@@ -170,13 +170,13 @@ def described(value: object, *, text: bool = False) -> str:
             facts.append(f"shape {shape}")
         if origin in ("numpy", "scipy") and hasattr(value, "dtype"):
             facts.append(f"dtype {dtype_name(value.dtype)}")  # a missing cell makes pandas' floats
-        found += " of " * bool(facts) + " and ".join(facts)
-    return found
+        description += " of " * bool(facts) + " and ".join(facts)
+    return description
 
 
 def _is_loss(kind: type) -> bool:
-    home = kind.__module__
-    return home.startswith("dpfast.models.") and hasattr(sys.modules.get(home), "KINDS")
+    module = kind.__module__
+    return module.startswith("dpfast.models.") and hasattr(sys.modules.get(module), "KINDS")
 
 
 def dtype_name(dtype: object) -> str:
@@ -226,15 +226,15 @@ def understood(called: Called) -> Called:
     function: Any = called
 
     @wraps(function)
-    def asked(*given: Any, **named: Any) -> Any:
+    def asked(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*given, **named)
+            return function(*arguments, **named)
         except TypeError:
             from dpfast.hints import instead  # only who asks for what there is not
 
-            told = instead(function, given, named)
-            if not told:  # the call was one: what it met inside is its own
+            hint = instead(function, arguments, named)
+            if not hint:  # the call was one: what it met inside is its own
                 raise
-        raise TypeError(told)
+        raise TypeError(hint)
 
     return asked  # type: ignore[return-value]

@@ -220,19 +220,19 @@ _NEEDED = (
 
 def instead(called: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     """Write what to type in place of a call; empty if its arguments are accepted."""
-    taken = signature(called).parameters
-    made = called.__name__ == "__init__"
-    name = type(given[0]).__name__ if made else called.__name__
+    parameters = signature(called).parameters
+    is_constructor = called.__name__ == "__init__"
+    name = type(given[0]).__name__ if is_constructor else called.__name__
     hint = f". Write {CALLS[name]}." if name in CALLS else ""
-    unknown = next((one for one in named if one not in taken), None)
+    unknown = next((key for key in named if key not in parameters), None)
     if unknown is not None:
-        told = [one for one in taken if not made or one != "self"]
-        habit = ARGUMENTS.get(unknown, "")
-        if habit is _RIDGE and "ridge" in taken:
-            habit = "ridge=0.1"
-        hint = hint or (f". Write {habit}." if habit else "")
-        return f"{name}() has no argument {unknown!r}" + (hint or f"; it has {', '.join(told)}.")
-    needed = taken.get("privacy")
+        known = [key for key in parameters if not is_constructor or key != "self"]
+        usual = ARGUMENTS.get(unknown, "")
+        if usual is _RIDGE and "ridge" in parameters:
+            usual = "ridge=0.1"
+        hint = hint or (f". Write {usual}." if usual else "")
+        return f"{name}() has no argument {unknown!r}" + (hint or f"; it has {', '.join(known)}.")
+    needed = parameters.get("privacy")
     if needed is not None and needed.default is Parameter.empty and "privacy" not in named:
         return _NEEDED.format(name)
     try:
@@ -267,5 +267,5 @@ def without_parts(formula: str) -> str:
 
 def power_of_a_name(bare: str) -> str:
     """Find a power such as ``x**2`` in a formula without parentheses; empty if there is none."""
-    found = re.search(r"([A-Za-z_]\w*)\s*(?:\*\*|\^)\s*(\d+)", bare)
-    return f"{found[1]}**{found[2]}" if found else ""
+    match = re.search(r"([A-Za-z_]\w*)\s*(?:\*\*|\^)\s*(\d+)", bare)
+    return f"{match[1]}**{match[2]}" if match else ""

@@ -29,13 +29,13 @@ class Stub:
         constants = []
         for node in tree.body:
             if isinstance(node, ast.ImportFrom):
-                home = "." * node.level + (node.module or "")
-                self.homes.update((alias.name, home) for alias in node.names)
+                module = "." * node.level + (node.module or "")
+                self.homes.update((alias.name, module) for alias in node.names)
             elif isinstance(node, ast.AnnAssign):
                 constants.append(ast.unparse(node.target))
             elif isinstance(node, ast.Assign):
                 public = ast.literal_eval(node.value)
-        self.submodules = {name for name, home in self.homes.items() if home == "."}
+        self.submodules = {name for name, module in self.homes.items() if module == "."}
         imported = [name for name in self.homes if name not in self.submodules]
         self.public: list[str] = [*constants, *imported] if public is None else public
 
@@ -67,13 +67,13 @@ def attach_stub(
         if name == "__all__":
             return stub_of(file).public
         special = name[:2] == "__"
-        home = None if special else stub_of(file).homes.get(name)
-        if home is None:
+        origin = None if special else stub_of(file).homes.get(name)
+        if origin is None:
             end = "" if special else hint_of(name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{end}")
-        if home == ".":
+        if origin == ".":
             return import_module(f"{package}.{name}")
-        value: object = getattr(import_module(home, package), name)
+        value: object = getattr(import_module(origin, package), name)
         setattr(import_module(package), name, value)
         return value
 

@@ -102,9 +102,9 @@ def _refuse_others(given: Any, right: bool, what: str) -> None:
         raise InvalidInput(f"what is drawn {what}; received {described(given)}.")
 
 
-def _legend(figure: Any, axes: Any, count: int, *, own: bool, always: bool = False) -> None:
+def _legend(figure: Any, axes: Any, count: int, *, new_figure: bool, always: bool = False) -> None:
     """Names within the axes while there is room, else beside them."""
-    if count > INSIDE and own:
+    if count > INSIDE and new_figure:
         figure.legend(frameon=False, loc="outside right upper", fontsize="small")
     elif count > 1 or always:
         axes.legend(frameon=False, fontsize="small" if count > INSIDE else None)
@@ -199,7 +199,7 @@ def coefficient_plot(
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.margins(x=0.06)
     axes.set_xlabel(f"coefficient with {100 * level:g}% interval")
-    _legend(figure, axes, len(labelled), own=ax is None)
+    _legend(figure, axes, len(labelled), new_figure=ax is None)
     return _finished(figure, axes, title, f"Coefficients with intervals. {'; '.join(words)}.")
 
 
@@ -241,8 +241,8 @@ def tradeoff_plot(
     axes.set_ylim(0, 1.01)
     axes.set_aspect("equal")
     axes.legend(frameon=False, loc="lower right")
-    told = f"True positives of any attack at 5% false positives. {'; '.join(words)}."
-    return _finished(figure, axes, title, told)
+    description = f"True positives of any attack at 5% false positives. {'; '.join(words)}."
+    return _finished(figure, axes, title, description)
 
 
 def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
@@ -397,7 +397,7 @@ def search_plot(found: Any, *, title: str | None = None, ax: Any = None) -> Figu
             axes.plot(steps[stood], column[stood], marker, color=colour)
     axes.set_xlabel("step")
     axes.set_ylabel("parameter, as searched")
-    _legend(figure, axes, len(found.theta), own=ax is None)
+    _legend(figure, axes, len(found.theta), new_figure=ax is None)
     ends = ", ".join(short_number(value) for value in path[-1])
     told = f"{len(stood)} of {len(found.gradients)} gradients stand out of their noise"
     return _finished(figure, axes, title, f"{len(path) - 1} steps, to {ends}; {told}.")

@@ -91,9 +91,9 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
 
 def _text(fit: Fit, form: str) -> str:
     """Write the file in a format; all but the older one begin with the SHA-256 of the fit."""
-    told = json.dumps(_plain(fit), allow_nan=False)
-    digest = "" if form == OLDER else f'"sha256": "{sha256(told.encode()).hexdigest()}", '
-    return f'{{"format": "{form}", {digest}"fit": {told}}}\n'
+    content = json.dumps(_plain(fit), allow_nan=False)
+    digest = "" if form == OLDER else f'"sha256": "{sha256(content.encode()).hexdigest()}", '
+    return f'{{"format": "{form}", {digest}"fit": {content}}}\n'
 
 
 def load(path: str | os.PathLike[str]) -> Fit:
@@ -120,11 +120,11 @@ def load(path: str | os.PathLike[str]) -> Fit:
     """
     content = read_document(path, LARGEST)
     try:
-        told = json.loads(_checked(content))
-        if told["format"] not in (FORMAT, OLDER):
+        document = json.loads(_checked(content))
+        if document["format"] not in (FORMAT, OLDER):
             raise ValueError
-        found = _read(told["fit"])
-        if not _is_fit(found) or _text(found, told["format"]) != content.decode():
+        result = _read(document["fit"])
+        if not _is_fit(result) or _text(result, document["format"]) != content.decode():
             raise ValueError
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
         raise InvalidInput(
@@ -132,8 +132,8 @@ def load(path: str | os.PathLike[str]) -> Fit:
             f"one of another version ({FORMAT!r} and {OLDER!r} are read). Save it again where it "
             "was made."
         ) from None
-    assert isinstance(found, Fit)
-    return found
+    assert isinstance(result, Fit)
+    return result
 
 
 def _checked(content: bytes) -> str:
@@ -148,26 +148,26 @@ def _checked(content: bytes) -> str:
     return content.decode()
 
 
-def _is_fit(found: Any) -> bool:
+def _is_fit(value: Any) -> bool:
     """Tell whether the parts of a parsed fit are consistent."""
-    if not isinstance(found, Fit):
+    if not isinstance(value, Fit):
         return False
-    p, names = len(found.params), found.names
-    covariance, rows = found._covariance, found._new_rows
+    p, names = len(value.params), value.names
+    covariance, rows = value._covariance, value._new_rows
     return (
-        found.params.ndim == 1
+        value.params.ndim == 1
         and type(names) is tuple
         and len(names) == p
-        and all(type(text) is str for text in (*names, found.model, found.method))
-        and type(found.n_records) is int
-        and found.n_records > 0
-        and isinstance(found.privacy, Guarantee)
-        and adds_up(found.privacy.total, found.privacy.composition)
+        and all(type(text) is str for text in (*names, value.model, value.method))
+        and type(value.n_records) is int
+        and value.n_records > 0
+        and isinstance(value.privacy, Guarantee)
+        and adds_up(value.privacy.total, value.privacy.composition)
         and (covariance is None or (isinstance(covariance, Covariance) and len(covariance[0]) == p))
         and isinstance(rows, NewRows | FormulaRows | OffsetRows | NaturalRows)
-        and (found._linked == "" or kind_of(found._linked) is not None)
-        and (found._coded is None or _is_fit(found._coded))
-        and bool(str(found.privacy) and found.summary())
+        and (value._linked == "" or kind_of(value._linked) is not None)
+        and (value._coded is None or _is_fit(value._coded))
+        and bool(str(value.privacy) and value.summary())
     )
 
 
@@ -189,14 +189,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {"array": _plain(value.astype(np.float64).tolist()), "shape": list(value.shape)}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if type(value) is tuple:
-        return {"tuple": [_plain(one) for one in value]}
+        return {"tuple": [_plain(entry) for entry in value]}
     if isinstance(value, Mapping):
-        return {"map": [[_plain(key), _plain(one)] for key, one in value.items()]}
+        return {"map": [[_plain(key), _plain(entry)] for key, entry in value.items()]}
     if type(value) is Fit:
-        inside = {name: vars(value).get(at, getattr(value, at)) for name, at in _FIT.items()}
-        return {"is": "Fit"} | {name: _plain(one) for name, one in inside.items()}
+        arguments = {name: vars(value).get(at, getattr(value, at)) for name, at in _FIT.items()}
+        return {"is": "Fit"} | {name: _plain(entry) for name, entry in arguments.items()}
     if _KINDS.get(type(value).__name__) is not type(value):
         raise InvalidInput(
             f"this fit holds {described(value)}, which only its maker knows: it cannot be saved."
@@ -206,29 +206,29 @@ def _plain(value: Any) -> Any:
     }
 
 
-def _read(told: Any) -> Any:
+def _read(content: Any) -> Any:
     """Rebuild objects from plain values; raise an error of any kind where that fails."""
-    if isinstance(told, list):
-        return [_read(one) for one in told]
-    if not isinstance(told, dict):
-        return told
-    if "float" in told:
-        return float(told["float"])
-    if "array" in told:
-        return np.array(_read(told["array"]), dtype=np.float64).reshape(told["shape"])
-    if "tuple" in told:
-        return tuple(_read(told["tuple"]))
-    if "map" in told:
-        return {_read(key): _read(one) for key, one in told["map"]}
-    inside = {name: _read(one) for name, one in told.items() if name != "is"}
-    if told["is"] == "Fit":
-        coded, scale = inside.pop("coded"), inside.pop("scale")
-        found = Fit(**inside)
-        found._coded, found._scale = coded, scale
-        return found
-    kind = _KINDS[told["is"]]
-    if tuple(inside) != _names_of(kind):
+    if isinstance(content, list):
+        return [_read(entry) for entry in content]
+    if not isinstance(content, dict):
+        return content
+    if "float" in content:
+        return float(content["float"])
+    if "array" in content:
+        return np.array(_read(content["array"]), dtype=np.float64).reshape(content["shape"])
+    if "tuple" in content:
+        return tuple(_read(content["tuple"]))
+    if "map" in content:
+        return {_read(key): _read(entry) for key, entry in content["map"]}
+    arguments = {name: _read(entry) for name, entry in content.items() if name != "is"}
+    if content["is"] == "Fit":
+        coded, scale = arguments.pop("coded"), arguments.pop("scale")
+        fit = Fit(**arguments)
+        fit._coded, fit._scale = coded, scale
+        return fit
+    kind = _KINDS[content["is"]]
+    if tuple(arguments) != _names_of(kind):
         raise ValueError("other fields")
     if issubclass(kind, Budget):
-        return as_budget(amount(kind, *inside.values()))
-    return kind(**inside)
+        return as_budget(amount(kind, *arguments.values()))
+    return kind(**arguments)

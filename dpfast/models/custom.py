@@ -89,8 +89,8 @@ class CustomLoss(Loss):
         coupling: str | None = None,
         self_concordance: float = math.inf,
     ) -> None:
-        for argument, given in (("loss", loss), ("psi", psi), ("psi_prime", psi_prime)):
-            function(given, argument, "one residual")
+        for argument, callable_ in (("loss", loss), ("psi", psi), ("psi_prime", psi_prime)):
+            function(callable_, argument, "one residual")
         if not isinstance(name, str) or not name:
             raise InvalidInput(
                 f"name must be a string that is not empty; received {described(name, text=True)}."
@@ -145,9 +145,9 @@ class CustomLoss(Loss):
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
         r = real_array(r, "r")
-        near = np.abs(r) <= 1e-150
-        chord = self.psi(r) / np.where(near, 1.0, r)
-        return np.clip(np.where(near, self.psi_prime(r), chord), 0.0, self.h)
+        near_zero = np.abs(r) <= 1e-150
+        chord = self.psi(r) / np.where(near_zero, 1.0, r)
+        return np.clip(np.where(near_zero, self.psi_prime(r), chord), 0.0, self.h)
 
     def _key(self) -> tuple[object, ...]:
         return (
@@ -159,8 +159,8 @@ class CustomLoss(Loss):
         return f"CustomLoss({self.name!r}, psi_bound={self.c:g}, psi_prime_bound={self.h:g})"
 
 
-def _each(of_one: Scalar, r: Any) -> NDArray[np.float64]:
+def _each(scalar: Scalar, r: Any) -> NDArray[np.float64]:
     """Evaluate the function at every entry; NaN counts as zero."""
     r = real_array(r, "r")
-    values = np.array([of_one(float(v)) for v in r.ravel()], dtype=float).reshape(r.shape)
+    values = np.array([scalar(float(v)) for v in r.ravel()], dtype=float).reshape(r.shape)
     return np.where(np.isnan(values), 0.0, values)

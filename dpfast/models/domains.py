@@ -177,14 +177,16 @@ class Ball(Domain):
         return math.sqrt((r - 1.0) * (r + 1.0)) if self.intercept else r
 
     def _project(self, rows: Array) -> Array:
-        top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)  # squares must not overflow
-        unit = np.where(top > 0.0, top, 1.0)
-        relative = rows / unit
-        lengths = (np.abs(relative) ** 2.0).sum(axis=1, keepdims=True) ** 0.5
-        outside = lengths > self.covariate_radius / unit
-        if not outside.any():
+        largest_entry = np.abs(rows).max(
+            axis=1, initial=0.0, keepdims=True
+        )  # squares must not overflow
+        entry_scale = np.where(largest_entry > 0.0, largest_entry, 1.0)
+        relative = rows / entry_scale
+        norms = (np.abs(relative) ** 2.0).sum(axis=1, keepdims=True) ** 0.5
+        is_outside = norms > self.covariate_radius / entry_scale
+        if not is_outside.any():
             return rows
-        return np.where(outside, relative * (self.covariate_radius / lengths), rows)
+        return np.where(is_outside, relative * (self.covariate_radius / norms), rows)
 
     def _reach(self, p: Array) -> tuple[float, float]:
         high = self.covariate_radius * float(np.linalg.norm(p))

@@ -69,11 +69,11 @@ class Gamma(Loss):
     def loss(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
         """Compute the loss of a response at a linear predictor, up to a term of the response."""
         t, y = real_array(r, "r"), self._response(real_array(response, "response"))
-        ratio, most = self._ratio(t, y), 1.0 + self.c
+        ratio, cap = self._ratio(t, y), 1.0 + self.c
         with np.errstate(all="ignore"):
-            bend = np.log(y / most)
-            beyond = most + bend - self.c * (t - bend)
-        return np.where(ratio > most, beyond, ratio + t)
+            log_response = np.log(y / cap)
+            tail = cap + log_response - self.c * (t - log_response)
+        return np.where(ratio > cap, tail, ratio + t)
 
     def psi(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
         """Compute its derivative, 1 less the response over its mean."""
@@ -109,7 +109,7 @@ class Gamma(Loss):
         return math.log(mean)
 
     @classmethod
-    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+    def _means(cls, eta: Array, max_mean: float = math.inf) -> tuple[Array, Array, Array]:
         mean = np.exp(np.minimum(eta, FARTHEST))
         return mean, mean, mean
 

@@ -234,7 +234,7 @@ class Loss:
         return 1.0
 
     @classmethod
-    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+    def _means(cls, eta: Array, max_mean: float = math.inf) -> tuple[Array, Array, Array]:
         """Compute mean responses at predictors, up to a largest one, and their two derivatives."""
         return eta, np.ones(eta.shape), np.zeros(eta.shape)
 
@@ -553,7 +553,7 @@ class Logistic(Labels):
         return math.log(mean / (1.0 - mean))
 
     @classmethod
-    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+    def _means(cls, eta: Array, max_mean: float = math.inf) -> tuple[Array, Array, Array]:
         e = np.exp(-np.abs(eta))
         mean, slope = np.where(eta >= 0.0, 1.0, e) / (1.0 + e), e / (1.0 + e) ** 2
         return mean, slope, slope * (1.0 - 2.0 * mean)

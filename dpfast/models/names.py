@@ -30,13 +30,16 @@ def kinds_of(module: str) -> dict[str, type[Loss]]:
 
 def kind_of(name: str) -> type[Loss] | None:
     """Find the class of a name, or None."""
-    own = [home for home in MODULES if home == name]
-    return next((kinds_of(home)[name] for home in own or MODULES if name in kinds_of(home)), None)
+    eponymous = [module for module in MODULES if module == name]
+    return next(
+        (kinds_of(module)[name] for module in eponymous or MODULES if name in kinds_of(module)),
+        None,
+    )
 
 
 def all_losses() -> dict[str, type[Loss]]:
     """Load all losses, by name."""
-    return {name: kind for home in MODULES for name, kind in kinds_of(home).items()}
+    return {name: kind for module in MODULES for name, kind in kinds_of(module).items()}
 
 
 def __getattr__(name: str) -> dict[str, type[Loss]]:
@@ -51,12 +54,12 @@ def __getattr__(name: str) -> dict[str, type[Loss]]:
 
 def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
     """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`."""
-    found = _resolved(loss)
+    resolved = _resolved(loss)
     # an object that has none is in the hands of who clips its scores
-    bound = found.declared and (found.has_bound or found is loss)
-    if not (bound or unbounded):
-        raise InvalidInput(found.undeclared)
-    return found
+    is_bounded = resolved.declared and (resolved.has_bound or resolved is loss)
+    if not (is_bounded or unbounded):
+        raise InvalidInput(resolved.undeclared)
+    return resolved
 
 
 def offset_joins_predictor(loss: str | Loss) -> bool:
@@ -71,9 +74,9 @@ def _resolved(loss: str | Loss) -> Loss:
     if isinstance(loss, str) and (kind := kind_of(loss)) is not None:
         return kind()
     kinds = all_losses()
-    elsewhere = {name: kind.aliases for name, kind in kinds.items() if kind.aliases}
+    aliases = {name: kind.aliases for name, kind in kinds.items() if kind.aliases}
     raise InvalidInput(
         f"loss must be one of {sorted(kinds)} or a dpfast loss object such as "
         f"dpfast.LogCosh(c=1.345); received {described(loss, text=True)}."
-        f"{suggested(loss, sorted(kinds), elsewhere)}"
+        f"{suggested(loss, sorted(kinds), aliases)}"
     )

@@ -223,12 +223,12 @@ class PerRecordObjective:
     def _rehearse(self, theta: Array, X: Array, y: Array) -> None:
         rows = len(y)
         with np.errstate(all="ignore"):
-            found: Any = np.asarray(self.gradients(theta.copy(), X.copy(), y.copy()))
-        if found.shape != (rows, self.dimension) or found.dtype.kind not in "fiub":
+            gradients_: Any = np.asarray(self.gradients(theta.copy(), X.copy(), y.copy()))
+        if gradients_.shape != (rows, self.dimension) or gradients_.dtype.kind not in "fiub":
             raise InvalidInput(
                 f"{self.name} must return one gradient per record, shape {(rows, self.dimension)} "
                 f"for {rows} record(s), of real numbers; on made-up records it returned shape "
-                f"{found.shape} and dtype {found.dtype}."
+                f"{gradients_.shape} and dtype {gradients_.dtype}."
             )
 
     def __repr__(self) -> str:

@@ -333,10 +333,10 @@ class Objective:
 
     def units(self) -> NDArray[np.float64]:
         """Return the factors from parameters to coefficients and scale, shape (p,)."""
-        units = np.ones(self.dimension)
+        result = np.ones(self.dimension)
         if self.free_scale is not None:
-            units[-1] = self.free_scale.factor
-        return units
+            result[-1] = self.free_scale.factor
+        return result
 
     def kernel_arguments(
         self,
@@ -358,9 +358,9 @@ class Objective:
 
     def __repr__(self) -> str:
         if self._terms is not None:
-            _, given, weights, ridge, intercept, _ = self._terms
+            _, public_scale, weights, ridge, intercept, _ = self._terms
             parts = [repr(self.loss), *([] if weights is None else [repr(weights)])]
-            parts += [] if given is None else [f"scale={given!r}"]
+            parts += [] if public_scale is None else [f"scale={public_scale!r}"]
             parts += [f"ridge={ridge:g}"] if ridge else []
             parts += [] if intercept else ["fit_intercept=False"]
             return f"Objective({', '.join(parts)})"

@@ -142,10 +142,12 @@ class Poisson(Loss):
         last = np.log(np.minimum(y + self.c, self.h))
         s = np.minimum(np.maximum(t, first), last)
         with np.errstate(invalid="ignore"):
-            inside = np.exp(s) - np.where(y > 0.0, y * s, 0.0)
-            beyond = np.where(t > s, (np.exp(last) - y) * (t - s), 0.0)
-            before = np.where(t < s, self.c * (s - t), 0.0)
-        return np.asarray(inside + np.maximum(beyond, -self.c * np.maximum(t - s, 0.0)) + before)
+            central = np.exp(s) - np.where(y > 0.0, y * s, 0.0)
+            upper_tail = np.where(t > s, (np.exp(last) - y) * (t - s), 0.0)
+            lower_tail = np.where(t < s, self.c * (s - t), 0.0)
+        return np.asarray(
+            central + np.maximum(upper_tail, -self.c * np.maximum(t - s, 0.0)) + lower_tail
+        )
 
     def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Compute its derivative, the mean less the count, clipped."""
@@ -154,8 +156,8 @@ class Poisson(Loss):
     def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> Array:
         """Compute its second derivative: the mean below the caps, zero beyond them."""
         mean = self.mean(r)
-        inside = np.abs(mean - self._counts(count)) <= self.c
-        return np.where(inside & (mean < self.h), mean, 0.0)
+        within_cap = np.abs(mean - self._counts(count)) <= self.c
+        return np.where(within_cap & (mean < self.h), mean, 0.0)
 
     def _response(self, y: Array) -> Array:
         return self._counts(y)
@@ -195,9 +197,9 @@ class Poisson(Loss):
         return float(size**0.25)  # between those of the least and the most dispersion
 
     @classmethod
-    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
-        mean = np.minimum(np.exp(np.minimum(eta, LARGEST_LOG)), most)
-        slope = np.where(mean < most, mean, 0.0)
+    def _means(cls, eta: Array, max_mean: float = math.inf) -> tuple[Array, Array, Array]:
+        mean = np.minimum(np.exp(np.minimum(eta, LARGEST_LOG)), max_mean)
+        slope = np.where(mean < max_mean, mean, 0.0)
         return mean, slope, slope
 
     def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:

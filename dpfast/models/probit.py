@@ -61,8 +61,8 @@ class Probit(Labels):
         from scipy.special import log_ndtr
 
         margin = _signs(response) * real_array(r, "r")
-        held = np.maximum(margin, -self.c)
-        return np.asarray(-log_ndtr(held) + (held - margin) * hazard(held))
+        clipped = np.maximum(margin, -self.c)
+        return np.asarray(-log_ndtr(clipped) + (clipped - margin) * hazard(clipped))
 
     def psi(self, r: ArrayLike, response: ArrayLike = 1.0) -> NDArray[np.float64]:
         """Compute its derivative in the predictor."""
@@ -97,7 +97,7 @@ class Probit(Labels):
         return float(ndtri(mean))
 
     @classmethod
-    def _means(cls, eta: Array, most: float = math.inf) -> tuple[Array, Array, Array]:
+    def _means(cls, eta: Array, max_mean: float = math.inf) -> tuple[Array, Array, Array]:
         from scipy.special import ndtr
 
         slope = np.exp(-0.5 * np.minimum(np.abs(eta), 50.0) ** 2) / math.sqrt(2.0 * math.pi)

@@ -255,15 +255,15 @@ class Product(Domain):
 
     def _spread(self) -> tuple[float, float, list[float]]:
         anchors = [1.0] * self.intercept
-        width, middles = math.inf, [0.0]
+        width, centres = math.inf, [0.0]
         for part in self.parts:
             if isinstance(part, OneHot) and not part.reference:
                 anchors.append(math.sqrt(part.width))
                 continue
             half, middle = part.spread
             width = min(width, half)
-            middles.append(middle)
-        return width, math.hypot(*middles), anchors
+            centres.append(middle)
+        return width, math.hypot(*centres), anchors
 
     def _moments(self, q: int) -> tuple[Array, Array]:
         points = [part.points for part in self.parts]

@@ -39,8 +39,8 @@ def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> fl
     smooth: float = LOGISTIC_KERNEL * ((p + math.log(n)) / n) ** 0.4
     if mu is None:
         return smooth
-    seen = HESSIAN_MU * mu * n * _density(tau) / WEAKEST
-    noise = math.sqrt(2.0 * p) * p / max(seen, 1e-100)
+    information = HESSIAN_MU * mu * n * _density(tau) / WEAKEST
+    noise = math.sqrt(2.0 * p) * p / max(information, 1e-100)
     return max(smooth, min(noise, MOST_FOR_NOISE))
 
 
@@ -183,12 +183,12 @@ class Quantile(Loss):
         """Narrow the score where a wide one has much bias; a given bandwidth is not changed."""
         if not self.automatic or type(chosen) is not Quantile:
             return chosen
-        tau, moved = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
+        tau, shift = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
         error = math.sqrt(tau * (1.0 - tau) / n) / chosen.mean_curvature
-        if moved * chosen.c**2 <= LARGEST_SHIFT * error:
+        if shift * chosen.c**2 <= LARGEST_SHIFT * error:
             return chosen
-        unmoved = WIDER * math.sqrt(NARROW_SHIFT * error / moved)
-        return NarrowQuantile(tau, max(chosen.c, min(STILL_WIDER * chosen.c, unmoved)))
+        unbiased = WIDER * math.sqrt(NARROW_SHIFT * error / shift)
+        return NarrowQuantile(tau, max(chosen.c, min(STILL_WIDER * chosen.c, unbiased)))
 
     def _target(self, scale: float) -> str:
         b = self.bandwidth or self.c

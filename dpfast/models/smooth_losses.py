@@ -60,9 +60,9 @@ class SmoothedHuber(Loss):
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         (a, s), h = self._at(r), self.h
-        bent = self.c * h * s + (h * s) ** 2 * (0.5 - s**2 * (0.25 - 0.1 * s))
-        beyond = self.psi_bound * np.maximum(a - self.c - h, 0.0)
-        return np.asarray(0.5 * np.minimum(a, self.c) ** 2 + bent + beyond)
+        corner = self.c * h * s + (h * s) ** 2 * (0.5 - s**2 * (0.25 - 0.1 * s))
+        tail = self.psi_bound * np.maximum(a - self.c - h, 0.0)
+        return np.asarray(0.5 * np.minimum(a, self.c) ** 2 + corner + tail)
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
         a, s = self._at(r)

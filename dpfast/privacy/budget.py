@@ -79,8 +79,8 @@ class Budget:
         return hash((type(self).__name__, *self.values()))
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.fields)
-        return f"{type(self).__name__}({inside})"
+        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.fields)
+        return f"{type(self).__name__}({numbers})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return amount, (type(self), *self.values())
@@ -318,8 +318,8 @@ class PureDP(Budget):
         if epsilon >= self.epsilon:
             return 0.0
         ratio = -math.expm1(epsilon - self.epsilon) / (1.0 + math.exp(-self.epsilon))
-        least: float = _conversions().DELTA_FLOOR
-        return min(1.0, max(ratio * ROUND_UP, least))
+        floor: float = _conversions().DELTA_FLOOR
+        return min(1.0, max(ratio * ROUND_UP, floor))
 
     def as_gdp(self) -> GDP:
         """Convert to ``2 Phi^-1(e^eps/(1 + e^eps))``-GDP (claim C5)."""
@@ -334,8 +334,8 @@ class PureDP(Budget):
         delta = positive(delta, "delta", below_one=True)
         # log(e^eps - delta (1 + e^eps)), negative if delta is at least the total variation; from
         # 1 - delta, because 1 - delta (1 + e^-eps) would lose the digits of a delta close to 1
-        inside = (1.0 - delta) - delta * math.exp(-self.epsilon)
-        epsilon = self.epsilon + math.log(inside) if inside > 0.0 else 0.0
+        argument = (1.0 - delta) - delta * math.exp(-self.epsilon)
+        epsilon = self.epsilon + math.log(argument) if argument > 0.0 else 0.0
         epsilon = min(self.epsilon, max(0.0, epsilon) + 1e-14 * (1.0 + self.epsilon))
         return amount(ApproxDP, epsilon, delta)
 

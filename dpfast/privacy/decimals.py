@@ -35,9 +35,9 @@ def nonnegative(value: object, name: str) -> float:
 def written(x: float) -> tuple[int, int]:
     """Return the shortest decimal of a double as an exact ratio: ten times .1 is 1 (claim C86)."""
     digits, _, exponent = repr(x).partition("e")
-    whole, _, part = digits.partition(".")
-    shift = int(exponent or 0) - len(part)
-    return int(whole + part) * 10 ** max(shift, 0), 10 ** max(-shift, 0)
+    integer, _, fraction = digits.partition(".")
+    shift = int(exponent or 0) - len(fraction)
+    return int(integer + fraction) * 10 ** max(shift, 0), 10 ** max(-shift, 0)
 
 
 def half_square(x: float) -> tuple[int, int]:

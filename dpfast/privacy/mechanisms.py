@@ -111,9 +111,9 @@ def joint_grids(
             continue
         p = shape[0]
         size += p if len(shape) == 1 else p * (p + 1) // 2
-        own = (vector_grid if len(shape) == 1 else symmetric_grid)(noise_scale, p)
-        finest = max(finest, own[0])
-        steps.append(own)
+        grid = (vector_grid if len(shape) == 1 else symmetric_grid)(noise_scale, p)
+        finest = max(finest, grid[0])
+        steps.append(grid)
     return Grids(size, finest, tuple(steps))
 
 

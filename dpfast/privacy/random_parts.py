@@ -85,8 +85,8 @@ def scatter_chunk(key: NDArray[np.uint64], n: int, n_slots: int) -> Slots:
     """Assign slots to a chunk's n records, by SHAKE-256 from its key: free (claim C55)."""
     kind = _kind(n_slots)
     stream = hashlib.shake_256(np.ascontiguousarray(key, "<u8").tobytes())
-    found: Slots = np.frombuffer(stream.digest(n * kind.itemsize), kind.newbyteorder("<"))
-    return found.astype(kind)
+    chunk_slots: Slots = np.frombuffer(stream.digest(n * kind.itemsize), kind.newbyteorder("<"))
+    return chunk_slots.astype(kind)
 
 
 def _kind(n_slots: int) -> np.dtype[np.unsignedinteger[Any]]:
@@ -101,9 +101,9 @@ def cross_validation_cost(
         raise UnsupportedConversion(
             f"{fit!r} and {score!r} have no sum in (epsilon, delta): add them up in GDP."
         )
-    book = Ledger(_BOUNDLESS[currency])
+    account = Ledger(_BOUNDLESS[currency])
     for _ in range(n_folds - 1):
-        book.charge(fit, "fit on the other folds")
-    book.charge(score, "score of the fold left out")
-    spent: Budget = book.spent
+        account.charge(fit, "fit on the other folds")
+    account.charge(score, "score of the fold left out")
+    spent: Budget = account.spent
     return spent

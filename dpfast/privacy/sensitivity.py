@@ -169,11 +169,11 @@ def _collinear(g: float, h: float, q: float) -> float:
     )
 
 
-def _peak(slope: float, bend: float) -> float:
+def _peak(slope: float, quadratic: float) -> float:
     """Maximise ``slope (1 + t) + curvature (1 - t^2)`` over t in [0, 1]."""
-    if slope >= 2.0 * bend:
+    if slope >= 2.0 * quadratic:
         return 2.0 * slope
-    return slope + bend + slope * slope / (4.0 * bend)
+    return slope + quadratic + slope * slope / (4.0 * quadratic)
 
 
 def _logistic(g: float, h: float, q: float) -> float:
@@ -196,10 +196,10 @@ _REACH = 32.0
 def _majorizer(coupling: str, g: float, h: float, q: float) -> float:
     """Bound the maximum over s of claim C18 for h = tanh(s)/s, beyond the grid as well."""
     tau2, h2, tau4 = _majorizer_table(coupling)
-    inside = float(np.max(g * tau2 + h * h2 + q * tau4))
-    between = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)
-    beyond = g + q + h / (_REACH * _REACH)
-    return max(inside + between, beyond)
+    on_grid = float(np.max(g * tau2 + h * h2 + q * tau4))
+    within_cell = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)
+    outside_grid = g + q + h / (_REACH * _REACH)
+    return max(on_grid + within_cell, outside_grid)
 
 
 @lru_cache(maxsize=2)

@@ -103,16 +103,16 @@ def _largest(coupling: ScaleCoupling, majorize: bool, g: float, h: float, q: flo
     """Bound ``sup over v of g T + h H^2 + q Q^2``, beyond the grid as well (claim C37)."""
     ratio, kappa = coupling.ratio, coupling.kappa
     score, curvature, meat = _table(coupling, majorize)
-    inside = float(np.max(g * score + h * curvature + q * meat))
-    bend = 16.0 * (1.0 + ratio * ratio) ** 2
-    between = _STEP * _STEP / 8.0 * bend * (g + h + q)
-    far = 3.0 / (_REACH * _REACH)
+    on_grid = float(np.max(g * score + h * curvature + q * meat))
+    second_derivative = 16.0 * (1.0 + ratio * ratio) ** 2
+    within_cell = _STEP * _STEP / 8.0 * second_derivative * (g + h + q)
+    tail = 3.0 / (_REACH * _REACH)
     limit = 1.0 + (ratio * (coupling.family.chi - 0.5 * kappa)) ** 2
-    far_meat = max(float(meat[-1]), (limit / meat_factor(coupling)) ** 2) * (1.0 + far)
-    far_curvature = far
+    tail_meat = max(float(meat[-1]), (limit / meat_factor(coupling)) ** 2) * (1.0 + tail)
+    tail_curvature = tail
     if majorize:
-        far_curvature += (ratio * ratio * kappa / majorizer_factor(coupling)) ** 2
-    return max(inside + between, g + h * far_curvature + q * far_meat)
+        tail_curvature += (ratio * ratio * kappa / majorizer_factor(coupling)) ** 2
+    return max(on_grid + within_cell, g + h * tail_curvature + q * tail_meat)
 
 
 @lru_cache(maxsize=32)

@@ -72,25 +72,25 @@ def joint_sides_mu(
 
 def _collinear(geometry: Geometry, g: float, h: float, q: float) -> float:
     """Take the largest corner of claim C17, for pairs of scores of one sign and of both."""
-    short, apart = geometry.short, max(0.0, 1.0 - 2.0 / max(geometry.square, 2.0))
-    worst = 0.0
-    for constant, bend in ((0.0, h), (0.5 * h, 0.0)):  # both curvatures, or one
+    short, largest_cosine = geometry.short, max(0.0, 1.0 - 2.0 / max(geometry.square, 2.0))
+    result = 0.0
+    for constant, curvature in ((0.0, h), (0.5 * h, 0.0)):  # both curvatures, or one
         # one sign: |cos| is at most `apart` where it lengthens the difference
-        for meat, bent in ((0.0, q), (0.5 * q, 0.0)):
-            start = constant + bend + meat + bent + 0.5 * g
-            worst = max(worst, _crest(start, 0.5 * g, bend + bent, apart))
+        for meat, meat_curvature in ((0.0, q), (0.5 * q, 0.0)):
+            start = constant + curvature + meat + meat_curvature + 0.5 * g
+            result = max(result, _crest(start, 0.5 * g, curvature + meat_curvature, largest_cosine))
         # both signs: rows may be one
-        start = constant + bend + 0.25 * g * (1.0 + short**2) + 0.5 * q * (1.0 + short**4)
-        worst = max(worst, _crest(start, 0.5 * g * short, bend + q * short**2, 1.0))
-        start = constant + bend + 0.25 * g + 0.5 * q
-        worst = max(worst, _crest(start, 0.25 * g * short, bend, 1.0))
-    return worst
+        start = constant + curvature + 0.25 * g * (1.0 + short**2) + 0.5 * q * (1.0 + short**4)
+        result = max(result, _crest(start, 0.5 * g * short, curvature + q * short**2, 1.0))
+        start = constant + curvature + 0.25 * g + 0.5 * q
+        result = max(result, _crest(start, 0.25 * g * short, curvature, 1.0))
+    return result
 
 
-def _crest(start: float, slope: float, bend: float, most: float) -> float:
+def _crest(start: float, slope: float, quadratic: float, upper: float) -> float:
     """Maximise ``start + slope t - curvature t^2`` over t in [0, longest]."""
-    t = most if slope >= 2.0 * bend * most else slope / (2.0 * bend)
-    return start + t * (slope - bend * t)
+    t = upper if slope >= 2.0 * quadratic * upper else slope / (2.0 * quadratic)
+    return start + t * (slope - quadratic * t)
 
 
 # ---- part (b): scores about a centre ------------------------------------------------------------
@@ -101,30 +101,30 @@ def _centred(
 ) -> float:
     """Minimise the largest bracket over the centre of the scores, by golden-section search."""
     square = geometry.square
-    score, bend, (rough_g, rough_tilt, rough_h, rough_q), beyond = curve(geometry.short)
-    fixed, tilted = g * score**2 + h * bend**2 + q * score**4, 2.0 * g / square * score
+    score, curvature, (rise_g, rise_tilt, rise_h, rise_q), tail_curvature = curve(geometry.short)
+    fixed, tilted = g * score**2 + h * curvature**2 + q * score**4, 2.0 * g / square * score
 
-    def worst(centre: float) -> float:
+    def largest_bracket(centre: float) -> float:
         moved = g * centre * centre / square
-        inside: float = moved + float(np.max(fixed - centre * tilted))
-        inside += g * (rough_g + rough_tilt * centre / square) + h * rough_h + q * rough_q
+        on_grid: float = moved + float(np.max(fixed - centre * tilted))
+        on_grid += g * (rise_g + rise_tilt * centre / square) + h * rise_h + q * rise_q
         ends = [g * s * (s - 2.0 * centre / square) + q * s**4 for s in (1.0, -geometry.short)]
-        outside = moved + max(ends) + h * beyond
-        return float(max(inside, outside, moved + h if geometry.far else moved))
+        outside_grid = moved + max(ends) + h * tail_curvature
+        return float(max(on_grid, outside_grid, moved + h if geometry.far else moved))
 
     low, high = 0.0, 1.0
-    left, right = low + (1.0 - GOLDEN) * (high - low), low + GOLDEN * (high - low)
-    at_left, at_right = worst(left), worst(right)
+    lower, upper = low + (1.0 - GOLDEN) * (high - low), low + GOLDEN * (high - low)
+    at_lower, at_upper = largest_bracket(lower), largest_bracket(upper)
     for _ in range(HALVINGS):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = low + (1.0 - GOLDEN) * (high - low)
-            at_left = worst(left)
+        if at_lower <= at_upper:
+            high, upper, at_upper = upper, lower, at_lower
+            lower = low + (1.0 - GOLDEN) * (high - low)
+            at_lower = largest_bracket(lower)
         else:
-            low, left, at_left = left, right, at_right
-            right = low + GOLDEN * (high - low)
-            at_right = worst(right)
-    return min(at_left, at_right)
+            low, lower, at_lower = lower, upper, at_upper
+            upper = low + GOLDEN * (high - low)
+            at_upper = largest_bracket(upper)
+    return min(at_lower, at_upper)
 
 
 @lru_cache(maxsize=64)
@@ -140,10 +140,10 @@ def _quantile_majorizer(short: float) -> tuple[Any, ...]:
     """Tabulate the same with the majorising curvature ``tanh(u)/u``."""
     u = np.arange(-round(REACH / STEP), round(REACH / STEP) + 1) * STEP
     tanh = np.tanh(u)
-    bend = np.divide(tanh, u, out=np.ones_like(u), where=u != 0.0)
+    chord = np.divide(tanh, u, out=np.ones_like(u), where=u != 0.0)
     cell = STEP * STEP / 8.0
-    rough = (1.0 * cell, 1.6 * cell, 4.0 / 3.0 * cell, 3.2 * cell)
-    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), bend, rough, REACH**-2.0
+    rises = (1.0 * cell, 1.6 * cell, 4.0 / 3.0 * cell, 3.2 * cell)
+    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), chord, rises, REACH**-2.0
 
 
 @lru_cache(maxsize=64)
@@ -153,5 +153,5 @@ def _narrow_quantile(short: float) -> tuple[Any, ...]:
     tanh, cosh = np.tanh(3.0 * u), np.cosh(u)
     cell = FINE * FINE / 8.0
     # nine times those of the score above; (sech^4)'' = 16 sech^4 - 20 sech^6 >= -4
-    rough = (9.0 * cell, 14.4 * cell, 4.0 * cell, 28.8 * cell)
-    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), cosh**-2.0, rough, 1e-50
+    rises = (9.0 * cell, 14.4 * cell, 4.0 * cell, 28.8 * cell)
+    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), cosh**-2.0, rises, 1e-50

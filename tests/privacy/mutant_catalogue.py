@@ -588,8 +588,8 @@ WRONG_JOINT_COST = (
         "maximum over a table without what lies between its entries",
         SENSITIVITY,
         KILLERS,
-        "between = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)",
-        "between = 0.0",
+        "within_cell = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)",
+        "within_cell = 0.0",
     ),
     plant(
         "meat-free-without-condition",
@@ -1002,8 +1002,8 @@ FLATTERING_CONVERSIONS = (
         "pure DP at a delta close to one: one less a product, whose digits are lost",
         BUDGET,
         ("tests/privacy/test_budget.py::test_pure_to_approximate",),
-        "inside = (1.0 - delta) - delta * math.exp(-self.epsilon)",
-        "inside = 1.0 - delta * (1.0 + math.exp(-self.epsilon))",
+        "argument = (1.0 - delta) - delta * math.exp(-self.epsilon)",
+        "argument = 1.0 - delta * (1.0 + math.exp(-self.epsilon))",
     ),
     plant(
         "logarithms-cancel",
@@ -1150,15 +1150,15 @@ MONEY = (
         "what was charged in pairs is given to GDP, too",
         LEDGER,
         DECIMALS,
-        "kept = tuple(map(max, spent, self._apart))",
-        "kept = self._apart",
+        "reserved = tuple(map(max, spent, self._apart))",
+        "reserved = self._apart",
     ),
     plant(
         "gaussians-take-what-is-kept",
         "the first charge in GDP takes what is kept for certificates, too",
         LEDGER,
         (DECIMALS[0] + "::test_r41_no_order_of_certificates_and_gaussian_noise_beats_the_pair",),
-        "rest = tuple(map(int.__sub__, self._limit, kept))",
+        "rest = tuple(map(int.__sub__, self._limit, reserved))",
         "rest = tuple(map(int.__sub__, self._limit, spent))",
     ),
     plant(
@@ -1350,7 +1350,7 @@ MONEY = (
         "a whole last line whose newline is gone is not counted, and cut off by the next charge",
         LEDGER_FILE,
         LEDGER_FILE_TESTS,
-        "        if begun in (0, len(content)) or _is_torn(content[begun:]):\n"
+        "        if line_start in (0, len(content)) or _is_torn(content[line_start:]):\n"
         "            return content\n"
         '        return content + b"\\n"\n',
         "        return content\n",
@@ -1902,8 +1902,8 @@ ONE_PARAMETER = (
         "the parameter's shift takes the curvature as constant along the way",
         RELEASE,
         RELEASE_TESTS,
-        "pull = least * (-math.expm1(-rate * t)) / rate + lreg * t",
-        "pull = least * t + lreg * t",
+        "pull = min_curvature * (-math.expm1(-rate * t)) / rate + lreg * t",
+        "pull = min_curvature * t + lreg * t",
     ),
     plant(
         "hessian-ratio-linearised",
@@ -1990,8 +1990,8 @@ ONE_PARAMETER = (
         "neighbouring Delta are taken to differ by cosh(v) only",
         "dpfast/privacy/release/sensitivity.py",
         ("tests/privacy/test_release_condition.py",),
-        "(math.cosh(whole) - 1.0 + math.sinh(whole) * push * spread) * _UP",
-        "(math.cosh(whole) - 1.0) * _UP",
+        "(math.cosh(total) - 1.0 + math.sinh(total) * push * spread) * _UP",
+        "(math.cosh(total) - 1.0) * _UP",
     ),
     plant(
         "what-else-may-fail-free",
@@ -2022,16 +2022,16 @@ ONE_PARAMETER = (
         "bisection returns the end at which noise was not enough",
         "dpfast/privacy/release/calibration.py",
         ("tests/privacy/test_release_calibration.py",),
-        "        low, high = (low, middle) if enough(middle) else (middle, high)\n    return high",
-        "        low, high = (low, middle) if enough(middle) else (middle, high)\n    return low",
+        "        low, high = (low, middle) if suffices(middle) else (middle, high)\n    return high",
+        "        low, high = (low, middle) if suffices(middle) else (middle, high)\n    return low",
     ),
     plant(
         "objective-perturbation-without-the-jacobian",
         "the ratio of determinants is left out of objective perturbation",
         CALIBRATION,
         RELEASE_TESTS,
-        "rest = epsilon - math.log1p(curvature_bound / (n * lreg) * (1.0 + 1e-11)) * _UP",
-        "rest = epsilon",
+        "remaining_epsilon = epsilon - math.log1p(curvature_bound / (n * lreg) * (1.0 + 1e-11)) * _UP",
+        "remaining_epsilon = epsilon",
     ),
     plant(
         "recursion-table-too-low",
@@ -2054,8 +2054,8 @@ ONE_PARAMETER = (
         "rows of a ball keep their length",
         "dpfast/models/domains.py",
         ("tests/models/test_domains.py",),
-        "return np.where(outside, relative * (self.covariate_radius / lengths), rows)",
-        "return np.where(outside, relative * (2.0 * self.covariate_radius / lengths), rows)",
+        "return np.where(is_outside, relative * (self.covariate_radius / norms), rows)",
+        "return np.where(is_outside, relative * (2.0 * self.covariate_radius / norms), rows)",
     ),
     plant(
         "support-without-the-intercept",
@@ -2645,8 +2645,8 @@ SHARES_AND_GROUPS = (
         "a list in a wrong argument is shown with what is in it",
         "dpfast/errors.py",
         ("tests/test_messages_show_no_data.py",),
-        '        return f"{found} of length {len(value)}"',
-        '        return f"{found} {value!r}"',
+        '        return f"{description} of length {len(value)}"',
+        '        return f"{description} {value!r}"',
     ),
 )
 
@@ -3178,8 +3178,8 @@ SMOOTH_RELEASE = (
         "once the curvature has fallen to the ridge, more of it is counted than there was",
         SMOOTH_PLAN,
         SMOOTH_TESTS,
-        "missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz)",
-        "missing = push - least * least / lipschitz",
+        "gained = (start - lreg) * (start + lreg) / (2.0 * lipschitz)",
+        "gained = start * start / lipschitz",
     ),
     plant(
         "smooth-step-without-the-record",
@@ -4256,7 +4256,7 @@ CROSS_VALIDATION = (
         "the score of a record's own fold is not in the total",
         DEALING,
         DEALING_TESTS,
-        '    book.charge(score, "score of the fold left out")\n',
+        '    account.charge(score, "score of the fold left out")\n',
         "",
     ),
     plant(
@@ -5953,7 +5953,7 @@ TABLES_BY_CELL = (
         "shares far from one half are taken to move as little as a median's",
         CELL_CONSTANTS,
         CELL_TESTS,
-        "max(float(len(probabilities)), 2.0 * away)",
+        "max(float(len(probabilities)), 2.0 * moved)",
         "float(len(probabilities))",
     ),
     plant(
@@ -5961,8 +5961,8 @@ TABLES_BY_CELL = (
         "several thresholds in each cell cost what one does",
         CELL_CONSTANTS,
         CELL_TESTS,
-        "max(float(len(probabilities)), 2.0 * away)",
-        "max(1.0, 2.0 * away / len(probabilities))",
+        "max(float(len(probabilities)), 2.0 * moved)",
+        "max(1.0, 2.0 * moved / len(probabilities))",
     ),
     plant(
         "values-by-cell-not-held",

@@ -251,10 +251,10 @@ class Ledger:
         if not any(spent[2:]):
             return self._as_budget(spent[: len(self._currency.fields)], up=True)
         total: Any = self._total
-        left = self._as_budget((0, self._limit[1] - spent[1]), up=False).delta
+        remaining_delta = self._as_budget((0, self._limit[1] - spent[1]), up=False).delta
         mu, epsilon = self._as_mu(spent[2], up=True), total.epsilon
         if mu.mu <= MAX_MU:
-            a, b = written(mu.epsilon(left))
+            a, b = written(mu.epsilon(remaining_delta))
             epsilon = min(epsilon, ratio_to_float(a * ONE + b * spent[0], b * ONE, up=True))
         return amount(ApproxDP, epsilon, total.delta)
 
@@ -400,13 +400,15 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         rows = [("total", self.total), ("spent", self.spent), ("remaining", self.remaining)]
-        said = "".join(f"<dt>{name}</dt><dd>{_as_html(repr(value))}</dd>" for name, value in rows)
+        amounts = "".join(
+            f"<dt>{name}</dt><dd>{_as_html(repr(value))}</dd>" for name, value in rows
+        )
         charges = "".join(
             f'<tr><th scope="row">{_as_html(label)}</th><td>{_as_html(repr(spend))}</td></tr>'
             for label, spend, _ in self.entries
         )
         table = f"<table><caption>Charges, in order</caption><tbody>{charges}</tbody></table>"
-        return f'<div class="dpfast"><dl>{said}</dl>{table if charges else ""}</div>'
+        return f'<div class="dpfast"><dl>{amounts}</dl>{table if charges else ""}</div>'
 
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
         return _copy_of, (self._total, self._spent, tuple(self._entries))
@@ -449,16 +451,16 @@ class Ledger:
 
     def _kept(self, apart: Any) -> tuple[int, int]:
         """Check the part of an (epsilon, delta) total that is kept for charges not in GDP."""
-        kept = as_budget(apart)
-        if not (self.keeps_apart and type(kept) is ApproxDP):
+        reserved = as_budget(apart)
+        if not (self.keeps_apart and type(reserved) is ApproxDP):
             raise InvalidInput(
                 "apart is a part (epsilon, delta) of a total (epsilon, delta), for charges not in "
                 f"GDP; received {described(apart)} of {self._total!r}. Such a total is a pair, "
                 "Ledger((1.0, 1e-6)), or ApproxDP(epsilon, delta)."
             )
-        epsilon, delta = _cost(1, *kept.values())
+        epsilon, delta = _cost(1, *reserved.values())
         if epsilon > self._limit[0] or delta > self._limit[1]:
-            raise InvalidInput(f"apart = {kept!r} is more than the total {self._total!r}.")
+            raise InvalidInput(f"apart = {reserved!r} is more than the total {self._total!r}.")
         return epsilon, delta
 
     def _priced(self, spend: Any, label: str) -> tuple[_Charge, ...]:
@@ -471,10 +473,10 @@ class Ledger:
             charged = spend if in_mu else _in_currency(spend, currency)
         if not isinstance(label, str):
             raise InvalidInput(f"label must be a string; received {described(label)}.")
-        ways = [charged]
+        prices = [charged]
         if self.keeps_apart and type(spend) is PureDP:
-            ways.append(spend.as_gdp())
-        return tuple([(self._cost_of(paid), (label, spend, paid)) for paid in ways])
+            prices.append(spend.as_gdp())
+        return tuple([(self._cost_of(price), (label, spend, price)) for price in prices])
 
     def _cost_of(self, charged: Budget) -> tuple[int, ...]:
         if not self.keeps_apart:
@@ -499,11 +501,11 @@ class Ledger:
         """Fix limits of epsilon, delta and ``mu^2`` at the first charge in GDP (claim C87)."""
         from dpfast.privacy.conversions import DELTA_FLOOR, gdp_mu
 
-        kept = tuple(map(max, spent, self._apart))
-        rest = tuple(map(int.__sub__, self._limit, kept))
+        reserved = tuple(map(max, spent, self._apart))
+        rest = tuple(map(int.__sub__, self._limit, reserved))
         epsilon, delta = self._as_budget(rest, up=False).values()
         mu = gdp_mu(epsilon, delta) if delta >= 4.0 * DELTA_FLOOR else 0.0
-        return (*kept, *_cost(2, mu))
+        return (*reserved, *_cost(2, mu))
 
     def _after(
         self, spent: tuple[int, ...], charges: Sequence[_Charge]

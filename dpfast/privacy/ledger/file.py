@@ -140,23 +140,23 @@ class FileLedger(Ledger):
         header = content[: content.find(b"\n") + 1]
         try:
             check = None if header.startswith(_WITHOUT_CHECKS) else _check_of(header[:-1], b"")
-            told = json.loads(header.decode())
-            if check is None and "check" in told:
+            fields = json.loads(header.decode())
+            if check is None and "check" in fields:
                 raise ValueError
-            found, kept = _positive(told["total"]), told.get("apart")
-            kept = None if kept is None else _positive(kept)
-            super().__init__(found, kept)
+            file_total, file_apart = _positive(fields["total"]), fields.get("apart")
+            file_apart = None if file_apart is None else _positive(file_apart)
+            super().__init__(file_total, file_apart)
         except _UNREADABLE:
             raise self._refuse("its first line is not a whole header of a ledger") from None
-        if total is not None and total != found:
+        if total is not None and total != file_total:
             raise InvalidBudget(
-                f"the ledger {self._path!r} has the total {found!r}, not {total!r}. Pass that "
+                f"the ledger {self._path!r} has the total {file_total!r}, not {total!r}. Pass that "
                 "total, or none to accept the file's."
             )
-        if apart is not None and as_budget(apart) != kept:
+        if apart is not None and as_budget(apart) != file_apart:
             raise InvalidBudget(
-                f"the ledger {self._path!r} keeps {kept!r} apart, not {apart!r}. Pass that, or "
-                "none to accept the file's."
+                f"the ledger {self._path!r} keeps {file_apart!r} apart, not {apart!r}. Pass that, "
+                "or none to accept the file's."
             )
         self._bytes = bytearray(header)
         self._lines: list[Entry] = []
@@ -226,14 +226,14 @@ class FileLedger(Ledger):
         entries: list[Entry],
         spent: tuple[int, ...],
         check: bytes | None,
-        seen: _Seen | None,
+        state: _Seen | None,
     ) -> None:
         """Record how the file goes on.  An interrupt before the last line changes nothing."""
         known = self._known
         self._bytes[known.length :] = content
         self._lines[known.count :] = entries
         length, count = known.length + len(content), known.count + len(entries)
-        self._known = _Known(length, count, spent, check, seen)
+        self._known = _Known(length, count, spent, check, state)
 
     def _content(self, file: FileIO) -> bytes:
         """Read the whole file, and add the newline that a whole last line may lack."""
@@ -241,8 +241,8 @@ class FileLedger(Ledger):
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
         content = file.readall()
-        begun = content.rfind(b"\n") + 1
-        if begun in (0, len(content)) or _is_torn(content[begun:]):
+        line_start = content.rfind(b"\n") + 1
+        if line_start in (0, len(content)) or _is_torn(content[line_start:]):
             return content
         return content + b"\n"
 
@@ -282,7 +282,7 @@ class FileLedger(Ledger):
         process = this_process()
         with _as_ours(self._path):
             try:
-                found = _locked(self._path, mode, lock, work)
+                result = _locked(self._path, mode, lock, work)
             except FileNotFoundError:  # by now
                 raise self._refuse("it is gone (or its directory is)") from None
             except (OSError, ValueError):  # in a child, the file is closed
@@ -293,7 +293,7 @@ class FileLedger(Ledger):
                 "this process was forked while the ledger's file was open: what was asked for is "
                 "answered, and a charge granted, in the parent only. Ask again."
             )
-        return found
+        return result
 
     def _create_if_new(self, total: Budget | None, apart: Any) -> None:
         """Write a header if the file is missing or empty."""
@@ -344,11 +344,11 @@ class FileLedger(Ledger):
 
 def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
     """Lock the file and work on it, in repeated attempts: to wait inside would block forks."""
-    process, begun = this_process(), time.monotonic()
+    process, started = this_process(), time.monotonic()
     for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
         with suppress(_Busy):
             return _locked_at_once(path, mode, lock, work, process)
-        if time.monotonic() - begun > _PATIENCE:
+        if time.monotonic() - started > _PATIENCE:
             break
         time.sleep(pause)
     raise LedgerUnavailable(
@@ -461,8 +461,10 @@ def _write(file: FileIO, line: bytes) -> None:
 
 
 def _seen(file: FileIO) -> _Seen:
-    found = os.fstat(file.fileno())
-    return _Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    status = os.fstat(file.fileno())
+    return _Seen(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )
 
 
 def _stamped(file: FileIO) -> _Seen | None:
@@ -472,8 +474,8 @@ def _stamped(file: FileIO) -> _Seen | None:
         os.utime(file.fileno(), ns=(now, now))
     except OSError:  # only its owner may
         return None
-    seen = _seen(file)
-    return seen if seen.modified == now else None
+    state = _seen(file)
+    return state if state.modified == now else None
 
 
 def _sync_directory(path: str) -> None:

@@ -27,9 +27,9 @@ def _geometric(rate: tuple[int, int], source: NoiseSource) -> int:
     """Draw an integer that is at least k with probability ``exp(-k rate)``."""
     while True:
         draws = source.discrete_laplace(4, *rate)
-        kept = draws[draws >= 0]
-        if kept.size:
-            return int(kept[0])
+        nonnegative = draws[draws >= 0]
+        if nonnegative.size:
+            return int(nonnegative[0])
 
 
 def _uniform_below(size: int, source: NoiseSource) -> int:
@@ -46,6 +46,6 @@ def _uniform_below(size: int, source: NoiseSource) -> int:
 def _coin(source: NoiseSource) -> int:
     while True:
         draws = source.discrete_laplace(4, 1, 1)
-        kept = draws[draws != 0]
-        if kept.size:
-            return int(kept[0] > 0)
+        nonzero = draws[draws != 0]
+        if nonzero.size:
+            return int(nonzero[0] > 0)

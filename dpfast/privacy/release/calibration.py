@@ -74,11 +74,11 @@ def functional_multiplier(
         raise InvalidBudget(f"tau must lie in [0, 1); received {described(tau)}.")
     epsilon, budget = epsilon * _TAKEN, delta * (1.0 - 1e-12) - other_delta
 
-    def enough(b: float) -> bool:
+    def is_private(b: float) -> bool:
         ends = (gaussian_profile(epsilon, _UP / b, ratio) for ratio in (1.0 - tau, 1.0 + tau))
         return max(ends) <= budget
 
-    return smallest(enough)
+    return smallest(is_private)
 
 
 def _check_budget(epsilon: float, delta: float) -> None:
@@ -90,19 +90,19 @@ def _check_budget(epsilon: float, delta: float) -> None:
 
 
 def smallest(
-    enough: Callable[[float], bool],
+    suffices: Callable[[float], bool],
     low: float = _RANGE[0],
     high: float = _RANGE[1],
     precision: float = _PRECISION,
 ) -> float:
     """Bisect for the smallest value that is sufficient, from above; infinity if there is none."""
-    if not enough(high):
+    if not suffices(high):
         return math.inf
     while high / low > 1.0 + precision:
         middle = math.sqrt(low * high)
         if not low < middle < high:
             break
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
 
 
@@ -127,14 +127,14 @@ def objective_perturbation_delta(
     ):  # fmt: skip
         if not 0.0 < value < math.inf:
             raise InvalidBudget(f"{name} must be positive and finite; received {described(value)}.")
-    rest = epsilon - math.log1p(curvature_bound / (n * lreg) * (1.0 + 1e-11)) * _UP
-    if rest <= 0.0:
+    remaining_epsilon = epsilon - math.log1p(curvature_bound / (n * lreg) * (1.0 + 1e-11)) * _UP
+    if remaining_epsilon <= 0.0:
         return 1.0
     mu = 2.0 * B1 * radius / (n * noise_scale) * (1.0 + 1e-11)
     angle = np.linspace(0.0, 0.5 * math.pi, _CELLS + 1) * 0.5
     # each term increases in its shift, so a cell is bounded by its two larger shifts
     first, second = mu * np.cos(angle[:-1]), mu * np.sin(angle[1:])
-    total = _two_sided(rest, first) + _two_sided(rest, second)
+    total = _two_sided(remaining_epsilon, first) + _two_sided(remaining_epsilon, second)
     return min(1.0, float(total.max()) * (1.0 + 1e-9) + 1e-300)
 
 
@@ -142,9 +142,9 @@ def _two_sided(e: float, m: Array) -> Array:
     """Compute ``E (1 - exp(e - m^2/2 - m |N|))_+`` for standard normal N and e > 0."""
     with np.errstate(all="ignore"):
         first = np.exp(log_ndtr(0.5 * m - e / m))
-        far = 2.0 * (first - np.exp(e + log_ndtr(-0.5 * m - e / m)))
-        near = 1.0 - 2.0 * np.exp(e + log_ndtr(-m))
-        value = np.where(e >= 0.5 * m * m, far, near)
+        outer = 2.0 * (first - np.exp(e + log_ndtr(-0.5 * m - e / m)))
+        inner = 1.0 - 2.0 * np.exp(e + log_ndtr(-m))
+        value = np.where(e >= 0.5 * m * m, outer, inner)
         # what the difference may have lost to rounding
         return np.asarray(np.where(m > 0.0, np.maximum(value, 0.0) + 1e-13 * first, 0.0))
 
@@ -155,9 +155,9 @@ def objective_perturbation_scale(epsilon: float, delta: float, *problem: float) 
     _, B1, radius, n, _ = problem
     _check_budget(epsilon, delta)
     epsilon, delta = epsilon * _TAKEN, delta * _TAKEN
-    unit = 2.0 * B1 * radius / n
+    score_shift = 2.0 * B1 * radius / n
 
-    def enough(b: float) -> bool:
-        return objective_perturbation_delta(epsilon, b * unit, *problem) <= delta
+    def is_private(b: float) -> bool:
+        return objective_perturbation_delta(epsilon, b * score_shift, *problem) <= delta
 
-    return smallest(enough) * unit * _UP
+    return smallest(is_private) * score_shift * _UP

@@ -121,8 +121,8 @@ def minimiser_plan(
     levels = float(MOST_LEVELS)
     while levels >= 1.0:
         plan = _plan(step, levels, c=c, slope=slope, radius=radius, n=n, **others)
-        room = plan.floor / 16.0
-        if c * radius * plan.tolerance <= room and plan.hessian_error <= room:
+        allowed = plan.floor / 16.0
+        if c * radius * plan.tolerance <= allowed and plan.hessian_error <= allowed:
             return plan
         levels *= 0.5
     raise InvalidInput(
@@ -153,20 +153,20 @@ def _plan(
     box = math.asinh(score * rate / stiffness * (1.0 + 1e-9)) / rate * (1.0 + 1e-9)
     reach = box * math.sqrt(dimension) * _UP
     force = 1.01 * score * math.sqrt(dimension)
-    bend = stiffness * math.cosh(rate * box) * (1.0 + 1e-9)
+    penalty_curvature = stiffness * math.cosh(rate * box) * (1.0 + 1e-9)
     bound = curvature * radius * radius * (1.0 + 1e-11)
     error = gradient_error(score, bound + ridge, reach, dimension, depth) + 256.0 * u * force
     gamma = depth * u / (1.0 - depth * u)
-    largest = (bound + ridge + bend) * _UP
+    largest = (bound + ridge + penalty_curvature) * _UP
     predictor = 4.0 * (dimension + 16) * u * radius * reach
     hessian_error = _UP * (
         bound * (2.0 * RECORD_ERROR + gamma)
         + third * radius * radius * predictor
-        + 256.0 * u * (bend + ridge)
+        + 256.0 * u * (penalty_curvature + ridge)
         + 64.0 * dimension * u * largest
     )
-    unit = step / (c * radius)  # twice what one record can do to the mean score, 2 B1 radius/n
-    tolerance = max(RELATIVE_TOLERANCE * unit, 4.0 * error)
+    score_shift = step / (c * radius)  # 2 B1 radius/n, one record's effect on the mean score
+    tolerance = max(RELATIVE_TOLERANCE * score_shift, 4.0 * error)
     slack = c * radius * tolerance
     return MinimiserPlan(
         n=n,
@@ -213,8 +213,8 @@ def gradient_error_at(plan: MinimiserPlan, depth: int, length: float) -> float:
 
 def edge(plan: MinimiserPlan) -> float:
     """Bound the norm of a compressed parameter of the box."""
-    unit = knee(plan)
-    return unit * (1.0 + math.log(max(1.0, plan.reach / unit))) * _UP
+    threshold = knee(plan)
+    return threshold * (1.0 + math.log(max(1.0, plan.reach / threshold))) * _UP
 
 
 def worst(plan: MinimiserPlan, depth: int) -> float:
@@ -225,17 +225,17 @@ def worst(plan: MinimiserPlan, depth: int) -> float:
     return (ERRORS * error / plan.floor + 256.0 * UNIT_ROUNDOFF * size) * _UP
 
 
-def compressed(theta: Array, unit: float) -> Array:
+def compressed(theta: Array, threshold: float) -> Array:
     """Shorten a vector of length t beyond ``unit`` to ``unit (1 + log(t/unit))``."""
     length = float(np.linalg.norm(theta))
-    if not length > unit:
+    if not length > threshold:
         return theta
-    return theta * (unit * (1.0 + math.log(length / unit)) / length)
+    return theta * (threshold * (1.0 + math.log(length / threshold)) / length)
 
 
-def expanded(value: Array, unit: float) -> Array:
+def expanded(value: Array, threshold: float) -> Array:
     """Invert :func:`compressed`."""
     length = float(np.linalg.norm(value))
-    if not length > unit:
+    if not length > threshold:
         return value
-    return value * (unit * math.exp(min(length / unit - 1.0, 600.0)) / length)
+    return value * (threshold * math.exp(min(length / threshold - 1.0, 600.0)) / length)

@@ -76,15 +76,15 @@ def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, 
     """Bound the shift of the minimiser if the smallest eigenvalue is at least l0 (claim R4)."""
     check_constants(c=c, B1=B1, radius=radius, n=n)
     _nonnegative(lreg=lreg)
-    least = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
+    min_curvature = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
     rate = c * radius * ROWS
     push = 2.0 * B1 * radius / n * ROWS * _UP
 
     def reaches(t: float) -> bool:
-        pull = least * (-math.expm1(-rate * t)) / rate + lreg * t
+        pull = min_curvature * (-math.expm1(-rate * t)) / rate + lreg * t
         return pull * _DOWN >= push
 
-    high = push / (least + lreg) if least + lreg > 0.0 else math.inf
+    high = push / (min_curvature + lreg) if min_curvature + lreg > 0.0 else math.inf
     for _ in range(2100):  # doubling spans the whole range of floats
         if not high < math.inf:
             return math.inf
@@ -163,8 +163,8 @@ def proportional_factors(
     error = 4.0 * EVALUATION * (1.0 + spread)
     if not (small_enough(v, solver_error) and error <= MOST_ERROR):
         return None
-    of_delta, of_psi, push, whole = shift_factors(v, solver_error)
-    change = (math.cosh(whole) - 1.0 + math.sinh(whole) * push * spread) * _UP + 2.0**-48
+    of_delta, of_psi, push, total = shift_factors(v, solver_error)
+    change = (math.cosh(total) - 1.0 + math.sinh(total) * push * spread) * _UP + 2.0**-48
     if change > MOST_CHANGE:
         return None
     factor = (of_delta + of_psi * spread) * (1.0 + 2.0 * error) * _UP
@@ -185,8 +185,8 @@ def public_scale(
     check_constants(factor=factor, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
     longest = radius * norm
     inner = factor * 0.5 * (longest + min(longest, support))
-    room = (1.0 + 0.25 * MOST_ERROR) * ROWS * _UP
-    return 2.0 * B1 / (n * l0) * inner * math.exp(solver_error) * room
+    margin = (1.0 + 0.25 * MOST_ERROR) * ROWS * _UP
+    return 2.0 * B1 / (n * l0) * inner * math.exp(solver_error) * margin
 
 
 # ---- the released eigenvalue --------------------------------------------------------------------
@@ -266,8 +266,8 @@ def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScal
 
 def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
     """Compute ``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (R28)."""
-    cut = min(max(lam, scale.low), scale.high) if lam == lam else scale.high
-    (a, b), (c, d) = (x.as_integer_ratio() for x in (math.log(scale.high / cut), scale.step))
+    clipped = min(max(lam, scale.low), scale.high) if lam == lam else scale.high
+    (a, b), (c, d) = (x.as_integer_ratio() for x in (math.log(scale.high / clipped), scale.step))
     return max(0, M * a * d // (b * c))
 
 

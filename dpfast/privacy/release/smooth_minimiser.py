@@ -116,27 +116,28 @@ class SmoothPlan(NamedTuple):
 
 def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
     """Bound the distance at which a gradient can have grown by ``push`` (claim R26), up."""
-    least = l0 * (1.0 - ROUNDING_FORMULA) if l0 > lreg else lreg  # NaN certifies nothing
+    start = l0 * (1.0 - ROUNDING_FORMULA) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
-    rest = least * least * (1.0 - ROUNDING_FORMULA) - falling
+    rest = start * start * (1.0 - ROUNDING_FORMULA) - falling
     if rest >= lreg * lreg and rest > 0.0:
-        return 2.0 * push / (least + math.sqrt(rest)) * _UP
+        return 2.0 * push / (start + math.sqrt(rest)) * _UP
     if not lreg > 0.0:
         return math.inf
     # the curvature has fallen to the ridge before; (x - y)(x + y) keeps the digits
-    flat = (least - lreg) / lipschitz
-    missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz) * (1.0 - ROUNDING_FORMULA)
+    flat = (start - lreg) / lipschitz
+    gained = (start - lreg) * (start + lreg) / (2.0 * lipschitz) * (1.0 - ROUNDING_FORMULA)
+    missing = push - gained
     return (flat + max(missing, 0.0) / lreg) * _UP
 
 
 def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any) -> SmoothPlan:
     """Choose constants for which the search keeps its tolerance for every data set (claim R25)."""
-    unit = 2.0 * slope * radius / n
+    score_shift = 2.0 * slope * radius / n
     for largest in LARGEST_TOLERANCES:
         levels = float(MOST_LEVELS)
         while levels >= 1.0:
             plan = _plan(levels, slope=slope, radius=radius, n=n, **others)
-            if plan.tolerance <= largest * unit and _proved(plan):
+            if plan.tolerance <= largest * score_shift and _proved(plan):
                 return plan
             levels *= 0.5
     raise InvalidInput(
@@ -148,11 +149,11 @@ def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any)
 
 def _proved(plan: SmoothPlan) -> bool:
     """Check that rounding is as small as the proof of claim R25 needs."""
-    least = math.sqrt(2.0 * plan.search_lipschitz * (plan.tolerance - plan.error))
+    allowed = math.sqrt(2.0 * plan.search_lipschitz * (plan.tolerance - plan.error))
     # what errors of gradients can add to the objective is within the slack of the box
     drift = 2.0 * plan.error * math.sqrt(plan.top / plan.search_lipschitz)
     slack = SLACK * plan.slope * plan.radius / plan.rate
-    return 8.0 * plan.hessian_error <= least and drift <= slack
+    return 8.0 * plan.hessian_error <= allowed and drift <= slack
 
 
 def _plan(
@@ -226,9 +227,9 @@ def _plan(
     )
 
 
-def _most_steps(lipschitz: float, top: float, enough: float, reach: float) -> int:
+def _most_steps(lipschitz: float, top: float, target: float, reach: float) -> int:
     """Bound the number of steps until the search has ended (claim R25)."""
     diameter = 2.0 * reach
-    halvings = math.log2(max(2.0, top / enough)) + 2.0
-    good = 220.0 * diameter * math.sqrt(lipschitz / enough) + 4.0 * halvings
-    return math.ceil(1.8 * good + 0.6 * math.log2(top / enough) + 10.0)
+    halvings = math.log2(max(2.0, top / target)) + 2.0
+    good = 220.0 * diameter * math.sqrt(lipschitz / target) + 4.0 * halvings
+    return math.ceil(1.8 * good + 0.6 * math.log2(top / target) + 10.0)

@@ -50,14 +50,14 @@ def cell_excess(probabilities: Sequence[float], n: int) -> float:
     """Return ``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell (T5)."""
     if not len(probabilities) or not all(0.0 <= p <= 1.0 for p in probabilities):
         raise InvalidInput("every cell needs at least one share, and each lies between 0 and 1.")
-    away = math.fsum([max(p, 1.0 - p) ** 2 for p in probabilities])
+    moved = math.fsum([max(p, 1.0 - p) ** 2 for p in probabilities])
     slack = 8.0 * math.sqrt(len(probabilities)) * n * UNIT_ROUNDOFF
-    return (math.sqrt(max(float(len(probabilities)), 2.0 * away)) + slack) * _UP
+    return (math.sqrt(max(float(len(probabilities)), 2.0 * moved)) + slack) * _UP
 
 
 def _check(squared: int, plain: int) -> None:
-    whole = all(isinstance(k, int) and not isinstance(k, bool) and k >= 0 for k in (squared, plain))
-    if not whole or squared + plain < 1:
+    valid = all(isinstance(k, int) and not isinstance(k, bool) and k >= 0 for k in (squared, plain))
+    if not valid or squared + plain < 1:
         raise InvalidInput(
             "squared and plain are numbers of columns, at least one together; received "
             f"{described(squared)} and {described(plain)}."
