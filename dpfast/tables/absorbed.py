@@ -1,4 +1,4 @@
-"""``absorbed``: least squares within declared levels, whose own coefficients are never released."""
+"""``absorbed``: least squares with fixed effects of declared levels, which are never released."""
 
 from __future__ import annotations
 
@@ -33,34 +33,37 @@ from dpfast.tables.grouping import declared_levels, grouping_of
 
 Array = NDArray[np.float64]
 
-#: Shares of mu^2, of what units leave: of each round of sums by level, and of the Gram after each.
-#: Least squares of what is left has the rest.
-SUMS, GRAM = (0.05, 0.05, 0.05, 0.14), 0.025
+#: Shares of mu^2 left by the column scales: of each round of sums by level, and of the Gram matrix
+#: after each round.  Least squares on the centred records has the rest.
+SUM_SHARES, GRAM_SHARE = (0.05, 0.05, 0.05, 0.14), 0.025
 
-#: Norms to which rows are held, in the root of their number of columns: of the first round, whose
-#: rows have levels in them, and of the others; and of the Grams.
-RADII, GRAM_RADIUS = (2.5, 2.0, 2.0, 1.5), 1.5
+#: Norms to which rows are clipped, in units of the root of their number of columns: in each round
+#: of sums, and in the Gram matrices.  The first round is wider, for its rows hold the levels'
+#: means.
+SUM_RADII, GRAM_RADIUS = (2.5, 2.0, 2.0, 1.5), 1.5
 
-#: Variance of the noise in a level's mean, in that within levels, beyond which it is left out.
-LOUD = 0.5
+#: Variance of the noise in a level's mean, relative to the variance within levels, above which the
+#: level is dropped: beyond it the noise would be most of what the centred records vary by.
+MAX_MEAN_NOISE = 0.5
 
-#: Part of a direction's variance within levels that is its own, and not that of the levels' noise,
-#: and the same in what noise alone does to the least eigenvalue of a Gram: below either, nothing is
-#: told of it.
-LEAST_OWN, LEAST_SEEN = 0.3, 4.0
+#: A direction of the regressors is dropped if less than this part of its variance within levels is
+#: its own (the rest is noise of the means), or if its eigenvalue is below this many times the
+#: largest that noise alone gives.
+MIN_OWN_SHARE, MIN_EIGENVALUE = 0.3, 4.0
 
-#: Of the norm that rows are held to, how far the mean of a level moves in the last round if what is
-#: left of it is between levels, and from where on the level is left out.
-STILL_MOVES, STILL_FAR = 0.5, 0.8
+#: How far a level's mean moves in the last round, in units of the clipping norm: above the first,
+#: its spread is taken from the Gram matrix as one between levels; above the second it is dropped.
+MAX_MOVE, MAX_KEPT_MOVE = 0.5, 0.8
 
-#: Share of the records in levels that are left out from which on it is told.
-LEFT_OUT = 0.02
+#: Share of the records in dropped levels above which the result warns.
+MIN_WARNED_SHARE = 0.02
 
 ABSORBED = (
-    "within the levels that are absorbed it is a constant, and has no coefficient. Leave it out; a "
-    "product with another column ('x:z') may stay."
+    "it is constant within the absorbed levels, and has no coefficient. Leave it out; a product "
+    "with another column ('x:z') may stay."
 )
 
+#: Copies of the records in memory at the same time, at most.
 COPIES = 8
 
 
@@ -73,36 +76,36 @@ def absorbed(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> Fit:
-    """Least squares with a coefficient for each of many levels, of which none is released.
+    """Fit least squares with fixed effects of many levels, which are never released.
 
-    The slopes of ``y ~ x + C(state)``, for up to thousands of states: means of a level are released
-    with noise and taken from its records, twice more of what these leave, and what the noise does
-    to the slopes is corrected and in their intervals.  Levels with so few records that the noise of
-    their means would be most of what is left of them are left out, by released counts; a warning
-    says how many.  So are regressors that hardly vary within levels: their coefficients are NaN.
+    Estimates the slopes of ``y ~ x + C(state)``, for up to thousands of states, by the within
+    estimator.  Each level's noisy mean is subtracted from its records, in four rounds.  Slopes and
+    intervals are corrected for the noise of these means.  Levels with so few records that noise
+    would dominate their means are dropped, by released counts, and a warning says how many.
+    Regressors that do not vary enough within levels are dropped, too: their coefficients are NaN.
 
     Parameters
     ----------
     formula : str
-        ``"y ~ x + C(year, levels=[2001, 2002]) | state"``: terms as in :func:`dpfast.fit` without
+        ``"y ~ x + C(year, levels=[2001, 2002]) | state"``: terms as for :func:`dpfast.fit` without
         a schema, and after the bar the column whose levels are absorbed.
     table
-        As of :func:`dpfast.tables.counts`: an incomplete record contributes zero.
+        As for :func:`dpfast.tables.counts`: an incomplete record contributes zero.
     schema : Schema
-        Declares that column, Categorical: its levels are public.  Nothing else of it is used.
+        Declares that column as Categorical: its levels are public.  Nothing else of it is used.
     privacy, ledger, noise
-        As of :func:`dpfast.fit`: the **total**, units and intervals included.
+        As for :func:`dpfast.fit`: the **total**, column scales and intervals included.
 
     Returns
     -------
     Fit
-        Of the slopes, in the columns' own units, without an intercept; standard errors are robust
-        to unequal variances and not to records of a level that go together.
+        The slopes, in original units, without an intercept.  Standard errors allow for unequal
+        variances, but not for correlation between records of a level.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claim T8); units are claims D1
-    to D6.
+    ``privacy`` in total under replacement of one record, n public (claim T8); column scales are
+    claims D1 to D6.
 
     Examples
     --------
@@ -112,8 +115,8 @@ def absorbed(
     >>> x = level + rng.normal(size=20_000)
     >>> table = {"x": x, "state": state, "y": 2.0 * x + 5.0 * level + rng.normal(size=20_000)}
     >>> schema = dpfast.Schema({"state": dpfast.Categorical(list(range(20)))})
-    >>> found = dpfast.tables.absorbed("y ~ x | state", table, schema=schema, privacy=1.0)
-    >>> found.names, bool(abs(found.params["x"] - 2.0) < 0.1)
+    >>> fit = dpfast.tables.absorbed("y ~ x | state", table, schema=schema, privacy=1.0)
+    >>> fit.names, bool(abs(fit.params["x"] - 2.0) < 0.1)
     (('x',), True)
     """
     account = Account(privacy, ledger)
@@ -125,16 +128,16 @@ def absorbed(
 
 
 def parts_of(formula: Any) -> tuple[str, str]:
-    """The regression, and what is absorbed."""
+    """Split a formula into the regression and the absorbed column."""
     parts = parts_at("|", formula) if type(formula) is str else []
     if len(parts) < 2:
         raise InvalidInput(
             "formula must be text with a bar, 'y ~ x | state': regressors, and after the bar the "
             f"column whose levels are absorbed; received {described(formula)}."
         )
-    left, name = "|".join(parts[:-1]), parts[-1].strip()
+    regression, name = "|".join(parts[:-1]), parts[-1].strip()
     if len(quoted := name.split("`")) == 3 and not quoted[0] + quoted[2] and quoted[1]:
-        return left, quoted[1]
+        return regression, quoted[1]
     if "~" in name or "+" in name or not name:
         raise InvalidInput(
             "after the bar of 'y ~ x | state' stands one column, which the schema declares "
@@ -142,49 +145,55 @@ def parts_of(formula: Any) -> tuple[str, str]:
             "levels and write the other as C(year, levels=[...]). Instruments are for "
             "dpfast.effects.two_stage."
         )
-    return left, name
+    return regression, name
 
 
 class _Round(NamedTuple):
-    """Released numbers after a round of sums."""
+    """Released numbers after a round of sums.
+
+    ``matrix``, ``slopes`` and ``spread`` whiten the regressors and scale the residuals;
+    ``residual_means`` are the means of the whitened rows that the round found and removed.
+    """
 
     matrix: Array
     slopes: Array
     spread: float
     means: Array
-    left: Array
+    residual_means: Array
     counts: Array
     variances: Array
 
 
 class _Within(NamedTuple):
-    """What varies within levels: regressors that are told, and the rows in which they are fitted.
+    """Regressors that vary within levels, and the whitened rows in which they are fitted.
 
-    ``turned`` says how the noise of the means, of unit variance where these were asked for, is in
-    such rows; ``varies`` how much of it there is in a record, and how unequal that is.
+    ``noise_map`` maps the noise of the means, of unit variance in the rows of the last round, to
+    these rows.  ``noise`` is its mean variance over records; ``noise_square`` says how unequal it
+    is between levels.
     """
 
-    told: NDArray[np.intp]
-    now: _Round
-    map: Array
+    regressors: NDArray[np.intp]
+    state: _Round
+    row_map: Array
     kept: NDArray[np.bool_]
-    far: int
-    turned: Array
-    varies: tuple[float, float]
+    n_far: int
+    noise_map: Array
+    noise: float
+    noise_square: float
 
 
 class _Plan:
-    """Everything that is decided before the charge, and the run after it."""
+    """Public decisions before the charge, and the run after it."""
 
     def __init__(
         self, formula: Any, table: Any, schema: Any, account: Account, noise: NoiseSource | None
     ) -> None:
-        left, self._by = parts_of(formula)
+        regression, self._by = parts_of(formula)
         grouping = grouping_of(schema, self._by, ())
         self.n_levels, total = grouping.n_cells, account.total
-        coding, response = codings_of_table(left, table)
+        coding, response = codings_of_table(regression, table)
         if not coding.fit_intercept:
-            raise InvalidInput("levels that are absorbed hold the intercept: leave '- 1' out.")
+            raise InvalidInput("absorbed levels include the intercept: leave '- 1' out.")
         refuse_terms_of(coding, [self._by], ABSORBED)
         refuse_terms_of(response, [self._by], ABSORBED)
         design, y = coding.design(table), response.covariates(table)[:, 0]
@@ -199,33 +208,33 @@ class _Plan:
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
         self._purchase, rest = plan_scaling(request, mu)
-        self._sums = [rest * math.sqrt(part) for part in SUMS]
-        self._gram = rest * math.sqrt(GRAM)
-        used = sum(SUMS) + GRAM * len(SUMS)
+        self._sums = [rest * math.sqrt(part) for part in SUM_SHARES]
+        self._gram = rest * math.sqrt(GRAM_SHARE)
+        used = sum(SUM_SHARES) + GRAM_SHARE * len(SUM_SHARES)
         self._fit = GDP(rest * math.sqrt(1.0 - used) * (1.0 - ROUNDING_SUM))
         refuse_too_few_records(n, request.dimension, self._fit.mu, ": slopes", "regressors")
-        least = self.least
-        if n < 0.5 * self.n_levels * least:
+        min_count = self.min_count
+        if n < 0.5 * self.n_levels * min_count:
             raise InvalidBudget(
                 f"{self.n_levels} levels of {n / self.n_levels:.3g} records on average are too "
-                f"small: at this budget a level's means take {least:.0f}. Use coarser levels, more "
-                "records or a larger budget."
+                f"small: at this budget a level's means need {min_count:.0f}. Use coarser levels, "
+                "more records or a larger budget."
             )
         for part in self._sums:
             levels_receipt(n, self.n_levels, q + 1, part)
         rows = planned_rows(n, q + 1, request.noise)
         rows.refuse((self._gram,))
-        # refuses what an answer would be refused for
-        self._planned(request.with_account(Account(self._fit)))
+        # refuses, before the charge, what the least-squares fit would refuse
+        self._least_squares(request.with_account(Account(self._fit)))
 
     @property
-    def least(self) -> float:
-        """Records of a level of which a mean is told from noise; public."""
-        radius = RADII[-1] * math.sqrt(self.request.n_covariates + 1)
-        return 2.0 * radius / (self._sums[-1] * math.sqrt(LOUD))
+    def min_count(self) -> float:
+        """Number of records that a level needs for its mean to exceed the noise; public."""
+        radius = SUM_RADII[-1] * math.sqrt(self.request.n_covariates + 1)
+        return 2.0 * radius / (self._sums[-1] * math.sqrt(MAX_MEAN_NOISE))
 
     def run(self) -> Fit:
-        """Buy units, take means from the records, and fit what is left."""
+        """Release column scales and level means, and fit the centred records."""
         self._purchase.in_place()
         request = self.request
         levels = Levels(
@@ -234,118 +243,123 @@ class _Plan:
         )  # fmt: skip
         p = levels.columns - 1
         start = np.zeros((self.n_levels, p + 1))
-        nothing = np.zeros(self.n_levels)
-        now = _Round(np.eye(p), np.zeros(p), 1.0, start, start, nothing, nothing)
-        for k in range(len(SUMS)):
+        zeros = np.zeros(self.n_levels)
+        state = _Round(np.eye(p), np.zeros(p), 1.0, start, start, zeros, zeros)
+        for k in range(len(SUM_SHARES)):
             if k:
-                now = _whitened(self._asked(levels, now), now)
-            now = self._round(levels, now, k)
-        within = self._within(levels, now)
-        if not within.told.size:
+                state = _whitened(self._noisy_gram(levels, state), state)
+            state = self._round(levels, state, k)
+        within = self._within(levels, state)
+        if not within.regressors.size:
             return self._natural(None, within)
-        rows = levels.mapped(now.means, within.kept, within.map)
-        names = [self.names[j] for j in within.told]
+        rows = levels.mapped(state.means, within.kept, within.row_map)
+        names = [self.names[j] for j in within.regressors]
         part = Account(self._fit, request.ledger)
-        inner = records(rows[:, :-1], rows[:, -1], names=names)
-        left = FitRequest(inner, None, part, fit_intercept=True, noise=request.noise)
-        return self._natural(self._planned(left).fit(None), within)
+        centred = records(rows[:, :-1], rows[:, -1], names=names)
+        inner = FitRequest(centred, None, part, fit_intercept=True, noise=request.noise)
+        return self._natural(self._least_squares(inner).fit(None), within)
 
-    def _planned(self, request: FitRequest) -> DefaultFit:
-        """Least squares in the units that are bought before."""
+    def _least_squares(self, request: FitRequest) -> DefaultFit:
+        """Plan least squares in the released column scales."""
         return DefaultFit(
             request, [LeastSquares()], scale=None, standardize=self._purchase,
             inference=True,
         )  # fmt: skip
 
-    def _asked(
-        self, levels: Levels, now: _Round, kept: NDArray[np.bool_] | None = None
+    def _noisy_gram(
+        self, levels: Levels, state: _Round, kept: NDArray[np.bool_] | None = None
     ) -> tuple[Array, float]:
-        """Mean products of the columns and the response within levels, and what noise does."""
+        """Release the Gram matrix within levels; return it and the largest eigenvalue of noise."""
         radius = GRAM_RADIUS * math.sqrt(levels.columns)
-        answer = levels.gram(now.means, _map(now), radius, self._gram, kept)
+        answer = levels.gram(state.means, _map(state), radius, self._gram, kept)
         return answer.value, math.sqrt(2.0 * levels.columns) * answer.noise_scale
 
-    def _within(self, levels: Levels, now: _Round) -> _Within:
-        """Which regressors vary within levels by more than noise, and their whitened rows.
+    def _within(self, levels: Levels, state: _Round) -> _Within:
+        """Find the regressors that vary within levels by more than noise, and whiten their rows.
 
-        A level whose mean still moves by most of the norm that rows are held to, as one far from
-        all others does, is between levels what is left of it: that is taken from the Gram.
+        A level far from all others is clipped, so its mean still moves by about the clipping norm
+        in the last round.  What is left of it is spread between levels, taken from the Gram matrix.
         """
         p = levels.columns - 1
-        kept = (now.variances <= LOUD) & (now.counts > 0.0)
-        gram, floor = self._asked(levels, now, kept)
-        weights = np.where(kept, now.counts, 0.0)
+        kept = (state.variances <= MAX_MEAN_NOISE) & (state.counts > 0.0)
+        gram, floor = self._noisy_gram(levels, state, kept)
+        weights = np.where(kept, state.counts, 0.0)
         weights = weights / max(float(weights.sum()), 1e-300)
-        loud = np.where(kept, now.variances, 0.0)
-        noise = float(weights @ loud)
-        held, sure = RADII[-1] * math.sqrt(p + 1), 3.0 * np.sqrt(loud)
-        moved = kept & (np.linalg.norm(now.left, axis=1) > STILL_MOVES * held + sure)
-        apart = now.left[moved].T * weights[moved] @ now.left[moved]
-        own = (gram - noise * np.eye(p + 1) - apart)[:p, :p]
+        variances = np.where(kept, state.variances, 0.0)
+        noise = float(weights @ variances)
+        clip, margin = SUM_RADII[-1] * math.sqrt(p + 1), 3.0 * np.sqrt(variances)
+        moves = state.residual_means
+        moved = kept & (np.linalg.norm(moves, axis=1) > MAX_MOVE * clip + margin)
+        between = moves[moved].T * weights[moved] @ moves[moved]
+        own = (gram - noise * np.eye(p + 1) - between)[:p, :p]
         values, vectors = np.linalg.eigh(own)
-        whole = np.einsum("ji,jk,ki->i", vectors, gram[:p, :p], vectors)
-        lost = values < np.maximum(LEAST_SEEN * floor, LEAST_OWN * whole)
-        taken = np.arange(p)
-        if lost.any():  # SciPy 1.11 refuses to factor what has no rows
-            # of each such direction one regressor, that has most of it
-            taken = qr((now.matrix @ vectors[:, lost]).T, mode="r", pivoting=True)[1]
-        told = np.sort(taken[int(lost.sum()) :])
-        seen = np.linalg.norm(now.left @ np.pad(vectors[:, ~lost], ((0, 1), (0, 0))), axis=1)
-        far = kept & (np.hypot(seen, now.left[:, p]) > STILL_FAR * held + sure)
-        after = _whitened((gram, floor), now, told)
-        columns = np.append(told, p)
-        mapped = np.zeros((p + 1, len(columns)))
-        mapped[columns] = _map(after)
-        turned = np.asarray(np.linalg.inv(_map(now)) @ mapped, dtype=np.float64)
-        varies = noise, float(weights**2 @ loud**2)
-        few = int(np.count_nonzero(far))
-        return _Within(told, after, mapped, kept & ~far, few, turned, varies)
+        with_noise = np.einsum("ji,jk,ki->i", vectors, gram[:p, :p], vectors)
+        lost = values < np.maximum(MIN_EIGENVALUE * floor, MIN_OWN_SHARE * with_noise)
+        pivots = np.arange(p)
+        if lost.any():  # SciPy 1.11 refuses to factor a matrix without rows
+            # QR with column pivoting: drop one regressor, the largest, for each lost direction
+            pivots = qr((state.matrix @ vectors[:, lost]).T, mode="r", pivoting=True)[1]
+        regressors = np.sort(pivots[int(lost.sum()) :])
+        varying = np.pad(vectors[:, ~lost], ((0, 1), (0, 0)))
+        distance = np.hypot(np.linalg.norm(moves @ varying, axis=1), moves[:, p])
+        far = kept & (distance > MAX_KEPT_MOVE * clip + margin)
+        final = _whitened((gram, floor), state, regressors)
+        columns = np.append(regressors, p)
+        row_map = np.zeros((p + 1, len(columns)))
+        row_map[columns] = _map(final)
+        noise_map = np.asarray(np.linalg.inv(_map(state)) @ row_map, dtype=np.float64)
+        noise_square = float(weights**2 @ variances**2)
+        n_far = int(np.count_nonzero(far))
+        return _Within(
+            regressors, final, row_map, kept & ~far, n_far, noise_map, noise, noise_square
+        )
 
-    def _round(self, levels: Levels, now: _Round, k: int) -> _Round:
-        """Take from the means what the sums by level of centred rows say is left of them."""
-        radius = RADII[k] * math.sqrt(levels.columns)
-        answer = levels.sums(now.means, _map(now), radius, self._sums[k])
+    def _round(self, levels: Levels, state: _Round, k: int) -> _Round:
+        """Update the means of levels by noisy sums of the centred, whitened rows."""
+        radius = SUM_RADII[k] * math.sqrt(levels.columns)
+        answer = levels.sums(state.means, _map(state), radius, self._sums[k])
         noise, sums = answer.noise_scale, answer.value.reshape(self.n_levels, -1)
         self._counted = sums[:, -1], noise
         counts = np.maximum(sums[:, -1], noise)
         variances = (radius * noise / counts) ** 2
-        left = radius * sums[:, :-1] / counts[:, None]
-        left[variances > 1.0] = 0.0  # would be noise
-        means = now.means + left @ np.linalg.inv(_map(now))
-        seen = np.where(sums[:, -1] > noise, sums[:, -1], 0.0)
-        return now._replace(means=means, left=left, counts=seen, variances=variances)
+        residual_means = radius * sums[:, :-1] / counts[:, None]
+        residual_means[variances > 1.0] = 0.0  # the update would be noise
+        means = state.means + residual_means @ np.linalg.inv(_map(state))
+        positive = np.where(sums[:, -1] > noise, sums[:, -1], 0.0)
+        return state._replace(
+            means=means, residual_means=residual_means, counts=positive, variances=variances
+        )
 
     def _natural(self, inner: Fit | None, within: _Within) -> Fit:
-        """The slopes in their own units, without what the noise of means does to them."""
-        request, now, told = self.request, within.now, within.told
-        p, k = len(self.names), len(told)
+        """Correct the slopes for the noise of the means, and report them in original units.
+
+        Noise in the means acts as measurement error in regressors and response.  Its known
+        covariance is subtracted (Fuller 1987, *Measurement Error Models*, section 2.2).
+        """
+        request, regressors = self.request, within.regressors
+        p = len(self.names)
         params, matrix = np.full(p, np.nan), np.full((p, p), np.nan)
-        unfinished, remarks, spread = np.zeros(p), [*self._said(within)], None
-        how = "nothing was told within levels"
+        unfinished, remarks, spread = np.zeros(p), [*self._warnings(within)], None
+        method = "no regressor varies within levels"
         if inner is not None:
-            noise, varies = within.varies
-            regressors, response = within.turned[:, :k], within.turned[:, k]
-            values, vectors = np.linalg.eigh(np.eye(k) - noise * regressors.T @ regressors)
-            inverse = vectors / np.maximum(values, LEAST_OWN) @ vectors.T
-            slopes = inverse @ (inner.params[1:] - noise * regressors.T @ response)
-            left = response - regressors @ slopes
-            both = regressors.T @ left
+            corrected = _Corrected.of(inner, within)
             known = inner._covariance
             assert known is not None and known.spread is not None and known.spread.units is not None
             scales, unit = _units(request)
-            to_own = (unit / scales[told])[:, None] * now.spread * now.matrix
-            through = to_own @ inverse
-            found = through @ known.matrix[1:, 1:] @ through.T
-            moved = float(left @ left) * regressors.T @ regressors + np.outer(both, both)
-            found += varies * through @ moved @ through.T
-            params[told] = unit / scales[told] * now.slopes + to_own @ slopes
-            matrix[np.ix_(told, told)] = 0.5 * (found + found.T)
-            unfinished[told] = np.abs(through) @ known.unfinished[1:]
+            state = within.state
+            to_own = (unit / scales[regressors])[:, None] * state.spread * state.matrix
+            through = to_own @ corrected.inverse
+            variance = through @ known.matrix[1:, 1:] @ through.T
+            variance += within.noise_square * through @ corrected.noise @ through.T
+            params[regressors] = unit / scales[regressors] * state.slopes
+            params[regressors] += to_own @ corrected.slopes
+            matrix[np.ix_(regressors, regressors)] = 0.5 * (variance + variance.T)
+            unfinished[regressors] = np.abs(through) @ known.unfinished[1:]
             units = np.zeros((p, known.spread.units.shape[1]))
-            units[told] = through @ known.spread.units[1:]
+            units[regressors] = through @ known.spread.units[1:]
             spread = known.spread._replace(units=units)
             remarks = [*known.remarks, *remarks]
-            how, _, _ = inner.method.partition("; predictions keep")  # there are none
+            method, _, _ = inner.method.partition("; predictions keep")  # there are none
         covariance = Covariance(matrix, 0, unfinished, tuple(remarks), spread)
         return Fit(
             params=params,
@@ -353,7 +367,7 @@ class _Plan:
             n_records=request.n,
             model=f"LeastSquares(), target: the coefficients of ordinary least squares within the "
             f"{self.n_levels} levels of {self._by}",
-            method=f"released means of levels, {len(SUMS)} rounds; {how}",
+            method=f"noisy means of levels in {len(SUM_SHARES)} rounds; {method}",
             privacy=request.guarantee(),
             covariance=request.released_covariance(covariance, self.names),
             iterates=np.array([np.zeros(p), params]),
@@ -362,55 +376,78 @@ class _Plan:
             remarks=request.remarks,
         )
 
-    def _said(self, within: _Within) -> Iterator[str]:
-        """What is left out, from released numbers."""
+    def _warnings(self, within: _Within) -> Iterator[str]:
+        """Warn of dropped levels and regressors, from released numbers."""
         yield from cell_remarks(*self._counted, self.request.n, (*self.names, self._by))
-        counts, kept = within.now.counts, within.kept
-        out = 1.0 - float(counts[kept].sum()) / max(float(counts.sum()), 1e-300)
-        if out > LEFT_OUT or within.far:
-            few = int(np.count_nonzero(~kept)) - within.far
-            small = f"{few} are too small for their means to be told from noise"
-            far = f"{within.far} lie too far from the others for their means to be found"
-            what = " and ".join([small] * bool(few) + [far] * bool(within.far))
+        counts, kept = within.state.counts, within.kept
+        dropped = 1.0 - float(counts[kept].sum()) / max(float(counts.sum()), 1e-300)
+        if dropped > MIN_WARNED_SHARE or within.n_far:
+            n_small = int(np.count_nonzero(~kept)) - within.n_far
+            small = f"{n_small} are too small for their means to exceed the noise"
+            far = f"{within.n_far} lie too far from the others for their means to be estimated"
+            reasons = " and ".join([small] * bool(n_small) + [far] * bool(within.n_far))
             yield (
-                f"of {self.n_levels} levels {what}: with about {out:.1%} of the records they were "
-                "left out. Use coarser levels, logarithms of columns that span orders of "
+                f"of {self.n_levels} levels {reasons}; they were dropped, with about {dropped:.1%} "
+                "of the records. Use coarser levels, logarithms of columns that span orders of "
                 "magnitude, or a larger budget."
             )
-        lost = [name for j, name in enumerate(self.names) if j not in within.told]
+        lost = [name for j, name in enumerate(self.names) if j not in within.regressors]
         if lost:
             yield (
                 f"within levels {lost} hardly {'varies' if len(lost) == 1 else 'vary'} beyond the "
-                "noise, or go with the other regressors: their coefficients are not estimable "
+                "noise, or depend on the other regressors: their coefficients are not estimable "
                 "(NaN), and the others are those of a model without them. Leave them out, or use "
                 "coarser levels or a larger budget."
             )
 
 
-def _whitened(seen: tuple[Array, float], now: _Round, told: Any = slice(None)) -> _Round:
-    """With the map, slopes and spread that a Gram of all columns tells, of these regressors."""
-    (gram, floor), back = seen, np.linalg.inv(_map(now))
+class _Corrected(NamedTuple):
+    """Slopes in whitened units, corrected for the noise of the means, and how they depend on it."""
+
+    slopes: Array
+    inverse: Array
+    noise: Array
+
+    @staticmethod
+    def of(fit: Fit, within: _Within) -> _Corrected:
+        """Subtract the covariance of the noise from the moments of the fit."""
+        k = len(within.regressors)
+        regressors, response = within.noise_map[:, :k], within.noise_map[:, k]
+        square = regressors.T @ regressors
+        values, vectors = np.linalg.eigh(np.eye(k) - within.noise * regressors.T @ regressors)
+        inverse = vectors / np.maximum(values, MIN_OWN_SHARE) @ vectors.T
+        slopes = inverse @ (fit.params[1:] - within.noise * regressors.T @ response)
+        residual = response - regressors @ slopes
+        cross = regressors.T @ residual
+        noise = float(residual @ residual) * square + np.outer(cross, cross)
+        return _Corrected(slopes, inverse, noise)
+
+
+def _whitened(noisy_gram: tuple[Array, float], state: _Round, regressors: Any = None) -> _Round:
+    """Recompute slopes, residual spread and whitening from a Gram matrix of some regressors."""
+    (gram, floor), back = noisy_gram, np.linalg.inv(_map(state))
+    chosen = slice(None) if regressors is None else regressors
     values, vectors = np.linalg.eigh(gram)
     gram = back.T @ (vectors * np.maximum(values, floor)) @ vectors.T @ back
-    inner, moments, whole = gram[:-1, :-1][told][:, told], gram[:-1, -1][told], float(gram[-1, -1])
-    slopes = np.linalg.solve(inner, moments)
-    left = max(whole - float(moments @ slopes), 1e-12 * whole, 1e-300)
-    values, vectors = np.linalg.eigh(inner)
+    square, moments, total = gram[:-1, :-1][chosen][:, chosen], gram[:-1, -1][chosen], gram[-1, -1]
+    slopes = np.linalg.solve(square, moments)
+    residual = max(float(total) - float(moments @ slopes), 1e-12 * float(total), 1e-300)
+    values, vectors = np.linalg.eigh(square)
     matrix = vectors / np.sqrt(np.maximum(values, 1e-300)) @ vectors.T
-    return now._replace(matrix=matrix, slopes=slopes, spread=math.sqrt(left))
+    return state._replace(matrix=matrix, slopes=slopes, spread=math.sqrt(residual))
 
 
-def _map(now: _Round) -> Array:
-    """From columns, the response last, to whitened rows and what slopes leave, in spreads."""
-    p = len(now.slopes)
-    found = np.zeros((p + 1, p + 1))
-    found[:p, :p] = now.matrix
-    found[:p, p], found[p, p] = -now.slopes / now.spread, 1.0 / now.spread
-    return found
+def _map(state: _Round) -> Array:
+    """Return the map from columns and response to whitened rows and scaled residuals."""
+    p = len(state.slopes)
+    row_map = np.zeros((p + 1, p + 1))
+    row_map[:p, :p] = state.matrix
+    row_map[:p, p], row_map[p, p] = -state.slopes / state.spread, 1.0 / state.spread
+    return row_map
 
 
 def _units(request: FitRequest) -> tuple[Array, float]:
-    """Spreads of the columns and of the response."""
+    """Return the scales of the columns and of the response."""
     assert request.coding is not None
     coded = [request.coding.columns[name].spread for name in request.column_names]
     return np.array(coded), request.coding.response_units()[1]

@@ -23,12 +23,12 @@ from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.tables.sensitivity import SQUARE_AT, SQUARE_WEIGHT
 from dpfast.tables.grouping import Grouping, grouping_of
-from dpfast.tables.results import SEEN, CellTable
+from dpfast.tables.results import MIN_COUNT_SDS, CellTable
 
 Array = NDArray[np.float64]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
-#: Copies of the coded columns that there are at a time at most.
+#: Copies of the coded columns in memory at the same time, at most.
 COPIES = 5
 
 
@@ -43,13 +43,12 @@ def counts(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> CellTable:
-    """How many records are in each cell of one or two declared groupings, with intervals.
+    """Count the records in each cell of one or two declared groupings, with intervals.
 
     Parameters
     ----------
     table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-        A record that lacks a column or has a level that is not declared is in no cell; it counts in
-        n.
+        A record with a missing or undeclared level is in no cell; it still counts in n.
     by : str or sequence of str
         One or two columns that the schema declares categorical or binary.
     schema : Schema
@@ -57,33 +56,33 @@ def counts(
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The total to spend; a float is mu of Gaussian DP.
     least : float
-        Public: cells with fewer records are not told.  Those whose count is below
-        four standard deviations of its noise never are.
+        Public: cells with fewer records are suppressed.  So are those whose count is below
+        four standard deviations of its noise.
     ledger, noise
-        As of :func:`dpfast.fit`.
+        As for :func:`dpfast.fit`.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claim T1): noise of
-    ``sqrt(2) / mu`` records in each cell, however many these are.
+    ``privacy`` in total under replacement of one record, n public (claim T1).  Each cell has noise
+    of ``sqrt(2) / mu`` records, for any number of cells.
 
     Examples
     --------
     >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
     >>> table = {"sex": ["F"] * 300 + ["M"] * 700}
-    >>> found = dpfast.tables.counts(table, "sex", schema=schema, privacy=1.0)
-    >>> bool(abs(found.counts[1] - 700) < 20)
+    >>> cells = dpfast.tables.counts(table, "sex", schema=schema, privacy=1.0)
+    >>> bool(abs(cells.counts[1] - 700) < 20)
     True
     """
     account = Account(privacy, ledger)
-    asked = TableQuery("counts", table, grouping_of(schema, by, ()), account, least, noise)
-    asked.cells.counts_receipt(asked.mu)  # refuses what is impossible, free of charge
+    query = TableQuery("counts", table, grouping_of(schema, by, ()), account, least, noise)
+    query.cells.counts_receipt(query.mu)  # refuses what is impossible, free of charge
 
-    def made() -> CellTable:
-        answer = asked.cells.counts(asked.mu)
-        return asked.table(answer.value, answer.noise_scale, None)
+    def compute() -> CellTable:
+        answer = query.cells.counts(query.mu)
+        return query.table(answer.value, answer.noise_scale, None)
 
-    return asked.paid(made)
+    return query.paid(compute)
 
 
 @understood
@@ -98,21 +97,20 @@ def means(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> CellTable:
-    """Means of columns in each cell of up to two declared groupings, with intervals.
+    """Estimate means of columns in each cell of up to two declared groupings, with intervals.
 
-    Sums, sums of squares and counts of all cells are one release, which costs what the sums alone
-    would: the variances in the intervals are of the records, and released.
+    Sums, sums of squares and counts are one release, at the cost of the sums alone.  So
+    the intervals use released variances of the records.
 
     Parameters
     ----------
     columns : str or sequence of str
-        Columns that the schema declares numeric, whose values are held to the declared range, or
-        binary, whose means are shares.  Noise is in proportion to the range and to the root of
-        their number.
+        Numeric columns, whose values are clipped to the declared range, or binary columns, whose
+        means are shares.  Noise is in proportion to the range and to the root of their number.
     by : str or sequence of str, optional
         One or two columns declared categorical or binary; by default all records are one cell.
     table, schema, privacy, least, ledger, noise
-        As of :func:`dpfast.tables.counts`.
+        As for :func:`dpfast.tables.counts`.
 
     Privacy
     -------
@@ -122,21 +120,21 @@ def means(
     --------
     >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"]), "pay": dpfast.Numeric(0, 9)})
     >>> table = {"sex": np.repeat(["F", "M"], 500), "pay": np.tile([2.0, 5.0], 500)}
-    >>> found = dpfast.tables.means(table, "pay", "sex", schema=schema, privacy=2.0)
-    >>> bool(abs(found.mean[0, 1] - 3.5) < 5.0 * found.bse[0, 1])
+    >>> cells = dpfast.tables.means(table, "pay", "sex", schema=schema, privacy=2.0)
+    >>> bool(abs(cells.mean[0, 1] - 3.5) < 5.0 * cells.bse[0, 1])
     True
     """
     grouping = grouping_of(schema, by, columns)
     if not grouping.columns:
         raise InvalidInput("columns is empty: name at least one column, or ask for counts.")
-    asked = TableQuery("means", table, grouping, Account(privacy, ledger), least, noise)
-    asked.cells.moments_receipt(asked.mu)  # refuses what is impossible, free of charge
+    query = TableQuery("means", table, grouping, Account(privacy, ledger), least, noise)
+    query.cells.moments_receipt(query.mu)  # refuses what is impossible, free of charge
 
-    def made() -> CellTable:
-        moments = moments_of(asked.cells.moments(asked.mu), grouping, asked.cells.count_weight)
-        return asked.table(moments.counts, moments.count_noise, moments)
+    def compute() -> CellTable:
+        moments = moments_of(query.cells.moments(query.mu), grouping, query.cells.count_weight)
+        return query.table(moments.counts, moments.count_noise, moments)
 
-    return asked.paid(made)
+    return query.paid(compute)
 
 
 class Moments(NamedTuple):
@@ -150,46 +148,51 @@ class Moments(NamedTuple):
 
 
 def moments_of(answer: Answer, grouping: Grouping, weight: float) -> Moments:
-    """What a release of moments says; where a count is no positive number there is nothing."""
+    """Compute means and standard errors from noisy sums, sums of squares and counts.
+
+    The variance of a ratio is by the delta method.  Cells whose count is not positive are NaN.
+    """
     q, scale = len(grouping.columns), answer.noise_scale
     count, count_noise = answer.value[:, -1] / weight, scale / weight
-    squares = iter(answer.value[:, q:-1].T / SQUARE_WEIGHT)
-    means, errors, degrees = [], [], []
+    noisy_squares = iter(answer.value[:, q:-1].T / SQUARE_WEIGHT)
+    mean_values, errors, degrees = [], [], []
     with np.errstate(all="ignore"):
         n = np.where(count > 0.0, count, np.nan)
         for j, squared in enumerate(grouping.squared):
-            r = answer.value[:, j] / n
-            noise = (scale**2 + (r * count_noise) ** 2) / n**2
+            mean = answer.value[:, j] / n
+            noise = (scale**2 + (mean * count_noise) ** 2) / n**2
             if squared:
-                square = next(squares) / n + SQUARE_AT
-                by_count = 2.0 * r * r - square + SQUARE_AT
-                parts = (scale / SQUARE_WEIGHT) ** 2 + (by_count * count_noise) ** 2
-                unsure = np.sqrt(parts + (2.0 * r * scale) ** 2) / n
+                second_moment = next(noisy_squares) / n + SQUARE_AT
+                count_effect = 2.0 * mean * mean - second_moment + SQUARE_AT
+                variance_of_square = (scale / SQUARE_WEIGHT) ** 2 + (
+                    count_effect * count_noise
+                ) ** 2
+                square_error = np.sqrt(variance_of_square + (2.0 * mean * scale) ** 2) / n
             else:
-                square = np.ones_like(n)
-                unsure = 2.0 * np.abs(r) * np.sqrt(noise)
-            sampling = np.maximum(square - r * r, unsure) / n
+                second_moment = np.ones_like(n)
+                square_error = 2.0 * np.abs(mean) * np.sqrt(noise)
+            sampling = np.maximum(second_moment - mean * mean, square_error) / n
             variance = sampling + noise
-            relative = unsure / n / variance
-            means.append(r)
+            relative = square_error / n / variance
+            mean_values.append(mean)
             errors.append(np.sqrt(variance))
             degrees.append(np.maximum(LEAST, 2.0 / relative**2))
-    return Moments(count, count_noise, np.array(means), np.array(errors), np.array(degrees))
+    return Moments(count, count_noise, np.array(mean_values), np.array(errors), np.array(degrees))
 
 
 class TableQuery:
-    """Everything about a table that is decided before the charge."""
+    """Query of a table: checked and planned before the charge, then paid for and answered."""
 
     def __init__(
         self,
-        what: str,
+        name: str,
         table: Any,
         grouping: Grouping,
         account: Account,
         least: float,
         noise: NoiseSource | None,
     ) -> None:
-        self._what, self._account = what, account
+        self._what, self._account = name, account
         self.mu = account.total.mu * (1.0 - ROUNDING_SUM)
         self.least = positive(least, "least", or_zero=True)
         self.grouping = grouping
@@ -199,34 +202,36 @@ class TableQuery:
         self.cells = Cells(records, grouping.n_cells, grouping.squared, self._ledger, self._source)
 
     def guarantee(self) -> Guarantee:
-        """What was spent so far."""
+        """Return the guarantee of the charges made so far."""
         entries = [(entry.label, entry.spend.mu) for entry in self._ledger.entries]
         return Guarantee.of(self._account.total, self._source, self.cells.n, entries)
 
-    def paid(self, made: Callable[[], Made]) -> Made:
-        """Charge the shared ledger, then ask."""
-        n, q, size = self.cells.n, len(self.grouping.columns), self.grouping.n_cells
-        label = f"tables.{self._what}(n={n}, cells={size}, columns={q})"
-        room = memory_needed(n, q, COPIES) + memory_needed(size, 2 * q, COPIES)
+    def paid(self, release: Callable[[], Result]) -> Result:
+        """Charge the shared ledger, then compute the answer."""
+        n, q, n_cells = self.cells.n, len(self.grouping.columns), self.grouping.n_cells
+        label = f"tables.{self._what}(n={n}, cells={n_cells}, columns={q})"
+        memory = memory_needed(n, q, COPIES) + memory_needed(n_cells, 2 * q, COPIES)
         with KeepReleased(privacy=self.guarantee):
-            self._account.charge(label, room)
-            return made()
+            self._account.charge(label, memory)
+            return release()
 
     def threshold(self, count_noise: float) -> float:
-        """Below it a count is too small to say more of."""
-        return max(self.least, SEEN * count_noise)
+        """Return the count below which a cell is suppressed."""
+        return max(self.least, MIN_COUNT_SDS * count_noise)
 
     def table(self, count: Array, count_noise: float, moments: Moments | None) -> CellTable:
-        """The result in natural units, and what is too small to say left out of it."""
-        grouping, least = self.grouping, self.threshold(count_noise)
+        """Build the result in natural units, with small cells suppressed."""
+        grouping, threshold = self.grouping, self.threshold(count_noise)
         shape, q = grouping.shape, len(grouping.columns)
-        found = [np.empty((0, *shape))] * 3
+        statistics = [np.empty((0, *shape))] * 3
         if moments is not None:
             middles, halves = grouping.middles[:, None], grouping.halves[:, None]
             mean = np.clip(middles + halves * moments.mean, middles - halves, middles + halves)
-            numbers = (mean, halves * moments.bse, moments.degrees)
-            told = count >= least
-            found = [np.where(told, some, np.nan).reshape(q, *shape) for some in numbers]
+            in_units = (mean, halves * moments.bse, moments.degrees)
+            published = count >= threshold
+            statistics = [
+                np.where(published, values, np.nan).reshape(q, *shape) for values in in_units
+            ]
         ends = np.stack([grouping.middles - grouping.halves, grouping.middles + grouping.halves])
         return CellTable(
             by=grouping.by,
@@ -234,10 +239,10 @@ class TableQuery:
             columns=grouping.columns,
             counts=count.reshape(shape),
             count_noise=count_noise,
-            least=least,
-            mean=found[0],
-            bse=found[1],
-            degrees_of_freedom=found[2],
+            least=threshold,
+            mean=statistics[0],
+            bse=statistics[1],
+            degrees_of_freedom=statistics[2],
             ranges=ends.T,
             n_records=self.cells.n,
             privacy=self.guarantee(),

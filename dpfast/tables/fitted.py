@@ -1,4 +1,4 @@
-"""Fits by level: a table of their coefficients, and tests of equality."""
+"""Result of fits by level: a table of coefficients, and tests of equality."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from dpfast.tables.results import TOO_SMALL
 
 Array = NDArray[np.float64]
 
-#: Degrees of freedom that stand for infinitely many.
-MANY = 1e9
+#: Stands for infinite degrees of freedom, which the F distribution does not take.
+MAX_DEGREES = 1e9
 
 
 class SubgroupFits(NamedTuple):
-    """The same regression in each level of a grouping.  Holds no records.
+    """Regression fitted in each level of a grouping.  Holds no records.
 
     Attributes
     ----------
@@ -35,14 +35,14 @@ class SubgroupFits(NamedTuple):
     fits : tuple of Fit or None
         None for a level that was too small to fit.
     counts, count_noise : ndarray of shape (levels,), float
-        Records in each level, as released, and the standard deviation of the noise in it.
+        Noisy number of records in each level, and the standard deviation of its noise.
     least : float
-        Levels whose count was below it were not fitted.
+        Levels with a count below it were not fitted.
     warnings : tuple of str
-        Of the fits, each with its level, and whether few records are in any level.
+        Warnings of the fits, each with its level, and one if few records are in any level.
     n_records : int
     privacy : Guarantee
-        Of everything together: what each fit says of itself is a part of it.
+        Joint guarantee; each fit's own is a part of it.
     unfinished : object or None
         What was released of a fit that an exception ended; None otherwise.
 
@@ -56,8 +56,8 @@ class SubgroupFits(NamedTuple):
     >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
     >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
     >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-    >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
-    >>> found.bse.shape, found.conf_int("x").shape
+    >>> by_sex = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+    >>> by_sex.bse.shape, by_sex.conf_int("x").shape
     ((2, 2), (2, 2))
     """
 
@@ -75,14 +75,14 @@ class SubgroupFits(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Those of each level's fit, and whether few records are in any level."""
-        few = cell_remarks(self.counts, self.count_noise, self.n_records, (self.by,))
-        each = {
-            f"{own}: {said}"
-            for own, one in zip(self.levels, self.fits, strict=True)
-            for said in (() if one is None else one.warnings)
+        """Warnings of each level's fit, and one if few records are in any level."""
+        counts_warning = cell_remarks(self.counts, self.count_noise, self.n_records, (self.by,))
+        by_level = {
+            f"{level_name}: {warning}"
+            for level_name, level_fit in zip(self.levels, self.fits, strict=True)
+            for warning in (() if level_fit is None else level_fit.warnings)
         }
-        return (*few, *sorted(each))
+        return (*counts_warning, *sorted(by_level))
 
     @property
     def params(self) -> Array:
@@ -95,7 +95,7 @@ class SubgroupFits(NamedTuple):
         return self._each("bse")
 
     def conf_int(self, name: str, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Confidence intervals of one coefficient, a row for each level, shape (levels, 2).
+        """Return confidence intervals of one coefficient, a row for each level, shape (levels, 2).
 
         Parameters
         ----------
@@ -103,34 +103,34 @@ class SubgroupFits(NamedTuple):
             One of ``names``.
         """
         level, j = coverage(level, alpha), self._place(name)
-        nothing = np.full(2, np.nan)
-        rows = [nothing if one is None else one.conf_int(level)[j] for one in self.fits]
+        missing = np.full(2, np.nan)
+        rows = [missing if fit is None else fit.conf_int(level)[j] for fit in self.fits]
         return np.array(rows, dtype=np.float64)
 
     def equality(self) -> dict[str, tuple[float, float]]:
-        """For each coefficient, the test that it is the same in all levels that were fitted.
+        """Test for each coefficient whether it is the same in all fitted levels (Welch 1951).
 
-        Welch's (1951): estimates of disjoint records are independent, of unequal variances, each
-        known with its own degrees of freedom.
+        Estimates from disjoint records are independent, with unequal variances.  Each variance has
+        its own degrees of freedom.
 
         Returns
         -------
         dict of str to (float, float)
             F statistic and p value; NaN with fewer than two fitted levels.
         """
-        fitted = [one for one in self.fits if one is not None]
+        fitted = [fit for fit in self.fits if fit is not None]
         if len(fitted) < 2:
             return dict.fromkeys(self.names, (float("nan"), float("nan")))
         params, errors = self.params, self.bse
-        kept = ~np.isnan(params[:, 0])
-        degrees = np.array([one.degrees_of_freedom for one in fitted])
+        is_fitted = ~np.isnan(params[:, 0])
+        degrees = np.array([fit.degrees_of_freedom for fit in fitted])
         return {
-            name: _welch(params[kept, j], errors[kept, j], degrees[:, j])
+            name: _welch(params[is_fitted, j], errors[is_fitted, j], degrees[:, j])
             for j, name in enumerate(self.names)
         }
 
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
-        """One row for each level and coefficient.
+        """Return a data frame with one row for each level and coefficient.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class SubgroupFits(NamedTuple):
         ends = np.stack([self.conf_int(name, level) for name in self.names], axis=1)
         return DataFrame(
             {
-                self.by: [one for one in self.levels for _ in range(p)],
+                self.by: [value for value in self.levels for _ in range(p)],
                 "count": np.repeat(self.counts, p),
                 "name": list(self.names) * len(self.levels),
                 "coef": self.params.ravel(),
@@ -154,18 +154,18 @@ class SubgroupFits(NamedTuple):
         )
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The coefficients of every level, tests of equality, and what it cost."""
+        """Return a table of all coefficients, tests of equality, and the budget spent."""
         level = coverage(level, alpha)
-        each = [None if one is None else cells_of(one, level) for one in self.fits]
-        hidden = (TOO_SMALL, *[""] * 5)
+        cells_by_level = [None if fit is None else cells_of(fit, level) for fit in self.fits]
+        too_small = (TOO_SMALL, *[""] * 5)
         rows = [
-            (f"{own}: {name}", hidden if cells is None else cells[j])
+            (f"{level_name}: {name}", too_small if cells is None else cells[j])
             for j, name in enumerate(self.names)
-            for own, cells in zip(self.levels, each, strict=True)
+            for level_name, cells in zip(self.levels, cells_by_level, strict=True)
         ]
         counts = ", ".join(
-            f"{own} {count:.0f}" if count >= self.least else f"{own} {TOO_SMALL}"
-            for own, count in zip(self.levels, self.counts, strict=True)
+            f"{level_name} {count:.0f}" if count >= self.least else f"{level_name} {TOO_SMALL}"
+            for level_name, count in zip(self.levels, self.counts, strict=True)
         )
         tests = "; ".join(f"{name} p = {p:.3g}" for name, (_, p) in self.equality().items())
         facts = (
@@ -180,14 +180,15 @@ class SubgroupFits(NamedTuple):
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON)."""
-        told = self._asdict()
-        del told["unfinished"]
-        return plain_fields(told | {"equality": self.equality()})
+        """Return everything published, as plain Python values (for JSON)."""
+        fields = self._asdict()
+        del fields["unfinished"]
+        return plain_fields(fields | {"equality": self.equality()})
 
-    def _each(self, what: str) -> Array:
-        nothing = np.full(len(self.names), np.nan)
-        return np.array([nothing if one is None else getattr(one, what) for one in self.fits])
+    def _each(self, field: str) -> Array:
+        """Stack one attribute of the fits, NaN where a level was not fitted."""
+        missing = np.full(len(self.names), np.nan)
+        return np.array([missing if fit is None else getattr(fit, field) for fit in self.fits])
 
     def _place(self, name: Any) -> int:
         if not isinstance(name, str) or name not in self.names:
@@ -204,13 +205,14 @@ class SubgroupFits(NamedTuple):
 
 
 def _welch(params: Array, errors: Array, degrees: Array) -> tuple[float, float]:
+    """Test equal means of independent groups with unequal variances (Welch 1951)."""
     k = len(params)
     with np.errstate(all="ignore"):
         weights = 1.0 / errors**2
-        whole = weights.sum()
-        centre = (weights * params).sum() / whole
-        spread = (weights * (params - centre) ** 2).sum() / (k - 1)
-        unsure = ((1.0 - weights / whole) ** 2 / np.minimum(degrees, MANY)).sum()
-        statistic = spread / (1.0 + 2.0 * (k - 2) / (k * k - 1.0) * unsure)
-        freedom = (k * k - 1.0) / (3.0 * unsure)
-        return float(statistic), float(fdtrc(k - 1.0, min(freedom, MANY), statistic))
+        total = weights.sum()
+        centre = (weights * params).sum() / total
+        between = (weights * (params - centre) ** 2).sum() / (k - 1)
+        correction = ((1.0 - weights / total) ** 2 / np.minimum(degrees, MAX_DEGREES)).sum()
+        statistic = between / (1.0 + 2.0 * (k - 2) / (k * k - 1.0) * correction)
+        freedom = (k * k - 1.0) / (3.0 * correction)
+        return float(statistic), float(fdtrc(k - 1.0, min(freedom, MAX_DEGREES), statistic))

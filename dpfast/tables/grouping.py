@@ -1,4 +1,4 @@
-"""The cells of a table and the columns summed in them: public facts, and a fixed coding."""
+"""Declared cells of a table and the columns summed in them, coded by public facts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
 
-#: Cells of a table at most; more are no table that anybody reads.
-N_FINE_BINS = 100_000
+#: Cells of a table at most.  Larger tables would be read by nobody, and take long.
+MAX_CELLS = 100_000
 
-#: Groupings that cross.
-MOST_GROUPINGS = 2
+#: Groupings that may be crossed; of more, most cells would be suppressed.
+MAX_GROUPINGS = 2
 
 
 class Grouping(NamedTuple):
-    """What is declared of a table's cells and of the columns summed in them."""
+    """Cells and summed columns of a table, as the schema declares them."""
 
     by: tuple[str, ...]
     levels: tuple[tuple[Any, ...], ...]
@@ -37,7 +37,7 @@ class Grouping(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         """Numbers of levels."""
-        return tuple([len(some) for some in self.levels])
+        return tuple([len(names) for names in self.levels])
 
     @property
     def n_cells(self) -> int:
@@ -45,13 +45,13 @@ class Grouping(NamedTuple):
         return math.prod(self.shape)
 
     def records(self, table: Any) -> Records:
-        """The coded columns and the cell of each record; no value of the table is refused."""
+        """Code the columns and find the cell of each record; no value is refused."""
         codes = [declared_levels(self.schema, name, table) for name in self.by]
         values = [
             _values(self.schema[name], column(table, name), name, middle, half)
             for name, middle, half in zip(self.columns, self.middles, self.halves, strict=True)
         ]
-        lengths = {len(some) for some in (*codes, *values)}
+        lengths = {len(entries) for entries in (*codes, *values)}
         if len(lengths) != 1:
             raise InvalidInput(f"columns must be of one length; received {sorted(lengths)}.")
         (n,) = lengths
@@ -66,19 +66,19 @@ class Grouping(NamedTuple):
 
 
 def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Grouping:
-    """Refuse what no table can be made of; looks at no table."""
+    """Check groupings and columns against the schema; no table is read."""
     if not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
     names = _listed(schema, () if by is None else by, "by")
-    if len(names) > MOST_GROUPINGS:
+    if len(names) > MAX_GROUPINGS:
         raise InvalidInput(
-            f"by names {len(names)} groupings; at most {MOST_GROUPINGS} cross. Declare one column "
+            f"by names {len(names)} groupings; at most {MAX_GROUPINGS} cross. Declare one column "
             "of their combinations, or make several tables."
         )
     levels = tuple([_levels(schema, name)[0] for name in names])
-    if (n_cells := math.prod(map(len, levels))) > N_FINE_BINS:
+    if (n_cells := math.prod(map(len, levels))) > MAX_CELLS:
         raise InvalidInput(
-            f"the groupings have {n_cells} cells; a table has at most {N_FINE_BINS}. Declare "
+            f"the groupings have {n_cells} cells; a table has at most {MAX_CELLS}. Declare "
             "coarser levels."
         )
     summed = _listed(schema, columns, what)
@@ -97,31 +97,30 @@ def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Gr
 
 
 def refuse_within(by: Sequence[str], terms: Iterable[Collection[str]]) -> None:
-    """Refuse what reads a column of a grouping, which is a constant within each level."""
+    """Refuse terms that read a grouping column, which is constant within each of its levels."""
     for names in terms:
-        if within := [name for name in names if name in by]:
+        if own_columns := [name for name in names if name in by]:
             raise InvalidInput(
-                f"column {described(within[0], text=True)} is a constant within each of its own "
-                "levels, so that nothing can be told of it there. Leave it out, or group by "
-                "another column."
+                f"column {described(own_columns[0], text=True)} is constant within each of its own "
+                "levels, so it has no coefficient there. Leave it out, or group by another column."
             )
 
 
 def _listed(schema: Schema, names: Any, argument: str) -> list[str]:
-    found = schema.declared([names] if isinstance(names, str) else names, argument)
-    if len(set(found)) < len(found):
-        raise InvalidInput(f"{argument} names a column twice; received {list(found)}.")
-    return found
+    listed = schema.declared([names] if isinstance(names, str) else names, argument)
+    if len(set(listed)) < len(listed):
+        raise InvalidInput(f"{argument} names a column twice; received {list(listed)}.")
+    return listed
 
 
 def _levels(schema: Schema, name: str) -> tuple[tuple[Any, ...], Categorical]:
-    """Levels of a grouping, and what finds them."""
+    """Return the levels of a grouping, and the declaration that codes them."""
     declared = schema[name]
     if isinstance(declared, Categorical):
         return declared.levels, declared
     if isinstance(declared, Binary):
-        both = (declared.negative, declared.positive)
-        return both, Categorical(both)
+        pair = (declared.negative, declared.positive)
+        return pair, Categorical(pair)
     raise InvalidInput(
         f"column {described(name, text=True)} is declared {declared.kind}; records are grouped by "
         "Categorical or Binary columns. Cut numbers into bands by public bounds before."
@@ -129,7 +128,7 @@ def _levels(schema: Schema, name: str) -> tuple[tuple[Any, ...], Categorical]:
 
 
 def declared_levels(schema: Schema, name: str, table: Any) -> NDArray[np.int64]:
-    """Of each record the position of its level, -1 for one that is not declared."""
+    """Return the position of each record's level, -1 where it is not declared."""
     return _levels(schema, name)[1].codes(column(table, name), name)
 
 
@@ -147,10 +146,10 @@ def _range(schema: Schema, name: str) -> tuple[float, float]:
 
 
 def _values(declared: Any, values: Any, name: str, middle: float, half: float) -> Array:
-    """A column in [-1, 1]; NaN where a cell is not what was declared."""
+    """Scale a column to [-1, 1]; NaN where a value is not as declared."""
     with np.errstate(all="ignore"):
         if isinstance(declared, Binary):
             return np.asarray(2.0 * declared.encode(values, name)[0][:, 0] - 1.0)
-        found = numbers(values, name)
-        held = np.clip(found, declared.low, declared.high)
-        return np.where(np.isfinite(found), (held - middle) / half, np.nan)
+        converted = numbers(values, name)
+        clipped = np.clip(converted, declared.low, declared.high)
+        return np.where(np.isfinite(converted), (clipped - middle) / half, np.nan)

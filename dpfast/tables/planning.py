@@ -1,4 +1,4 @@
-"""``plan``: what a table will cost in precision, from declared levels and public numbers alone."""
+"""``plan``: the expected precision of a table, from declared levels and public numbers alone."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.tables.grouping import grouping_of
-from dpfast.tables.results import SEEN, normal_half_width
+from dpfast.tables.results import MIN_COUNT_SDS, normal_half_width
 
 
 class CellPlan(NamedTuple):
-    """What noise a table by cell will have.
+    """Expected noise of a table by cell.
 
     Attributes
     ----------
     n_cells, typical : int, float
-        Number of cells, and the even share of the records of each.
+        Number of cells, and the records of each if all cells were equal.
     count_noise : float
         Standard deviation of the noise of a count.
     least : float
-        Cells with a count below it will be too small to say more of.
+        Cells with a count below it will be suppressed.
     columns, half_widths : tuple of str, ndarray of shape (columns,)
-        Half the widths that privacy alone gives to intervals of means in a cell with
-        its even share of the records, in the columns' own units.
+        Half widths of the intervals of means from privacy noise alone, in the columns' own units.
+        They are for a cell of ``typical`` records.
     level : float
 
     Privacy
@@ -59,18 +59,20 @@ class CellPlan(NamedTuple):
 
     @property
     def count_width(self) -> float:
-        """Width of the interval of a count, by privacy alone."""
+        """Width of the interval of a count, from privacy noise alone."""
         return 2.0 * normal_half_width(self.level) * self.count_noise
 
     def __str__(self) -> str:
         lines = [
-            f"{self.n_cells} cells of {self.typical:.0f} records each, were they all alike",
+            f"{self.n_cells} cells of {self.typical:.0f} records each, if all are equal",
             f"  counts +- {short_number(self.count_noise)} (standard deviation of the noise)",
-            f"  too small to say: below {self.least:.0f}",
+            f"  suppressed: counts below {self.least:.0f}",
         ]
         for name, half in zip(self.columns, self.half_widths, strict=True):
-            said = "too small to say" if np.isnan(half) else f"+- {short_number(float(half))}"
-            lines.append(f"  mean of {printable(name)}: {said} ({self.level:.0%}), beside sampling")
+            precision = "suppressed" if np.isnan(half) else f"+- {short_number(float(half))}"
+            lines.append(
+                f"  mean of {printable(name)}: {precision} ({self.level:.0%}), sampling error aside"
+            )
         return "\n".join(lines)
 
 
@@ -84,18 +86,18 @@ def plan(
     least: float = 0.0,
     level: float = 0.95,
 ) -> CellPlan:
-    """Forecast the noise of counts, or of means, by cell; touches no data and costs nothing.
+    """Forecast the noise of counts or means by cell; reads no data and costs nothing.
 
     Parameters
     ----------
     columns : str or sequence of str
-        What means are of; none for counts.
+        Columns whose means are planned; none for counts.
     n : int
         Number of records.
     level : float in [0.5, 1)
         Nominal coverage of the intervals.
     schema, by, privacy, least
-        As of :func:`dpfast.tables.counts`.
+        As for :func:`dpfast.tables.counts`.
 
     Privacy
     -------
@@ -110,17 +112,17 @@ def plan(
     """
     grouping = grouping_of(schema, by, columns)
     n = whole_number(n, "n", 1, MOST_RECORDS - 1)
-    least, level = positive(least, "least", or_zero=True), coverage(level)
+    min_count, level = positive(least, "least", or_zero=True), coverage(level)
     mu, q = GDP.within(privacy).mu * (1.0 - ROUNDING_SUM), len(grouping.columns)
     nothing: Any = np.broadcast_to(np.nan, (n, q + 1))
     records = Records(nothing[:, 1:], nothing[:, 0], None)
     cells = Cells(records, grouping.n_cells, grouping.squared, Ledger(GDP(1.0)), EntropyNoise())
     receipt = cells.moments_receipt(mu) if q else cells.counts_receipt(mu)
     count_noise = receipt.noise_scale / (cells.count_weight if q else 1.0)
-    least = max(least, SEEN * count_noise)
+    threshold = max(min_count, MIN_COUNT_SDS * count_noise)
     typical = n / grouping.n_cells
-    seen = typical if typical >= least else np.nan
-    half_widths = normal_half_width(level) * grouping.halves * receipt.noise_scale / seen
+    n_in_cell = typical if typical >= threshold else np.nan
+    half_widths = normal_half_width(level) * grouping.halves * receipt.noise_scale / n_in_cell
     return CellPlan(
-        grouping.n_cells, count_noise, least, grouping.columns, half_widths, typical, level
+        grouping.n_cells, count_noise, threshold, grouping.columns, half_widths, typical, level
     )

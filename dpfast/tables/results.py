@@ -1,4 +1,4 @@
-"""The results of tables by cell: released numbers, their errors, and what is too small to say."""
+"""Results of tables by cell: noisy counts, means and quantiles with their errors."""
 
 from __future__ import annotations
 
@@ -21,45 +21,46 @@ from dpfast.regression.standardise import cell_remarks
 
 Array = NDArray[np.float64]
 
-#: A count is told if it is so many standard deviations of its noise, and means are made of it.
-SEEN = 4.0
+#: Cells with a count below so many standard deviations of its noise are suppressed.  Below, the
+#: denominator of a mean could be mostly noise; above, small cells would be suppressed needlessly.
+MIN_COUNT_SDS = 4.0
 
-#: Part of a declared range up to which an interval at its end is no matter of noise.
-NARROW = 0.05
+#: Width of an interval, as part of the declared range, up to which it lies at an end because of the
+#: values.  Wider intervals reach an end by noise alone, and do not warn.
+MAX_WIDTH_AT_END = 0.05
 
 AT_AN_END = (
-    "means of {column} lie at an end of its declared range in {cells}: values beyond it count as "
-    "the end, and if there are any, intervals do not cover the mean of the column as it is. "
+    "means of {column} lie at an end of its declared range in {cells}. Values beyond the range are "
+    "clipped to it; if there are any, intervals do not cover the mean of the unclipped values. "
     "Declare a wider range, from public knowledge."
 )
 
-#: What stands in place of a number that is hidden by noise, or by a rule.
+#: Shown in place of the count of a suppressed cell.
 TOO_SMALL = "too small"
 
 
 class CellTable(NamedTuple):
-    """Counts, shares and means by cell.  Holds no records, and released numbers only.
+    """Counts, shares and means by cell.  Holds released numbers only, and no records.
 
     Attributes
     ----------
     by, levels : tuple
         The groupings, an axis of every array for each, and their declared levels.
     columns : tuple of str
-        What the means are of.
+        Columns whose means are in the table.
     counts, count_noise : ndarray of shape (levels...), float
-        Records in each cell, as released: with noise, of this standard deviation, so that one may
-        be negative.
+        Noisy number of records in each cell, maybe negative; standard deviation of the noise.
     least : float
-        Cells whose count is below it are too small to say more of: their noise is too large, or a
-        public rule says so.
+        Cells with a count below it are suppressed: their noise is too large, or a public rule says
+        so.
     mean, bse, degrees_of_freedom : ndarray of shape (columns, levels...)
-        Mean of each column in its own units, its standard error, sampling and privacy noise
-        together, and how well that is known; NaN in cells too small to say.
+        Mean of each column in its own units; its standard error, from sampling and privacy noise
+        together; and the degrees of freedom of that error.  NaN in suppressed cells.
     ranges : ndarray of shape (columns, 2)
-        Declared, and the ends of what an interval can be; values beyond count as these.
+        Declared ranges.  Values beyond a range are clipped to it, and so are intervals.
     warnings : tuple of str
-        Whether few records have what was declared, as where levels are spelled otherwise, and
-        whether means lie at an end, so that values may lie beyond it.
+        Whether few records have declared levels, as where these are spelled otherwise, and whether
+        means lie at an end of their range.
     n_records : int
     privacy : Guarantee
 
@@ -71,8 +72,8 @@ class CellTable(NamedTuple):
     --------
     >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"]), "pay": dpfast.Numeric(0, 9)})
     >>> table = {"sex": np.repeat(["F", "M"], 500), "pay": np.tile([2.0, 5.0], 500)}
-    >>> found = dpfast.tables.means(table, "pay", "sex", schema=schema, privacy=1.0)
-    >>> found.mean.shape, found.conf_int("pay").shape
+    >>> cells = dpfast.tables.means(table, "pay", "sex", schema=schema, privacy=1.0)
+    >>> cells.mean.shape, cells.conf_int("pay").shape
     ((1, 2), (2, 2))
     """
 
@@ -91,31 +92,31 @@ class CellTable(NamedTuple):
 
     @property
     def told(self) -> NDArray[np.bool_]:
-        """Which cells are large enough to say more of than that, of the shape of ``counts``."""
+        """True for cells that are not suppressed, in the shape of ``counts``."""
         return np.asarray(self.counts >= self.least)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was declared may not be what there is, as far as released numbers tell."""
-        found = [*_unmatched(self, self.columns)]
+        """Warnings of few records in declared cells, or of means at an end of a range."""
+        messages = [*_unmatched(self, self.columns)]
         for name, (low, high) in zip(self.columns, self.ranges.tolist(), strict=True):
             ends = self.conf_int(name)
-            narrow = ends[..., 1] - ends[..., 0] < NARROW * (high - low)
+            narrow = ends[..., 1] - ends[..., 0] < MAX_WIDTH_AT_END * (high - low)
             open_ends = [end for end in (low, high) if end]  # amounts have nothing below 0
             at = np.isin(ends, open_ends).any(axis=-1)
             cells = int(np.count_nonzero(at & narrow))
             if cells and (low, high) != (0.0, 1.0):  # a share may be all
-                many = "all records" if not self.by else f"{cells} of {self.counts.size} cells"
-                found.append(AT_AN_END.format(column=name, cells=many))
-        return tuple(found)
+                where = "all records" if not self.by else f"{cells} of {self.counts.size} cells"
+                messages.append(AT_AN_END.format(column=name, cells=where))
+        return tuple(messages)
 
     def conf_int(
         self, column: str | None = None, level: float = 0.95, *, alpha: float | None = None
     ) -> Array:
-        """Confidence intervals of the means of a column, or of the counts, shape (levels..., 2).
+        """Return confidence intervals of a column's means, or of the counts, shape (levels..., 2).
 
-        Those of counts are about these records, so privacy noise is all there is in them; those of
-        means are about the population that they are a sample of.
+        Intervals of counts are for these records, so they hold privacy noise alone.  Intervals of
+        means are for the population that was sampled.
 
         Parameters
         ----------
@@ -133,7 +134,7 @@ class CellTable(NamedTuple):
         return np.clip(ends, *self.ranges[j])
 
     def shares(self, within: str | None = None) -> tuple[Array, Array]:
-        """Shares of the records in any cell, or of those in a level of a grouping.
+        """Estimate shares of the records in all cells, or within each level of a grouping.
 
         Parameters
         ----------
@@ -143,8 +144,8 @@ class CellTable(NamedTuple):
         Returns
         -------
         share, bse : ndarray of shape (levels...)
-            With standard errors, sampling and privacy noise together; NaN where the whole is too
-            small to say.
+            Shares and their standard errors, from sampling and privacy noise together; NaN where
+            the total is too small.
         """
         axes = list(range(len(self.by)))
         if within is not None:
@@ -154,25 +155,27 @@ class CellTable(NamedTuple):
                     f"{described(within)}."
                 )
             axes.remove(self.by.index(within))
-        whole = self.counts.sum(axis=tuple(axes), keepdims=True)
-        others = self.counts.size // whole.size - 1
-        seen = whole >= max(self.least, SEEN * math.sqrt(others + 1.0) * self.count_noise)
+        denominator = self.counts.sum(axis=tuple(axes), keepdims=True)
+        n_others = self.counts.size // denominator.size - 1
+        large_enough = denominator >= max(
+            self.least, MIN_COUNT_SDS * math.sqrt(n_others + 1.0) * self.count_noise
+        )
         with np.errstate(all="ignore"):
-            whole = np.where(seen, whole, np.nan)
-            share = held = np.clip(self.counts / whole, 0.0, 1.0)
-            noise = self.count_noise**2 * ((1.0 - held) ** 2 + others * held**2)
-            error = np.sqrt(held * (1.0 - held) / whole + noise / whole**2)
+            denominator = np.where(large_enough, denominator, np.nan)
+            share = clipped = np.clip(self.counts / denominator, 0.0, 1.0)
+            noise = self.count_noise**2 * ((1.0 - clipped) ** 2 + n_others * clipped**2)
+            error = np.sqrt(clipped * (1.0 - clipped) / denominator + noise / denominator**2)
         return share, error
 
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
-        """One row for each cell, with everything that was released.
+        """Return a data frame with one row for each cell.
 
         Returns
         -------
         pandas.DataFrame
             The levels; ``count`` with ``count_low`` and ``count_high``, ``share`` with
             ``share_std_err``; and of each column its mean under its own name, with ``_std_err``,
-            ``_low`` and ``_high``.  Missing where a cell is too small to say.
+            ``_low`` and ``_high``.  Missing where a cell is suppressed.
         """
         from pandas import DataFrame
 
@@ -183,16 +186,16 @@ class CellTable(NamedTuple):
         }
         low, high = np.moveaxis(self.conf_int(level=level), -1, 0)
         share, error = self.shares()
-        found = {"count": self.counts, "count_low": low, "count_high": high}
-        found |= {"share": share, "share_std_err": error}
+        numbers = {"count": self.counts, "count_low": low, "count_high": high}
+        numbers |= {"share": share, "share_std_err": error}
         for j, name in enumerate(self.columns):
             low, high = np.moveaxis(self.conf_int(name, level), -1, 0)
-            found |= {name: self.mean[j], f"{name}_std_err": self.bse[j]}
-            found |= {f"{name}_low": low, f"{name}_high": high}
-        return DataFrame(levels | {name: values.ravel() for name, values in found.items()})
+            numbers |= {name: self.mean[j], f"{name}_std_err": self.bse[j]}
+            numbers |= {f"{name}_low": low, f"{name}_high": high}
+        return DataFrame(levels | {name: values.ravel() for name, values in numbers.items()})
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The table and what it cost: text, and for notebooks and papers other forms."""
+        """Return the table and the budget spent, as text with forms for notebooks and papers."""
         level = coverage(level, alpha)
         if not self.columns:
             share, error = self.shares()
@@ -205,20 +208,20 @@ class CellTable(NamedTuple):
             return _shown(self, "counts by cell", headings, rows)
         intervals = [self.conf_int(name, level) for name in self.columns]
         estimates = list(zip(self.columns, self.mean, self.bse, intervals, strict=True))
-        many = len(estimates) > 1
+        several = len(estimates) > 1
         rows = [
             (
-                f"{label}: {name}" if many else label,
+                f"{label}: {name}" if several else label,
                 (_number_of_records(self, k), *_estimate(mean[k], error[k], *ends[k])),
             )
             for label, k in _rows(self)
             for name, mean, error, ends in estimates
         ]
-        what = "means by cell" if many else f"means of {self.columns[0]}"
-        return _shown(self, what, ("count", "mean", "std err", *_ends(level)), rows)
+        title = "means by cell" if several else f"means of {self.columns[0]}"
+        return _shown(self, title, ("count", "mean", "std err", *_ends(level)), rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON)."""
+        """Return everything published, as plain Python values (for JSON)."""
         return plain_fields(self._asdict())
 
     def _place(self, column: Any) -> int:
@@ -237,20 +240,21 @@ class CellTable(NamedTuple):
 
 
 class QuantileTable(NamedTuple):
-    """Quantiles by cell, with intervals.  Holds no records, and released numbers only.
+    """Quantiles by cell, with intervals.  Holds released numbers only, and no records.
 
     Attributes
     ----------
     by, levels, counts, count_noise, least, n_records, privacy
-        As of :class:`CellTable`.
+        As in :class:`CellTable`.
     column, probabilities : str, tuple of float
-        What the quantiles are of, and which.
+        The column, and the probabilities of its quantiles.
     quantile, low, high : ndarray of shape (probabilities, levels...)
-        In the column's own units, with the ends of intervals; NaN in cells too small to say.
+        Quantiles in the column's own units, and the ends of their intervals; NaN in suppressed
+        cells.
     level : float
-        Nominal coverage of the intervals, chosen before: other ends are other questions.
+        Nominal coverage of the intervals, fixed before the search.
     warnings : tuple of str
-        Whether few records have what was declared.
+        Whether few records have declared levels.
 
     Privacy
     -------
@@ -260,8 +264,8 @@ class QuantileTable(NamedTuple):
     --------
     >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"]), "pay": dpfast.Numeric(0, 9)})
     >>> table = {"sex": np.repeat(["F", "M"], 500), "pay": np.tile(np.linspace(0.0, 9.0, 500), 2)}
-    >>> found = dpfast.tables.quantiles(table, "pay", "sex", schema=schema, privacy=1.0)
-    >>> found.probabilities, found.quantile.shape
+    >>> medians = dpfast.tables.quantiles(table, "pay", "sex", schema=schema, privacy=1.0)
+    >>> medians.probabilities, medians.quantile.shape
     ((0.5,), (1, 2))
     """
 
@@ -281,16 +285,16 @@ class QuantileTable(NamedTuple):
 
     @property
     def told(self) -> NDArray[np.bool_]:
-        """Which cells are large enough to say more of than that, of the shape of ``counts``."""
+        """True for cells that are not suppressed, in the shape of ``counts``."""
         return np.asarray(self.counts >= self.least)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was declared may not be what there is, as far as released counts tell."""
+        """Warning of few records in declared cells, from released counts."""
         return _unmatched(self, (self.column,))
 
     def to_frame(self) -> Any:
-        """One row for each cell and probability.
+        """Return a data frame with one row for each cell and probability.
 
         Returns
         -------
@@ -300,31 +304,35 @@ class QuantileTable(NamedTuple):
         from pandas import DataFrame
 
         cells = list(itertools.product(*self.levels, self.probabilities))
-        named = (*self.by, "probability")
-        found: dict[str, Any] = {name: [cell[k] for cell in cells] for k, name in enumerate(named)}
-        many = len(self.probabilities)
-        counts = {"count": np.repeat(self.counts.ravel(), many)}
+        index_names = (*self.by, "probability")
+        index: dict[str, Any] = {
+            name: [cell[k] for cell in cells] for k, name in enumerate(index_names)
+        }
+        n_probabilities = len(self.probabilities)
+        counts = {"count": np.repeat(self.counts.ravel(), n_probabilities)}
         ends = {
             name: np.moveaxis(getattr(self, name), 0, -1).ravel()
             for name in ("quantile", "low", "high")
         }
-        levels = {name: found[name] for name in self.by}
-        return DataFrame(levels | counts | {"probability": found["probability"]} | ends)
+        levels = {name: index[name] for name in self.by}
+        return DataFrame(levels | counts | {"probability": index["probability"]} | ends)
 
     def summary(self) -> Summary:
-        """The table and what it cost: text, and for notebooks and papers other forms."""
+        """Return the table and the budget spent, as text with forms for notebooks and papers."""
         rows = []
         for label, k in _rows(self):
             for j, p in enumerate(self.probabilities):
-                found = [float(some[j][k]) for some in (self.quantile, self.low, self.high)]
-                error = (found[2] - found[1]) / 4.0
-                numbers = by_error(found, error) if math.isfinite(error) else [TOO_SMALL, "", ""]
+                values = [
+                    float(estimates[j][k]) for estimates in (self.quantile, self.low, self.high)
+                ]
+                error = (values[2] - values[1]) / 4.0
+                numbers = by_error(values, error) if math.isfinite(error) else [TOO_SMALL, "", ""]
                 rows.append((label, (_number_of_records(self, k), f"{p:g}", *numbers)))
         headings = ("count", "share", "quantile", *_ends(self.level))
         return _shown(self, f"quantiles of {self.column}", headings, rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON)."""
+        """Return everything published, as plain Python values (for JSON)."""
         return plain_fields(self._asdict())
 
     def _repr_html_(self) -> str:
@@ -334,38 +342,40 @@ class QuantileTable(NamedTuple):
         return f"<QuantileTable {_called(self)}; {self.privacy.headline}>"
 
 
-# ---- how they are shown --------------------------------------------------------------------------
+# ---- rendering --------------------------------------------------------------------------
 
 
 def _rows(table: CellTable | QuantileTable) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The name of each cell and its place."""
-    for place in itertools.product(*[range(len(some)) for some in table.levels]):
-        names = [str(some[k]) or '""' for some, k in zip(table.levels, place, strict=True)]
-        yield ", ".join(names) or "all records", place
+    """Iterate over cells: the label of each and its index."""
+    for cell in itertools.product(*[range(len(level_values)) for level_values in table.levels]):
+        names = [
+            str(level_values[k]) or '""' for level_values, k in zip(table.levels, cell, strict=True)
+        ]
+        yield ", ".join(names) or "all records", cell
 
 
 def _shown(
     table: CellTable | QuantileTable,
-    what: str,
+    title: str,
     headings: tuple[str, ...],
     rows: Iterable[tuple[str, tuple[str, ...]]],
 ) -> Summary:
     groupings = zip(table.by, table.levels, strict=True)
     facts = [
-        ("Cells", " x ".join(f"{name} ({len(some)})" for name, some in groupings) or "one"),
+        ("Cells", " x ".join(f"{name} ({len(values)})" for name, values in groupings) or "one"),
         ("Records", str(table.n_records)),
-        ("Counts", f"noise with a standard deviation of {short_number(table.count_noise)}"),
+        ("Counts", f"with noise of standard deviation {short_number(table.count_noise)}"),
     ]
-    hidden = int(np.count_nonzero(~table.told))
-    told = f"Fewer than {math.ceil(table.least)} records are too few to say more of."
+    n_suppressed = int(np.count_nonzero(~table.told))
+    note = f"Cells under {math.ceil(table.least)} records are suppressed."
     return render_table(
-        f"dpfast: private {printable(what)}", facts, headings, rows, table.privacy, table.warnings,
-        told if hidden else "",
+        f"dpfast: private {printable(title)}", facts, headings, rows, table.privacy, table.warnings,
+        note if n_suppressed else "",
     )  # fmt: skip
 
 
 def _unmatched(table: CellTable | QuantileTable, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """That few records are in any cell, from released counts."""
+    """Warn of few records in any cell, from released counts."""
     names = (*table.by, *columns)
     return cell_remarks(table.counts, table.count_noise, table.n_records, names)
 
@@ -403,5 +413,5 @@ def _called(table: CellTable | QuantileTable) -> str:
 
 
 def normal_half_width(level: float) -> float:
-    """Of an interval whose noise is known, in its standard deviations."""
+    """Return the half width of a normal interval, in standard deviations."""
     return float(t_half_widths(level, np.array([np.inf]))[0])

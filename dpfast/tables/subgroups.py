@@ -1,4 +1,4 @@
-"""``fits``: the same regression in every level of a declared grouping, at the price of one fit."""
+"""``fits``: one regression in every level of a declared grouping, at the price of one fit."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
 
 Array = NDArray[np.float64]
 
-#: Losses whose fits ask what claim T6 is about, and nothing else.
+#: Losses whose fits release only the queries that claim T6 covers.
 LOSSES = ("least-squares", "log-cosh", "huber", "pseudo-huber", "logistic")
 
 #: Levels at most: each is a fit, which reads all records.
-MOST_LEVELS = 200
+MAX_LEVELS = 200
 
-#: Share of mu^2 that buys how many records are in each level.
-COUNTED = 0.01
+#: Share of mu^2 for the counts of levels, which only decide whether a level is fitted.
+COUNTS_SHARE = 0.01
 
-#: Below it the grids of single queries would have to be looked at in claim T6.
+#: Least mu: below it claim T6 does not cover the rounding of single queries.
 MIN_MU = 0.01
 
 
@@ -63,27 +63,27 @@ def fits(
 ) -> SubgroupFits:
     """Fit a regression in each level of a declared grouping, and test whether they are equal.
 
-    All levels together cost one fit, because a record is in one of them; each has the noise of a
-    fit that has all of the budget.  Where columns lie is bought once, of all records.
+    All levels together cost one fit, because a record is in one of them.  Each level's fit has the
+    noise of a fit with all of the budget.  Centres and scales of columns are estimated once, from
+    all records.
 
     Parameters
     ----------
     formula : str
-        As for :func:`dpfast.fit_formula`: of columns that the schema declares, or of numeric
-        columns of which it declares none.
+        As for :func:`dpfast.fit_formula`: declared columns, or undeclared numeric columns only.
     by : str or sequence of str
         One column that the schema declares categorical or binary.
     loss : {"least-squares", "log-cosh", "huber", "pseudo-huber", "logistic"}
     least : float
-        Public: levels with fewer records are not fitted.  Those with too few for so many
-        coefficients never are: a released count decides.
+        Public: levels with fewer records are not fitted, as are those with too few records for so
+        many coefficients, by a released count.
     table, schema, privacy, ledger, noise
-        As of :func:`dpfast.tables.counts`.
+        As for :func:`dpfast.tables.counts`.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claim T6): every query of every
-    fit is about all n records, those of other levels contributing zero, so that a record
+    ``privacy`` in total under replacement of one record, n public (claim T6).  Every query of every
+    fit is about all n records, where those of other levels contribute zero.  A record
     that changes its level moves two fits, each by no more than the root of one half.
 
     Examples
@@ -92,8 +92,8 @@ def fits(
     >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
     >>> table = {"x": x, "sex": sex, "y": x * (1 + (sex == "M")) + rng.normal(size=6000)}
     >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-    >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
-    >>> found.params.shape, bool(found.equality()["x"][1] < 0.001)
+    >>> by_sex = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+    >>> by_sex.params.shape, bool(by_sex.equality()["x"][1] < 0.001)
     ((2, 2), True)
     """
     account = Account(privacy, ledger)
@@ -103,13 +103,13 @@ def fits(
         label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
         account.charge(label, plan.request.memory_bytes(PERSON_COPIES + 1, include_arrays=True))
         plan.run()
-        found = plan.result(None)
-        assert found is not None
-        return found
+        result = plan.result(None)
+        assert result is not None
+        return result
 
 
 class _Plan:
-    """Everything that is decided before the charge, and the run after it."""
+    """Public decisions before the charge, and the run after it."""
 
     def __init__(
         self,
@@ -126,18 +126,14 @@ class _Plan:
         if len(grouping.by) != 1:
             raise InvalidInput(f"by must name one grouping; received {described(by)}.")
         self.by, self.levels = grouping.by[0], grouping.levels[0]
-        if len(self.levels) > MOST_LEVELS:
+        if len(self.levels) > MAX_LEVELS:
             raise InvalidInput(
-                f"{self.by!r} has {len(self.levels)} levels; at most {MOST_LEVELS} are fitted one "
+                f"{self.by!r} has {len(self.levels)} levels; at most {MAX_LEVELS} are fitted one "
                 "by one. Declare coarser levels."
             )
-        if isinstance(loss, Objective):
-            raise InvalidInput(f"loss must be one of {LOSSES}; received an Objective.")
-        kind = resolve_loss(loss, unbounded=True)
-        if type(kind) not in {kind_of(name) for name in LOSSES}:  # not by a name it gives itself
-            raise InvalidInput(f"loss must be one of {LOSSES}; received {described(loss)}.")
+        kind = _checked_loss(loss)
         self.loss = kind.name
-        self._least = positive(least, "least", or_zero=True)
+        min_count = positive(least, "least", or_zero=True)
         X, y, names, intercept = _columns(formula, table, schema, self.by)
         self._X, self._y, self._intercept = X, y, intercept
         codes = declared_levels(schema, self.by, table)
@@ -148,68 +144,72 @@ class _Plan:
         self._codes = codes
         self._objective = Objective(loss, fit_intercept=intercept)
         source = records(X, y, names=names)
-        self.request = request = FitRequest(
-            source, None, account, fit_intercept=intercept, noise=noise
+        self.request = FitRequest(source, None, account, fit_intercept=intercept, noise=noise)
+        refuse_no_columns(self.request)
+        self.names = self.request.column_names
+        self._plan_budget(kind, account.total.mu)
+        p = self.request.dimension
+        refuse_too_few_records(
+            self.request.n, p, self._mu, ": coefficients of any level", "covariates"
         )
-        refuse_no_columns(request)
-        n, q, linked = request.n, request.n_covariates, kind.link != "identity"
-        mu = account.total.mu
-        if mu < MIN_MU:
-            raise InvalidBudget(f"fits by level need mu of at least {MIN_MU}; received {mu:.3g}.")
-        mu *= 1.0 - ROUNDING_SUM
-        self.names = request.column_names
-        share = ScalingBudget(n, q + int(not linked), mu).share()
-        parts = [mu * math.sqrt(part) for part in (COUNTED, share, 1.0 - COUNTED - share)]
-        self._mu_counts, mu_units, self._mu = parts
-        cells = Records(np.empty((n, 0)), np.where(codes < 0, np.nan, codes), None)
-        self._cells = Cells(cells, len(self.levels), (), request.ledger, request.noise)
-        self._cells.counts_receipt(self._mu_counts)
-        self._purchase = PrivateScaling(
-            request, mu_units, response=not linked, linked=linked,
-            labels=kind.binary_response, whole=mu,
-        )  # fmt: skip
-        p = request.dimension
-        refuse_too_few_records(n, p, self._mu, ": coefficients of any level", "covariates")
-        self.least = max(self._least, MIN_RECORDS_FACTOR * p**1.5 / self._mu)
-        part = request.with_account(
-            Account(GDP(self._mu))
-        )  # refuses what an answer would be refused for
-        DefaultFit(part, [kind], scale=None, standardize=self._purchase, inference=True)
+        self.least = max(min_count, MIN_RECORDS_FACTOR * p**1.5 / self._mu)
+        # refuses, before the charge, what the fit of a level would refuse
+        trial = self.request.with_account(Account(GDP(self._mu)))
+        DefaultFit(trial, [kind], scale=None, standardize=self._purchase, inference=True)
         self._fits: list[Fit | None] = []
         self._counted: tuple[Array, float] | None = None
 
+    def _plan_budget(self, kind: Loss, mu: float) -> None:
+        """Divide ``mu`` between counts, column scales and fits, and plan the first two."""
+        if mu < MIN_MU:
+            raise InvalidBudget(f"fits by level need mu of at least {MIN_MU}; received {mu:.3g}.")
+        request, linked = self.request, kind.link != "identity"
+        n, q = request.n, request.n_covariates
+        mu *= 1.0 - ROUNDING_SUM
+        share = ScalingBudget(n, q + int(not linked), mu).share()
+        self._mu_counts = mu * math.sqrt(COUNTS_SHARE)
+        mu_scaling = mu * math.sqrt(share)
+        self._mu = mu * math.sqrt(1.0 - COUNTS_SHARE - share)
+        cells = Records(np.empty((n, 0)), np.where(self._codes < 0, np.nan, self._codes), None)
+        self._cells = Cells(cells, len(self.levels), (), request.ledger, request.noise)
+        self._cells.counts_receipt(self._mu_counts)
+        self._purchase = PrivateScaling(
+            request, mu_scaling, response=not linked, linked=linked,
+            labels=kind.binary_response, whole=mu,
+        )  # fmt: skip
+
     def run(self) -> None:
-        """Count, buy units, and fit the levels with enough records."""
+        """Release counts and column scales, and fit the levels with enough records."""
         counted = self._cells.counts(self._mu_counts)
         self._counted = counted.value, counted.noise_scale
-        units = self._purchase.run()
+        scaling = self._purchase.run()
         spend = GDP(self._mu)
         ledgers = [Ledger(spend) for _ in self.levels]
         self.request.ledger.charge(spend, "levels side by side")
         self.request.ledger.parts.append(Part("levels side by side", spend, ledgers, disjoint=True))
-        for level, book in enumerate(ledgers):
-            found = None
+        for level, level_ledger in enumerate(ledgers):
+            level_fit = None
             if self._counted[0][level] >= self.least:
                 masked_y = masked(self._y, self._codes, level)
                 source = records(self._X, masked_y, names=self.names)
-                found = fit(
-                    source, loss=self._objective, privacy=spend, standardize=units, ledger=book,
-                    noise=self.request.noise,
+                level_fit = fit(
+                    source, loss=self._objective, noise=self.request.noise,
+                    privacy=spend, standardize=scaling, ledger=level_ledger,
                 )  # fmt: skip
-            self._fits.append(found)
+            self._fits.append(level_fit)
 
     def result(self, unfinished: Any) -> SubgroupFits | None:
-        """What is there so far; None before anything is."""
+        """Build the result from the fits so far; None before the counts are released."""
         if self._counted is None:
             return None
-        none: list[Fit | None] = [None] * (len(self.levels) - len(self._fits))
+        not_fitted: list[Fit | None] = [None] * (len(self.levels) - len(self._fits))
         names = ("intercept", *self.names) if self._intercept else self.names
         return SubgroupFits(
             by=self.by,
             levels=self.levels,
             names=tuple(names),
             loss=self.loss,
-            fits=(*self._fits, *none),
+            fits=(*self._fits, *not_fitted),
             counts=self._counted[0],
             count_noise=self._counted[1],
             least=self.least,
@@ -219,20 +219,30 @@ class _Plan:
         )
 
 
+def _checked_loss(loss: Any) -> Loss:
+    """Return the loss, refused unless claim T6 covers its fits."""
+    if isinstance(loss, Objective):
+        raise InvalidInput(f"loss must be one of {LOSSES}; received an Objective.")
+    kind = resolve_loss(loss, unbounded=True)
+    if type(kind) not in {kind_of(name) for name in LOSSES}:  # by class: a name can be any text
+        raise InvalidInput(f"loss must be one of {LOSSES}; received {described(loss)}.")
+    return kind
+
+
 def masked(y: Array, codes: NDArray[np.int64], level: int) -> Array:
-    """Responses of one level; those of other records are missing, so that they contribute zero."""
+    """Set the responses of other levels to NaN, so that their records contribute zero."""
     return np.where(codes == level, y, np.nan)
 
 
 def _columns(formula: Any, table: Any, schema: Schema, by: str) -> tuple[Array, Array, Any, bool]:
-    """Covariates, response, names and whether there is an intercept."""
+    """Read covariates, response, names and whether there is an intercept."""
     if not isinstance(formula, str):
         raise InvalidInput(f"formula must be text; received {described(formula)}.")
     if response_of(formula) not in schema.columns:  # then nothing of it is
         response, names, intercept = columns_of_formula(formula)
         refuse_within([by], [[*names, response]])
-        found = number_columns(table, [*names, response])
-        return found[:, :-1], found[:, -1], names, intercept
+        values = number_columns(table, [*names, response])
+        return values[:, :-1], values[:, -1], names, intercept
     coding = coding_from_formula(formula, schema)
     refuse_within([by], [coding.columns])
     design = coding.design(table)
