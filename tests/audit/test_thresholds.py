@@ -108,7 +108,7 @@ def within(mu: float) -> Case:
         return shown(tables.absorbed, "y ~ x | g", table, schema=LEVELS, privacy=mu)
 
     # records of a level that is not left out; public
-    least = _Plan("y ~ x | g", TABLE, LEVELS, Account(GDP(mu), None), None).least
+    least = _Plan("y ~ x | g", TABLE, LEVELS, Account(GDP(mu), None), None).min_count
     counts = tuple(sorted({1, math.ceil(least)}))
     return Case(tables.absorbed, call, mu, ("x", "y"), (), ("g",), counts)
 
