@@ -1,4 +1,4 @@
-"""Effects of a treatment: what it changed on average, with doubly robust adjustment."""
+"""Treatment effects, instruments and hazards: causal and survival estimates with intervals."""
 
 from dpfast.effects.hazards import cox
 from dpfast.effects.instrumental import two_stage

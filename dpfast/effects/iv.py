@@ -1,4 +1,4 @@
-"""The result of two-stage least squares."""
+"""Result of two-stage least squares."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ Array = NDArray[np.float64]
 
 
 class TwoStage(NamedTuple):
-    """Coefficients by instruments.  Holds no records, and released numbers only.
+    """Coefficients estimated with instruments.  Holds released numbers only, and no records.
 
     Attributes
     ----------
     params, bse, degrees_of_freedom : ndarray of shape (p,)
-        Coefficients in the columns' own units, their standard errors, sampling and privacy noise
-        together, and how well these are known.
+        Coefficients in the columns' own units; their standard errors, from sampling and privacy
+        noise together; and the degrees of freedom of these errors.
     names, endogenous, instruments : tuple of str
-        Of the coefficients, of the regressors that are not exogenous, and of what is excluded.
+        Names of the coefficients, of the endogenous regressors, and of the excluded instruments.
     response, covariance : str, ndarray of shape (p, p)
     first_stage_f : float
-        Of the excluded instruments; of several endogenous regressors the least conditional one
-        (Sanderson and Windmeijer 2016).  The noise in the first stage is in its denominator.
+        F statistic of the excluded instruments; with several endogenous regressors, the least
+        conditional one (Sanderson and Windmeijer 2016).  Its denominator includes the noise in the
+        first stage.
     overidentification : (float, int)
-        Hansen's J, and how many instruments are more than needed.
+        Hansen's J, and its degrees of freedom: the number of surplus instruments.
     n_records, privacy, warnings
     curve : (float, float, tuple) or None
-        Of one endogenous regressor, for :meth:`anderson_rubin`: its coefficient, the unit of
+        For :meth:`anderson_rubin` with one endogenous regressor: its coefficient, the unit of
         distances from it, and these with the statistics there and their degrees of freedom.
 
     Privacy
@@ -73,35 +74,35 @@ class TwoStage(NamedTuple):
         return np.asarray(t_pvalues(self.zvalues, self.degrees_of_freedom))
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Confidence intervals, shape (p, 2); for weak instruments see :meth:`anderson_rubin`."""
+        """Return confidence intervals, shape (p, 2); with weak instruments see below."""
         half = t_half_widths(coverage(level, alpha), self.degrees_of_freedom) * self.bse
         return np.stack([self.params - half, self.params + half], axis=1)
 
     def anderson_rubin(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Ends of the endogenous coefficients not rejected (Anderson and Rubin 1949), shape (2,).
+        """Return the Anderson-Rubin (1949) interval of the endogenous coefficient, shape (2,).
 
-        Valid however weak the instruments are, with the noise of scores and of the first stage in
-        its variance; NaN if all are rejected, and maybe unbounded.
-        Refused (``InferenceUnavailable``) with more than one endogenous regressor.
+        Valid for weak instruments: its variance includes the noise of scores and of the first
+        stage.  NaN if all coefficients are rejected; an end may be infinite. Refused
+        (``InferenceUnavailable``) with more than one endogenous regressor.
         """
         level = coverage(level, alpha)
         if self.curve is None:
             raise InferenceUnavailable(
                 f"anderson_rubin is of one endogenous regressor; there are {self.endogenous}."
             )
-        centre, unit, (away, statistics, freedom) = self.curve
-        kept = np.flatnonzero(statistics <= chdtri(freedom, 1.0 - level))
-        if not kept.size:
+        centre, unit, (distances, statistics, freedom) = self.curve
+        not_rejected = np.flatnonzero(statistics <= chdtri(freedom, 1.0 - level))
+        if not not_rejected.size:
             return np.array([math.nan, math.nan])
-        ends = centre + unit * away[[kept[0], kept[-1]]]
-        if kept[0] == 0:
+        ends = centre + unit * distances[[not_rejected[0], not_rejected[-1]]]
+        if not_rejected[0] == 0:
             ends[0] = -math.inf
-        if kept[-1] == len(away) - 1:
+        if not_rejected[-1] == len(distances) - 1:
             ends[1] = math.inf
         return np.asarray(ends)
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """Coefficients, first stage and what it cost: text, and other forms."""
+        """Return coefficients, first stage and the budget spent, as text with other forms."""
         level = coverage(level, alpha)
         facts = [
             ("Response", self.response),
@@ -123,11 +124,11 @@ class TwoStage(NamedTuple):
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON)."""
-        found = self._asdict()
-        del found["curve"]
-        found["anderson_rubin"] = None if self.curve is None else self.anderson_rubin()
-        return plain_fields(found)
+        """Return everything published, as plain Python values (for JSON)."""
+        fields = self._asdict()
+        del fields["curve"]
+        fields["anderson_rubin"] = None if self.curve is None else self.anderson_rubin()
+        return plain_fields(fields)
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()

@@ -1,4 +1,4 @@
-"""Nuisances of a fold: who was treated, and what outcomes were to be expected in either arm."""
+"""Nuisances of a fold: the propensity of treatment, and the outcome models of both arms."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ from dpfast.regression.decisions import Recipe, recipe_of
 
 Array = NDArray[np.float64]
 
-#: Shares of mu^2: of the nuisances, of the histograms of propensities and of deviations, and of how
-#: much records count where that is asked.  The location has the rest.
+#: Shares of mu^2: of the nuisances, of the histograms of propensities and of deviations, and of the
+#: mean weight where it is released.  The location has the rest.
 NUISANCES, OVERLAP, LENGTHS, COUNTED = 0.35, 0.01, 0.05, 0.02
 
-#: Of the nuisances' share, that of the propensity; of the outcomes' rest, those of their Gram, of
-#: their moments, and of the moments of what these leave.
+#: Share of the propensity in the nuisances' part.  The outcome models' rest is divided between
+#: their Gram matrix, their moments, and the moments of their residuals.
 PROPENSITY = 0.4
 GRAM, MOMENT, RESIDUAL = 0.4, 0.2, 0.4
 
-#: Of what the location has, the share of its first step.
+#: Share of the location's first step; the second step, which is released, needs more.
 FIRST = 0.1
 
-#: Public penalty of the propensity's coefficients, over the records: a normal prior of variance 10.
-#: There is a fit with it; a larger one, whose pull is seen beside sampling errors, makes weights
-#: too even, and what the arms' regressions then add to the variance goes with the mean itself.
+#: Public ridge penalty of the propensity's coefficients, times n: a normal prior of variance 10.
+#: Without it separated arms have no fit.  A larger one shrinks propensities by more than their
+#: sampling error: weights are too even, and errors of the outcome models no longer cancel.
 RIDGE = 0.1
 
-#: Bounds on outcomes, and on their residuals, in standard deviations of the outcome.  A bound on
-#: residuals leaves the regression where it is: outcomes that are expected wrongly make an effect
-#: depend on errors of the propensity.
-CAP, RESIDUAL_CAP = 3.0, 2.0
+#: Clipping bounds on outcomes and on residuals, in standard deviations of the outcome.  Outcomes
+#: are clipped far out, since a biased model makes the effect depend on errors of the propensity.
+#: Residuals may be clipped closer, which leaves a correct model unchanged.
+OUTCOME_CLIP, RESIDUAL_CLIP = 3.0, 2.0
 
-#: Radius of the rows' weights, in sqrt(p) of an arm, for standardised columns.
+#: Clipping norm of an arm's rows, in units of sqrt(p), for standardised columns.
 RADIUS = 1.0
 
-#: Of covariates, in their units: more is noise.
+#: Largest variance assumed for a standardised covariate; a larger estimate is noise.
 LARGEST_VARIANCE = 4.0
 
-#: Of a standardised outcome, as a guess: covariates explain half.
+#: Assumed residual variance of a standardised outcome: covariates explain half.
 RESIDUAL_VARIANCE = 0.5
 
-#: Of a coefficient of which nothing is told, where columns are standardised.
-UNTOLD = 1.0
+#: Prior variance of a coefficient below the noise, for standardised columns.
+PRIOR_VARIANCE = 1.0
 
 
 class Fold(NamedTuple):
-    """Released nuisances of a fold, and how well they are known."""
+    """Released nuisances of a fold, and the covariances of their errors."""
 
     nuisance: Nuisance
     rows: Array
-    of_propensity: Array
-    of_arms: Array
+    propensity_covariance: Array
+    arm_covariances: Array
     sampled: Array
 
 
 class Budgets(NamedTuple):
-    """Gaussian-DP parameters of each quantity."""
+    """Gaussian-DP parameters of each query."""
 
     nuisances: float
     propensity: float
@@ -82,59 +82,59 @@ class Budgets(NamedTuple):
 
 
 def budgets(mu: float, aim: Aim, measured: bool, known: bool, counted: bool) -> Budgets:
-    """How ``mu`` is divided; ``measured``: whether the clipping bound is bought."""
-    lengths, share = LENGTHS if measured else 0.0, COUNTED if counted else 0.0
+    """Divide ``mu`` between the queries; ``measured``: whether the clipping bound is released."""
+    lengths_share, share = LENGTHS if measured else 0.0, COUNTED if counted else 0.0
     nuisances = 0.0 if aim.known is not None and not aim.outcomes else NUISANCES
-    of_propensity = 0.0 if known else nuisances * PROPENSITY
+    propensity_share = 0.0 if known else nuisances * PROPENSITY
     outcomes = nuisances * (1.0 - PROPENSITY)
     if known:
         nuisances = outcomes * (1.0 + ROUNDING_SHARES)
-    rest = 1.0 - nuisances - OVERLAP - lengths - share
+    rest = 1.0 - nuisances - OVERLAP - lengths_share - share
 
     def part(share: float) -> float:
         return mu * math.sqrt(share)
 
     return Budgets(
         part(nuisances),
-        part(of_propensity),
+        part(propensity_share),
         part(outcomes * GRAM),
         (part(outcomes * MOMENT), part(outcomes * RESIDUAL)),
         part(OVERLAP),
-        part(lengths),
+        part(lengths_share),
         part(share),
         (part(rest * FIRST), part(rest * (1.0 - FIRST))),
     )
 
 
 def fold_recipe(n: int, n_covariates: int, mu: float) -> Recipe:
-    """How the propensity of a fold of n records is fitted."""
+    """Plan the propensity model of a fold of n records: ridge-penalised logistic regression."""
     return recipe_of(
         n, n_covariates, mu, True, "logistic", None, None, RIDGE / n, "auto", inference=False
     )
 
 
 def refuse(n: int, p: int, recipe: Recipe | None, budget: Budgets, noise: NoiseSource) -> None:
-    """Refuse budgets at which an answer about n records would be; nothing is spent."""
+    """Refuse, before the charge, budgets that a query about n records would refuse."""
     if not budget.nuisances:
         return
     if recipe is not None:
         curator = planned(n, recipe.objective, noise)
-        for asked in recipe.budgets:
-            curator.plan(asked)
+        for step_budget in recipe.budgets:
+            curator.plan(step_budget)
         recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
-    # noise is in proportion to radius and cap, so those of 1 decide
+    # noise is in proportion to radius and clip, so a plan with 1 for both decides
     planned(n, linear(2 * p, LeastSquares()), noise, Arms.parts).plan(StepBudget(0.0, budget.gram))
     for moment in budget.moments:
         planned(n, linear(2 * p, Huber(1.0)), noise, Arms.parts).plan(StepBudget(moment))
 
 
-def level(effect: float, unsure: float, aim: Aim) -> Fold:
-    """Of outcomes about zero that differ by an effect, where the propensity is known: free."""
+def level(effect: float, error: float, aim: Aim) -> Fold:
+    """Make nuisances for constant outcomes in each arm and a known propensity; free."""
     assert aim.known is not None
     share = 0.0 if aim.treated else aim.known
     arms = np.array([[-share * effect], [(1.0 - share) * effect]])
     shares = np.array([share, 1.0 - share])
-    variances = ((unsure * shares) ** 2)[:, None, None]
+    variances = ((error * shares) ** 2)[:, None, None]
     nothing = np.zeros((1, 1))
     return Fold(Nuisance(nothing[0], arms), nothing + 1.0, nothing, variances, 0.0 * variances)
 
@@ -142,7 +142,7 @@ def level(effect: float, unsure: float, aim: Aim) -> Fold:
 def fold_nuisance(
     trial: Trial, fold: int, recipe: Recipe | None, budget: Budgets, ledger: Ledger
 ) -> Fold:
-    """Spend ``budget.nuisances`` on one fold: post-processing of what its ledger is charged for."""
+    """Fit the nuisances of one fold with ``budget.nuisances``, charged to the fold's ledger."""
     rows, n = trial.outcomes(fold, ledger), trial.sizes[fold]
     p = rows.dimension // 2
     propensity, score = np.zeros(p), 0.0
@@ -155,38 +155,48 @@ def fold_nuisance(
     radius = RADIUS * math.sqrt(p)
     gram = rows.gram(radius, budget.gram)
     first, second = budget.moments
-    moment = rows.moment(radius, CAP, first)
+    moment = rows.moment(radius, OUTCOME_CLIP, first)
     inverses, hidden = map(np.array, zip(*_inverses(gram.value, gram.noise_scale), strict=True))
     pilot = np.einsum("aij,aj->ai", inverses, moment.value.reshape(2, p))
-    rest = rows.moment(radius, RESIDUAL_CAP, second, pilot.ravel())
+    rest = rows.moment(radius, RESIDUAL_CLIP, second, pilot.ravel())
     step = np.einsum("aij,aj->ai", inverses, rest.value.reshape(2, p))
-    held = gram.value[:p, :p] + gram.value[p:, p:]
-    own = np.linalg.eigh(held)
+    clipped_rows = gram.value[:p, :p] + gram.value[p:, p:]
+    eigen = np.linalg.eigh(clipped_rows)
     floor = 2.0 * math.sqrt(p) * gram.noise_scale
-    held = own[1] * np.maximum(own[0], floor) @ own[1].T
-    whole = held * (mean_square(float(np.trace(held)), radius**2, p) / np.trace(held))
-    known = np.zeros((p, p))
+    clipped_rows = eigen[1] * np.maximum(eigen[0], floor) @ eigen[1].T
+    row_moments = clipped_rows * (
+        mean_square(float(np.trace(clipped_rows)), radius**2, p) / np.trace(clipped_rows)
+    )
+    propensity_covariance = np.zeros((p, p))
     if recipe is not None:
-        known = _of_propensity(propensity, score, whole, n)
+        propensity_covariance = _propensity_covariance(propensity, score, row_moments, n)
     noise = rest.noise_scale**2 + gram.noise_scale**2 * (step**2).sum(axis=1)[:, None, None]
-    of_arms = noise * (inverses @ inverses) + UNTOLD * hidden
-    return Fold(Nuisance(propensity, pilot + step), whole, known, of_arms, inverses / n)
+    arm_covariances = noise * (inverses @ inverses) + PRIOR_VARIANCE * hidden
+    return Fold(
+        Nuisance(propensity, pilot + step),
+        row_moments,
+        propensity_covariance,
+        arm_covariances,
+        inverses / n,
+    )
 
 
 def _inverses(gram: Array, noise: float) -> list[tuple[Array, Array]]:
-    """Of each arm the inverse of what is told of its Gram, and the directions that are not."""
+    """Invert the noisy Gram matrix of each arm; return also the directions below its noise."""
     p = len(gram) // 2
     floor = math.sqrt(2.0 * p) * noise
-    found = []
+    inverses = []
     for arm in (gram[:p, :p], gram[p:, p:]):
         values, vectors = np.linalg.eigh(arm)
-        untold = np.where(values < floor, vectors, 0.0)
-        found.append((vectors / np.maximum(values, floor) @ vectors.T, untold @ untold.T))
-    return found
+        below_noise = np.where(values < floor, vectors, 0.0)
+        inverses.append(
+            (vectors / np.maximum(values, floor) @ vectors.T, below_noise @ below_noise.T)
+        )
+    return inverses
 
 
 class Index(NamedTuple):
-    """Log odds of treatment, what they are taken for, and how rows go with them."""
+    """Quadrature over log odds of treatment: nodes, masses, and the mean row at each node."""
 
     odds: Array
     masses: Array
@@ -194,13 +204,13 @@ class Index(NamedTuple):
     rest: Array
 
     @staticmethod
-    def of(propensity: Array, whole: Array) -> Index:
-        """Where covariates are normal: a row goes with the log odds by a line."""
-        p = len(whole)
+    def of(propensity: Array, row_moments: Array) -> Index:
+        """Take covariates for normal, so that the mean row is linear in the log odds."""
+        p = len(row_moments)
         theta = np.zeros(p)
         theta[: len(propensity)] = propensity
-        mean = whole[0] / whole[0, 0]
-        covariance = whole / whole[0, 0] - np.outer(mean, mean)
+        mean = row_moments[0] / row_moments[0, 0]
+        covariance = row_moments / row_moments[0, 0] - np.outer(mean, mean)
         with_odds = covariance @ theta
         spread = math.sqrt(max(float(theta @ with_odds), 1e-30))
         rows = mean + np.outer(NODES, with_odds / spread)
@@ -208,7 +218,7 @@ class Index(NamedTuple):
         return Index(float(mean @ theta) + spread * NODES, MASSES, rows, rest)
 
     def known(self, propensities: Array, masses: Array) -> Index:
-        """The same rows where the propensities are these."""
+        """Replace the quadrature by a histogram of known propensities."""
         masses = np.maximum(masses, 0.0) / max(float(np.maximum(masses, 0.0).sum()), 1e-300)
         odds = np.log(propensities / (1.0 - propensities))
         mean = MASSES @ self.rows
@@ -220,11 +230,11 @@ class Index(NamedTuple):
         )
 
     def mean(self, weights: Array) -> Array:
-        """Mean row under weights that depend on the log odds."""
+        """Return the mean row under weights that depend on the log odds."""
         return (self.masses * weights) @ self.rows
 
     def square(self, weights: Array) -> Array:
-        """Mean product of a row with itself."""
+        """Return the weighted mean of the outer product of a row."""
         weights = self.masses * weights
         return np.asarray(self.rows.T * weights @ self.rows + weights.sum() * self.rest)
 
@@ -233,56 +243,62 @@ def _chance(odds: Array) -> Array:
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(odds, -40.0, 40.0))))
 
 
-def _of_propensity(propensity: Array, score: float, whole: Array, n: int) -> Array:
-    """Covariance of the coefficients by sampling and by noise, at their own curvature."""
-    k, index = len(propensity), Index.of(propensity, whole)
+def _propensity_covariance(
+    propensity: Array, score_noise: float, row_moments: Array, n: int
+) -> Array:
+    """Estimate the covariance of the propensity's coefficients, from sampling and noise."""
+    k, index = len(propensity), Index.of(propensity, row_moments)
     e = _chance(index.odds)
     curvature = index.square(e * (1.0 - e))[:k, :k] + RIDGE / n * np.eye(k)
     inverse = np.linalg.inv(curvature)
-    found = np.zeros_like(whole)
-    found[:k, :k] = score * score * inverse @ inverse + inverse / n
-    return found
+    result = np.zeros_like(row_moments)
+    result[:k, :k] = score_noise * score_noise * inverse @ inverse + inverse / n
+    return result
 
 
 class Weighed:
-    """What is foreseen of deviations: who has which weight, and how often they are clipped."""
+    """Expected sizes, weights and clipping of the deviations of pseudo-outcomes."""
 
     def __init__(
-        self, folds: Sequence[Fold], overlap: float, aim: Aim, told: tuple[Array, Array] | None
+        self,
+        folds: Sequence[Fold],
+        overlap: float,
+        aim: Aim,
+        known_propensities: tuple[Array, Array] | None,
     ) -> None:
         self._folds, self._treated = folds, aim.treated
         self._parts = []
         for fold in folds:
             index = Index.of(fold.nuisance.propensity, fold.rows)
             if aim.known is not None:
-                told = np.array([aim.known]), np.ones(1)
-            if told is not None:
-                index = index.known(*told)
-            error = math.sqrt(max(float(np.trace(fold.rows @ fold.of_propensity)), 0.0))
+                known_propensities = np.array([aim.known]), np.ones(1)
+            if known_propensities is not None:
+                index = index.known(*known_propensities)
+            error = math.sqrt(max(float(np.trace(fold.rows @ fold.propensity_covariance)), 0.0))
             e = _chance(index.odds[:, None] + error * NODES)
-            held = _chance(index.odds)[:, None]
+            clipped = _chance(index.odds)[:, None]
             if aim.known is None:
-                held = np.clip(held, overlap, 1.0 - overlap)
+                clipped = np.clip(clipped, overlap, 1.0 - overlap)
             if aim.treated:
-                weights = held / (1.0 - held), np.ones_like(held)
+                weights = clipped / (1.0 - clipped), np.ones_like(clipped)
             else:
-                weights = 1.0 / (1.0 - held), 1.0 / held
-            unsure, more = (
-                np.maximum(np.einsum("ij,aji->a", fold.rows, some), 0.0)
-                for some in (fold.of_arms, fold.sampled)
+                weights = 1.0 / (1.0 - clipped), 1.0 / clipped
+            model_variance, sampled_variance = (
+                np.maximum(np.einsum("ij,aji->a", fold.rows, inverses), 0.0)
+                for inverses in (fold.arm_covariances, fold.sampled)
             )
-            self._parts.append((index, error, e, weights, unsure, 1.0 + more))
+            self._parts.append((index, error, e, weights, model_variance, 1.0 + sampled_variance))
         pairs = [
             ((chance @ MASSES) * index.masses, weight[:, 0], *errors)
-            for index, _, e, weights, *known in self._parts
-            for chance, weight, *errors in zip((1.0 - e, e), weights, *known, strict=True)
+            for index, _, e, weights, *variances in self._parts
+            for chance, weight, *errors in zip((1.0 - e, e), weights, *variances, strict=True)
         ]
-        self._chances, self._weights, self._unsure, self._more = map(
+        self._chances, self._weights, self._model_variances, self._sampling_factors = map(
             np.array, zip(*pairs, strict=True)
         )
 
     def outside_error(self, overlap: float) -> float:
-        """Standard deviation of the share outside of the bounds, by errors of coefficients."""
+        """Return the error of the share outside the bounds, due to errors of coefficients."""
         square = 0.0
         for index, _, e, *_ in self._parts:
             outside = index.masses @ ((e > 1.0 - overlap) | (e < overlap) & (not self._treated))
@@ -290,7 +306,7 @@ class Weighed:
         return math.sqrt(square) / len(self._folds)
 
     def residuals(self, lengths: NormHistogram) -> float:
-        """Standard deviation of the residuals, by the median of the deviations."""
+        """Estimate the standard deviation of residuals from the median deviation, by bisection."""
         low, high, sizes = -60.0, 60.0, self._sizes(1.0)
         for _ in range(50):
             middle = 0.5 * (low + high)
@@ -299,7 +315,7 @@ class Weighed:
         return lengths.median() / math.exp(high)
 
     def cut(self, clip: Array, spread: float) -> Array:
-        """Mean of ``(|d| - clip)^+`` for each of these bounds."""
+        """Return the expected excess ``(|d| - clip)^+`` of normal deviations, for each bound."""
         sizes = self._sizes(spread)
         at = np.minimum(clip[:, None, None] / sizes, 40.0)
         density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
@@ -307,48 +323,64 @@ class Weighed:
         return np.asarray((self._chances * cut).sum(axis=(1, 2)) / len(self._folds))
 
     def _sizes(self, spread: float) -> Array:
-        """Standard deviations of the deviations of each fold and arm, along the log odds."""
-        sizes = np.sqrt(spread**2 * self._more + self._unsure)[:, None] * self._weights
+        """Return the standard deviation of deviations for each fold and arm, along the log odds."""
+        sizes = (
+            np.sqrt(spread**2 * self._sampling_factors + self._model_variances)[:, None]
+            * self._weights
+        )
         return np.asarray(np.maximum(sizes, 1e-300))
 
     def product(self, clip: float, spread: float) -> float:
-        """Variance of what the arms' regressions leave in the mean, and go with what it is of.
+        """Return the variance of the mean that comes from errors of the outcome models.
 
-        Weights that are held, and deviations that are, leave ``off' (m' - m)`` of a regression m'
-        on one fold, which goes with that fold's own deviations.
+        Where weights or deviations are clipped, an error ``m' - m`` of one fold's outcome model
+        does not cancel.  The part that is left, ``off' (m' - m)``, is correlated with that fold's
+        own deviations.
         """
         total = 0.0
-        for fold, (index, error, e, weights, unsure, more) in zip(
+        for fold, (index, error, e, weights, model_variance, sampling_factor) in zip(
             self._folds, self._parts, strict=True
         ):
-            down, up = weights
-            sizes = np.sqrt(spread**2 * more + unsure)
+            weight_control, weight_treated = weights
+            sizes = np.sqrt(spread**2 * sampling_factor + model_variance)
             within = [
                 1.0 - 2.0 * ndtr(-clip / np.maximum(size * weight, 1e-300))
                 for size, weight in zip(sizes, weights, strict=True)
             ]
-            counted = e * within[1] if self._treated else np.ones_like(e)
-            off = [counted - (1.0 - e) * down * within[0], counted - e * up * within[1]]
-            whole = index.mean(counted @ MASSES)
-            for one, noise, inverse in zip(off, fold.of_arms, fold.sampled, strict=True):
-                mean, sampled = one @ MASSES, spread**2 * inverse
-                of_arm, left = noise + sampled, index.mean(mean)
-                total += float(left @ of_arm @ left + 2.0 * left @ sampled @ (whole - left))
+            counted_share = e * within[1] if self._treated else np.ones_like(e)
+            remainders = [
+                counted_share - (1.0 - e) * weight_control * within[0],
+                counted_share - e * weight_treated * within[1],
+            ]
+            total_row = index.mean(counted_share @ MASSES)
+            for remainder, noise, inverse in zip(
+                remainders, fold.arm_covariances, fold.sampled, strict=True
+            ):
+                mean, sampled = remainder @ MASSES, spread**2 * inverse
+                of_arm, uncancelled = noise + sampled, index.mean(mean)
+                total += float(
+                    uncancelled @ of_arm @ uncancelled
+                    + 2.0 * uncancelled @ sampled @ (total_row - uncancelled)
+                )
                 if error > 0.0:
-                    varies = np.sqrt(np.maximum((one - mean[:, None]) ** 2 @ MASSES, 0.0))
+                    varies = np.sqrt(np.maximum((remainder - mean[:, None]) ** 2 @ MASSES, 0.0))
                     moved = index.square(varies / error)
-                    total += float(np.trace(moved @ fold.of_propensity @ moved @ of_arm))
+                    total += float(np.trace(moved @ fold.propensity_covariance @ moved @ of_arm))
         return max(total, 0.0) / len(self._folds) ** 2
 
 
-def mean_square(held: float, most: float, p: int) -> float:
-    """Mean squared length of rows whose squared lengths, held to ``most``, have mean ``held``."""
+def mean_square(clipped: float, bound: float, p: int) -> float:
+    """Estimate the mean squared norm of rows from that of clipped rows, by bisection.
+
+    Covariates are taken for normal; ``bound`` is the squared clipping norm, and ``clipped`` the
+    mean.
+    """
     if p == 1:
-        return held
+        return clipped
     low, high = 0.0, LARGEST_VARIANCE
     for _ in range(30):
         variance = 0.5 * (low + high)
-        cap = (most - 1.0) / variance
+        cap = (bound - 1.0) / variance
         inside = chdtr(p + 1, cap) * (p - 1) + cap * chdtrc(p - 1, cap)
-        low, high = (variance, high) if 1.0 + variance * inside < held else (low, variance)
-    return max(held, 1.0 + 0.5 * (low + high) * (p - 1))
+        low, high = (variance, high) if 1.0 + variance * inside < clipped else (low, variance)
+    return max(clipped, 1.0 + 0.5 * (low + high) * (p - 1))

@@ -1,4 +1,4 @@
-"""The result of an effect: an estimate, its standard error and what it cost."""
+"""Result of an average effect: an estimate, its standard error and the budget spent."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dpfast.inference.summary import headings, render_table, row_of
 
 
 class TreatmentEffect(NamedTuple):
-    """An average effect of a treatment.  Holds no records, and released numbers only.
+    """Average effect of a treatment.  Holds released numbers only, and no records.
 
     Attributes
     ----------
     estimate, bse, degrees_of_freedom : float
         Mean outcome with treatment minus that without it, in the outcome's own units; its standard
-        error, sampling and privacy noise together, and how well that is known.
+        error, from sampling and privacy noise together; and the degrees of freedom of that error.
     method : str
         How the effect was adjusted, as text.
     clip, noise : float
-        Bound to which deviations of pseudo-outcomes were held, in the outcome's own units, and
+        Bound at which deviations of pseudo-outcomes were clipped, in the outcome's own units, and
         standard deviation of the privacy noise in the estimate.
     overlap : tuple of three floats
         Released shares of the records whose propensity of treatment was below the bound, within
         the bounds and above them.
     n_records, privacy
     warnings : tuple of str
-        What makes the interval unreliable, from released numbers only.
+        Reasons why the interval may be unreliable, from released numbers only.
 
     Privacy
     -------
@@ -62,13 +62,13 @@ class TreatmentEffect(NamedTuple):
         return float(t_pvalues(np.array([self.zvalue]), np.array([self.degrees_of_freedom]))[0])
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
-        """Confidence interval, shape (2,), in the outcome's own units."""
+        """Return a confidence interval, shape (2,), in the outcome's own units."""
         known = np.array([self.degrees_of_freedom])
         half = float(t_half_widths(coverage(level, alpha), known)[0]) * self.bse
         return np.array([self.estimate - half, self.estimate + half])
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """The effect and what it cost: text, and for notebooks and papers other forms."""
+        """Return the effect and the budget spent, as text with forms for notebooks and papers."""
         level = coverage(level, alpha)
         low, high = self.conf_int(level)
         below, within, above = self.overlap
@@ -84,7 +84,7 @@ class TreatmentEffect(NamedTuple):
         return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON)."""
+        """Return everything published, as plain Python values (for JSON)."""
         return plain_fields(self._asdict())
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""``treatment_effect``: the average effect of a treatment, doubly robust, cross-fitted."""
+"""Average treatment effect by cross-fitted, doubly robust estimation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, one_of, positive
+from dpfast.curator.answers import Answer
 from dpfast.curator.effects import FOLDS, Aim, PseudoOutcomes, Trial, refuse_pooled
 from dpfast.data.columns import numbers, refuse_column_of, refuse_other_rows
-from dpfast.data.source import source_of
+from dpfast.data.source import Source, source_of
 from dpfast.effects.nuisances import (
     RESIDUAL_VARIANCE,
     Budgets,
@@ -51,7 +52,7 @@ from dpfast.regression.standardise import (
 
 Array = NDArray[np.float64]
 
-#: Whether the propensity, and the outcomes, are adjusted for covariates.
+#: Whether the propensity and the outcomes are modelled on covariates, for each method.
 METHODS = {
     "aipw": (True, True),
     "regression": (False, True),
@@ -64,57 +65,58 @@ DESCRIBED = {
     (False, False): "difference in means, treatment taken as randomised",
 }
 
-#: Whose effect is averaged.
+#: Populations over which effects are averaged.
 ESTIMANDS = ("all", "treated")
 
-#: ``n mu^2`` from which on outcomes of a trial are adjusted: below, the noise of the mean is about
-#: as large as its standard error, and nothing is left for covariates.
-ENOUGH = 100.0
+#: ``n mu^2`` above which outcomes of a randomised trial are adjusted for covariates.  Below it the
+#: noise of the mean is about as large as its standard error, and models of outcomes cost too much.
+MIN_ADJUSTED = 100.0
 
-#: Part of the variance that the errors of both nuisances leave from which on it is told; noise of
-#: how much the records count, as a part of it, that is told.
-MOST_PRODUCT, MOST_UNSURE = 0.5, 0.15
+#: The interval is called unreliable if the errors of both models make up more than the first part
+#: of its variance, or if the noise of the mean weight is more than the second part of that weight.
+MAX_NUISANCE_SHARE, MAX_WEIGHT_ERROR = 0.5, 0.15
 
-#: Standard deviation of an effect of which nothing is known, in those of outcomes.
-UNKNOWN = 0.5
+#: Prior standard deviation of an effect, in those of the outcome, before anything is released.
+PRIOR_SD = 0.5
 
-#: Cells of propensities, beside the bounds on them.
+#: Edges of the histogram of propensities; the bounds on propensities are added to them.
 EDGES = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.98)
 
-#: Cells to a factor 2 in the histogram of deviations.
+#: Bins for each factor of 2 in the histogram of deviations.
 PER_OCTAVE = 1
 
-#: Deviations have a mean square below that of a given bound over this, or too many are clipped.
-BITES = 2.5
+#: A declared bound clips too many deviations if their mean square exceeds that of the bound divided
+#: by this: about the bound of four standard deviations that the documentation asks for, with room.
+MIN_CLIP_SDS = 2.5
 
-#: What may be cut off them, in standard errors, from which on it is told.
-CUT = 1.0
+#: Bias by clipping, in standard errors, above which the result warns.
+MAX_CLIPPING_BIAS = 1.0
 
-#: Share of the records outside of the bounds on propensities from which on it is told, and the
-#: standard deviations by which a share has to stand out.
-POOR, SEEN = 0.02, 3.0
+#: Share of the records outside the bounds on propensities above which the result warns, and the
+#: standard deviations of noise by which a share must exceed its threshold.
+MAX_OUTSIDE, DETECTED = 0.02, 3.0
 
-#: A bound that was given is within this many units of the outcome: what is bought never makes a run
-#: refuse that was paid for.
-FARTHEST = 1e30
+#: A declared bound is clipped to within this factor of the outcome's unit, so that a paid run is
+#: never refused for the released unit.
+MAX_CLIP = 1e30
 
-#: Copies of the covariates that there are at a time at most: in units, in folds, of one row of each
-#: person, and what they are made of.
+#: Copies of the covariates in memory at the same time, at most: as given, scaled, in folds, and one
+#: row of each person.
 COPIES = 4
 
 NUISANCES_UNKNOWN = (
-    "who was treated and what outcomes depend on are so badly known that the interval is mostly "
-    "theirs, and may be a rough one: too few records, too small a budget, or hardly anybody of one "
-    "arm among some of the covariates. Use fewer covariates, more records or a larger budget; of a "
-    "trial, pass its propensity."
+    "the propensity and outcome models are too imprecise and dominate the interval, which may be "
+    "unreliable: too few records, too small a budget, or almost nobody in one arm among some of "
+    "the covariates. Use fewer covariates, more records or a larger budget; for a trial, pass its "
+    "propensity."
 )
 
 INCOMPLETE = (
-    "about {:.0%} of the records have 0 or 1 in the treatment, and numbers in all that is used "
-    "beside it; the others counted for nothing." + OTHERWISE.format("treatment", "")
+    "about {:.0%} of the records have 0 or 1 as treatment, and numbers in all other columns used; "
+    "the others were ignored." + OTHERWISE.format("treatment", "")
 )
 
-#: Least share of complete records that divides a sum.
+#: Least share of complete records by which a sum is divided; smaller ones are mostly noise.
 LEAST_SHARE = 0.05
 
 
@@ -134,57 +136,59 @@ def treatment_effect(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> TreatmentEffect:
-    """The average effect of a treatment of 0 or 1 on an outcome, with a confidence interval.
+    """Estimate the average effect of a binary treatment on an outcome, with a confidence interval.
 
-    The mean of doubly robust pseudo-outcomes (Robins, Rotnitzky and Zhao 1994): propensity and
-    outcomes are fitted on one half of the records, dealt at random, and used on the other
-    (Chernozhukov et al. 2018).  Deviations of pseudo-outcomes are held to a bound, and their mean
-    is one query about all records.  The effect is causal if nothing but X moves both treatment and
-    outcome.
+    The estimate is the mean of doubly robust pseudo-outcomes (Robins, Rotnitzky and Zhao 1994).
+    Propensity and outcome models are fitted on one random half of the records and used on the other
+    (cross-fitting, Chernozhukov et al. 2018).  Deviations of pseudo-outcomes are clipped, and their
+    mean is one query about all records.  The effect is causal if no other variable than X affects
+    both treatment and outcome.
 
     Parameters
     ----------
     X : array-like of shape (n, q), data frame, Design or Source
-        Covariates that were known before the treatment, without a column of ones, in memory; or a
+        Covariates known before the treatment, without a column of ones, in memory.  Or a
         design (``schema.encode(table, response=...)``), which holds its outcome, with ``y=None``.
-        Of :func:`dpfast.records` sampling weights, and persons with ``each="person"``, who count
-        with the mean of their rows' pseudo-outcomes; treatment then has an entry for each row.
+        :func:`dpfast.records` adds sampling weights, and persons by ``each="person"``.  A person
+        then counts with the mean of their rows' pseudo-outcomes, and treatment has an entry for
+        each row.
     treatment : array-like of shape (n,)
-        0 or 1; a record with anything else contributes zero and counts in n, as does one with an
-        entry of X or y that is not finite.
+        0 or 1.  A record with another value contributes zero and counts in n; so does one whose X
+        or y is not finite.
     y : array-like of shape (n,), optional
         Outcome, of any kind of number.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, interval included; a float is mu of Gaussian DP.
     method : {"aipw", "regression", "difference"}
-        "aipw" adjusts both for who was treated and for what was to be expected.  Where treatment
-        was randomised with one probability, "regression" adjusts outcomes only (more precise where
-        covariates predict them), and "difference" compares the means of the arms.
+        "aipw" models both treatment and outcome on covariates.  Where treatment was randomised with
+        one probability, "regression" models outcomes only, which is more precise where covariates
+        predict them.  "difference" compares the means of the arms.
     propensity : float or array-like of shape (n,), optional
-        Known probability of treatment, as of a trial: nothing is spent on it, and the interval
-        holds whatever outcomes depend on.  A float is public, and one for all; then "aipw"
-        adjusts outcomes where n and the budget pay for that, and compares means elsewhere.
+        Known probability of treatment, as in a trial.  Nothing is spent on it, and the interval is
+        valid for any dependence of outcomes.  A float is public, and the same for all; then "aipw"
+        models outcomes where n and the budget are large enough, and compares means elsewhere.
         Entries of an array are private.
     average : {"all", "treated"}
-        Whose effect is averaged: all records' (ATE) or the treated ones' (ATT).
+        The population: all records (ATE) or the treated ones (ATT).
     overlap : float in (0, 0.5)
-        Public bound: propensities that are not one for all are held to ``[overlap, 1 - overlap]``.
+        Public bound: propensities that differ between records are clipped to
+        ``[overlap, 1 - overlap]``.
     clip : float, optional
         Public bound on deviations of pseudo-outcomes from the effect, in the units of y: about four
         of their standard deviations, ``4 sd sqrt(1/e + 1/(1 - e))``.  Smaller is more precise and
-        biased.  By default it is bought.
+        biased.  By default it is estimated with part of the budget.
     standardize : bool or Standardized, optional
-        Buy centres and spreads of covariates and outcome, within ``privacy``; by default unless a
-        schema coded them.  Those that were bought before are passed for True, and cost nothing.
-        Without, both are taken to be about 0 and of unit size.
+        Estimate centres and scales of covariates and outcome within ``privacy``; by default unless
+        a schema coded them.  Pass earlier ones in place of True: they cost nothing. With False,
+        columns and outcome are assumed to be about 0 and of unit size.
     ledger, noise
-        As of :func:`dpfast.fit`.
+        As for :func:`dpfast.fit`.
 
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims C78 and C79 of
-    ``dpfast/privacy/PROOFS.md``): the nuisances of the two folds cost as much as those of one
-    (C55), all else is about all records, and both add up.  Units are claims D1 to D6.
+    ``dpfast/privacy/PROOFS.md``).  The models of the two folds cost as much as those of one
+    (C55).  All other queries are about all records, and both add up.  Scales are claims D1 to D6.
 
     Examples
     --------
@@ -203,7 +207,34 @@ def treatment_effect(
     if clip is not None:
         clip = positive(clip, "clip")
     standardize = checked_standardize(standardize)
-    source = source_of(X, y)
+    inputs = _read(source_of(X, y), treatment, propensity, account, noise)
+    request, mu = inputs.request, account.total.mu
+    known = inputs.propensity
+    aim = _aim(method, known, average == "treated", request.n, request.dimension, mu)
+    analysis = _Analysis(inputs, mu, aim, overlap, clip, standardize)
+    with KeepReleased(privacy=request.guarantee, scales=analysis.units):
+        label = request.label("treatment_effect", method)
+        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))
+        return TreatmentEffect(
+            **analysis.run()._asdict(),
+            method=_description(aim, known, overlap, analysis.level),
+            n_records=request.n,
+            privacy=request.guarantee(),
+        )
+
+
+class _Inputs(NamedTuple):
+    """The request, the treatment, and the propensity: a public number, a column, or None."""
+
+    request: FitRequest
+    treated: Array
+    propensity: Any
+
+
+def _read(
+    source: Source, treatment: Any, propensity: Any, account: Account, noise: NoiseSource | None
+) -> _Inputs:
+    """Read records, treatment and propensity, and refuse wrong shapes and roles."""
     takes = ("group", "each", "sample_weight")
     with hide_row_details(source.each):
         request = FitRequest(source, None, account, fit_intercept=True, noise=noise, takes=takes)
@@ -215,7 +246,7 @@ def treatment_effect(
         refuse_column_of(source.covariates, treatment, "treatment")
         if treatment is not None and treatment is source.response:
             raise InvalidInput("treatment and y are one and the same. Pass the outcome as y.")
-        treated = _one_each(source.covariates, treatment, request, "treatment")
+        treated = _column_beside(source.covariates, treatment, request, "treatment")
         known: Any = None
         if propensity is not None:
             try:
@@ -223,46 +254,42 @@ def treatment_effect(
             except InvalidInput:
                 if not hasattr(propensity, "__len__"):
                     raise
-                known = _one_each(source.covariates, propensity, request, "propensity")
+                known = _column_beside(source.covariates, propensity, request, "propensity")
     if request.n < FOLDS:
         raise InvalidInput(
             f"records are dealt into {FOLDS} folds; received {request.n}. Pass at least {FOLDS}."
         )
-    mu = account.total.mu
-    aim = _aim(method, known, average == "treated", request.n, request.dimension, mu)
-    analysis = _Analysis(request, treated, known, mu, aim, overlap, clip, standardize)
-    held = "" if aim.known is not None else f", propensities within [{overlap:g}, {1 - overlap:g}]"
-    how = DESCRIBED[aim[:2]]
-    if known is not None:
-        how = f"{'regression adjustment' if aim.outcomes else 'difference in means'}, propensity "
-        how += f"known to be {aim.known:g}" if aim.known is not None else "known"
+    return _Inputs(request, treated, known)
 
-    with KeepReleased(privacy=request.guarantee, scales=analysis.units):
-        label = request.label("treatment_effect", method)
-        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))
-        return TreatmentEffect(
-            **analysis.run()._asdict(),
-            method=f"{how}; {'' if analysis.level else f'{FOLDS} folds'}{held}"
-            f"{', on the treated' * aim.treated}",
-            n_records=request.n,
-            privacy=request.guarantee(),
-        )
+
+def _description(aim: Aim, known: Any, overlap: float, constant: bool) -> str:
+    """Describe the adjustment in words; ``constant``: one public propensity and no models."""
+    if known is None:
+        adjustment = DESCRIBED[aim[:2]]
+    else:
+        adjustment = "regression adjustment" if aim.outcomes else "difference in means"
+        adjustment += ", propensity known"
+        adjustment += "" if aim.known is None else f" to be {aim.known:g}"
+    folds = "" if constant else f"{FOLDS} folds"
+    bounds = f", propensities within [{overlap:g}, {1 - overlap:g}]" if aim.known is None else ""
+    return f"{adjustment}; {folds}{bounds}{', on the treated' * aim.treated}"
 
 
 def _aim(method: str, known: Any, treated: bool, n: int, p: int, mu: float) -> Aim:
-    """How it is adjusted: public."""
+    """Choose which models are fitted, from public numbers."""
     of_propensity, outcomes = METHODS[method]
     if known is None:
         return Aim(of_propensity, outcomes, treated)
     constant = known if isinstance(known, float) else None
     if method == "aipw" and constant is not None:
-        told = 2.0 * min(constant, 1.0 - constant) * n * mu  # of the smaller arm
-        outcomes = told * mu >= ENOUGH and told >= MIN_RECORDS_FACTOR * (2 * p) ** 1.5
+        smaller_arm = 2.0 * min(constant, 1.0 - constant) * n * mu
+        outcomes = smaller_arm * mu >= MIN_ADJUSTED
+        outcomes = outcomes and smaller_arm >= MIN_RECORDS_FACTOR * (2 * p) ** 1.5
     return Aim(False, outcomes, treated, constant)
 
 
-def _one_each(X: Any, values: Any, request: FitRequest, name: str) -> Array:
-    """A column beside the records, as numbers; of a right shape, whatever its values."""
+def _column_beside(X: Any, values: Any, request: FitRequest, name: str) -> Array:
+    """Convert a column beside the records to numbers; refused by shape, never by value."""
     rows = request.rows
     if not hasattr(rows, "X"):
         raise InvalidInput(
@@ -270,19 +297,19 @@ def _one_each(X: Any, values: Any, request: FitRequest, name: str) -> Array:
             f"Received {type(X).__name__}."
         )
     refuse_other_rows(X, values, name)
-    found = numbers(values, name)
-    if found.shape != (rows.n,):
+    column = numbers(values, name)
+    if column.shape != (rows.n,):
         raise InvalidInput(
             f"{name} must have one entry for each of the {rows.n} records; received shape "
-            f"{found.shape}."
+            f"{column.shape}."
             if not request.means
             else f"{name} must have one entry for each row."
         )
-    return found
+    return column
 
 
 class EffectEstimate(NamedTuple):
-    """What is released, in the outcome's own units."""
+    """Released effect and its error, in the outcome's own units."""
 
     estimate: float
     bse: float
@@ -293,21 +320,48 @@ class EffectEstimate(NamedTuple):
     warnings: tuple[str, ...]
 
 
+class _Overlap(NamedTuple):
+    """Noisy histogram of propensities.
+
+    ``complete`` is the share of complete records, ``shares`` those below, within and above the
+    bounds.  ``known`` is the histogram (midpoints, shares) of propensities that were passed.
+    """
+
+    histogram: Answer
+    complete: float
+    shares: Array
+    known: tuple[Array, Array] | None
+
+
+class _MeanWeight(NamedTuple):
+    """Mean weight of a record in the effect, and the noise in it."""
+
+    value: float
+    noise: float
+
+
+class _Bound(NamedTuple):
+    """Clipping bound on deviations, spread of residuals, and mean length cut off."""
+
+    clip: float
+    spread: float
+    cut: float
+
+
 class _Analysis:
-    """Everything that is decided before the charge, and the run after it."""
+    """Public decisions before the charge, and the run after it."""
 
     def __init__(
         self,
-        request: FitRequest,
-        treated: Array,
-        known: Any,
+        inputs: _Inputs,
         mu: float,
         aim: Aim,
         overlap: float,
         clip: float | None,
         standardize: bool | Standardized | None,
     ) -> None:
-        self._request, self._treated = request, treated
+        self._request = request = inputs.request
+        self._treated, known = inputs.treated, inputs.propensity
         self._aim, self._overlap, self._clip = aim, overlap, clip
         self._known = known if isinstance(known, np.ndarray) else None
         self._purchase: PrivateScaling | GivenScaling | None = None
@@ -326,29 +380,32 @@ class _Analysis:
             request.draw_subsample(subsample_size(request.n, request.dimension, mu))
             self._purchase, mu = plan_scaling(request, mu)
         mu *= 1.0 - ROUNDING_SUM
-        fitted = known is None
-        self._budget = budgets(mu, aim, clip is None, not fitted, self._counted)
-        if aim.outcomes and request.n * mu < (
-            needed := MIN_RECORDS_FACTOR * request.dimension**1.5
-        ):
+        self._budget = budgets(mu, aim, clip is None, known is not None, self._counted)
+        needed = MIN_RECORDS_FACTOR * request.dimension**1.5
+        if aim.outcomes and request.n * mu < needed:
             raise InvalidBudget(
                 f"n mu = {request.n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for p = "
-                f"{request.dimension} coefficients: what outcomes depend on would be noise. Use "
+                f"{request.dimension} coefficients: the model of outcomes would be noise. Use "
                 "fewer covariates, more records or a larger budget; of a trial, pass its "
                 'propensity, or method="difference".'
             )
+        self._plan(fitted=known is None)
+
+    def _plan(self, *, fitted: bool) -> None:
+        """Plan every release, and refuse what would be refused after the charge."""
+        request, aim, budget = self._request, self._aim, self._budget
         covariates = request.n_covariates * int(aim.propensity)
         p, sizes = 1 + request.n_covariates * int(aim.outcomes), part_sizes(request.n, FOLDS)
         recipes = {
-            size: fold_recipe(size, covariates, self._budget.propensity) if fitted else None
+            size: fold_recipe(size, covariates, budget.propensity) if fitted else None
             for size in sizes
         }
         self._recipes = [recipes[size] for size in sizes]
         for size, recipe in recipes.items():
-            refuse(size, p, recipe, self._budget, request.noise)
-        asked = self._budget.overlap, self._budget.lengths, self._budget.counted
+            refuse(size, p, recipe, budget, request.noise)
+        pooled = budget.overlap, budget.lengths, budget.counted
         cells = len(bin_edges(PER_OCTAVE))
-        refuse_pooled(request.n, asked, self._budget.steps, cells, request.noise)
+        refuse_pooled(request.n, pooled, budget.steps, cells, request.noise)
 
     def _trial(self, folds: NDArray[np.intp]) -> Trial:
         request = self._request
@@ -356,81 +413,109 @@ class _Analysis:
         return Trial.of(request.records, self._treated, folds, *settings)
 
     def units(self) -> Standardized | None:
-        """Units of covariates and outcome, once they were bought."""
+        """Return the released scales of covariates and outcome, if any."""
         return None if self._purchase is None else self._purchase.released
 
     def run(self) -> EffectEstimate:
-        """Pay and estimate."""
+        """Release column scales and nuisances, then estimate the effect in two Newton steps."""
         if self._purchase is not None:
             self._purchase.in_place()
         coding = self._request.coding
         unit = 1.0 if coding is None else coding.response_units()[1]
         budget, aim = self._budget, self._aim
-        if self.level:  # in either fold the same, whoever is in it
+        if self.level:  # both folds have the same model, so the dealing does not matter
             trial = self._trial(np.arange(self._request.n) % FOLDS)
-            folds = [level(0.0, UNKNOWN, aim)] * FOLDS
+            folds = [level(0.0, PRIOR_SD, aim)] * FOLDS
         else:
             trial, folds = self._nuisances()
         arms = np.mean([fold.nuisance.arms for fold in folds], axis=0)
         centre = float(arms[1, 0] - arms[0, 0])
-
-        def pseudo() -> PseudoOutcomes:
-            told = [fold.nuisance for fold in folds]
-            return trial.pseudo_outcomes(told, self._overlap, self._request.ledger)
-
-        found = pseudo()
-        edges = np.unique([*EDGES, self._overlap, 1.0 - self._overlap])
-        answer = found.overlap(edges, budget.overlap)
-        complete, told = _complete(answer), None
-        if self._known is not None:
-            middles = 0.5 * (np.append(0.0, edges) + np.append(edges, 1.0))
-            told = middles, answer.value
-        inside = np.flatnonzero((edges == self._overlap) | (edges == 1.0 - self._overlap)) + 1
-        shares = np.array([float(some.sum()) for some in np.split(answer.value, inside)])
-        counts, unsure = complete, 0.0
-        if self._counted:
-            share = found.share(budget.counted)
-            unsure = share.noise_scale
-            counts = max(float(share.value[0]) + 0.5, unsure, 1.0 / trial.n)
-        weighed = Weighed(folds, self._overlap, aim, told)
-        clip, spread, cut = self._bound(found, weighed, centre, unit)
-        first, _ = found.location(centre, clip, budget.steps[0])
-        centre += float(first.value[0]) / counts
+        pseudo = self._pseudo_outcomes(trial, folds)
+        overlap = self._release_overlap(pseudo)
+        weight = self._mean_weight(pseudo, overlap.complete, trial.n)
+        weighed = Weighed(folds, self._overlap, aim, overlap.known)
+        bound = self._bound(pseudo, weighed, centre, unit)
+        first, _ = pseudo.location(centre, bound.clip, budget.steps[0])
+        centre += float(first.value[0]) / weight.value
         if self.level:
-            folds = [level(centre, first.noise_scale / counts, aim)] * FOLDS
-            found, weighed = pseudo(), Weighed(folds, self._overlap, aim, told)
-        over = float(weighed.cut(np.array([clip]), spread)[0])
-        left = weighed.product(clip, spread) + (ASYMMETRY * over) ** 2
-        located = _located(found, centre, clip, left, budget, counts, trial.n)
-        seen = None if self._clip is not None else ASYMMETRY * cut / counts
-        poor = POOR + SEEN * math.sqrt(2.0) * answer.noise_scale
-        poor += weighed.outside_error(self._overlap)
-        remarks = _remarks(located, seen, shares, poor, self._overlap, aim)
-        if complete < MAX_MISSING:
-            remarks.append(INCOMPLETE.format(complete))
-        nobody = self._request.few_complete or no_shares(answer)
-        if nobody:
-            remarks.append(UNCOUNTED)
-        if self._few or left > MOST_PRODUCT * (located.error * counts) ** 2:
-            remarks.append(NUISANCES_UNKNOWN)
-        if unsure > MOST_UNSURE * counts:
-            remarks.append(
-                f"about {counts:.0%} of the records count in the mean (treated, or by weight), and "
-                f"the noise of that is {unsure:.0%}: the effect is known up to such a factor. Use "
-                "more records or a larger budget."
-            )
+            folds = [level(centre, first.noise_scale / weight.value, aim)] * FOLDS
+            pseudo = self._pseudo_outcomes(trial, folds)
+            weighed = Weighed(folds, self._overlap, aim, overlap.known)
+        expected_cut = float(weighed.cut(np.array([bound.clip]), bound.spread)[0])
+        nuisances = weighed.product(bound.clip, bound.spread) + (ASYMMETRY * expected_cut) ** 2
+        located = _located(pseudo, centre, bound.clip, nuisances, budget, weight.value, trial.n)
+        remarks = self._warnings(trial, overlap, weight, weighed, bound.cut, located)
+        nobody = self._request.few_complete or no_shares(overlap.histogram)
         return EffectEstimate(
             located.estimate * unit,
             math.nan if nobody else located.error * unit,
             located.degrees,
-            clip * unit,
+            bound.clip * unit,
             located.noise * unit,
-            tuple(np.clip(shares, 0.0, 1.0).tolist()),
-            (*self._request.remarks, *remarks),
+            tuple(np.clip(overlap.shares, 0.0, 1.0).tolist()),
+            (*self._request.remarks, *remarks, *self._weight_warnings(weight)),
         )
 
+    def _pseudo_outcomes(self, trial: Trial, folds: list[Fold]) -> PseudoOutcomes:
+        nuisances = [fold.nuisance for fold in folds]
+        return trial.pseudo_outcomes(nuisances, self._overlap, self._request.ledger)
+
+    def _release_overlap(self, pseudo: PseudoOutcomes) -> _Overlap:
+        """Release the histogram of propensities, and the shares outside of their bounds."""
+        edges = np.unique([*EDGES, self._overlap, 1.0 - self._overlap])
+        answer = pseudo.overlap(edges, self._budget.overlap)
+        known = None
+        if self._known is not None:
+            midpoints = 0.5 * (np.append(0.0, edges) + np.append(edges, 1.0))
+            known = midpoints, answer.value
+        inside = np.flatnonzero((edges == self._overlap) | (edges == 1.0 - self._overlap)) + 1
+        shares = np.array([float(part.sum()) for part in np.split(answer.value, inside)])
+        return _Overlap(answer, _complete(answer), shares, known)
+
+    def _mean_weight(self, pseudo: PseudoOutcomes, complete: float, n: int) -> _MeanWeight:
+        """Return the mean weight of a record: released where weights differ, else public."""
+        if not self._counted:
+            return _MeanWeight(complete, 0.0)
+        share = pseudo.share(self._budget.counted)
+        value = max(float(share.value[0]) + 0.5, share.noise_scale, 1.0 / n)
+        return _MeanWeight(value, share.noise_scale)
+
+    def _warnings(
+        self,
+        trial: Trial,
+        overlap: _Overlap,
+        weight: _MeanWeight,
+        weighed: Weighed,
+        cut: float,
+        located: _Located,
+    ) -> list[str]:
+        """Warn of what makes the interval unreliable, from released numbers."""
+        clipping_bias = None if self._clip is not None else ASYMMETRY * cut / weight.value
+        poor = MAX_OUTSIDE + DETECTED * math.sqrt(2.0) * overlap.histogram.noise_scale
+        poor += weighed.outside_error(self._overlap)
+        remarks = _remarks(located, clipping_bias, overlap.shares, poor, self._overlap, self._aim)
+        complete = overlap.complete
+        if complete < MAX_MISSING:
+            remarks.append(INCOMPLETE.format(complete))
+        if self._request.few_complete or no_shares(overlap.histogram):
+            remarks.append(UNCOUNTED)
+        variance = (located.error * weight.value) ** 2
+        if self._few or located.nuisances > MAX_NUISANCE_SHARE * variance:
+            remarks.append(NUISANCES_UNKNOWN)
+        return remarks
+
+    def _weight_warnings(self, weight: _MeanWeight) -> list[str]:
+        """Warn if the mean weight, which divides the effect, is mostly noise."""
+        if not weight.noise > MAX_WEIGHT_ERROR * weight.value:
+            return []
+        return [
+            f"about {weight.value:.0%} of the records count in the mean (treated, or by weight), "
+            f"and the noise of that is {weight.noise:.0%}: the effect is known up to such a "
+            "factor. Use more records or a larger budget."
+        ]
+
     def _nuisances(self) -> tuple[Trial, list[Fold]]:
-        """Folds that are dealt once they are paid for, and the nuisances of either."""
+        """Split the records into random folds, after the charge, and fit both folds' models."""
         spend = GDP(self._budget.nuisances)
         self._request.ledger.charge(spend, "random folds")
         trial = self._trial(Trial.folds(self._request.n, self._request.noise))
@@ -443,11 +528,11 @@ class _Analysis:
 
     def _bound(
         self, pseudo: PseudoOutcomes, weighed: Weighed, centre: float, unit: float
-    ) -> tuple[float, float, float]:
-        """The bound on deviations, the residuals' spread, the mean length of what is cut off."""
+    ) -> _Bound:
+        """Choose the clipping bound that minimises the noise, bias and model errors expected."""
         if self._clip is not None:
-            clip = min(max(self._clip / unit, 1.0 / FARTHEST), FARTHEST)
-            return clip, math.sqrt(RESIDUAL_VARIANCE), 0.0
+            clip = min(max(self._clip / unit, 1.0 / MAX_CLIP), MAX_CLIP)
+            return _Bound(clip, math.sqrt(RESIDUAL_VARIANCE), 0.0)
         budget = self._budget
         edges = bin_edges(PER_OCTAVE)
         answer = pseudo.distance_histogram(centre, edges[:-1], budget.lengths)
@@ -456,34 +541,38 @@ class _Analysis:
         noise = 2.0 / (self._request.n * budget.steps[1])
         candidates = 2.0 * lengths.longest * np.exp2(-np.arange(-24, 25) / 4.0)
         over = np.maximum(lengths.midpoints - candidates[:, None], 0.0) @ lengths.shares
-        foreseen = weighed.cut(candidates, spread)
-        cut = ASYMMETRY * np.maximum(over, foreseen)
+        expected = weighed.cut(candidates, spread)
+        cut = ASYMMETRY * np.maximum(over, expected)
         costs = (noise * candidates) ** 2 + cut**2
-        best, least = 0, math.inf
+        best, least_cost = 0, math.inf
         for i in np.argsort(costs, kind="stable").tolist():
-            if costs[i] >= least:  # what is left of both nuisances only adds to it
+            if costs[i] >= least_cost:  # errors of the models only add to it
                 break
             cost = costs[i] + weighed.product(float(candidates[i]), spread)
-            best, least = (i, cost) if cost < least else (best, least)
-        return float(candidates[best]), spread, float(over[best] - foreseen[best])
+            best, least_cost = (i, cost) if cost < least_cost else (best, least_cost)
+        return _Bound(float(candidates[best]), spread, float(over[best] - expected[best]))
 
 
-def no_shares(shares: Any) -> bool:
-    """Whether all shares together are within their noise of zero."""
-    return float(np.sum(shares.value)) < DETECTED_SDS * shares.noise_scale * math.sqrt(
-        len(shares.value)
+def no_shares(histogram: Any) -> bool:
+    """Return whether the total of a noisy histogram is within its noise of zero."""
+    return float(np.sum(histogram.value)) < DETECTED_SDS * histogram.noise_scale * math.sqrt(
+        len(histogram.value)
     )
 
 
-def _complete(shares: Any) -> float:
-    """Share of the complete records; 1 unless it is seen to be less."""
-    found = float(np.sum(shares.value))
-    noise = shares.noise_scale * math.sqrt(len(shares.value))
-    return 1.0 if found > 1.0 - SEEN * noise else max(found, LEAST_SHARE)
+def _complete(histogram: Any) -> float:
+    """Estimate the share of complete records; 1 unless it is clearly less."""
+    share = float(np.sum(histogram.value))
+    noise = histogram.noise_scale * math.sqrt(len(histogram.value))
+    return 1.0 if share > 1.0 - DETECTED * noise else max(share, LEAST_SHARE)
 
 
 class _Located(NamedTuple):
-    """Mean of the pseudo-outcomes, in the coded outcome's units."""
+    """Mean of the pseudo-outcomes, in the coded outcome's units.
+
+    ``nuisances`` is the part of the variance from errors of the models, before the division by the
+    mean weight; ``square`` the mean square of the clipped deviations.
+    """
 
     estimate: float
     error: float
@@ -491,56 +580,63 @@ class _Located(NamedTuple):
     noise: float
     clip: float
     square: float
+    nuisances: float
 
 
 def _located(
     pseudo: PseudoOutcomes,
     centre: float,
     clip: float,
-    left: float,
+    nuisances: float,
     budget: Budgets,
-    counts: float,
+    mean_weight: float,
     n: int,
 ) -> _Located:
-    """The second step, the mean of clipped deviations, and their variance."""
+    """Take the second Newton step on clipped deviations, and estimate its variance."""
     last, square = pseudo.location(centre, clip, budget.steps[1], square=True)
     assert square is not None
-    step, unsure = float(last.value[0]), square.noise_scale
-    sampling = max(float(square.value[0]) - step * step / counts, unsure) / n
-    variance = sampling + last.noise_scale**2 + left
-    relative = unsure / n / variance
+    step, square_noise = float(last.value[0]), square.noise_scale
+    sampling = max(float(square.value[0]) - step * step / mean_weight, square_noise) / n
+    variance = sampling + last.noise_scale**2 + nuisances
+    relative = square_noise / n / variance
     degrees = max(2.0, 2.0 / (relative * relative)) if relative > 0.0 else math.inf
     return _Located(
-        centre + step / counts,
-        math.sqrt(variance) / counts,
+        centre + step / mean_weight,
+        math.sqrt(variance) / mean_weight,
         degrees,
-        last.noise_scale / counts,
+        last.noise_scale / mean_weight,
         clip,
-        float(square.value[0]) / counts,
+        float(square.value[0]) / mean_weight,
+        nuisances,
     )
 
 
 def _remarks(
-    found: _Located, cut: float | None, shares: Array, poor: float, overlap: float, aim: Aim
+    located: _Located,
+    clipping_bias: float | None,
+    shares: Array,
+    poor: float,
+    overlap: float,
+    aim: Aim,
 ) -> list[str]:
-    """What makes an interval unreliable, from released numbers."""
-    told = []
-    if cut is None:
-        clipped = found.square > (found.clip / BITES) ** 2
+    """Warn of clipping and of poor overlap, from released numbers."""
+    remarks = []
+    if clipping_bias is None:
+        clipped = located.square > (located.clip / MIN_CLIP_SDS) ** 2
     else:
-        clipped = cut > CUT * found.error
+        clipped = clipping_bias > MAX_CLIPPING_BIAS * located.error
     if clipped:
-        told.append(
+        remarks.append(
             "deviations of pseudo-outcomes are clipped often: the interval may be too narrow and "
             "not cover. Pass a larger clip, or use the logarithm of an outcome that spans orders "
             "of magnitude."
         )
     outside = min(float(shares[0] * (not aim.treated) + shares[2]), 1.0)
     if aim.known is None and outside > poor:
-        told.append(
+        remarks.append(
             f"propensities of about {outside:.0%} of the records are outside of [{overlap:g}, "
             f"{1.0 - overlap:g}]: overlap is poor, and the effect on those records is not "
-            "identified well. Leave out records that are hardly ever (or nearly always) treated, "
+            "identified well. Exclude records that are almost never (or almost always) treated, "
             "by a public rule."
         )
-    return told
+    return remarks

@@ -95,7 +95,7 @@ def test_missing_records_are_left_out_of_the_mean_and_of_the_interval():
     assert abs(half.estimate - 2.0) < 4.0 * half.bse
     assert half.bse == pytest.approx(2.0**0.5 * whole.bse, rel=0.1)
     assert sum(half.overlap) == pytest.approx(0.5, abs=0.03)
-    assert ["about 50%" in told for told in half.warnings if "in the treatment" in told] == [True]
+    assert ["about 50%" in told for told in half.warnings if "as treatment" in told] == [True]
 
 
 @each("options", [{}, {"method": "difference"}, {"propensity": 0.5}, {"average": "treated"}])
