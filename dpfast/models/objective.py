@@ -160,45 +160,78 @@ class Objective:
         scale: float | FreeScale | None = None,
         ridge: float = 0.0,
     ) -> None:
-        fit_intercept = flag(fit_intercept, "fit_intercept")
+        self.fit_intercept = flag(fit_intercept, "fit_intercept")
         if n_covariates is None:
-            self.loss = resolve_loss(loss, unbounded=True)
-            self._terms = _terms(self.loss, scale, weights, ridge)._replace(
-                loss=loss if isinstance(loss, str) else self.loss, fit_intercept=fit_intercept
-            )
-            self.ridge, self.fit_intercept = self._terms.ridge, fit_intercept
-            return
-        loss = resolve_loss(loss)
-        n_covariates = whole_number(n_covariates, "n_covariates")
+            self._set_terms(loss, weights, scale, ridge)
+        else:
+            loss = resolve_loss(loss)
+            self.n_covariates = whole_number(n_covariates, "n_covariates")
+            self._set_parts(loss, weights, scale, ridge)
+            self._set_score_bounds()
+            self._set_curvature_bounds()
+
+    def _set_terms(
+        self,
+        loss: str | Loss,
+        weights: Weighting | None,
+        scale: float | FreeScale | None,
+        ridge: float,
+    ) -> None:
+        """Set the terms of an objective for any number of columns."""
+        self.loss = resolve_loss(loss, unbounded=True)
+        terms = _terms(self.loss, scale, weights, ridge)
+        name_or_loss = loss if isinstance(loss, str) else self.loss
+        self._terms = terms._replace(loss=name_or_loss, fit_intercept=self.fit_intercept)
+        self.ridge = terms.ridge
+
+    def _set_parts(
+        self,
+        loss: Loss,
+        weights: Weighting | None,
+        scale: float | FreeScale | None,
+        ridge: float,
+    ) -> None:
+        """Set loss, weights, scale and ridge for a known number of columns, or refuse them."""
+        fit_intercept = self.fit_intercept
+        self.n_coefficients = self.n_covariates + int(fit_intercept)
         # copies: bounds and kernels are made of them at different times
-        loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))
-        weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))
-        self.loss, self.weighting = loss, weighting
-        self._given_weights = None if weights is None else weighting
-        self.n_covariates = n_covariates
-        self.fit_intercept = fit_intercept
-        self.n_coefficients = n_covariates + int(fit_intercept)
-        free = scale if isinstance(scale, FreeScale) else None
+        self.loss = detached(loss._for_records(None, self.n_coefficients))
+        self.weighting = detached(resolve_weighting(weights, self.n_coefficients))
+        self._given_weights = None if weights is None else self.weighting
         self.free_scale: JointScale | None = None
-        if free is not None:
+        if isinstance(scale, FreeScale):
             from dpfast.models.joint_scale import joint_scale
 
-            self.free_scale = joint_scale(loss, weighting, free)
-        self.dimension = self.n_coefficients + int(free is not None)
-        self.scale = _resolve_scale(loss, scale) if free is None else free.high
+            self.free_scale = joint_scale(self.loss, self.weighting, scale)
+            self.scale = scale.high
+        else:
+            self.scale = _resolve_scale(self.loss, scale)
+        self.dimension = self.n_coefficients + int(self.free_scale is not None)
         self.ridge = _resolve_ridge(ridge)
-        check_together(weighting, loss, fit_intercept)
-        if free is not None and self.ridge:
+        check_together(self.weighting, self.loss, fit_intercept)
+        if self.free_scale is not None and self.ridge:
             raise InvalidInput(
                 "a free scale cannot be combined with a ridge penalty, whose weight beside the "
                 f"loss would change with the estimated scale; received ridge={described(ridge)}."
             )
+
+    def _set_score_bounds(self) -> None:
+        """Bound one record's score, the diameter of all scores and the squared score."""
+        loss, weighting = self.loss, self.weighting
         radius = weighting.radius
         self.score_bound = radius if isinstance(weighting, Clip) else loss.psi_bound * radius
         _refuse_extreme(self.score_bound, "largest score of a record")
-        self.sides = sides_of(loss, weighting, fit_intercept)
+        self.sides = sides_of(loss, weighting, self.fit_intercept)
         self.score_diameter = (self.sides.diameter if self.sides else 2.0) * self.score_bound
         self.meat_bound = self.score_bound**2
+        if self.free_scale is not None:
+            self.meat_bound *= self.free_scale.meat
+            self.score_bound *= math.sqrt(self.free_scale.meat)
+
+    def _set_curvature_bounds(self) -> None:
+        """Bound one record's Hessian, the smoothness and the self-concordance."""
+        loss, weighting = self.loss, self.weighting
+        radius = weighting.radius
         self.has_curvature = weighting.has_curvature and loss.has_curvature
         self.coupling = loss.coupling if self.has_curvature else "independent"
         self.majorizer_coupling = loss.majorizer_coupling if self.has_curvature else "independent"
@@ -208,8 +241,6 @@ class Objective:
         if self.free_scale is not None:
             # A bound for every allowed scale; smoothness_at is that of one.
             steepest *= self.free_scale.curvature * self.scale / self.free_scale.low
-            self.meat_bound *= self.free_scale.meat
-            self.score_bound *= math.sqrt(self.free_scale.meat)
             # The scale's coordinate is not collinear with the row: charged by claim C37.
             self.coupling = self.majorizer_coupling = "none"
         if weighting.has_curvature:
@@ -219,7 +250,7 @@ class Objective:
         self.smoothness = steepest + self.ridge
         # Schweppe's scaled row and a declared ball are bounded themselves (paper 1, Lemma 3);
         # Mallows weights bound ||x||^2 w alone.
-        if isinstance(weighting, (Bounded, Schweppe)) and free is None:
+        if isinstance(weighting, (Bounded, Schweppe)) and self.free_scale is None:
             self.self_concordance = loss.self_concordance * radius / self.scale
         else:
             self.self_concordance = math.inf

@@ -52,7 +52,7 @@ def joint_sides_mu(
             f"{described(tuple(geometry))}."
         )
     # as if noise were for twice the bound: nothing is known of the scores but that
-    bounded = joint_mu(coupling, mu_gradient / size, mu_hessian, mu_meat, means=means)
+    upper_bound = joint_mu(coupling, mu_gradient / size, mu_hessian, mu_meat, means=means)
     scale, g, h, q = relative(mu_gradient, mu_hessian, mu_meat)
     squared = g + h + q
     g /= size * size
@@ -64,7 +64,7 @@ def joint_sides_mu(
         squared = min(squared, _centred(geometry, g, h, q, _narrow_quantile))
     elif coupling == "logistic-majorizer":
         squared = min(squared, _centred(geometry, g, h, q, _quantile_majorizer))
-    return min(bounded, scale * math.sqrt(squared)) * (1.0 + ROUNDING_SUM)
+    return min(upper_bound, scale * math.sqrt(squared)) * (1.0 + ROUNDING_SUM)
 
 
 # ---- part (a): rows of which the intercept is a part are never opposite -------------------------
@@ -140,10 +140,10 @@ def _quantile_majorizer(short: float) -> tuple[Any, ...]:
     """Tabulate the same with the majorising curvature ``tanh(u)/u``."""
     u = np.arange(-round(REACH / STEP), round(REACH / STEP) + 1) * STEP
     tanh = np.tanh(u)
-    chord = np.divide(tanh, u, out=np.ones_like(u), where=u != 0.0)
+    chords = np.divide(tanh, u, out=np.ones_like(u), where=u != 0.0)
     cell = STEP * STEP / 8.0
     rises = (1.0 * cell, 1.6 * cell, 4.0 / 3.0 * cell, 3.2 * cell)
-    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), chord, rises, REACH**-2.0
+    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), chords, rises, REACH**-2.0
 
 
 @lru_cache(maxsize=64)

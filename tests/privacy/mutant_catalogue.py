@@ -1528,10 +1528,10 @@ MONEY = (
         (
             "tests/optimize/test_own_optimiser.py::test_an_objective_of_records_has_settings_of_its_own",
         ),
-        "loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))",
-        "loss = loss._for_records(None, n_covariates + int(fit_intercept))",
-        "weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))",
-        "weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))",
+        "self.loss = detached(loss._for_records(None, self.n_coefficients))",
+        "self.loss = loss._for_records(None, self.n_coefficients)",
+        "self.weighting = detached(resolve_weighting(weights, self.n_coefficients))",
+        "self.weighting = resolve_weighting(weights, self.n_coefficients)",
     ),
     plant(
         "users-objective-can-be-written-on",
@@ -3202,8 +3202,8 @@ SMOOTH_RELEASE = (
         "the change of the public penalty's Hessian is left out",
         SMOOTH_PLAN,
         SMOOTH_TESTS,
-        "lipschitz=(records + rate * math.hypot(stiffness, steep)) * _UP,",
-        "lipschitz=records,",
+        "lipschitz=(record_third + rate * math.hypot(stiffness, penalty_rate)) * _UP,",
+        "lipschitz=record_third,",
     ),
     plant(
         "smooth-search-stops-early",

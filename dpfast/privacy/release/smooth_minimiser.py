@@ -169,41 +169,40 @@ def _plan(
     ridge: float,
     depth: int,
 ) -> SmoothPlan:
-    u, root = UNIT_ROUNDOFF, math.sqrt(dimension)
+    """Compute the constants of claim R25 for a penalty with this many levels."""
+    u, root_p = UNIT_ROUNDOFF, math.sqrt(dimension)
     score = slope * radius
-    bound, records = curvature * radius * radius * ROWS, third * radius**3 * ROWS
+    record_curvature, record_third = curvature * radius * radius * ROWS, third * radius**3 * ROWS
     # per coordinate the penalty changes over a length on which the records' Hessian changes
     rate = radius * math.sqrt(third / slope) / levels * (1.0 - ROUNDING_SUM)
     stiffness = 2.0 * score * rate / n
-    # level set of the objective at zero: (n/2)(sqrt(p) y + slack) bounds cosh(y) - 1
-    y = 1e3
-    for _ in range(60):
-        y = math.acosh(1.0 + 0.5 * n * (root * y + SLACK))
-    box = y / rate * (1.0 + 1e-9)
+    box = _level_set_edge(n, root_p) / rate * (1.0 + 1e-9)
     # sinh is below cosh, and the level set bounds the sum of the penalty over coordinates
-    force = score * (root * rate * box + SLACK + 2.0 * dimension / n)
-    top = (score + ridge * box * root + force) * (1.0 + 1e-9)  # norm of a gradient there
-    wide = box + math.sqrt(top / records)  # and one step outside of it
-    reach = wide * root * _UP
-    bend = stiffness * math.cosh(rate * wide) * (1.0 + 1e-9)
-    far = (records + rate * bend) * _UP
-    largest = (bound + ridge + bend + math.sqrt(2.0 * far * top)) * _UP
+    force = score * (root_p * rate * box + SLACK + 2.0 * dimension / n)
+    top = (score + ridge * box * root_p + force) * (1.0 + 1e-9)  # norm of a gradient there
+    outer_box = box + math.sqrt(top / record_third)  # and one step outside of it
+    reach = outer_box * root_p * _UP
+    penalty_curvature = stiffness * math.cosh(rate * outer_box) * (1.0 + 1e-9)
+    search_lipschitz = (record_third + rate * penalty_curvature) * _UP
+    largest = (
+        record_curvature + ridge + penalty_curvature + math.sqrt(2.0 * search_lipschitz * top)
+    ) * _UP
     predictor = 4.0 * (dimension + 16) * u * radius * reach
     gamma = depth * u / (1.0 - depth * u)
     error = _UP * (
-        gradient_error(score, bound + ridge, reach, dimension, depth)
-        + 256.0 * u * (top + bend * root / rate)
+        gradient_error(score, record_curvature + ridge, reach, dimension, depth)
+        + 256.0 * u * (top + penalty_curvature * root_p / rate)
         + 4.0 * u * largest * reach
     )
     hessian_error = _UP * (
-        bound * (2.0 * RECORD_ERROR + gamma)
+        record_curvature * (2.0 * RECORD_ERROR + gamma)
         + third * radius * radius * predictor
         + 16.0 * u * stretch * radius * radius
-        + 256.0 * u * (bend + ridge) * (1.0 + rate * reach)
+        + 256.0 * u * (penalty_curvature + ridge) * (1.0 + rate * reach)
         + 64.0 * dimension * u * largest
     )
     tolerance = max(RELATIVE_TOLERANCE * 2.0 * score / n, ERRORS * error)
-    steep = rate * (score + tolerance) * ROWS
+    penalty_rate = rate * (score + tolerance) * ROWS
     return SmoothPlan(
         n=n,
         dimension=dimension,
@@ -217,14 +216,25 @@ def _plan(
         stiffness=stiffness,
         rate=rate,
         box=box,
-        lipschitz=(records + rate * math.hypot(stiffness, steep)) * _UP,
-        search_lipschitz=far,
+        lipschitz=(record_third + rate * math.hypot(stiffness, penalty_rate)) * _UP,
+        search_lipschitz=search_lipschitz,
         top=top,
         error=error,
         hessian_error=hessian_error,
         tolerance=tolerance,
-        most_steps=_most_steps(far, top, tolerance - error, reach),
+        most_steps=_most_steps(search_lipschitz, top, tolerance - error, reach),
     )
+
+
+def _level_set_edge(n: int, root_p: float) -> float:
+    """Solve for the edge of the objective's level set at zero, in units of 1/rate.
+
+    There ``(n/2) (sqrt(p) y + slack)`` bounds ``cosh(y) - 1``; the fixed-point iteration converges.
+    """
+    y = 1e3
+    for _ in range(60):
+        y = math.acosh(1.0 + 0.5 * n * (root_p * y + SLACK))
+    return y
 
 
 def _most_steps(lipschitz: float, top: float, target: float, reach: float) -> int:
