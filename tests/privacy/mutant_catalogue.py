@@ -5102,15 +5102,15 @@ LEAST_SQUARES = (
         "the last step has, beside what is left, what the step before it was paid with",
         "dpfast/optimize/road/steps.py",
         RUN_TESTS,
-        "left = (math.hypot(*left),) if near else left",
-        "left = (math.hypot(mu_step, *left),) if near else left",
+        "remaining = (math.hypot(*remaining),) if converged else remaining",
+        "remaining = (math.hypot(mu_step, *remaining),) if converged else remaining",
     ),
     plant(
         "second-lengths-on-the-house",
         "lengths that are asked for twice are paid for once",
         ALLOCATION,
         ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
-        "    left -= part[2] * (sampled is False)\n",
+        "    remaining -= part[2] * (sampled is False)\n",
         "",
     ),
     plant(
@@ -5148,8 +5148,8 @@ LEAST_SQUARES = (
         "steps begin where rounds end, which know a rare level to some log odds",
         ROAD,
         ("tests/scaling/test_elsewhere.py::test_persons_pay_for_all_of_their_rows",),
-        "        if most and not sampled:  # the first",
-        "        if False:  # the first",
+        "        if max_rounds and not sampled:\n",
+        "        if False:\n",
     ),
     plant(
         "rounds-for-most-rows",
@@ -5164,7 +5164,7 @@ LEAST_SQUARES = (
         "what leads on from few rows is not taken off what is left",
         ALLOCATION,
         RUN_TESTS,
-        "ROUND * rounds, ROUND * bends",
+        "ROUND * rounds, ROUND * curvature_varies",
         "ROUND * rounds, 0.0",
     ),
     plant(
@@ -5172,16 +5172,16 @@ LEAST_SQUARES = (
         "rows so few that all of their scores may be hidden are taken to have short ones",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py",),
-        "    likely[shares <= np.ceil",
-        "    likely[shares < 0.0 * np.ceil",
+        "    probability[shares <= np.ceil",
+        "    probability[shares < 0.0 * np.ceil",
     ),
     plant(
         "rounds-beyond-planes",
         "a round's step goes where an earlier score points away from",
         ROAD,
         ("tests/optimize/test_road_choices.py::test_rounds_of_a_quantile_do_not_go_to_and_fro",),
-        "return theta + cutting_plane_step(step, asked) * step, came",
-        "return theta + 1.0 * step, came",
+        "return theta + cutting_plane_step(step, earlier) * step, score",
+        "return theta + 1.0 * step, score",
     ),
     plant(
         "planes-of-noise",
@@ -5190,7 +5190,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
-        "to_plane > SIGNAL_SDS * one.noise * math.hypot(*away.tolist())",
+        "to_plane > SIGNAL_SDS * previous.noise * math.hypot(*difference.tolist())",
         "to_plane > 0.0",
     ),
     plant(
@@ -5200,8 +5200,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
-        "along > CUTTING_PLANE_PART * to_plane",
-        "along > to_plane",
+        "slope > CUTTING_PLANE_PART * to_plane",
+        "slope > to_plane",
     ),
     plant(
         "rounds-that-end-early",
@@ -5210,8 +5210,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_outliers_on_one_side_and_a_smaller_scale_that_is_told",
         ),
-        "while done < most and not arrived:",
-        "while done < min(most, 1) and not arrived:",
+        "while done < max_rounds and not converged:",
+        "while done < min(max_rounds, 1) and not converged:",
     ),
     plant(
         "rounds-at-another-scale",
@@ -5220,8 +5220,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_outliers_on_one_side_and_a_smaller_scale_that_is_told",
         ),
-        "arrived = settled and scale <= told",
-        "arrived = settled",
+        "converged = settled and scale <= given_scale",
+        "converged = settled",
     ),
     plant(
         "curvature-of-a-dozen-records",
@@ -5246,16 +5246,16 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_lengths.py::test_errors_of_a_far_quantile_are_those_of_the_density_there",
         ),
-        "over /= lengths.density_ratio(*cells[:2], FINE, times)",
-        "lengths.density_ratio(*cells[:2], FINE, times)",
+        "density_factor /= lengths.density_ratio(*narrow_counts[:2], FINE, broadening)",
+        "lengths.density_ratio(*narrow_counts[:2], FINE, broadening)",
     ),
     plant(
         "narrow-windows-as-their-noise-has-it",
         "how dense a narrow window is counts in full however much noise it has",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_a_window_is_as_dense_as_a_narrow_one_tells_it",),
-        "1.0 + away**3 / max(away**2 + noise * noise, 1e-300)",
-        "1.0 + away",
+        "1.0 + excess**3 / max(excess**2 + noise * noise, 1e-300)",
+        "1.0 + excess",
     ),
     plant(
         "cells-are-their-middles",
@@ -5272,7 +5272,7 @@ LEAST_SQUARES = (
         "what is told of a cut is what the bound was chosen by",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        " if foreseen else np.maximum(lengths - candidates[best], 0.0).dot(unsquared)",
+        " if foreseen else np.maximum(norms - candidates[best], 0.0) @ unsquared",
         "",
     ),
     plant(
@@ -5280,8 +5280,8 @@ LEAST_SQUARES = (
         "in rounds scores are held whatever the rows are, so that a label that all but decides has odds without end",
         ROAD,
         (ODDS,),
-        "held = setting.short_enough(bound, at.scale)",
-        "held = FREE",
+        "row_clipping = setting.short_enough(bound, at.scale)",
+        "row_clipping = NO_CLIPPING",
     ),
     plant(
         "early-radii-of-most-rows",
@@ -5360,8 +5360,8 @@ LEAST_SQUARES = (
         "what a sample shows of the lengths of scores is taken to be what all records do",
         ROAD,
         ("tests/privacy/test_samples.py::test_lengths_of_scores_are_those_of_all_records",),
-        "        answer, found = steep.clipped",
-        "        answer, _ = steep.clipped",
+        "        answer, counts = steep_rows.clipped",
+        "        answer, _ = steep_rows.clipped",
     ),
     plant(
         "counted-on-the-house",
@@ -5400,7 +5400,7 @@ LEAST_SQUARES = (
             "tests/optimize/test_clipped_meat.py"
             "::test_standard_errors_of_a_direction_that_few_rows_tell",
         ),
-        "clipped = max(clipped, min(clipped + more, short))",
+        "clipped = max(clipped, min(clipped + rare_clipped, missing))",
         "pass",
     ),
     plant(
@@ -5411,8 +5411,8 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
         ),
-        "one - DOUBTED * noise * root",
-        "one - 1e9 * noise",
+        "octave - DOUBTED * noise * root",
+        "octave - 1e9 * noise",
     ),
     plant(
         "noise-is-told-of-as-a-tail",
@@ -5422,8 +5422,8 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
         ),
-        "one - DOUBTED * noise * root",
-        "one - 0.5 * DOUBTED * noise * root",
+        "octave - DOUBTED * noise * root",
+        "octave - 0.5 * DOUBTED * noise * root",
     ),
     plant(
         "scores-are-held-for-nothing",
@@ -5433,7 +5433,7 @@ LEAST_SQUARES = (
             "tests/optimize/test_lengths.py"
             "::test_a_last_bound_is_the_best_for_scores_that_nobody_saw",
         ),
-        "min(max(candidates[best], slight), longest)",
+        "min(max(candidates[best], min_norm), longest)",
         "candidates[best]",
     ),
     plant(
@@ -5441,8 +5441,8 @@ LEAST_SQUARES = (
         "no score is taken to be longer than those that are seen, whatever rows could have",
         "dpfast/optimize/road/histogram.py",
         (ODDS,),
-        "few = np.minimum(few, vary / lengths**2)",
-        "few = 0.0 * shares",
+        "hidden = np.minimum(hidden, score_variance / norms**2)",
+        "hidden = 0.0 * shares",
     ),
     plant(
         "long-rows-that-are-held-tell-as-much-as-others",
@@ -5452,8 +5452,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",
         ),
-        "was, between = float(step.dot(turned)), float(step.dot(change))",
-        "was, between = float(step.dot(turned)), max(float(step.dot(change)), size**2)",
+        "predicted, observed = float(step @ hessian_step), float(step @ change)",
+        "predicted, observed = float(step @ hessian_step), max(float(step @ change), size**2)",
     ),
     plant(
         "steps-that-stop-short-in-silence",
@@ -5473,8 +5473,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_scores_that_still_point_somewhere_are_told_from_noise",
         ),
-        "    found = float(mean.dot(mean)) / float(",
-        "    found = 3.0 * float(mean.dot(mean)) / float(",
+        "    statistic = float(mean @ mean) / float(",
+        "    statistic = 3.0 * float(mean @ mean) / float(",
     ),
     plant(
         "curvature-of-the-start-for-good",
@@ -5483,7 +5483,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "curvature, expected = bends.transported(curvature, expected, here), here",
+        "curvature, expected = model.transported(curvature, expected, here), here",
         "expected = here",
     ),
     plant(
@@ -5493,8 +5493,8 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "level, along = map(min, begun[2:], expected[2:])",
-        "level, along = expected[2:]",
+        "level, along_slopes = map(min, start_curvature[2:], expected[2:])",
+        "level, along_slopes = expected[2:]",
     ),
     plant(
         "odds-of-the-start",
@@ -5503,16 +5503,16 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals",
         ),
-        "if varied and bends and bends.min_score_variation < math.inf:",
-        "if varied and bends and bends.min_score_variation < 0.0:",
+        "if pooled_meat and model and model.min_score_variation < math.inf:",
+        "if pooled_meat and model and model.min_score_variation < 0.0:",
     ),
     plant(
         "curvature-below-noise",
         "a curvature of hardly anything is taken to be as small as noise says it is",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_is_no_larger_than_scores_vary",),
-        "told, columns = np.minimum(unit, values + doubt) / unit,",
-        "told, columns = np.minimum(unit, values + 1e-3 * doubt) / unit,",
+        "shares, columns = np.minimum(reference, values + doubt) / reference,",
+        "shares, columns = np.minimum(reference, values + 1e-3 * doubt) / reference,",
     ),
     plant(
         "columns-that-go-together-widen-others",
@@ -5529,8 +5529,8 @@ LEAST_SQUARES = (
         "nobody is told that noise hides what a label decides",
         "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_label_that_decides_is_said_to_be_hidden",),
-        "few = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * told < 1.0)))",
-        "few = 0",
+        "n_hidden = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * shares < 1.0)))",
+        "n_hidden = 0",
     ),
     plant(
         "means-of-persons-taken-for-rows",
@@ -5567,16 +5567,16 @@ LEAST_SQUARES = (
         "a start without rounds holds rows to a typical length that its Gram counts in full",
         "dpfast/optimize/road/run.py",
         ("tests/optimize/test_road_choices.py::test_a_start_has_the_rows_that_its_gram_has",),
-        "radius, cap = long, PILOT_CAP * (long / radius) ** 0.5",
-        "pass",
+        "cap = PILOT_CAP * (long / radius) ** 0.5\n        radius = long\n",
+        "pass\n",
     ),
     plant(
         "long-rows-of-typical-responses",
         "responses of long rows are held to as little as those of most",
         "dpfast/optimize/road/run.py",
         ("tests/optimize/test_road_choices.py::test_a_start_has_the_rows_that_its_gram_has",),
-        "radius, cap = long, PILOT_CAP * (long / radius) ** 0.5",
-        "radius, cap = long, PILOT_CAP",
+        "        cap = PILOT_CAP * (long / radius) ** 0.5\n",
+        "        cap = PILOT_CAP\n",
     ),
     plant(
         "hidden-curvature-taken-for-known",
@@ -5585,7 +5585,7 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_of_a_hidden_curvature_no_more_is_known_than_noise_allows",
         ),
-        "known = np.maximum(values - gram.noise_scale / typical, 0.0)",
+        "known = np.maximum(values - gram.noise_scale / typical_level, 0.0)",
         "known = np.maximum(values - 0.0, 0.0)",
     ),
     plant(
@@ -5603,15 +5603,15 @@ LEAST_SQUARES = (
         "the second Gram's radius is chosen as if what it leaves out mattered a hundredth as much",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_road_choices.py",),
-        "left = squares / (p * typical",
-        "left = squares / (100.0 * p * typical",
+        "excess = squares / (p * typical",
+        "excess = squares / (100.0 * p * typical",
     ),
     plant(
         "octaves-seen-beside-others",
         "an octave that stands out of its noise by four deviations is seen beside others",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_road_choices.py",),
-        "if fine:  # in a run",
+        "if fine:  # a run",
         "if True:  # in a run",
     ),
     plant(
@@ -5627,7 +5627,7 @@ LEAST_SQUARES = (
         "the second histogram of a loss with a link is not taken off what is left",
         ALLOCATION,
         RUN_TESTS,
-        "2 + besides + first",
+        "2 + extra_histograms + first",
         "2 + first",
     ),
     plant(
@@ -5668,8 +5668,8 @@ LEAST_SQUARES = (
         "a judgement: along the slopes a curvature is taken to fall as it does across them",
         "dpfast/optimize/road/steps.py",
         ("tests/statistics/test_arrival.py::test_default_fits_of_steep_slopes_cover",),
-        "turn = both.dot(self.whiten).T.dot(core).dot(both.dot(self.back.T))",
-        "turn = 0.0 * both.dot(self.whiten).T.dot(core).dot(both.dot(self.back.T))",
+        "turn = (slopes @ self.whiten).T @ core @ (slopes @ self.back.T)",
+        "turn = 0.0 * (slopes @ self.whiten).T @ core @ (slopes @ self.back.T)",
     ),
     plant(
         "nodes-too-few-for-steep-slopes",
@@ -5702,7 +5702,7 @@ LEAST_SQUARES = (
         "a judgement: a curvature below its noise is taken to be noise, however little is expected",
         ROAD,
         ("tests/statistics/test_arrival.py::test_fits_arrive_at_very_steep_slopes",),
-        "_inverse_root(gram, gaussian_design_hessian(*normal))",
+        "_inverse_root(gram, gaussian_design_hessian(*expected))",
         "_inverse_root(gram)",
     ),
     plant(
@@ -5713,7 +5713,7 @@ LEAST_SQUARES = (
             "tests/statistics/test_arrival.py::"
             "test_a_step_is_as_long_as_what_is_curved_halfway_makes_it",
         ),
-        "theta + 0.5 * trust_region_factor(self.whiten.dot(step), now[1]) * step",
+        "theta + 0.5 * trust_region_factor(self.whiten @ step, now[1]) * step",
         "theta",
     ),
     plant(

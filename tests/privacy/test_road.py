@@ -149,7 +149,8 @@ def test_several_losses_share_a_beginning_and_no_more(name):
         each = math.sqrt((1.0 - spent(rows)) / 3.0)
         for _ in range(3):
             before = spent(rows)
-            clipped_newton(rows, setting, BudgetAllocation(20_000, 4, each), True, [], begun=begun)
+            allocation = BudgetAllocation(20_000, 4, each)
+            clipped_newton(rows, setting, allocation, True, [], initial=begun)
             assert 0.9 * each**2 < spent(rows) - before <= each**2
         assert 0.9 < spent(rows) <= 1.0
 

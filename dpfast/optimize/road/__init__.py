@@ -1,1 +1,1 @@
-"""Least squares by clipped scores of whitened records."""
+"""Clipped Newton steps on preconditioned records: the solver of every default fit."""

@@ -12,42 +12,44 @@ from dpfast.curator.preconditioned import NO_CLIPPING, RowClipping
 from dpfast.optimize.road.steps import MAX_STEPS, TINY
 from dpfast.privacy.rounding import ROUNDING_SHARES
 
-#: Shares of ``mu^2`` of a matrix, a vector and a histogram where records are many; where they are
-#: few each is larger by so many times itself.  The steps have the rest.
+#: Shares of ``mu^2`` of a matrix, a vector and a histogram in large samples.  The steps have the
+#: rest: with larger shares their noise is larger, with smaller ones they converge less surely.
 SHARES = {"matrix": 0.05, "vector": 0.02, "histogram": 0.02}
 
+#: Relative increase of these shares in the smallest samples, where their noise matters most.
 SMALL_SAMPLE_EXTRA = 1.0
 
-#: Of these, what a round spends on one of each: its curvature, its score and the scores' lengths;
-#: the score of the last is the first step's, and has its share.
+#: Part of these shares that one round spends: on its curvature, its score and a histogram of
+#: norms.  The score of the last round is the first step's, and has its share.
 ROUND = 0.25
 
-#: Rounds at most; the last is one whose score is hardly told from noise.
+#: Largest number of rounds: in small samples there are fewer, because each has its noise.
 MAX_ROUNDS = 6
 
-#: Peaks of a curvature over its mean beyond which that of a larger scale is asked for: a rare level
-#: would have hardly any record in the window.
+#: Ratio of a curvature's peak to its mean above which a larger scale is used: the narrow window
+#: would contain almost no record of a rare level.
 EVEN_PEAK = 3.0
 
-#: Few: n mu below this for eight coefficients, growing with their square root.
+#: Value of n mu below which samples of eight coefficients are small; it grows with the square root
+#: of their number.
 SMALL_SAMPLE = 3000.0
 
-#: Share of what the steps have that the first one gets.
+#: Part of the steps' budget for the first step, whose score counts in no average.
 FIRST = 0.05
 
-#: Largest noise of the second Gram, as ``sqrt(2 p)`` times its scale; its radius is the longest
-#: that keeps it.
+#: Largest noise of the second Gram, as ``sqrt(2 p)`` times its scale.  Its radius is the longest
+#: with this noise: longer, eigenvalues are lost in noise; shorter, long rows count in part.
 GRAM_NOISE = 0.3
 
-#: Sizes of responses are held to this and its inverse.
+#: Largest size of responses, and the inverse of the smallest; keeps radii finite.
 LARGEST = 1e60
 
-#: What a run asks for; see :attr:`Setting.query_counts`.
+#: Queries of a run; see :attr:`Setting.query_counts`.
 QueryCounts = tuple[bool, int, bool]
 
 
 class Setting(NamedTuple):
-    """What a run is told; all of it public or released."""
+    """Settings of a run; all of them public or released."""
 
     loss: Any
     scale: float | None
@@ -59,29 +61,29 @@ class Setting(NamedTuple):
 
     @property
     def min_score_variation(self) -> float:
-        """Least of what scores vary by over what the loss curves; infinite without a factor."""
+        """Smallest ratio of the scores' variance to the curvature; infinite without a factor."""
         if not self.alone or self.loss.link == "identity":
             return math.inf
         return 0.0 if self.loss.largest_response is None else 1.0
 
     @property
     def score_unit(self) -> float:
-        """About the length of a score."""
+        """Typical norm of a score."""
         return float(self.loss._score_scale(self.bounded_size))
 
     @property
     def bounded_size(self) -> float:
-        """The size, within what a radius may be."""
+        """The size, in the range of possible radii."""
         return min(max(self.size, 1.0 / LARGEST), LARGEST)
 
     @property
     def downweights_by_score_bound(self) -> bool:
-        """Whether what is foreseen of a score says which rows are discounted: not of a mean."""
+        """Whether rows are down-weighted by the bound of their score; means of persons are not."""
         return self.loss.score_bound_ratio is not None and not self.persons
 
     @property
     def score_bound_ratio(self) -> float:
-        """Bound on a score over what is foreseen of it, times the scale."""
+        """Bound of a score over its bound given the linear predictor, times the scale."""
         return (
             (self.loss.score_bound_ratio or math.inf)
             if self.downweights_by_score_bound
@@ -89,7 +91,7 @@ class Setting(NamedTuple):
         )
 
     def short_enough(self, bound: float, scale: float) -> RowClipping:
-        """Rows of which no score is longer, so that it is not their responses that decide."""
+        """Limit rows so that no score exceeds the bound, whatever the response."""
         return (
             RowClipping(max_leverage=bound / (scale * self.score_bound_ratio))
             if self.score_bound_ratio < math.inf
@@ -98,13 +100,13 @@ class Setting(NamedTuple):
 
     @property
     def query_counts(self) -> QueryCounts:
-        """Whether in rounds, for how many lengths besides, and for the residuals' scale."""
-        more = self.downweights_by_score_bound + (self.loss.peakedness > EVEN_PEAK)
-        return bool(self.loss.curvature_varies), more, bool(self.loss.needs_scale)
+        """Whether there are rounds, number of further histograms, whether the scale is bought."""
+        n_histograms = self.downweights_by_score_bound + (self.loss.peakedness > EVEN_PEAK)
+        return bool(self.loss.curvature_varies), n_histograms, bool(self.loss.needs_scale)
 
 
 class Budgets(NamedTuple):
-    """Gaussian-DP parameters of whatever is asked of one kind, and of each step's scores."""
+    """Gaussian-DP parameters of each kind of query, and of each step's scores."""
 
     matrix: float
     vector: float
@@ -113,20 +115,20 @@ class Budgets(NamedTuple):
 
     @property
     def round(self) -> Budgets:
-        """Of what a round asks."""
+        """Budgets of one round."""
         return Budgets(*[mu * ROUND**0.5 for mu in self[:3]])
 
     def longest_radius(self, n: int, p: int) -> float:
-        """At which the noise of a Gram is as large as it may be."""
+        """Return the radius at which the noise of a Gram is as large as allowed."""
         return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
 
     def initial_cost(self, asks: QueryCounts) -> float:
-        """Of all that :func:`begin` asks."""
+        """Return the cost of all queries of :func:`initial_estimate`."""
         return math.hypot(self.matrix, self.vector, asks[2] * self.histogram)
 
 
 class BudgetAllocation(NamedTuple):
-    """What may be spent on p coefficients of n records: public."""
+    """Allocation of a budget for p coefficients of n records: public."""
 
     n: int
     p: int
@@ -134,12 +136,12 @@ class BudgetAllocation(NamedTuple):
 
     @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
     def small_sample_factor(self) -> float:
-        """How few the records are, from 0 to 1."""
+        """Return 1 for the smallest samples, falling to 0 with n, mu and 1/sqrt(p)."""
         return min(1.0, SMALL_SAMPLE * math.sqrt(self.p / 8.0) / max(self.n * self.mu, TINY))
 
-    def max_rounds(self, bends: bool) -> int:
-        """How many rounds there may be."""
-        if not bends:
+    def max_rounds(self, curvature_varies: bool) -> int:
+        """Return the largest number of rounds."""
+        if not curvature_varies:
             return 0
         return max(
             1,
@@ -150,22 +152,24 @@ class BudgetAllocation(NamedTuple):
     def budgets(
         self, asks: QueryCounts, rounds: int, begun: bool = False, sampled: bool | None = None
     ) -> Budgets:
-        """How it is divided if there are so many rounds.
+        """Divide the total for this number of rounds.
 
-        ``sampled``: whether a sample tells the curvature, or not; None where none is asked.
+        ``sampled``: whether a subsample gives the curvature, or not; None where none is bought.
         """
-        mu, (bends, besides, sees_scale) = self.mu, asks
+        mu, (curvature_varies, extra_histograms, needs_scale) = self.mu, asks
         times, first = 1.0 + SMALL_SAMPLE_EXTRA * self.small_sample_factor(), not begun
         part = [share * times for share in SHARES.values()]
-        in_rounds, last = ROUND * rounds, ROUND * bends
-        asked = (
+        in_rounds, last = ROUND * rounds, ROUND * curvature_varies
+        amounts = (
             1 + first + in_rounds + (0.0 if sampled else last),
             first + in_rounds,
-            2 + besides + first * sees_scale + in_rounds + (ROUND if sampled else last),
+            2 + extra_histograms + first * needs_scale + in_rounds + (ROUND if sampled else last),
         )
-        left = 1.0 - 32.0 * ROUNDING_SHARES - sum(map(operator.mul, asked, part))
-        left -= part[2] * (sampled is False)
-        shares = [FIRST * left] + [(1.0 - FIRST) * left / (MAX_STEPS - 1)] * (MAX_STEPS - 1)
+        remaining = 1.0 - 32.0 * ROUNDING_SHARES - sum(map(operator.mul, amounts, part))
+        remaining -= part[2] * (sampled is False)
+        shares = [FIRST * remaining] + [(1.0 - FIRST) * remaining / (MAX_STEPS - 1)] * (
+            MAX_STEPS - 1
+        )
         steps = tuple([mu * math.sqrt(share) for share in shares])
         return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
 
@@ -179,30 +183,32 @@ def prices(
     kinds: tuple[QueryCounts, ...],
     sampled: bool,
 ) -> tuple[tuple[float, ...], ...]:
-    """Whatever may be paid for a Gram, a moment, a histogram and a step: public, and remembered.
+    """List every possible cost of a Gram, a moment, a histogram and a step: public, and cached.
 
-    By fits of these kinds together, each with a part of what the beginning leaves of a total,
-    however many rounds there are; a sample may be given up before it is asked.
+    Fits of these kinds run together, each with a part of the total after the initial estimate.
+    The number of rounds may be any; a subsample may be given up before it is queried.
     """
     grams: set[float] = set()
     moments, histograms, steps = set(grams), set(grams), set(grams)
-    begun = len(kinds) > 1
+    shares_start = len(kinds) > 1
     for mu, asks in product(totals, kinds):
-        shared = 0.0
-        if begun:
+        start_cost = 0.0
+        if shares_start:
             first = BudgetAllocation(n, p, mu).budgets(kinds[0], 1)
             grams.add(first.matrix)
             moments.add(first.vector)
             histograms.add(first.histogram)
-            shared = first.initial_cost(kinds[0])
-        each = BudgetAllocation(n, p, math.sqrt(mu**2 - shared**2) * part)
-        most = each.max_rounds(asks[0])
-        for rounds, told in product({min(1, most), most}, (None, True, False)[: 1 + 2 * sampled]):
-            asked = each.budgets(asks, rounds, begun, told)
-            last = math.hypot(*asked.steps[1:])  # if the one before it has arrived
-            moments.add(asked.vector)
-            steps.update(asked.steps, (last,), (asked.round.vector,) * (most > 0))
-            for one in (asked, asked.round) if most or told else (asked,):
-                grams.add(one.matrix)
-                histograms.add(one.histogram)
+            start_cost = first.initial_cost(kinds[0])
+        allocation = BudgetAllocation(n, p, math.sqrt(mu**2 - start_cost**2) * part)
+        max_rounds = allocation.max_rounds(asks[0])
+        for rounds, told_by_sample in product(
+            {min(1, max_rounds), max_rounds}, (None, True, False)[: 1 + 2 * sampled]
+        ):
+            budgets = allocation.budgets(asks, rounds, shares_start, told_by_sample)
+            all_steps = math.hypot(*budgets.steps[1:])  # if the one before it has arrived
+            moments.add(budgets.vector)
+            steps.update(budgets.steps, (all_steps,), (budgets.round.vector,) * (max_rounds > 0))
+            for spent in (budgets, budgets.round) if max_rounds or told_by_sample else (budgets,):
+                grams.add(spent.matrix)
+                histograms.add(spent.histogram)
     return tuple(grams), tuple(moments), tuple(histograms), tuple(steps)
