@@ -50,11 +50,12 @@ class Arithmetic:
 
     @property
     def power(self) -> list[str] | None:
-        """The column's name repeated as often as it is multiplied; None for other expressions."""
+        """The column's name, repeated by the exponent; None for other expressions."""
         tree = self._tree()
         if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.Pow):
             return None
-        base, exponent = tree.left, tree.right
+        base = tree.left
+        exponent = tree.right
         if not isinstance(base, ast.Name) or not isinstance(exponent, ast.Constant):
             return None
         n_times = exponent.value
@@ -71,7 +72,7 @@ class Arithmetic:
             value, low, high = _Evaluation(self.text, table, columns).of(self._tree())
         if not isinstance(value, np.ndarray):
             raise InvalidInput(f"term {self.text!r} names no column. {ALLOWED}")
-        # functions of arrays may round otherwise than those of single numbers
+        # NumPy may round functions of arrays and of single numbers differently
         value = np.where(np.isfinite(value), np.clip(value, low, high), np.nan)
         return value[:, None], [self.text], np.array([[low, high]])
 
@@ -82,7 +83,9 @@ class _Evaluation:
     free = False
 
     def __init__(self, text: str, table: Any, columns: Mapping[str, Column] | Schema) -> None:
-        self.text, self.table, self.columns = text, table, columns
+        self.text = text
+        self.table = table
+        self.columns = columns
 
     def of(self, node: ast.AST) -> tuple[Any, float, float]:
         """Return the value on the records (or a constant), and its public minimum and maximum."""

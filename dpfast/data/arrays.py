@@ -39,16 +39,19 @@ def converted(
     if not type(X) is type(y) is np.ndarray:
         refuse_other_rows(X, y, "y")
         if (table := frame(X)) is not None:
-            own_names, X = table[0], _matrix(X, *table)
+            own_names = table[0]
+            X = _matrix(X, *table)
         else:
             own_names = _column_names(X)
         if library(y) in ("pandas", "polars", "pyarrow"):
             y = numbers(y, "y")
     wrap = _wrapper(X, y)
     if wrap is Records:
-        X, y = _as_floats(X, "X", 2), _as_float64(y, "y", 1)
+        X = _as_floats(X, "X", 2)
+        y = _as_float64(y, "y", 1)
     else:
-        X, y = _as_readable(X, "X", 2), _as_readable(y, "y", 1)
+        X = _as_readable(X, "X", 2)
+        y = _as_readable(y, "y", 1)
     return wrap, X, y, own_names if names is None else names
 
 
@@ -140,7 +143,7 @@ def _matrix(table: Any, names: Any, columns: list[Any]) -> Covariates:
     """Return a data frame's columns as a matrix; no copy if they share one type of floats."""
     if library(table) == "pandas" and {column.dtype for column in columns} in ONE_FLOAT:
         return np.asarray(table)
-    if any(len(values) != len(table) for values in columns):  # of Arrow's, from a damaged file
+    if any(len(values) != len(table) for values in columns):  # Arrow allows it in a damaged file
         raise InvalidInput("the columns have different lengths; each needs an entry for each row.")
     # covariate by covariate, as the columns are stored: the kernels read any strides
     rows_of_columns: NDArray[np.float64] = np.empty((len(columns), len(table)))

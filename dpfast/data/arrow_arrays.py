@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from dpfast.data.cells import view_cell
 
-#: How one cell of a column of views is stored: its length, its beginning, and where the rest is.
+#: Layout of an Arrow view: the length of a cell, its beginning, and the position of the rest.
 VIEW = np.dtype([("size", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("start", "<i4")])
 
-#: Arrow's types of cells between offsets, and the same buffers as bytes that may be anything.
+#: Arrow types whose cells lie between offsets, and the type that reads the same buffers as bytes.
 OFFSETS = {
     "string": "binary",
     "large_string": "large_binary",
@@ -46,7 +46,7 @@ def parts(values: Any) -> Iterator[tuple[Any, NDArray[np.int64] | None]]:
     for chunk in getattr(values, "chunks", [values]):
         codes = None
         with _damage_named():
-            chunk.validate()  # of lengths
+            chunk.validate()  # lengths only
             if is_encoded(chunk):
                 codes = _codes(_sound(chunk.indices), len(chunk.dictionary))
             cells = _sound(chunk if codes is None else chunk.dictionary)
@@ -68,7 +68,7 @@ def encoded(cells: Any) -> tuple[Any, NDArray[np.int64]]:
 
 
 def _codes(indices: Any, n_levels: int) -> NDArray[np.int64]:
-    # in 64 bits: codes may have 8, all of them taken; a larger one wraps around and is checked
+    # 64 bits leave room for -1; a code too large for them wraps around, and is checked below
     wide = indices.cast("int64", safe=False).fill_null(-1)
     codes: NDArray[np.int64] = wide.to_numpy(zero_copy_only=False)
     return np.where((codes < 0) | (codes >= n_levels), -1, codes)
@@ -93,13 +93,13 @@ def _sound(array: Any) -> Any:
 
     kind = str(array.type)
     if array.type.num_fields or isinstance(array.type, pyarrow.BaseExtensionType):
-        return array  # no column is read of a nested type, which is refused where it is used
+        return array  # columns of nested types are not read, but refused where they are used
     if kind.endswith("_view"):
         return pyarrow.array(_viewed(array), pyarrow.large_binary())
     bytes_type = OFFSETS.get(kind)
     type_ = array.type if bytes_type is None else getattr(pyarrow, bytes_type)()
     rebuilt = pyarrow.Array.from_buffers(type_, len(array), array.buffers(), -1, array.offset)
-    # in full the offsets of bytes; whether they are text is a matter of each cell
+    # all offsets are checked; each cell is decoded as text later, on its own
     rebuilt.validate(full=bytes_type is not None)
     return rebuilt
 
@@ -114,7 +114,7 @@ def _viewed(array: Any) -> list[bytes | None]:
     inline = np.frombuffer(stored, np.uint8, end * VIEW.itemsize).reshape(end, -1)[:, 4:]
     present = array.is_valid().to_numpy(zero_copy_only=False)
     sizes = np.where(present, views["size"], -1).tolist()
-    # old versions of Arrow have a buffer that is None where every text is within its view
+    # old versions of Arrow have a buffer None where each view stores its whole text
     buffers = [memoryview(b"" if buffer is None else buffer) for buffer in data_buffers]
     places = zip(views["buffer"].tolist(), views["start"].tolist(), strict=True)
     cells = zip(inline[array.offset :], sizes, places, strict=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 NUMBERS = (Real, np.bool_, Decimal)  # NumPy's integers and floats, and fractions, are Real
 PLAIN = {int, float, bool}
 
-#: What has one of these says itself of what type its entries are.
+#: Attributes of array-likes, which declare the type of their entries.
 TYPED = (
     "dtype",
     "__array__",
@@ -40,7 +40,7 @@ def is_sequence(values: Any) -> bool:
         memoryview(values)  # type: ignore[arg-type]
     except TypeError:
         return True
-    return False  # bytes, array.array: of one type
+    return False  # bytes, array.array: entries of one type
 
 
 def number(cell: Any) -> float:
@@ -51,12 +51,12 @@ def number(cell: Any) -> float:
         cell = cell[()]
     if not isinstance(cell, NUMBERS) or isinstance(cell, np.timedelta64):
         return np.nan
-    try:  # of a subclass: what it is, not what it does when asked
+    try:  # a subclass may override the conversion: use the base class's
         for kind in (float, int):
             if isinstance(cell, kind):
                 return kind.__float__(cell)
         return float(cell)
-    except Exception:  # too large an integer, a signalling decimal, a subclass with ideas
+    except Exception:  # too large an integer, a signalling decimal, a subclass that raises
         return np.nan
 
 
@@ -102,7 +102,7 @@ def _decoded(cell: bytes | None) -> str | None:
         return None
 
 
-#: Bytes that a view of Arrow's has room for itself.
+#: Longest text that an Arrow view stores within itself, in bytes.
 INLINE = 12
 
 

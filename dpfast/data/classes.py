@@ -44,11 +44,11 @@ def label_kind(labels: Any) -> str:
         return "anything"
     if columns.is_untyped(labels):
         return "objects"
-    name, kind = str(dtype).lower(), getattr(dtype, "kind", None)
-    name = name.removeprefix("dictionary<values=")
+    name = str(dtype).lower().removeprefix("dictionary<values=")
+    kind = getattr(dtype, "kind", None)
     if isinstance(kind, str) and kind != "O":
         return _KINDS.get(kind, "records")
-    if name == "str":  # of pandas
+    if name == "str":  # pandas' text
         return "text"
     if name.startswith("interval"):
         return "intervals"
@@ -79,7 +79,7 @@ def readable(labels: Any) -> NDArray[Any]:
 
 def equal(labels: NDArray[Any], targets: Any) -> NDArray[np.bool_]:
     """Compare :func:`readable` labels with one label, or with the label at the same position."""
-    if isinstance(targets, (list, tuple)):  # one label, whatever it holds
+    if isinstance(targets, (list, tuple)):  # one label, which happens to be a sequence
         boxed = np.empty((), dtype=object)
         boxed[()] = targets
         targets = boxed

@@ -40,15 +40,18 @@ class ClusterRecords(Records):
         n_weights: int = 0,
         coding: Coding | None = None,
     ) -> None:
-        self.coding, self.of_terms = coding, False
+        self.coding = coding
+        self.of_terms = False
         self._parts = tuple(parts)
-        self._join, self._n_weights = join, n_weights
+        self._join = join
+        self._n_weights = n_weights
         self.block_sizes = tuple(int(size) for size in parts[0].chunks[0])
         self.n = sum(self.block_sizes)
         self.n_covariates = sum(part.shape[1] for part in parts) - 1 - n_weights
         self.names = names
         self.reads = 0
-        self._is_cached, self._cached_chunks = False, list[Any]()
+        self._is_cached = False
+        self._cached_chunks: list[Any] = []
 
     def cached(self) -> Records:
         """Return records that their workers keep after the first read, if they are few enough."""
@@ -57,7 +60,8 @@ class ClusterRecords(Records):
         cached_records = ClusterRecords(
             self._parts, self.names, self._join, self._n_weights, self.coding
         )
-        cached_records.reads, cached_records._is_cached = self.reads, True
+        cached_records.reads = self.reads
+        cached_records._is_cached = True
         return cached_records
 
     def joined(
@@ -95,12 +99,10 @@ class ClusterRecords(Records):
                 chunks = self._chunk_tasks((_unchanged, (), query[2]))
                 self._cached_chunks = list(_compute(lambda: persist(*chunks)))
                 self._is_cached = True
-            query, leaf = (
-                delayed(query, pure=False, traverse=False),
-                delayed(_sum_cached_chunk, pure=False),
-            )
-            pairs = enumerate(self._cached_chunks)
-            return [leaf(kept, query, *[k] if numbered else []) for k, kept in pairs]
+            query = delayed(query, pure=False, traverse=False)
+            leaf = delayed(_sum_cached_chunk, pure=False)
+            chunks = enumerate(self._cached_chunks)
+            return [leaf(chunk, query, *[k] if numbered else []) for k, chunk in chunks]
         self.reads = (self.reads or 0) + 1
         # one task that all chunks depend on, so that it is sent to a worker once
         query = delayed(query, pure=False, traverse=False)
@@ -184,7 +186,8 @@ class ClusterPartition:
     def _collected(self, low: int, high: int) -> list[Any]:
         from dask import delayed, persist
 
-        table, n_slots = self._table, self._slot_arguments[2]
+        table = self._table
+        n_slots = self._slot_arguments[2]
         chosen = table._chunk_tasks(
             (_select_records, (*self._slot_arguments, low, high), _version()), numbered=True
         )
@@ -205,7 +208,9 @@ class ClusterBlock(Block):
     def __init__(
         self, table: ClusterRecords, n: int, make_tasks: Callable[..., list[Any]], n_tasks: int
     ) -> None:
-        self._records, self._make_tasks, self._n_tasks = table, make_tasks, n_tasks
+        self._records = table
+        self._make_tasks = make_tasks
+        self._n_tasks = n_tasks
         self._lay_out(table, n, table.n)
 
     @property
@@ -281,10 +286,9 @@ def _sum_chunk(
     if any(len(part) != last - first for part in parts):
         raise RuntimeError("a chunk has another number of records than announced.")
     columns = [_converted(part) for part in parts]
-    columns, weight_columns = (
-        columns[: len(columns) - n_weights],
-        columns[len(columns) - n_weights :],
-    )
+    n_columns = len(columns) - n_weights
+    weight_columns = columns[n_columns:]
+    columns = columns[:n_columns]
     X = columns[0] if len(columns) > 1 else columns[0][:, :-1]
     y = columns[-1][:, -1]
     if join is not None:

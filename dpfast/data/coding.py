@@ -228,7 +228,7 @@ class Coding:
     def natural_units(self) -> tuple[Array, Array]:
         """Return the affine map from the design's natural units to its coded columns.
 
-        ``coded = constant + matrix @ natural``, where natural units are those of the table.  The
+        ``coded = constant + matrix @ natural``, in the table's units on the right.  The
         constants of a product's factors belong to products of fewer factors.
 
         Returns
@@ -236,7 +236,7 @@ class Coding:
         constant, matrix : ndarray of shapes (q,) and (q, q)
         """
         columns = [self._alone(term) for term in self.terms]
-        if None not in columns:  # numbers, each on its own
+        if None not in columns:  # each term is one numeric column
             centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
             return 0.0 - centres / spreads, np.diag(1.0 / spreads)
         from dpfast.data.encoding import natural_units_of_products

@@ -17,17 +17,17 @@ from dpfast.data.arrow_arrays import BrokenBuffers, encoded, is_encoded, parts
 from dpfast.data.cells import cell_value, is_sequence, number_cells, objects, text
 from dpfast.errors import InvalidInput, described, dtype_name
 
-#: Arrow's types of numbers, decimals aside; a column of nulls has the type "null".
+#: Arrow's numeric types except decimals; a column of nulls has the type "null".
 ARROW_NUMBERS = frozenset(
     ["bool", "halffloat", "float", "double", "null"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
 ARROW_TEXT = frozenset(["string", "large_string", "string_view"])
 ARROW_BYTES = frozenset(["binary", "large_binary", "binary_view"])
-#: Types of columns that leave open what their cells are: in Arrow dictionaries are what pandas had
-#: as categories, of a type that it took from the cells.
+#: Types that leave the type of their cells open.  Pandas infers the type of categories from the
+#: cells, and Arrow stores them as dictionaries.
 UNTYPED = ("object", "category", "dictionary")
-#: Arrow's types whose different values Arrow can list.
+#: Arrow types that ``dictionary_encode`` accepts.
 ARROW_ENCODED = (ARROW_NUMBERS | ARROW_TEXT | {"binary", "large_binary"}) - {"halffloat", "null"}
 
 
@@ -43,7 +43,7 @@ def is_table(X: Any) -> bool:
 
 def _names(table: Any) -> Any:
     """Return a table's column names unchanged; None for other objects."""
-    if type(table) is np.ndarray:  # first: most are, and every fit asks
+    if type(table) is np.ndarray:  # the most common case, on the path of every fit
         return table.dtype.names
     if isinstance(table, Mapping):
         return list(table)
@@ -89,7 +89,7 @@ def column(table: Any, name: str) -> Any:
             "them different names."
         )
     place = names.index(name)
-    parts = frame(table)  # by position: a label need not be text, as 0 is
+    parts = frame(table)  # by position: labels need not be text
     if parts is not None:
         return parts[1][place]
     return table[list(table)[place] if isinstance(table, Mapping) else name]
@@ -97,10 +97,11 @@ def column(table: Any, name: str) -> Any:
 
 def refuse_column_of(X: Any, values: Any, what: str) -> None:
     """Refuse a column that is also among the covariates; in data frames by its public name."""
-    if isinstance(X, dict) and not hasattr(X, "nnz"):  # of sparse matrices one kind is a dictionary
+    if isinstance(X, dict) and not hasattr(X, "nnz"):  # one kind of sparse matrix is a dictionary
         same = [name for name in X if X[name] is values]
     else:
-        kind, names = type(values).__name__, list[Any]()
+        kind = type(values).__name__
+        names: list[Any] = []
         if kind == "Series":
             names = [getattr(values, "name", None)]
         elif kind == "DataFrame":
@@ -116,7 +117,8 @@ def refuse_column_of(X: Any, values: Any, what: str) -> None:
 
 def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
     """Return names (None if not all are strings) and columns of a data frame; None for others."""
-    origin, kind = library(table), type(table).__name__
+    origin = library(table)
+    kind = type(table).__name__
     if origin == "polars" and kind == "LazyFrame":
         raise InvalidInput("a lazy data frame holds no records yet. Call .collect() first.")
     names: Any
@@ -124,9 +126,11 @@ def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
         names = list(table.columns)
         columns = [table.iloc[:, j] for j in range(len(names))]
     elif origin == "polars" and hasattr(table, "get_columns"):
-        names, columns = list(table.columns), list(table.get_columns())
+        names = list(table.columns)
+        columns = list(table.get_columns())
     elif origin == "pyarrow" and hasattr(table, "column_names"):
-        names, columns = list(table.column_names), list(table.columns)
+        names = list(table.column_names)
+        columns = list(table.columns)
     else:
         return None
     return (names if all(isinstance(name, str) for name in names) else None), columns
@@ -173,9 +177,10 @@ def declaring_levels(name: str) -> str:
 
 def refuse_other_rows(X: Any, values: Any, what: str) -> None:
     """Refuse two pandas objects whose indices differ, because records would be mixed up."""
-    first, second = _index(X), _index(values)
+    first = _index(X)
+    second = _index(values)
     if first is None or second is None or len(first) != len(second) or first is second:
-        return  # of other lengths: refused for that
+        return  # different lengths are refused later
     try:
         equal = bool(first.equals(second))
     except Exception:
@@ -330,12 +335,12 @@ def _of_pandas(values: Any) -> Numbers:
 def _of_arrow(values: Any) -> Numbers:
     if not is_arrow_number(values.type):  # nor is a dictionary one, as pandas' categories are none
         return None
-    found = [np.empty(0)]
+    arrays = [np.empty(0)]
     for cells, _ in parts(values):
         with np.errstate(all="ignore"):
             # cast first: otherwise a null would change the type
-            found.append(cells.cast("float64", safe=False).to_numpy(zero_copy_only=False))
-    return found[1] if len(found) == 2 else np.concatenate(found)
+            arrays.append(cells.cast("float64", safe=False).to_numpy(zero_copy_only=False))
+    return arrays[1] if len(arrays) == 2 else np.concatenate(arrays)
 
 
 def _of_polars(values: Any) -> Numbers:
@@ -358,7 +363,7 @@ def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
             f"column {described(name, text=True)} must be labels (text, integers, booleans) and "
             f"has type {type_of(values)}. Convert it to text or integers first."
         )
-    table, codes = answer  # those of pandas are as unchecked as Arrow's
+    table, codes = answer  # pandas does not check its codes either
     return table, np.where((codes < 0) | (codes >= len(table)), -1, codes)
 
 
@@ -387,15 +392,16 @@ def _pandas_labels(values: Any) -> Labels:
 
 def _categories(values: Any) -> list[Any]:
     """Return pandas categories as Python objects; their type is inferred from the cells."""
-    found = None
+    encoded_labels = None
     try:
         if _is_arrow_backed(values.dtype):
-            found = _arrow_labels(values.array.__arrow_array__())
-        if found is None:
+            encoded_labels = _arrow_labels(values.array.__arrow_array__())
+        if encoded_labels is None:
             return objects(np.asarray(values, dtype=object))
     except Exception:
         return [cell_value(lambda i=i: values[i]) for i in range(len(values))]
-    return [None if i < 0 else found[0][i] for i in found[1].tolist()]
+    distinct, positions = encoded_labels
+    return [None if i < 0 else distinct[i] for i in positions.tolist()]
 
 
 def _arrow_labels(values: Any) -> Labels:
@@ -411,7 +417,7 @@ def _arrow_labels(values: Any) -> Labels:
             cells, codes = encoded(cells)  # so that each different value is read once
         record_codes = np.arange(len(cells)) if codes is None else codes
         positions.append(np.where(record_codes < 0, -1, record_codes + len(table)))
-        # text comes as bytes, because whatever is stored may not be text
+        # text comes as bytes, which need not be valid text
         listed = cells.to_pylist()
         table.extend(text(listed) if kind in ARROW_TEXT else listed)
     return table, np.concatenate(positions)

@@ -63,35 +63,41 @@ def _length(values: Any, name: str) -> int:
 
 
 def natural_units_of_products(coding: Coding) -> tuple[Array, Array]:
-    """Compute :meth:`Coding.natural_units` for terms with several factors."""
-    terms, first = [_parts(coding, term) for term in coding.terms], 0
-    where: dict[Any, int] = {}
-    for names, others, width in terms:
-        where[names, others] = first
-        first += width
-    constant, matrix, first = np.zeros(first), np.zeros((first, first)), 0
-    for names, others, width in terms:
-        units = [(coding.columns[name].location, coding.columns[name].spread) for name in names]
-        for taken in product((True, False), repeat=len(names)):
-            found = [
-                (1.0 if own else -centre) / unit
-                for own, (centre, unit) in zip(taken, units, strict=True)
-            ]
-            left = tuple(compress(names, taken))
-            if not (share := math.prod(found)):
+    """Compute :meth:`Coding.natural_units` for terms with several factors.
+
+    ``prod((x_k - centre_k) / unit_k)`` is multiplied out: each subset of the factors is a product
+    of natural columns, with the other factors' ``-centre_k / unit_k`` in its coefficient.
+    """
+    terms = [_parts(coding, term) for term in coding.terms]
+    starts: dict[Any, int] = {}
+    n_columns = 0
+    for names, other_factors, width in terms:
+        starts[names, other_factors] = n_columns
+        n_columns += width
+    constant = np.zeros(n_columns)
+    matrix = np.zeros((n_columns, n_columns))
+    row = 0
+    for names, other_factors, width in terms:
+        for in_product in product((True, False), repeat=len(names)):
+            share = math.prod(
+                (1.0 if is_in else -coding.columns[name].location) / coding.columns[name].spread
+                for name, is_in in zip(names, in_product, strict=True)
+            )
+            if not share:
                 continue
-            if not left and not others:
-                constant[first] += share
-            elif (left, others) in where:
-                at = where[left, others]
-                matrix[range(first, first + width), range(at, at + width)] += share
+            subset = tuple(compress(names, in_product))
+            if not subset and not other_factors:
+                constant[row] += share
+            elif (subset, other_factors) in starts:
+                start = starts[subset, other_factors]
+                matrix[range(row, row + width), range(start, start + width)] += share
             else:
                 raise InvalidInput(
                     "coefficients of a product or power in the table's own units need the "
-                    f"terms of fewer factors, {':'.join(left) or 'levels'} here: add them. "
+                    f"terms of fewer factors, {':'.join(subset) or 'levels'} here: add them. "
                     "predict takes and returns the table's own units."
                 )
-        first += width
+        row += width
     return constant, matrix
 
 

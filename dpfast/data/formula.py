@@ -112,7 +112,8 @@ def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
 
 def _undeclared(texts: Sequence[str], table: Any) -> Schema:
     """Declare the columns that terms read: numbers in their own units, or public levels."""
-    declared, levels = dict[str, Column](), dict[str, Any]()
+    declared: dict[str, Column] = {}
+    levels: dict[str, Any] = {}
     present = column_names(table)
     for text in texts:
         names, listed = _read_by(text, present)
@@ -137,7 +138,8 @@ def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[st
     """Return the columns that a term reads, and the levels that it lists for some of them."""
     if text in present:
         return [text], {}
-    tree, levels = _parsed(text), dict[str, Any]()
+    tree = _parsed(text)
+    levels: dict[str, Any] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _is_factor(node):
             levels[node.args[0].id] = _listed(node, text)  # type: ignore[attr-defined]
@@ -148,7 +150,8 @@ def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[st
 def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
     """Return the columns that a formula reads from a table not yet opened, and their levels."""
     responses, term_texts, _ = _sides(formula)
-    names, levels = dict[str, None](), dict[str, Any]()
+    names: dict[str, None] = {}
+    levels: dict[str, Any] = {}
     quoted = _quoted(formula)
     for text in [*(responses or ()), *(text for factors in term_texts for text in factors)]:
         read, listed = _read_by(text, quoted)
@@ -346,7 +349,8 @@ def _merged(parts: Sequence[frozenset[Factor]]) -> list[dict[Factor, Factor]]:
     while merged:
         merged = False
         for i, j in combinations(range(len(codings)), 2):
-            short, long = codings[i], codings[j]
+            short = codings[i]
+            long = codings[j]
             added = [factor for factor in long if factor not in short]
             if len(added) == 1 and short.items() <= long.items():
                 codings[j] = long | {added[0]: _all_of(added[0])}

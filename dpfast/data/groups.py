@@ -13,7 +13,7 @@ from dpfast.data.record_weights.joined import WeightedArrays
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
 
-#: What is counted once: each row, of which a person has so many at most, or each person.
+#: Units that count once: each row, with a public bound on rows per person, or each person.
 EACH = ("row", "person")
 
 
@@ -52,13 +52,15 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     slots, persons = _slots(labelled, group_size)
     n = persons * group_size
     start = 0
-    X, y = np.full((n, records.n_covariates), np.nan), np.empty(0)
+    X = np.full((n, records.n_covariates), np.nan)
+    y = np.empty(0)
     for rows, responses in records.blocks():
         if not start:
             y = np.full((n, *responses.shape[1:]), np.nan)
         block_slots = slots[start : start + len(responses)]
         in_slot = block_slots >= 0
-        X[block_slots[in_slot]], y[block_slots[in_slot]] = rows[in_slot], responses[in_slot]
+        X[block_slots[in_slot]] = rows[in_slot]
+        y[block_slots[in_slot]] = responses[in_slot]
         start += len(responses)
     slotted = Records(X, y, records.names)
     slotted.together = group_size

@@ -63,7 +63,9 @@ class Block(Records):
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Yield the records of the part piece by piece; the pieces share memory."""
-        X, y, rows = self._table.X, self._table.y, self._rows
+        X = self._table.X
+        y = self._table.y
+        rows = self._rows
         gathered = np.empty((min(self._step, len(rows)), X.shape[1]), X.dtype)
         for first in range(0, max(1, len(rows)), self._step):
             part_rows = rows[first : first + self._step]
@@ -80,10 +82,14 @@ class Gathered(Records):
     can_be_partitioned = False
 
     def __init__(self, part: Block) -> None:
-        table, rows = part._table, part._rows
+        table = part._table
+        rows = part._rows
         X = gather(table.X, rows, np.empty((len(rows), table.n_covariates), table.X.dtype))
-        self.X, self.y = X, table.y[rows]
-        self.n, self.n_covariates, self.names = part.n, part.n_covariates, part.names
+        self.X = X
+        self.y = table.y[rows]
+        self.n = part.n
+        self.n_covariates = part.n_covariates
+        self.names = part.names
         self.block_sizes = part.block_sizes
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
@@ -134,8 +140,11 @@ class WithoutCovariates(Records):
     can_be_partitioned = False
 
     def __init__(self, records: Records) -> None:
-        self.n, self.n_covariates, self.names = records.n, 0, None
-        self.block_sizes, self.excess = records.block_sizes, records.excess
+        self.n = records.n
+        self.n_covariates = 0
+        self.names = None
+        self.block_sizes = records.block_sizes
+        self.excess = records.excess
         self._all = records
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:

@@ -13,12 +13,12 @@ from dpfast.arguments import text_names
 from dpfast.data.coding import Coding
 from dpfast.errors import InvalidInput
 
-#: Covariates as they are stored; every computation with them is in float64.
+#: Stored covariates; every computation with them is in float64.
 Covariates = NDArray[np.float64 | np.float32]
 
 FLOAT64 = np.dtype(np.float64)
 
-#: A sample is one in so many records at most: of more of them hardly anything is gained.
+#: A subsample has at most one in so many records: a larger one saves little time.
 MIN_SAMPLING_FACTOR = 2
 
 
@@ -48,32 +48,38 @@ class Records:
     (array([5., 5.]), True)
     """
 
-    #: How a schema coded them, where one did.
+    #: Coding of the covariates by a schema, if there is one.
     coding: Coding | None = None
 
-    #: Whether covariates are terms of a formula, which reads the rows of a prediction itself.
+    #: True if covariates are terms of a formula, which encodes the rows of a prediction itself.
     of_terms = False
 
-    #: How many times n the records can be, where n is what sums are divided by (claim C55).
+    #: Largest number of records as a multiple of n, which divides their sums (claim C55).
     excess = 1
 
-    #: Consecutive records that are one person's, and stay together where records are dealt.
+    #: Number of consecutive records of one person; random folds do not separate them.
     together = 1
 
-    #: Whether they are persons, who count with the mean of their rows.
+    #: True if records are persons, each with the mean of their rows.
     means = False
-    #: How many times all of them were read; None of arrays, which are in memory or mapped there.
+
+    #: Number of passes over the records; None for arrays in memory or mapped into it.
     reads: int | None = None
 
-    #: Whether their sums are of what the kernels see of other records.
+    #: True if the kernels computed these records from others.
     seen = False
 
-    #: In how many parts of equal length their rows are summed, each on its own.
+    #: Number of equally long parts of a row, which are summed separately.
     parts = 1
 
-    #: Whether there can be secret samples of them; whether every query reads and decodes them
-    #: again; whether they are summed on other machines, which they never leave.
-    can_be_partitioned, read_again, elsewhere = True, False, False
+    #: True if secret random samples can be taken.
+    can_be_partitioned = True
+
+    #: True if every query reads and decodes the records again.
+    read_again = False
+
+    #: True if the records are on other machines, which they never leave.
+    elsewhere = False
 
     def __init__(
         self, X: Covariates, y: NDArray[np.float64], names: tuple[str, ...] | None
@@ -124,7 +130,7 @@ class Records:
         if not hasattr(self, "X"):
             return False
         for array in (self.X, self.y):
-            base: Any = array  # its memory may be a file, whose rows are dear to gather one by one
+            base: Any = array  # a view of a mapped file, whose rows are slow to gather, is no array
             while base is not None and isinstance(base, np.ndarray):
                 if type(base) is not np.ndarray and isinstance(base, np.memmap):
                     return False
@@ -179,11 +185,17 @@ class Wrapped(Records):
     """View of other records with the same public facts."""
 
     def __init__(self, records: Records) -> None:
-        self.n, self.n_covariates = records.n, records.n_covariates
-        self.names, self.block_sizes = records.names, records.block_sizes
-        self.excess, self.together, self.coding = records.excess, records.together, records.coding
-        self.can_be_partitioned, self.read_again = records.can_be_partitioned, records.read_again
-        self.elsewhere, self._raw = records.elsewhere, records
+        self._raw = records
+        self.n = records.n
+        self.n_covariates = records.n_covariates
+        self.names = records.names
+        self.block_sizes = records.block_sizes
+        self.excess = records.excess
+        self.together = records.together
+        self.coding = records.coding
+        self.can_be_partitioned = records.can_be_partitioned
+        self.read_again = records.read_again
+        self.elsewhere = records.elsewhere
 
     @property
     def reads(self) -> int | None:  # type: ignore[override]

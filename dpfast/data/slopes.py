@@ -67,7 +67,8 @@ def derivatives(coding: Coding, table: Any, name: str) -> Array:
     parts = []
     with np.errstate(all="ignore"):
         for term in coding.terms:
-            value, slope = np.ones((1, 1)), np.zeros((1, 1))
+            value = np.ones((1, 1))
+            slope = np.zeros((1, 1))
             for factor in term:  # the first factor's columns vary fastest
                 here = factor.encode(table, coding.columns)[0]
                 by = _derivative(factor, table, coding.columns, name, here)

@@ -18,8 +18,11 @@ from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
 
-#: Most inner knots of a spline, and a bound on their size: beyond it their cubes leave float64.
-MAX_KNOTS, MAX_KNOT = 100, 1e100
+#: Most inner knots of a spline: each is one column of the design.
+MAX_KNOTS = 100
+
+#: Bound on the size of a knot: cubes of larger ones leave float64.
+MAX_KNOT = 1e100
 
 #: Arguments of each spline after its column, as patsy and formulaic have them.
 _BOUNDS = ("knots", "lower_bound", "upper_bound", "extrapolation")
@@ -53,19 +56,22 @@ class Spline:
 
     def derivatives(self, table: Any) -> Array:
         """Differentiate the columns by the number in the column; 0 beyond the ends."""
-        x, low, high = numbers(column(table, self.name), self.name), self.knots[0], self.knots[-1]
+        x = numbers(column(table, self.name), self.name)
+        low, *_, high = self.knots
         with np.errstate(all="ignore"):
             clipped = np.where(np.isfinite(x), np.clip(x, low, high), np.nan)
             slopes = self._basis().derivative()(clipped) * ((low <= x) & (x <= high))[:, None]
         return np.asarray(slopes[:, int(not self.every_level) :])
 
     def encode(self, table: Any, columns: Mapping[str, Column] | Schema) -> Encoded:
-        x, ends = numbers(column(table, self.name), self.name), (self.knots[0], self.knots[-1])
+        x = numbers(column(table, self.name), self.name)
+        ends = self.knots[0], self.knots[-1]
         with np.errstate(all="ignore"):
             basis = self._basis()
             clipped = np.where(np.isfinite(x), np.clip(x, *ends), np.nan)
-            # B-splines are nonnegative and sum to one: their coefficients bound what they sum to
-            low, high = basis.c.min(axis=0), basis.c.max(axis=0)
+            # B-splines are nonnegative and sum to one: coefficients bound their weighted sums
+            low = basis.c.min(axis=0)
+            high = basis.c.max(axis=0)
             values = np.clip(basis(clipped), low, high)
         first = int(not self.every_level)
         names = [f"{self.what}({self.name})[{j}]" for j in range(first, len(low))]
@@ -106,7 +112,7 @@ def parse_spline(tree: ast.Call, text: str, schema: Schema) -> Spline:
     except (ValueError, np.linalg.LinAlgError):
         is_finite = False
     if not is_finite:
-        raise InvalidInput(f"{text!r}: these knots lie too close together to be told apart.")
+        raise InvalidInput(f"{text!r}: these knots lie too close together.")
     return spline
 
 

@@ -32,7 +32,7 @@ class StreamedRecords(Records):
         Public; a block of another length is refused.
     n_covariates, names : int, tuple of str or None
     coding : Coding, optional
-        The public facts by which ``decode`` codes a table.
+        Public facts that ``decode`` codes a table with.
     columns : callable, optional
         ``columns(names, arguments, read)`` returns a function like ``decode`` for other columns of
         the same source; the arguments they were named in are for its refusals.
@@ -55,7 +55,8 @@ class StreamedRecords(Records):
     ) -> None:
         self._decode = decode
         self.columns = columns
-        self.coding, self.of_terms = coding, False
+        self.coding = coding
+        self.of_terms = False
         self.block_sizes = tuple(block_sizes)
         self.n = sum(self.block_sizes)
         self.n_covariates = n_covariates
@@ -121,7 +122,9 @@ class CompressedRows:
     """
 
     def __init__(self, X: Any) -> None:
-        ends, self._columns, self._values = X.indptr, X.indices, X.data
+        ends = X.indptr
+        self._columns = X.indices
+        self._values = X.data
         self.shape: tuple[int, int] = X.shape
         arrays = (ends, self._columns, self._values)
         if not all(

@@ -142,7 +142,7 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
             X[copies], (y - offset)[copies], dpfast.Objective(loss, scale=1.0, fit_intercept=True)
         ).params
         assert (np.abs(found.params[k] - target) < 4.0 * found.bse[k]).all()
-    assert "sample weights held to [0, 2]" in found.fits[0].model
+    assert "sample weights clipped to [0, 2]" in found.fits[0].model
 
 
 def test_weights_without_their_bound_cost_nothing():

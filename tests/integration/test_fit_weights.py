@@ -143,7 +143,7 @@ def test_weights_need_no_bound_on_the_road(loss):
     for one in found:
         error = np.sqrt(((one.params - exact.params) ** 2 / exact.bse**2).mean())
         assert error <= 1.6
-        assert "sample weights" in one.model and "held to [0" not in one.model
+        assert "sample weights" in one.model and "clipped to [0" not in one.model
         paid = dict(one.privacy.entries)
         assert "histogram of weights" in paid
         assert np.hypot.reduce(list(paid.values())) <= 1.0
@@ -530,8 +530,8 @@ def test_the_largest_curvature_is_that_of_weighted_records():
 
 def test_a_result_says_that_there_were_weights():
     found = fit(X, Y, "log-cosh", scale=1.0, standardize=False, **BESIDE)
-    assert found.model.endswith(", sample weights held to [0, 4] and an offset")
-    assert "sample weights held to" in " ".join(found.explain().split())
+    assert found.model.endswith(", sample weights clipped to [0, 4] and an offset")
+    assert "sample weights clipped to" in " ".join(found.explain().split())
     assert "sample weights" in found.to_dict()["model"]
     only = fit(X, Y, "log-cosh", scale=1.0, standardize=False, offset=O)
     assert only.model.endswith(", an offset")

@@ -117,7 +117,7 @@ def test_the_command_line_names_columns(tmp_path, monkeypatch, capsys, kind, dec
             X, Y, "log-cosh", standardize=True, names=["a", "b"], **BESIDE, **options()
         )
     np.testing.assert_array_equal(found["params"], expected.params)
-    assert "sample weights held to [0, 3] and an offset" in found["model"]
+    assert "sample weights clipped to [0, 3] and an offset" in found["model"]
     assert main(typed) == 0
     assert "sample weights and an offset" in json.loads(capsys.readouterr().out)["model"]
     assert main([*typed, "--method", "newton", "--scale", "1"]) == 1

@@ -2410,8 +2410,8 @@ PERSONS = (
         "sums over persons are divided by the number of their rows",
         PERSON_MEANS,
         PERSON_TESTS,
-        "self.n, self.n_covariates = len(counts), rows.n_covariates",
-        "self.n, self.n_covariates = rows.n, rows.n_covariates",
+        "self.n = len(counts)",
+        "self.n = rows.n",
     ),
     plant(
         "weights-by-the-piece",
@@ -2636,8 +2636,8 @@ SHARES_AND_GROUPS = (
         "a nullable column is read as Python objects, where one cell is missing",
         "dpfast/data/columns.py",
         CELL_TESTS,
-        "    found = [np.empty(0)]\n    for cells, _ in parts(values):\n",
-        "    found = [np.empty(0)]\n    if values.null_count > 0:\n        return None\n"
+        "    arrays = [np.empty(0)]\n    for cells, _ in parts(values):\n",
+        "    arrays = [np.empty(0)]\n    if values.null_count > 0:\n        return None\n"
         "    for cells, _ in parts(values):\n",
     ),
     plant(
@@ -4602,8 +4602,8 @@ WEIGHTS_AND_OFFSETS = (
         "offsets lose their mean, which one record moves for all",
         JOINED,
         BESIDE_TESTS,
-        "y, offset = y - offset / self.spread, None",
-        "y, offset = y - (offset - np.mean(offset[np.isfinite(offset)])) / self.spread, None",
+        "y = y - offset / self.spread",
+        "y = y - (offset - np.mean(offset[np.isfinite(offset)])) / self.spread",
     ),
 )
 

@@ -49,7 +49,10 @@ class StreamedSubset(Block):
     """Part that is too large for the cache; its records are selected again in every pass."""
 
     def __init__(self, table: Records, slots: SlotsOf, low: int, high: int, n: int) -> None:
-        self._table, self._slots, self._low, self._high = table, slots, low, high
+        self._table = table
+        self._slots = slots
+        self._low = low
+        self._high = high
         self._lay_out(table, n, table.n)
 
     def gathered(self) -> Records:
@@ -57,8 +60,10 @@ class StreamedSubset(Block):
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Yield the pieces that the same part in memory has, for any blocks of the table."""
-        X, y = np.empty((self._step, self.n_covariates)), np.empty(self._step)
-        filled, nothing_yielded = 0, True
+        X = np.empty((self._step, self.n_covariates))
+        y = np.empty(self._step)
+        filled = 0
+        nothing_yielded = True
         for block, responses in _selected(self._table, self._slots, self._low, self._high):
             if responses.ndim != y.ndim:  # with weights and offsets
                 y = np.empty((self._step, responses.shape[1]))
@@ -67,10 +72,12 @@ class StreamedSubset(Block):
                 take = min(len(responses) - done, self._step - filled)
                 X[filled : filled + take] = block[done : done + take]
                 y[filled : filled + take] = responses[done : done + take]
-                filled, done = filled + take, done + take
+                filled += take
+                done += take
                 if filled == self._step:
                     yield X, y
-                    filled, nothing_yielded = 0, False
+                    filled = 0
+                    nothing_yielded = False
         if filled or nothing_yielded:
             yield X[:filled], y[:filled]
 
@@ -104,7 +111,8 @@ class StreamedPartition(RandomPartition):
         expected = self._table.n * (high - low) / self._n_slots
         capacity = min(self._table.n, int(expected + 8.0 * expected**0.5) + 64)
         X: Covariates = np.empty((0, self._table.n_covariates))
-        y, count = np.empty(0), 0
+        y = np.empty(0)
+        count = 0
         for selected in _selected(self._table, self._slots_of, low, high):
             end = count + len(selected[1])
             if not count:

@@ -110,7 +110,8 @@ def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Coding
 def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[StreamedRecords, Encoding]:
     """Open records as the first file is encoded, and check all files."""
     parquet = _pyarrow_parquet()
-    groups, encodings = list[Group](), list[Encoding]()
+    groups: list[Group] = []
+    encodings: list[Encoding] = []
     footers: dict[str, Footer] = {}
     for file in _files(path):
         stamp = _stamp(file)
@@ -136,8 +137,9 @@ def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[Streamed
     sizes = [group.rows for group in groups]
     terms = encoding.terms
     coding = terms.coding if terms is not None and terms.left is None else None
-    width, names = len(encoding.names), encoding.names
-    return StreamedRecords(decoder.block, sizes, width, names, coding, decoder.columns), encoding
+    names = encoding.names
+    records = StreamedRecords(decoder.block, sizes, len(names), names, coding, decoder.columns)
+    return records, encoding
 
 
 class Footer(NamedTuple):
@@ -240,7 +242,8 @@ def _pyarrow_parquet() -> Any:
 
 
 def _files(path: Any) -> list[str]:
-    argument, path = path, Path(file_path(path, "path"))
+    argument = path
+    path = Path(file_path(path, "path"))
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
     else:

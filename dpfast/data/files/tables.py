@@ -21,7 +21,7 @@ from dpfast.data.columns import kept_encoded
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-#: What may stand between the cells of a file of text, if nobody says.
+#: Delimiters of text files that are tried if none is given.
 DELIMITERS = ",;\t|"
 
 #: Ends of names of files of text, which ``.gz`` may follow.
@@ -127,7 +127,7 @@ def read_numbers(
     decimal: str = ".",
 ) -> dict[str, Any]:
     """Read columns as numbers, with nothing declared about them."""
-    # a range that nothing is held to: only names and the kind of a column are read from it
+    # the range is not used: only names and the kind of a column are read from it
     return _read_named(path, names, Numeric(0.0, 1.0), delimiter, progress, decimal)
 
 
@@ -238,7 +238,7 @@ def _opened(path: Path) -> Iterator[tuple[TextIO, BinaryIO]]:
         content = cast(
             BinaryIO, gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
         )
-        # lines end in a line feed and in nothing else; a byte that is no text spoils its own cell
+        # only a line feed ends a line; a byte that is not text affects its own cell only
         with io.TextIOWrapper(content, "utf-8-sig", errors="replace", newline="\n") as file:
             yield file, raw
 
@@ -251,9 +251,11 @@ def _cells(
     requested: Container[str],
     progress: Progress | None,
 ) -> dict[str, list[str]]:
-    first, delimiter = next(file, ""), text_format.delimiter
+    first = next(file, "")
+    delimiter = text_format.delimiter
     if separator := SEPARATOR.fullmatch(first):  # by a spreadsheet; the next row names the columns
-        first, delimiter = next(file, ""), delimiter or separator[1]
+        first = next(file, "")
+        delimiter = delimiter or separator[1]
     marks = DELIMITERS.replace(text_format.decimal, "")
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         marks = "\t"

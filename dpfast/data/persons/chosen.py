@@ -19,10 +19,13 @@ class OneRowPerPerson(Records):
     can_be_partitioned = False
 
     def __init__(self, persons: PersonMeans, draw: Callable[[int], Array]) -> None:
-        self.n, self.n_covariates = persons.n, persons.n_covariates
-        self.names, self.coding = persons.names, persons.coding
+        self.n = persons.n
+        self.n_covariates = persons.n_covariates
+        self.names = persons.names
+        self.coding = persons.coding
         self.block_sizes = (self.n,)
-        self._persons, self._draw = persons, draw
+        self._persons = persons
+        self._draw = draw
         self._found: tuple[Covariates, Array] | None = None
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
@@ -54,10 +57,8 @@ class OneRowPerPerson(Records):
                 + n_rows_seen[sorted_persons]
             )
             hit = place == places[sorted_persons]
-            chosen[0][sorted_persons[hit]], chosen[1][sorted_persons[hit]] = (
-                X[order[hit]],
-                y[order[hit]],
-            )
+            chosen[0][sorted_persons[hit]] = X[order[hit]]
+            chosen[1][sorted_persons[hit]] = y[order[hit]]
             n_rows_seen[sorted_persons[first]] += run_lengths
         assert chosen is not None
         return chosen

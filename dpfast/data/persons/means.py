@@ -42,8 +42,11 @@ class PersonMeans(Records):
         counts: NDArray[np.int64],
         max_rows: int | None = None,
     ) -> None:
-        self.n, self.n_covariates = len(counts), rows.n_covariates
-        self.names, self.coding, self.read_again = rows.names, rows.coding, rows.read_again
+        self.n = len(counts)
+        self.n_covariates = rows.n_covariates
+        self.names = rows.names
+        self.coding = rows.coding
+        self.read_again = rows.read_again
         self.block_sizes = (ROWS_AT_A_TIME,)
         self._rows = rows
         self._person_index = person_index
@@ -211,7 +214,8 @@ def _pieces(rows: Records, person_index: PersonIndex) -> Iterator[tuple[Any, Any
             filled += len(parts[-1][1])
             if filled == ROWS_AT_A_TIME:
                 yield _concatenate(parts)
-                parts, filled = [], 0
+                parts = []
+                filled = 0
     if parts:
         yield _concatenate(parts)
 

@@ -14,7 +14,7 @@ from dpfast.data.record_weights.columns_given import without
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
-#: NumPy's types of which equal entries are equal labels; floats have NaN.
+#: NumPy kinds whose equal entries are equal labels; floats are not among them because of NaN.
 PLAIN = "biuS"
 
 

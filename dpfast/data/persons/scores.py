@@ -35,15 +35,20 @@ class PersonScores(Records):
     can_be_partitioned = False
 
     def __init__(self, persons: PersonMeans, view: Any, p: int, longest: float) -> None:
-        self.n, self.n_covariates, self.names = persons.n, p, None
+        self.n = persons.n
+        self.n_covariates = p
+        self.names = None
         self.block_sizes = blocks_of_persons(self.n, p)
-        self._persons, self._view, self._longest = persons, view, longest
+        self._persons = persons
+        self._view = view
+        self._longest = longest
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Yield some persons at a time, each block from one pass over all rows."""
         first = 0
         for size in self.block_sizes:
-            sums, has_score = np.zeros((size, self.n_covariates)), np.zeros(size, dtype=np.bool_)
+            sums = np.zeros((size, self.n_covariates))
+            has_score = np.zeros(size, dtype=np.bool_)
             for X, columns, row_persons in self._persons.pieces():
                 self._view.add_scores(
                     X, columns, row_persons, first, self._longest, sums, has_score

@@ -16,8 +16,10 @@ class OffsetRecords(Records):
     """Records with their offsets as the last covariate."""
 
     def __init__(self, records: Records) -> None:
-        self.n, self.n_covariates = records.n, records.n_covariates + 1
-        self.block_sizes, self.excess = records.block_sizes, records.excess
+        self.n = records.n
+        self.n_covariates = records.n_covariates + 1
+        self.block_sizes = records.block_sizes
+        self.excess = records.excess
         self._records = records
 
     def total(self, function: Any, *args: Any) -> Any:

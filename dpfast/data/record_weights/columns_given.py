@@ -50,7 +50,7 @@ class RecordWeights(NamedTuple):
         parts = []
         if self.weight is not None:
             bound = self.largest_weight
-            parts.append("sample weights" + (f" held to [0, {bound:g}]" if bound else ""))
+            parts.append("sample weights" + (f" clipped to [0, {bound:g}]" if bound else ""))
         if self.offset is not None:
             parts.append("an offset")
         return f", {' and '.join(parts)}" if parts else ""
@@ -118,8 +118,8 @@ def record_weights(
     if weight is not None and not (boundless and largest_weight is None):
         if largest_weight is None:
             raise InvalidInput(
-                "sample_weight needs largest_weight=... here, a public number: weights are held to "
-                "[0, largest_weight], and the noise is that of records which all have the largest. "
+                "sample_weight needs largest_weight=... here, a public number: weights are clipped "
+                "to [0, largest_weight], and the noise is that of records with the largest weight. "
                 "Pass a value known from outside these data, such as that of the sampling design; "
                 "a fit without weights=, ridge, method, FreeScale and persons needs none."
             )

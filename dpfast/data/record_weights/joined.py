@@ -32,7 +32,8 @@ class WeightLayout(NamedTuple):
         """Join responses, weights as parts of the largest, and offsets: shape (n,) or (n, 3)."""
         with np.errstate(all="ignore"):
             if offset is not None and not self.of_predictor:
-                y, offset = y - offset / self.spread, None
+                y = y - offset / self.spread
+                offset = None
             if weight is None and offset is None:
                 return y
             joined = np.zeros((len(y), 3))
@@ -71,12 +72,13 @@ class WeightedBlocks(Wrapped):
         self, records: Records, layout: WeightLayout, columns: Callable[[int], Columns]
     ) -> None:
         super().__init__(records)
-        self._join, self._columns = layout, columns
+        self._layout = layout
+        self._columns = columns
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Yield the blocks in order, with responses in the kernels' layout."""
         for k, (X, y) in enumerate(self._raw.blocks()):
-            yield X, self._join.of(y, *self._columns(k))
+            yield X, self._layout.of(y, *self._columns(k))
 
 
 class WeightedArrays(WeightedBlocks):
@@ -91,7 +93,8 @@ def weighted_records(
         return WeightedRecords(records, layout.of(records.y, weight, offset))
     kind = WeightedBlocks
     if hasattr(records, "X"):  # one array, which would be one block
-        records, kind = memmap_records(records.X, records.y, records.names), WeightedArrays
+        records = memmap_records(records.X, records.y, records.names)
+        kind = WeightedArrays
     ends = np.concatenate([[0], np.cumsum(records.block_sizes)])
     return kind(records, layout, partial(_of_block, ends, (weight, offset)))
 

@@ -98,10 +98,14 @@ class CodedRecords(Records):
     """Arrays in released units: one coded copy, made when it is first needed."""
 
     def __init__(self, records: Records, scales: ReleasedScales, coding: Coding) -> None:
-        self.n, self.n_covariates = records.n, records.n_covariates
+        self.n = records.n
+        self.n_covariates = records.n_covariates
         self.names = records.names or tuple(coding.covariate_columns)
-        self.block_sizes, self.together = records.block_sizes, records.together
-        self._raw, self._units, self.coding = records, scales, coding
+        self.block_sizes = records.block_sizes
+        self.together = records.together
+        self._raw = records
+        self._units = scales
+        self.coding = coding
         self._copy: tuple[Covariates, Array] | None = None
 
     in_memory = True
@@ -143,7 +147,8 @@ class CodedBlocks(Wrapped):
     def __init__(self, records: Records, scales: ReleasedScales, coding: Coding) -> None:
         super().__init__(records)
         self.names = records.names or tuple(coding.covariate_columns)
-        self._units, self.coding = scales, coding
+        self._units = scales
+        self.coding = coding
 
     @property
     def additions(self) -> int:
@@ -172,7 +177,9 @@ class _CodedPartition:
     """Random partition of records on a cluster, coded there."""
 
     def __init__(self, parts: Any, scales: ReleasedScales, coding: Coding | None) -> None:
-        self._parts, self._units, self._coding = parts, scales, coding
+        self._parts = parts
+        self._units = scales
+        self._coding = coding
 
     def part(self, low: int, high: int, n: int) -> Records:
         assert self._coding is not None
