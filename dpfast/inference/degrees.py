@@ -36,7 +36,7 @@ UNCOUNTED = (
     "(NaN). See that the columns hold numbers, or use a larger budget."
 )
 
-UNSEEN = "coefficients of columns of which no spread was seen have no intervals (NaN)."
+UNSEEN = "coefficients of columns that look constant at this budget have no intervals (NaN)."
 
 #: Nominal coverage of intervals.
 DEFAULT_LEVEL = 0.95

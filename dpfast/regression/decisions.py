@@ -1,4 +1,4 @@
-"""What a fit is going to do, decided from public arguments before a record is read."""
+"""Plan of a fit by a method, decided from public arguments before a record is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpfast.optimize.protocol import Method, planned, public_copy
 
 
 class Recipe(NamedTuple):
-    """Objective, optimiser and what it may spend."""
+    """Plan of a fit: objective, optimiser, budgets and their description."""
 
     objective: Objective
     optimiser: Method
@@ -58,17 +58,17 @@ def recipe_of(
     inference: bool,
     means: bool = False,
 ) -> Recipe:
-    """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do."""
+    """Check the arguments of :func:`dpfast.fit` against each other and plan the fit."""
     p = n_covariates + int(fit_intercept)
     declared = resolve_loss(loss)
     loss = declared._for_records(n, p, mu)
 
     def objective_with(loss: Loss) -> Objective:
-        found = Objective(
+        objective = Objective(
             loss, weights, n_covariates, fit_intercept=fit_intercept, scale=scale, ridge=ridge
         )
-        found.means = means
-        return found
+        objective.means = means
+        return objective
 
     objective = objective_with(loss)
     if p > n and not ridge:
@@ -82,13 +82,13 @@ def recipe_of(
             f"{objective.curvature_refusal()}, so no sandwich covariance exists. Pass "
             f"inference=False{remedy}."
         )
-    shown = public_copy(objective)  # an optimiser of a caller's own may write on it
-    optimiser, reason = choose_method(method, shown, n, mu)
+    public_objective = public_copy(objective)  # an optimiser of a caller's own may write on it
+    optimiser, reason = choose_method(method, public_objective, n, mu)
     solves = isinstance(optimiser, Newton) and optimiser.newton_steps is None
     if solves and (narrow := declared._adapted_to_sample(loss, n)) is not loss:
         objective = objective_with(narrow)
-        shown = public_copy(objective)
-    budgets = planned(optimiser, shown, n, mu, inference)
+        public_objective = public_copy(objective)
+    budgets = planned(optimiser, public_objective, n, mu, inference)
     return Recipe(
         objective=objective,
         optimiser=optimiser,

@@ -1,4 +1,4 @@
-"""The exact minimum of a convex objective: **not private**, for comparison only."""
+"""Exact minimum of a convex objective: **not private**, for comparison only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST = 1e100
 
 
 class Minimum(NamedTuple):
-    """Where the search ended."""
+    """Result of the exact search, with the derivatives at its last point."""
 
     iterates: list[Array]
     hessian: Array
@@ -37,7 +37,7 @@ class Minimum(NamedTuple):
 
 
 class _Point:
-    """A parameter with its penalised loss and derivatives."""
+    """Parameter vector with its penalised loss and derivatives."""
 
     def __init__(self, curator: Curator, theta: Array) -> None:
         ridge = curator.objective.ridge
@@ -57,7 +57,10 @@ class _Point:
 
 @np.errstate(over="ignore", invalid="ignore")  # raw units without end: no step improves
 def nonprivate_minimum(curator: Curator, start: Array, tolerance: float, max_steps: int) -> Minimum:
-    """Newton's steps where they lower the loss as they promise, majorising steps elsewhere."""
+    """Minimise by Newton's steps where they decrease the loss enough, else by majorising steps.
+
+    Majorisation-minimisation is iteratively reweighted least squares here (Hunter and Lange 2004).
+    """
     point = _Point(curator, curator.objective.project(start))
     iterates = [point.theta]
     while point.score > tolerance and len(iterates) <= max_steps:
@@ -75,18 +78,18 @@ def nonprivate_minimum(curator: Curator, start: Array, tolerance: float, max_ste
 
 
 def split_singular(matrix: Array) -> tuple[Array, Array]:
-    """Pseudo-inverse, and which coordinates no other combination of directions determines."""
+    """Return the pseudo-inverse, and which coordinates the data do not determine."""
     diagonal = np.sqrt(matrix.diagonal())
-    units = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
-    values, vectors = np.linalg.eigh(units[:, None] * matrix * units)
-    lost = values <= SINGULAR * len(matrix)
-    kept = vectors[:, ~lost]
-    inverse = units[:, None] * ((kept / values[~lost]) @ kept.T) * units
-    return inverse, (vectors[:, lost] ** 2).sum(axis=1) > 1e-8
+    scaling = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
+    values, vectors = np.linalg.eigh(scaling[:, None] * matrix * scaling)
+    singular = values <= SINGULAR * len(matrix)
+    determined = vectors[:, ~singular]
+    inverse = scaling[:, None] * ((determined / values[~singular]) @ determined.T) * scaling
+    return inverse, (vectors[:, singular] ** 2).sum(axis=1) > 1e-8
 
 
 def _inside(curator: Curator, theta: Array, gradient: Array) -> NDArray[np.bool_]:
-    """Coordinates that may move downhill: all but a scale that is at its bound."""
+    """Return which coordinates may move downhill: all but a scale that is at its bound."""
     downhill = curator.objective.project(theta - np.sign(gradient) * 1e-6 * np.abs(theta))
     free = np.ones(len(theta), dtype=bool)
     if curator.objective.free_scale is not None:
@@ -102,7 +105,7 @@ def _improves(old: _Point, new: _Point, newton: bool) -> bool:
 
 
 def _newton(curator: Curator, point: _Point) -> Array | None:
-    """A full step among the free coordinates, or None where the curvature cannot say."""
+    """Take a full Newton step in the free coordinates; return None if the Hessian is singular."""
     free = point.free
     inverse, lost = split_singular(point.hessian[np.ix_(free, free)])
     step = np.zeros_like(point.theta)
@@ -113,7 +116,7 @@ def _newton(curator: Curator, point: _Point) -> Array | None:
 
 
 def _majorize(curator: Curator, point: _Point) -> Array:
-    """A step of iteratively reweighted least squares; with a free scale, one in each of the two."""
+    """Take a step of iteratively reweighted least squares, and one of a free scale."""
     theta, objective = point.theta, curator.objective
     if objective.free_scale is None:
         _, curvature, _ = curator.nonprivate_sums(theta, majorize=True)

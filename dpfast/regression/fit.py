@@ -39,13 +39,14 @@ def fit(
 ) -> Fit:
     """Fit a regression under differential privacy, with confidence intervals.
 
-    Least squares, robust losses, quantiles, the logistic loss and counts take one road: columns are
-    put into units that are bought, a schema's as well, rows are whitened by released
-    Grams, and scores that are held to a bought norm are averaged; the target is the one without
-    weights.  With weights, a ridge, a method or a free scale it minimises ``mean_i sigma *
-    rho((y_i - x_i'theta) / sigma) * w(x_i)`` (or the weighted cross-entropy) by noisy Newton or
-    noisy gradient descent (eq. (9) and (4) of Avella-Medina, Bradshaw and Loh 2023), and estimates
-    the covariance by a private sandwich (eq. (13)) plus the variance of the privacy noise.
+    The default fit serves least squares, robust losses, quantiles, the logistic loss and counts.
+    It standardises the columns privately, preconditions the rows by noisy Gram matrices, and takes
+    noisy Newton steps with clipped gradients.  Its estimand has no weights.
+
+    With weights, a ridge, a method or a free scale it minimises ``mean_i sigma *
+    rho((y_i - x_i'theta) / sigma) * w(x_i)``, or the weighted cross-entropy.  It does so by noisy
+    Newton or noisy gradient descent (eq. (9) and (4) of Avella-Medina, Bradshaw and Loh 2023).  The
+    covariance is a private sandwich (eq. (13)) plus the variance of the privacy noise.
 
     Parameters
     ----------
@@ -66,8 +67,8 @@ def fit(
         The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
         they have neither Newton steps nor intervals, and :func:`dpfast.minimize` suits them better.
         "least-squares" estimates the coefficients of ordinary least squares, of columns in any
-        units: it finds where they lie and how long scores are, and takes neither scale, weights,
-        ridge nor method.
+        units.  It estimates their scales and the norms of scores, and takes no scale, weights,
+        ridge or method.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend, inference included; a number is ``mu`` of Gaussian DP, two are
         (epsilon, delta).
@@ -77,29 +78,28 @@ def fit(
         or a ``dpfast.optimize.Method`` of your own.  "auto" chooses from n, p, the loss and the
         budget, all public: Newton's method where there is a curvature to be seen.
     standardize : bool or Standardized, optional
-        Buy centres and spreads of the columns and of the response, within ``privacy``
-        (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is
-        then in the units of the columns as they came, and :attr:`Fit.coded` in the released ones,
-        of which weights and ridge are.  By default bought where nothing says anything about units:
-        no ``weights`` (nor ``scale`` or a schema, where the budget is too small to buy any); after
-        a schema the result stays in its units.  False says that the columns' own units are right:
-        only where the response lies is bought (of counts how large they are, of 0 and 1 nothing).
-        A scale that is not given is then estimated.  Units that are bought already, such as
-        ``fit.units`` of another fit of these records or of one that was interrupted, are passed
-        for True and cost nothing more; a ``start`` is in them (``fit.coded.params``).  Where n and
-        the budget are too small to buy any, the answer is the mean of the response alone, with a
-        warning.
+        Estimate centres and spreads of the columns and of the response with part of ``privacy``
+        (:func:`dpfast.standardize`; a response of 0 and 1 or of counts stays as it is).  The
+        result is in the original units, and :attr:`Fit.coded` in the released ones; weights and
+        ridge refer to the latter.  The default is True if nothing declares units: there are no
+        ``weights``, and no ``scale`` or schema where the budget is small.  After a schema the
+        result stays in its units.  False declares that the columns' own units are right: only the
+        scale of the response is estimated (of counts their size, of 0 and 1 nothing).  A scale
+        that is not given is then estimated.  Released units, such as ``fit.units`` of another fit
+        of these records or of an interrupted one, may be passed and cost nothing more; a
+        ``start`` is in them (``fit.coded.params``).  If n and the budget are too small, the answer
+        is the mean of the response alone, with a warning.
     inference : bool
-        Buy standard errors and intervals with a part of the budget.
+        Estimate standard errors and intervals with part of the budget.
     ledger : Ledger, optional
         A budget shared by several analyses; the total of this fit is charged to it at once.
     noise : NoiseSource, optional
         Default: operating-system entropy.  ``SeededNoise`` is for simulation and voids the
         guarantee.
     progress : callable, optional
-        Called as ``progress(0, n_steps)`` before anything is spent, where it is refused if it
-        raises, and as ``progress(step, n_steps)`` after each step.  What it raises there is logged
-        and the fit goes on, because it is paid for; ``KeyboardInterrupt`` stops it.
+        Called as ``progress(0, n_steps)`` before anything is spent, where an exception refuses the
+        fit, and as ``progress(step, n_steps)`` after each step.  Later exceptions are logged and
+        the fit goes on, because it is paid for; ``KeyboardInterrupt`` stops it.
 
     Returns
     -------
@@ -108,12 +108,12 @@ def fit(
     Raises
     ------
     InvalidInput, InvalidBudget
-        On a wrong shape, dtype, option or budget, before anything is spent.  Never because of a
-        value in the data.
+        On a wrong shape, dtype, option or budget, before anything is spent.  Values in the data
+        never raise.
     Exception
-        What an optimiser of your own raises comes out as it is, and so do Ctrl-C and a shortage of
-        memory.  It has the fit so far, without standard errors, in its attribute
-        ``partial_result``; before its first step the answers that were released, and their units.
+        Exceptions of your own optimiser pass unchanged, and so do Ctrl-C and a shortage of
+        memory.  Their attribute ``partial_result`` has the fit so far, without standard errors;
+        before the first step it has the released answers and units.
         ``partial_result.privacy.unspent`` is not refunded.  Where only the optimiser's
         ``noise_covariance`` fails, the fit is returned and :attr:`Fit.warnings` says why there are
         no standard errors.
@@ -148,15 +148,15 @@ def fit(
     if getattr(y, "ndim", 0) != 1:
         refuse_names(X, y)
     account = Account(privacy, ledger)
-    source, given = source_of(X, y), terms_of(loss)
+    source, terms = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)
-    options = given._asdict() | {"method": method}
-    loss = resolve_loss(given.loss, unbounded=True)
-    taken = uses_default_fit(loss, options)
+    options = terms._asdict() | {"method": method}
+    loss = resolve_loss(terms.loss, unbounded=True)
+    is_default_fit = uses_default_fit(loss, options)
     with hide_row_details(source.each):
         request = FitRequest(
-            source, None, account, fit_intercept=given.fit_intercept, noise=noise,
-            takes=EVERYTHING, per_person=taken, bound_to=given.n_covariates,
+            source, None, account, fit_intercept=terms.fit_intercept, noise=noise,
+            takes=EVERYTHING, per_person=is_default_fit, bound_to=terms.n_covariates,
             of_predictor=loss.link != "identity",
         )  # fmt: skip
     if request.within and loss.link != "identity":
@@ -164,12 +164,15 @@ def fit(
             'effects="person" is for losses of differences, such as least-squares and log-cosh: '
             "means taken from a response with a link leave no such model."
         )
-    asked: dict[str, Any] = {"standardize": standardize, "inference": flag(inference, "inference")}
+    settings: dict[str, Any] = {
+        "standardize": standardize,
+        "inference": flag(inference, "inference"),
+    }
     account.warn_if_weak(request.n_units)
-    if taken:
-        return DefaultFit(request, [loss], scale=given.scale, **asked).fit(progress)
+    if is_default_fit:
+        return DefaultFit(request, [loss], scale=terms.scale, **settings).fit(progress)
     from dpfast.regression.method_fit import MethodFits
 
-    walks = MethodFits(request, [given.loss], options, **asked)
-    label = request.label("fit", walks.loss.name)
-    return walks.run(progress, label, lambda fits, _: fits[0])
+    method_fits = MethodFits(request, [terms.loss], options, **settings)
+    label = request.label("fit", method_fits.loss.name)
+    return method_fits.run(progress, label, lambda fits, _: fits[0])

@@ -1,4 +1,4 @@
-"""``plan``: how wide will the intervals be, at which budget, with how many records?"""
+"""``plan``: forecast of interval widths by budget and number of records."""
 
 from __future__ import annotations
 
@@ -43,19 +43,24 @@ LARGEST_P = 1000
 #: Where the search for n and mu gives up.
 LARGEST_N, LARGEST_MU, SMALLEST_MU = 10**9, 100.0, 1e-4
 
-#: n mu beyond which noise is nothing; records that a row of a pilot stands for where it matters
-#: how dense they are.
-MOST_TOLD, FINEST = 1e8, 4
+#: n mu beyond which privacy noise is negligible: a forecast uses at most this.
+MAX_STRENGTH = 1e8
 
-#: n mu over p^1.5 below which noise moves what widths are made of, so that they are medians of fits
-#: of the public rows with noise; coefficients of which that would take too long.
-NOISY, TOO_MANY = 300.0, 60
+#: Records per row of the pilot up to which a bandwidth follows n; beyond, the pilot is too coarse.
+MAX_RECORDS_PER_ROW = 4
 
-#: How many, until the error of their median is small; and where many widths are asked for.
-REHEARSALS, SURE, FEW = (25, 50, 100, 200), 0.05, (7,)
+#: n mu over p^1.5 below which widths scatter: they are then medians of simulated noisy fits.
+NOISY_STRENGTH = 300.0
 
-#: How far apart budgets and numbers of records are sought that rehearsals move, in logarithms.
-NEARBY = 0.5
+#: Number of coefficients above which these simulations take too long.
+MAX_SIMULATED_P = 60
+
+#: Numbers of simulations, until the interquartile range over the root of their number is at most
+#: this part of the median; and the number where many widths are needed, as for a curve.
+REHEARSALS, MEDIAN_TOLERANCE, FEW_REHEARSALS = (25, 50, 100, 200), 0.05, (7,)
+
+#: Step of the search where widths are simulated, in logarithms of n or mu.
+SEARCH_STEP = 0.5
 
 GOLDEN = 0.5 + 0.5 * math.sqrt(5.0)
 
@@ -67,11 +72,11 @@ FAR = 1e6
 
 
 class NoForecast(InvalidInput):
-    """So few records at so small a price have no intervals."""
+    """No intervals at this budget and number of records, so that nothing can be forecast."""
 
 
 class Plan:
-    """Expected interval widths of a private fit; nothing in it comes from private data.
+    """Expected interval widths of a private fit, from public numbers only.
 
     Attributes
     ----------
@@ -108,21 +113,21 @@ class Plan:
     def __init__(self, forecast: _Forecast, n: int, mu: float) -> None:
         self._forecast = forecast
         self.n, self.mu, self.level = n, mu, forecast.level
-        found = forecast.expected(n, mu)
-        self.widths, self.width = found.widths, found.widest
-        self.method, self.remarks = found.method, found.remarks
-        self.sampling_widths = forecast.sampling_widths(n, mu, found.scale)
+        expected = forecast.expected(n, mu)
+        self.widths, self.width = expected.widths, expected.widest
+        self.method, self.remarks = expected.method, expected.remarks
+        self.sampling_widths = forecast.sampling_widths(n, mu, expected.scale)
 
     def curve(
         self, *, n: Sequence[int] | None = None, mu: Sequence[float] | None = None
     ) -> NDArray[np.float64]:
-        """Expected width of the widest slope over a range of n or of mu, the other held fixed.
+        """Return the expected width of the widest slope over a range of n or of mu.
 
         Parameters
         ----------
         n : sequence of int, or
         mu : sequence of float
-            Exactly one of them.
+            Exactly one of them; the other stays that of the plan.
 
         Returns
         -------
@@ -143,9 +148,9 @@ class Plan:
         else:
             assert mu is not None
             pairs = [(self.n, GDP(float(m)).mu) for m in real_array(mu, "mu").ravel()]
-        own = (self.n, self.mu)
+        current = (self.n, self.mu)
         return np.array(
-            [self.width if pair == own else self._forecast.width(*pair) for pair in pairs]
+            [self.width if pair == current else self._forecast.width(*pair) for pair in pairs]
         )
 
     def _budget(self) -> str:
@@ -232,20 +237,19 @@ def plan(
     >>> bool(0.05 < found.width < 0.2)
     True
     """
-    given = [value is not None for value in (n, privacy, width)]
-    if sum(given) != 2:
+    if sum(value is not None for value in (n, privacy, width)) != 2:
         raise InvalidInput(
             "give two of n, privacy and width, and the third is computed; received "
             f"n={described(n)}, privacy={described(privacy)}, width={described(width)}."
         )
-    asked = terms_of(loss)
+    terms = terms_of(loss)
     if n is not None:
         n = whole_number(n, "n", 1)
     account = None if privacy is None else Account(privacy)
     total = None if account is None else account.total.mu
     if account is not None and n is not None:
         account.warn_if_weak(n)
-    forecast = _Forecast(p, level, asked, rate, pilot)
+    forecast = _Forecast(p, level, terms, rate, pilot)
     if width is not None:
         width = positive(width, "width")
     if width is None:
@@ -286,32 +290,32 @@ def _smallest(
     low: float,
     high: float,
 ) -> float:
-    """Smallest x in [low, high] whose intervals are narrow enough, from above."""
+    """Find the smallest x in [low, high] whose intervals are narrow enough."""
 
     def enough(x: float, rehearse: bool) -> bool:
         return forecast.width(*at(x), rehearse) <= width
 
-    found = _bisect(lambda x: enough(x, False), low, high, 1e-6)
-    if enough(found, True) and not forecast._is_noisy(*at(found)):
-        return found
-    low, top = max(low, found - NEARBY), min(high, found + NEARBY)
+    smallest = _bisect(lambda x: enough(x, False), low, high, 1e-6)
+    if enough(smallest, True) and not forecast._is_noisy(*at(smallest)):
+        return smallest
+    low, top = max(low, smallest - SEARCH_STEP), min(high, smallest + SEARCH_STEP)
     while top < high and not enough(top, True):
-        low, top = top, min(high, top + NEARBY)
+        low, top = top, min(high, top + SEARCH_STEP)
     return _bisect(lambda x: enough(x, True), low, top, 1e-3)
 
 
-def _bisect(enough: Callable[[float], bool], low: float, high: float, within: float) -> float:
-    """Smallest x in [low, high] that is enough (monotone), from above."""
-    if enough(low):
+def _bisect(condition: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
+    """Find the smallest x in [low, high] that is enough, by bisection of a monotone condition."""
+    if condition(low):
         return low
-    while high - low > within:
+    while high - low > tolerance:
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if condition(middle) else (middle, high)
     return high
 
 
 class _Expected(NamedTuple):
-    """Of a number of records and a budget."""
+    """Forecast for one number of records and one budget."""
 
     widths: Array
     widest: float
@@ -327,24 +331,24 @@ class _Forecast:
         self,
         p: int | None,
         level: float,
-        asked: Terms,
+        terms: Terms,
         rate: float,
         pilot: tuple[Any, Any] | None,
     ) -> None:
-        loss, scale, _, ridge, fit_intercept, columns = asked
+        loss, scale, _, ridge, fit_intercept, columns = terms
         if ridge:
             raise InvalidInput(
-                "forecasts are of fits without a penalty. Leave the ridge of the objective out."
+                "forecasts are for fits without a penalty. Leave the ridge of the objective out."
             )
         if isinstance(scale, FreeScale):
             raise InvalidInput(
-                "forecasts are of fits whose scale is known or bought: pass a number, or leave "
-                f"scale out; received {described(scale)}."
+                "forecasts need a scale that is public or estimated by the fit: pass a number, or "
+                f"leave scale out; received {described(scale)}."
             )
         self.level = coverage(level)
         if pilot is None:
-            told = ", the number of coefficients with the intercept, unless a public pilot is given"
-            p = whole_number(p, "p", 1, LARGEST_P, otherwise=told)
+            hint = ", the number of coefficients with the intercept, unless a public pilot is given"
+            p = whole_number(p, "p", 1, LARGEST_P, otherwise=hint)
         kind = resolve_loss(loss, unbounded=True)
         if pilot is None:
             assert p is not None
@@ -358,28 +362,28 @@ class _Forecast:
                 f"the objective is for {columns} covariates and there are {X.shape[1]}."
             )
         self._rows, self._loss, self._kind = (X, y), loss, kind
-        self._terms = asked._replace(n_covariates=None)
+        self._terms = terms._replace(n_covariates=None)
         self.fit_intercept = fit_intercept
         self.expected(EASY, 1.0)  # refuses whatever any fit would
 
     def slopes(self, values: Array) -> Array:
-        """Those of slopes; of the intercept, if it is alone."""
+        """Return the values of slopes, or the intercept's if it is alone."""
         return values[1:] if self.fit_intercept and len(values) > 1 else values
 
     def width(self, n: int, mu: float, rehearse: bool = True) -> float:
-        """Of the widest slope; infinite where a fit is refused."""
+        """Return the width of the widest slope; infinity if the fit is refused."""
         try:
-            return self.expected(n, mu, FEW if rehearse else ()).widest
+            return self.expected(n, mu, FEW_REHEARSALS if rehearse else ()).widest
         except (InvalidBudget, InvalidInput):
             return math.inf
 
     def _loss_at(self, n: int, mu: float) -> Loss:
-        """The loss of so many records, smoothed no finer than the pilot is."""
+        """Return the loss for n records, smoothed no finer than the pilot allows."""
         X, y = self._rows
-        return self._kind._for_records(min(n, FINEST * len(y)), X.shape[1] + 1, mu)
+        return self._kind._for_records(min(n, MAX_RECORDS_PER_ROW * len(y)), X.shape[1] + 1, mu)
 
     def sampling_widths(self, n: int, mu: float, scale: float | None) -> Array:
-        """Of the same fit without privacy, at the scale that it has."""
+        """Return the widths of the same fit without privacy, at the given scale."""
         X, y = self._rows
         loss, terms = self._loss_at(n, mu), self._terms
         if loss.has_bound:
@@ -390,36 +394,40 @@ class _Forecast:
                 else terms.weights
             )
             terms = terms._replace(scale=terms.scale or scale, weights=weights)
-        found = nonprivate_fit(X, y, Objective(**terms._replace(loss=loss)._asdict()))
-        widths: Array = np.ptp(found.conf_int(self.level), axis=1)
+        exact_fit = nonprivate_fit(X, y, Objective(**terms._replace(loss=loss)._asdict()))
+        widths: Array = np.ptp(exact_fit.conf_int(self.level), axis=1)
         return widths * math.sqrt(len(y) / n)
 
     def expected(self, n: int, mu: float, rehearse: tuple[int, ...] = REHEARSALS) -> _Expected:
-        """Expected widths, the method, and what makes them optimistic."""
-        mu, told = min(mu, MOST_TOLD / n), _Standing(*self._rows, n)
+        """Return expected widths, the method, and remarks on what makes them optimistic."""
+        mu, records = min(mu, MAX_STRENGTH / n), _Standing(*self._rows, n)
         objective = Objective(**self._terms._replace(loss=self._loss_at(n, mu))._asdict())
         with observed(_Noiseless()):
-            found = fit(told, None, objective, privacy=mu)
-        widths = self._widths(found)
-        widest = self._widest(widths, found)
+            noiseless_fit = fit(records, None, objective, privacy=mu)
+        widths = self._widths(noiseless_fit)
+        widest = self._widest(widths, noiseless_fit)
         if rehearse and self._is_noisy(n, mu):
-            each: list[Array] = []
+            rehearsals: list[Array] = []
             for count in rehearse:
-                each += [self._rehearsed(objective, n, mu, k) for k in range(len(each), count)]
-                largest = np.array([self.slopes(own).max() for own in each])
+                rehearsals += [
+                    self._rehearsed(objective, n, mu, k) for k in range(len(rehearsals), count)
+                ]
+                largest = np.array([self.slopes(simulated).max() for simulated in rehearsals])
                 low, widest, high = np.quantile(largest, [0.25, 0.5, 0.75], method="nearest")
-                if not high - low > SURE * math.sqrt(count) * widest:  # also where all are infinite
+                if (
+                    not high - low > MEDIAN_TOLERANCE * math.sqrt(count) * widest
+                ):  # also where all are infinite
                     break
-            widths, widest = np.median(each, axis=0), float(np.median(largest))
-        scale = found._scale if self._kind.needs_scale else None
-        return _Expected(widths, widest, found.method, found.warnings, scale)
+            widths, widest = np.median(rehearsals, axis=0), float(np.median(largest))
+        scale = noiseless_fit._scale if self._kind.needs_scale else None
+        return _Expected(widths, widest, noiseless_fit.method, noiseless_fit.warnings, scale)
 
     def _is_noisy(self, n: float, mu: float) -> bool:
         p = self._rows[0].shape[1] + int(self.fit_intercept)
-        return n * mu < NOISY * p**1.5 and p <= TOO_MANY
+        return n * mu < NOISY_STRENGTH * p**1.5 and p <= MAX_SIMULATED_P
 
     def _rehearsed(self, objective: Objective, n: int, mu: float, k: int) -> Array:
-        """Widths of a fit with noise of as many of the rows; of all, where there are no more."""
+        """Return the widths of a fit with noise of n of the public rows, or of all."""
         X, y = self._rows
         if n < len(y):  # from anywhere in the table, in whatever order it is
             stride = round(len(y) / GOLDEN)
@@ -430,32 +438,32 @@ class _Forecast:
         rows, noise = _Standing(X, y, n), SeededNoise(k)
         return self._widths(fit(rows, None, objective, privacy=mu, noise=noise))
 
-    def _widths(self, found: Fit) -> Array:
-        """Of a fit's intervals; infinite of what is left out."""
+    def _widths(self, fitted: Fit) -> Array:
+        """Return the widths of a fit's intervals; infinity for columns that were dropped."""
         try:
-            widths: Array = np.ptp(found.conf_int(self.level), axis=1)
+            widths: Array = np.ptp(fitted.conf_int(self.level), axis=1)
         except InferenceUnavailable as error:
             raise NoForecast(f"there are no intervals to forecast: {error}") from None
         return np.where(np.isnan(widths), np.inf, widths)
 
-    def _widest(self, widths: Array, found: Fit) -> float:
-        """Median of the largest of the slopes' widths, which scatter with their variances."""
+    def _widest(self, widths: Array, fitted: Fit) -> float:
+        """Return the median of the slopes' largest width, which scatters with the variances."""
         from scipy.special import ndtri
 
-        slopes, known = self.slopes(widths), self.slopes(found.degrees_of_freedom)
-        beyond = max(0.0, float(ndtri(0.5 ** (1.0 / len(slopes)))))
-        return float(np.max(slopes * np.sqrt(1.0 + beyond * np.sqrt(2.0 / known))))
+        slopes, known = self.slopes(widths), self.slopes(fitted.degrees_of_freedom)
+        normal_quantile = max(0.0, float(ndtri(0.5 ** (1.0 / len(slopes)))))
+        return float(np.max(slopes * np.sqrt(1.0 + normal_quantile * np.sqrt(2.0 / known))))
 
 
 class _Noiseless:
-    """Hands out what is exact: of public rows there is nothing to hide."""
+    """Noise source that adds none, for public rows."""
 
     def release(self, question: tuple[Any, ...], release: Release, draw: Any) -> Any:
         return np.asarray(release.value, dtype=np.float64)
 
 
 class _Standing(Records):
-    """Public rows that stand for n records: their sums are of so many."""
+    """Public rows that represent n records: their sums are scaled to n."""
 
     __slots__ = ("_part", "_rows")
 
@@ -477,12 +485,12 @@ def _times(part: float, sums: Any) -> Any:
     if sums is None:
         return None
     if isinstance(sums, tuple):
-        return tuple([_times(part, one) for one in sums])
+        return tuple([_times(part, item) for item in sums])
     return np.asarray(sums) * part
 
 
 def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Array, Array]:
-    """Normal covariates and residuals without random numbers."""
+    """Return normal covariates and residuals without random numbers."""
     from scipy.special import ndtri
 
     rate = number_in(rate, "rate", "(0, 1)")
@@ -493,7 +501,7 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
 
 
 def public_pilot(pilot: tuple[Any, Any]) -> tuple[Array, Array]:
-    """Covariates and responses of public rows."""
+    """Check a public pilot; return its covariates and responses."""
     if not isinstance(pilot, (tuple, list)) or len(pilot) != 2:
         raise InvalidInput(f"pilot must be public (X, y); received {described(pilot)}.")
     X, y = (real_array(part, "pilot") for part in pilot)
@@ -506,7 +514,7 @@ def public_pilot(pilot: tuple[Any, Any]) -> tuple[Array, Array]:
 
 
 def evenly(n: int, columns: int) -> Array:
-    """Points that fill a cube evenly, without random numbers, shape (n, columns)."""
+    """Return points that fill a cube evenly, without random numbers, shape (n, columns)."""
     ratio = 1.5
     for _ in range(64):  # ratio^(columns + 1) = ratio + 1
         ratio = (1.0 + ratio) ** (1.0 / (columns + 1.0))

@@ -42,7 +42,7 @@ def fit_formula(
     noise: NoiseSource | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
-    """Fit the regression a formula describes, with the public facts of a schema or with none.
+    """Fit the regression of a formula, with or without the public facts of a schema.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def fit_formula(
         The total to spend.
     schema : Schema, optional
         Ranges, scaling and levels.  Without one terms are evaluated in the columns' own units,
-        record by record (``log(wage)``, ``I(age**2)``, ``age:hours``), and where each lies and how
-        much it varies is bought inside the total (``standardize`` of :func:`dpfast.fit`, True by
-        default here); coefficients are in these units.  Levels are public facts: list them,
+        record by record (``log(wage)``, ``I(age**2)``, ``age:hours``).  Their centres and spreads
+        are estimated with part of the total (``standardize`` of :func:`dpfast.fit`, True by default
+        here); coefficients are in the original units.  Levels are public facts: list them,
         ``C(region, levels=["north", "south"])``, or have a column whose type does.
     method, standardize, inference, ledger, noise, progress
         As for :func:`dpfast.fit`; without a schema everything is as there for a table's columns.
@@ -81,8 +81,8 @@ def fit_formula(
 
     Privacy
     -------
-    Encoding maps each record on its own by public facts and spends nothing; the fit spends
-    ``privacy`` (see :func:`dpfast.fit`), what is bought without a schema included.
+    Encoding maps each record on its own by public facts and spends nothing.  The fit spends
+    ``privacy`` (see :func:`dpfast.fit`), with the private units it needs without a schema.
 
     Examples
     --------
@@ -116,44 +116,45 @@ def fit_formula(
         "ledger": ledger, "noise": noise, "progress": progress,
     }  # fmt: skip
     coding: Coding
-    opened: Records
+    records: Records
     if on_disk:
         from dpfast.data.files.parquet import open_formula
 
-        coding, opened = open_formula(data, formula, schema)
-        source = source.but(covariates=opened)
+        coding, records = open_formula(data, formula, schema)
+        source = source.but(covariates=records)
     elif on_cluster:
         from dpfast.data.cluster import coded_frame
 
-        coding, opened = coded_frame(formula, data, schema)
-        source = source.but(covariates=opened)
+        coding, records = coded_frame(formula, data, schema)
+        source = source.but(covariates=records)
     else:
         coding, source = of_table(formula, source, schema)
     if schema is None and options["standardize"] is None and terms_of(loss).scale is None:
-        # robust losses buy what they lack by themselves; a declared scale says columns are coded
+        # a public scale declares that columns are coded already
         options["standardize"] = True
     if not isinstance(source.covariates, Design):
         loss = with_intercept(loss, coding.fit_intercept)
-    found = fit(source, None, loss, **options)
+    result = fit(source, None, loss, **options)
     if schema is None:
-        for told in {id(each): each for each in (found, found.coded)}.values():
-            told._new_rows = FormulaRows(coding, told._new_rows)
-    return with_offset(found, named_offset)
+        versions = [result] if result.coded is result else [result, result.coded]
+        for version in versions:
+            version._new_rows = FormulaRows(coding, version._new_rows)
+    return with_offset(result, named_offset)
 
 
 def with_columns(source: Source) -> Source:
-    """The same records with the columns of their table in the place of names."""
-    given = {what: getattr(source, what) for what in ("sample_weight", "offset", "group")}
-    found = {
+    """Replace the names of special columns by the columns of the table."""
+    names = {what: getattr(source, what) for what in ("sample_weight", "offset", "group")}
+    columns = {
         what: column(source.covariates, name)
-        for what, name in given.items()
+        for what, name in names.items()
         if isinstance(name, str)
     }
-    return source.but(**found)
+    return source.but(**columns)
 
 
 def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
-    """How a table in memory is coded by a formula, and its covariates with the response."""
+    """Code a table in memory by a formula; return the coding and the coded source."""
     data = source.covariates
     with hide_row_details(source.each):
         terms = terms_of_table(formula, data, schema)
@@ -165,7 +166,7 @@ def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Codin
 
 
 def with_intercept(loss: str | Loss | Objective, intercept: bool) -> str | Loss | Objective:
-    """The loss or objective of columns as they come, with or without an intercept."""
+    """Return the loss with or without an intercept, as the formula says."""
     terms = terms_of(loss)
     if intercept and not terms.fit_intercept:
         raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")

@@ -1,4 +1,4 @@
-"""Too few records for the coefficients: the private mean of the response is the answer."""
+"""Fallback where records are too few for slopes: the private mean of the response."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from dpfast.regression.locations import ScaleSearch
 from dpfast.regression.standardise import MAX_COUNT_NOISE, complete_remarks
 
 INTERCEPT_ONLY = (
-    "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
-    "declared: all of the budget went to the mean of the response, which is the intercept, and the "
-    "slopes are NaN, not estimated; predictions are that mean. There are no standard errors. Use "
+    "n mu = {strength:.3g} is too small to estimate {q} slopes of columns of unknown scale. All of "
+    "the budget went to the mean of the response, which is the intercept; slopes are not "
+    "estimated (NaN), and predictions are that mean. There are no standard errors. Use "
     "more records, a larger budget or fewer columns, or declare their ranges in a schema."
 )
 
 UNWEIGHTED = (
-    "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
-    "declared, and the mean of the response, which is the answer then, would be one without these "
-    "weights and offsets. Use more records, a larger budget or fewer columns, declare ranges in a "
-    "schema, or leave sample_weight and offset out."
+    "n mu = {strength:.3g} is too small to estimate {q} slopes of columns of unknown scale, and "
+    "the mean of the response, the answer in that case, ignores weights and offsets. Use more "
+    "records, a larger budget or fewer columns, declare ranges in a schema, or leave "
+    "sample_weight and offset out."
 )
 
 
 def fit_intercept_only(
     request: FitRequest, objective: Objective, progress: Callable[[int, int], None] | None
 ) -> Fit:
-    """A fit that is the private mean of the response, or its share of ones, and says why.
+    """Estimate the private mean of the response, or its share of ones, and say why.
 
     Privacy
     -------
@@ -53,8 +53,8 @@ def fit_intercept_only(
         columns.moments_receipt(1, mu)
     elif search.noise > MAX_COUNT_NOISE * n:
         raise InvalidBudget(
-            f"n = {n} records at mu = {mu:.3g} are too few to find where columns lie, even that of "
-            f"the response alone. Needed is mu of at least "
+            f"n = {n} records at mu = {mu:.3g} are too few to find the scales of columns, even "
+            f"that of the response alone. Needed is mu of at least "
             f"{mu * search.noise / (MAX_COUNT_NOISE * n):.3g}. Declare ranges in a schema."
         )
     report = checked_progress(progress, 1)
@@ -65,37 +65,37 @@ def fit_intercept_only(
             half = np.full(1, 0.5 * highest)
             share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
             share = min(max(share, 1.0 / (n + 1)), n / (n + 1))
-            found = [loss._link(share * highest)]
+            location = [loss._link(share * highest)]
         else:
-            where = search.run()[0]
-            found = [where.centre, where.spread]
+            column_scale = search.run()[0]
+            location = [column_scale.centre, column_scale.spread]
             if loss.link != "identity":
-                found = [loss._predictor(max(where.centre, where.spread / n))]
+                location = [loss._predictor(max(column_scale.centre, column_scale.spread / n))]
             counted, names = search.counted, request.column_names
             request.remarks = complete_remarks(counted, request.n_units, names)
         if report is not None:
             report(1, 1)
-        alone, line = np.full(objective.dimension, np.nan), np.zeros(objective.dimension)
-        alone[0] = line[0] = found[0]
+        params, predictor = np.full(objective.dimension, np.nan), np.zeros(objective.dimension)
+        params[0] = predictor[0] = location[0]
         fit = request.make_result(
-            alone,
+            params,
             objective,
-            model=f"the mean of the response alone; asked for: {loss.name}",
+            model=f"the mean of the response alone; requested: {loss.name}",
             method=_how(loss, highest),
-            iterates=[np.zeros(len(line)), line],
-            predictor=line,
+            iterates=[np.zeros(len(predictor)), predictor],
+            predictor=predictor,
             missing=INTERCEPT_ONLY.format(strength=n * mu, q=q),
         )
         if loss.needs_scale:
-            fit._scale = found[1]
+            fit._scale = location[1]
         return fit
 
 
 def _how(loss: Loss, highest: float | None) -> str:
     if highest is None:
-        return "clipped mean, its range found by counts"
+        return "clipped mean within a range estimated by noisy counts"
     return (
         loss.mean_label
         if loss.largest_response == highest
-        else f"{loss.mean_label} held to {highest:g}"
+        else f"{loss.mean_label} clipped at {highest:g}"
     )

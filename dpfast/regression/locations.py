@@ -1,14 +1,14 @@
-"""Where the columns of a table lie: a quantile by noisy bisection, then a histogram of distances.
+"""Private location and scale of columns: noisy bisection, then a histogram of distances.
 
 Post-processing of a curator's answers (claim D4 of ``dpfast/privacy/scaling/PROOFS-scaling.md``).
-Keys are the doubles in numeric order, as integers: no range has to be declared.
+Keys are the doubles in numeric order, as integers, so that no range has to be declared.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,38 +19,39 @@ from dpfast.optimize.road.histogram import NEIGHBOUR_SDS, SINGLE_BIN_SDS
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
 
-#: Counts that are planned for each column; twice as many may be where the budget is ample.
+#: Counts planned for each column.  Fewer do not find a column of any magnitude; with an ample
+#: budget twice as many are allowed.
 COUNTS = 14
 
-#: Parts of mu^2: for counts at most, and for looking once more at columns whose spread was not
-#: seen.  The histogram has the rest, and what the counts leave.
+#: Parts of mu^2: for counts at most, and for a second look at columns that look constant.  The
+#: histogram has the rest, and what the counts leave.
 COUNT_SHARE, LOOK_SHARE = 0.4, 0.25
 
-#: Of a count, whose noise on a grid costs less than a fifth of it.
+#: Smallest mu of a count: below it the rounding to a grid costs more than a fifth of it.
 MIN_MU = 1e-5
 
-#: Noise of a count, as a part of n, that is little enough to tell about where a median is.
-_ENOUGH = 0.03
+#: Noise of a count, as a part of n, below which more budget hardly improves a median.
+_MIN_COUNT_NOISE = 0.03
 
 _BINADE = 1 << 52
-#: Interval of keys, 1e-9 of a number, below which it is a tie: many records have the same value.
+#: Width of an interval of keys, 1e-9 of a number, below which it is a tie: one value is frequent.
 _TIE_KEYS = 1 << 22
-#: The quantile that is looked for, above the median: half of the records are below zero in a column
-#: that is centred there, and of nothing does the gap between the halves tell the scale.
+#: Distance of the searched quantile above the median.  In a column centred at zero half of the
+#: records lie below zero, where no scale could be seen.
 _ABOVE = 0.1
-#: It is known well enough when its interval holds this part of the records.
+#: Part of the records in the interval at which the bisection stops.
 _INSIDE = 0.2
-#: After so many answers that it is below, the lower end is tried for a tie, with intervals
-#: of these powers of two.
-_PATIENCE, _TRIED = 2, (40, 22)
-#: Around a tie at zero, of which nothing tells the scale, this is no distance.
-_AT_ZERO = 2.0**-50
-#: Cells times powers of two are sums of distances that are too large by so much, in the middle.
-_FIRST = 1.06
-#: Keys of 0 and of 1, and the next ones that a count can be asked for.
-_OF_LABELS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
-#: Above a centre, and below it.
-_SIDES = np.array([[1.0], [-1.0]]) / _FIRST
+#: After so many answers that the quantile is lower, the lower end is tried for a tie, with
+#: intervals of these powers of two.
+_PATIENCE, _TIE_SHIFTS = 2, (40, 22)
+#: Smallest distance from a tie at zero, where no scale is known.
+_MIN_AT_ZERO = 2.0**-50
+#: Mean distance in a cell over the power of two that stands for it, about.
+_CELL_MEAN = 1.06
+#: Keys of 0 and of 1, each with the next one that a count can use.
+_LABEL_KEYS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
+#: Signs of distances above and below a centre.
+_SIDES = np.array([[1.0], [-1.0]]) / _CELL_MEAN
 _LARGEST = 1e300
 _SMALLEST = 1e-290
 
@@ -58,7 +59,7 @@ Array = NDArray[np.float64]
 
 
 class ColumnAnswers(Protocol):
-    """What is asked of the curator of the columns."""
+    """Queries that the search sends to the curator of the columns."""
 
     @property
     def n(self) -> int: ...
@@ -71,7 +72,7 @@ class ColumnAnswers(Protocol):
 
 
 class ColumnScale(NamedTuple):
-    """Released facts about one column."""
+    """Released location and scale of one column."""
 
     centre: float
     spread: float
@@ -81,80 +82,87 @@ class ColumnScale(NamedTuple):
 
 
 class _Quantile:
-    """The interval of keys in which a quantile of a column lies."""
+    """Interval of keys that contains a quantile of a column."""
 
     __slots__ = ("above", "below", "high", "low", "patience")
 
     def __init__(self) -> None:
         self.low, self.high = -2047 * _BINADE, 2047 * _BINADE
-        #: Counts at the ends, minus three fifths of the records; and answers that it is below.
-        self.below, self.above, self.patience = -math.inf, math.inf, 0
+        #: Counts at the ends, minus three fifths of the records.
+        self.below, self.above = -math.inf, math.inf
+        #: Answers in a row that the quantile is lower.
+        self.patience = 0
 
 
 class _Distances(NamedTuple):
-    """A released histogram of the distances of one column: above and below a centre."""
+    """Released histogram of the distances of one column, above and below a centre."""
 
     centre: float
     nearest: float
     cells: Array
     noise: float
 
-    def joined(self, other: _Distances | None) -> _Distances:
-        """With what an earlier one of the same distances says, each by its precision."""
-        if other is None or other[:2] != self[:2]:
+    def joined(self, earlier: _Distances | None) -> _Distances:
+        """Pool with an earlier histogram of the same distances, by inverse variances."""
+        if earlier is None or earlier[:2] != self[:2]:
             return self
-        own, theirs = self.noise**-2, other.noise**-2
-        cells = (own * self.cells + theirs * other.cells) / (own + theirs)
-        return self._replace(cells=cells, noise=float(own + theirs) ** -0.5)
+        weight, earlier_weight = self.noise**-2, earlier.noise**-2
+        cells = (weight * self.cells + earlier_weight * earlier.cells) / (weight + earlier_weight)
+        return self._replace(cells=cells, noise=float(weight + earlier_weight) ** -0.5)
 
 
-location_of, distances_of = partial(tuple.__new__, ColumnScale), partial(tuple.__new__, _Distances)
-
-
-def _locations(found: Sequence[_Distances], complete: float) -> list[ColumnScale]:
-    """Means and spreads of all that is not beyond the farthest cells that stand out."""
-    cells, noise = np.array([one.cells for one in found]), np.array([one.noise for one in found])
+def _locations(histograms: Sequence[_Distances], complete: float) -> list[ColumnScale]:
+    """Return mean and spread of each column, up to the farthest cells above their noise."""
+    cells, noise = (
+        np.array([histogram.cells for histogram in histograms]),
+        np.array([histogram.noise for histogram in histograms]),
+    )
     ends = _farthest(cells / noise[:, None, None]) + 1  # of the cells that are added up
-    tops, octaves = ends.max(axis=1), np.arange(cells.shape[2])
-    steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
+    last_cells, octaves = ends.max(axis=1), np.arange(cells.shape[2])
+    steps = np.exp2(octaves - np.maximum(last_cells, 1.0)[:, None])[:, None]
     steps = np.where(octaves < ends[:, :, None], steps, 0.0)
     first, second = steps * _SIDES, steps * steps
     means, squares = (np.add.reduce(part * cells, (1, 2)) / complete for part in (first, second))
     second -= 2.0 * means[:, None, None] * first
     errors = noise * np.sqrt(np.add.reduce(second * second, (1, 2))) / complete
-    least = np.sqrt(np.maximum(squares - means * means, 2.0 * errors))
+    spreads = np.sqrt(np.maximum(squares - means * means, 2.0 * errors))
     # so far in units of each column's farthest cell; the first one ends at a power of two
-    powers = np.frexp([one.nearest for one in found])[1] - 1
-    units = np.ldexp(1.0, np.minimum(powers + np.array([*ends.T, tops]), 1000))
-    numbers = np.array([*units, means * units[2], least * units[2], tops]).T.tolist()
+    powers = np.frexp([histogram.nearest for histogram in histograms])[1] - 1
+    scales = np.ldexp(1.0, np.minimum(powers + np.array([*ends.T, last_cells]), 1000))
+    numbers = np.array([*scales, means * scales[2], spreads * scales[2], last_cells]).T.tolist()
     locations = []
-    for (centre, *_), (above, below, _, mean, spread, top) in zip(found, numbers, strict=True):
+    for (centre, *_), (above, below, _, mean, spread, top) in zip(histograms, numbers, strict=True):
         if not top:
-            locations.append(location_of((centre, 1.0, centre, centre, False)))
+            locations.append(ColumnScale(centre, 1.0, centre, centre, False))
             continue
         low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
         middle = min(max(centre + mean, low), high)
         spread = min(max(spread, _SMALLEST), _LARGEST)
-        locations.append(location_of((middle, spread, low, high, True)))
+        locations.append(ColumnScale(middle, spread, low, high))
     return locations
 
 
 def _farthest(cells: Array) -> NDArray[np.intp]:
-    """The farthest cell on each side that stands out of its noise, or -1; in units of the noise."""
-    alone, beside, octaves = (
+    """Return the farthest cell on each side that exceeds its noise, or -1.
+
+    ``cells`` are in units of their noise.
+    """
+    above_single, above_neighbour, octaves = (
         cells > SINGLE_BIN_SDS,
         cells > NEIGHBOUR_SDS,
         np.arange(cells.shape[2]),
     )
-    near = np.logical_or.reduce(alone, axis=1)  # and what is beside it: on the other side, or
-    last = np.maximum.accumulate(np.where(near, octaves, -1), axis=1)  # farther out, and so on
-    gap = np.maximum.accumulate(np.where(beside.any(axis=1), -1, octaves), axis=1)
-    near[:, 1:] |= (last > gap)[:, :-1]
-    return np.where(alone | (beside & near[:, None]), octaves, -1).max(axis=2)
+    connected = np.logical_or.reduce(
+        above_single, axis=1
+    )  # and what is beside it: on the other side, or
+    last = np.maximum.accumulate(np.where(connected, octaves, -1), axis=1)  # farther out, and so on
+    gap = np.maximum.accumulate(np.where(above_neighbour.any(axis=1), -1, octaves), axis=1)
+    connected[:, 1:] |= (last > gap)[:, :-1]
+    return np.where(above_single | (above_neighbour & connected[:, None]), octaves, -1).max(axis=2)
 
 
 class ScaleSearch:
-    """Buys the locations of some columns within a plan."""
+    """Private search for the location and scale of some columns, within a planned budget."""
 
     def __init__(
         self,
@@ -162,90 +170,94 @@ class ScaleSearch:
         columns: Sequence[int],
         mu: float,
         labels: int | None = None,
-        every: ColumnAnswers | None = None,
-        outside: tuple[int, int] | None = None,
+        all_answers: ColumnAnswers | None = None,
+        below_range: tuple[int, int] | None = None,
     ) -> None:
-        self._answers, self._every = answers, every or answers
+        self._answers, self._every = answers, all_answers or answers
         self.columns = list(columns)
-        self._of_labels = [] if labels is None else [(labels, key) for key in _OF_LABELS]
+        self._of_labels = [] if labels is None else [(labels, key) for key in _LABEL_KEYS]
         self._labelled = 0.0, 0.0
-        #: A response, with the key below which no model of it has any; how many are, and the noise.
-        self._outside, self.outside = outside, (0.0, 0.0)
+        #: Response and the key below which it is out of range; number of such records, and noise.
+        self._outside, self.outside = below_range, (0.0, 0.0)
         self._total = mu
         self.noise = math.sqrt(COUNTS * len(self.columns) / COUNT_SHARE) / mu
         self._spent = 0.0  # squares of mu
         self._complete, self._precision = 0.0, 0.0
         self._quantiles = {column: _Quantile() for column in self.columns}
         self._known: dict[int, _Distances] = {}
-        #: Of every column, once all were measured; what is asked after that makes them better.
+        #: Scales of all columns, once measured; later queries improve them.
         self.found: dict[int, ColumnScale] = {}
 
     def count_extremes(self) -> list[tuple[int, float]]:
-        """How many counts, and at what mu, may be asked for at once: the extremes."""
+        """Return the smallest and largest numbers of counts per query, each with its mu."""
         q = len(self.columns)
         planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
-        found = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
+        extremes = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
         if self._of_labels:
-            found.append((len(_OF_LABELS), self._price_of_labels()))
+            extremes.append((len(_LABEL_KEYS), self._price_of_labels()))
         if self._outside is not None:
-            found.append((1, self._price_of_labels()))
-        return found + [one for again in self._again() for one in again.count_extremes()]
+            extremes.append((1, self._price_of_labels()))
+        for search in self._again():
+            extremes += search.count_extremes()
+        return extremes
 
     def _again(self) -> list[ScaleSearch]:
-        """The search of all records that may follow one of a sample, at the least it may have."""
+        """Return the search of all records that may follow a subsample's, at its least budget."""
         if self._every is self._answers:
             return []
-        least = self._total * math.sqrt(LOOK_SHARE) * (1.0 - ROUNDING_SUM)
-        return [ScaleSearch(self._every, self.columns, least)]
+        min_mu = self._total * math.sqrt(LOOK_SHARE) * (1.0 - ROUNDING_SUM)
+        return [ScaleSearch(self._every, self.columns, min_mu)]
 
     @property
     def counted(self) -> tuple[float, float]:
-        """About how many records are complete, with a label if there are; the noise (claim D2)."""
+        """Estimated number of complete records, with a valid label if any; its noise (claim D2)."""
         if self._of_labels:
             return self._labelled
         return self._complete, max(self._precision, 1e-300) ** -0.5
 
     def tied(self, column: int) -> bool:
-        """Whether a fifth of the records, about, have the same entry, or zero, in a column."""
-        one = self._quantiles[column]
-        same = _is_tie(one.low, one.high)
-        return same and one.above - one.below > _INSIDE * max(self._complete, 1.0)
+        """Say whether about a fifth of the records have the same entry, or zero, in a column."""
+        quantile = self._quantiles[column]
+        same = _is_tie(quantile.low, quantile.high)
+        return same and quantile.above - quantile.below > _INSIDE * max(self._complete, 1.0)
 
     def distance_extremes(self) -> list[tuple[int, float]]:
-        """Of how many columns a histogram may be asked for, and at what mu: the extremes."""
-        least = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - ROUNDING_SUM)
-        found = [(m, mu) for m in {1, len(self.columns)} for mu in (least, self._total)]
-        return found + [one for again in self._again() for one in again.distance_extremes()]
+        """Return the smallest and largest numbers of columns per histogram, each with its mu."""
+        min_mu = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - ROUNDING_SUM)
+        extremes = [(m, mu) for m in {1, len(self.columns)} for mu in (min_mu, self._total)]
+        for search in self._again():
+            extremes += search.distance_extremes()
+        return extremes
 
     def run(self, spend: bool = True) -> list[ColumnScale]:
-        """The locations, in the order of the columns."""
+        """Run the search; return locations in the order of the columns."""
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
         self._count_outside()
-        self.found = found = self._measure(self.columns, LOOK_SHARE)
-        unseen = [column for column in self.columns if not found[column].detected]
-        if spend and not unseen:
-            found |= self._measure(self.columns, 0.0)
-        elif unseen and self._every is not self._answers:
-            again = ScaleSearch(self._every, unseen, self._left(0.0))
-            found |= dict(zip(unseen, again.run(), strict=True))
-        elif unseen:
-            vague = [column for column, _ in self._asking(unseen)]
-            if vague:
-                self._bisect(vague, COUNT_SHARE * LOOK_SHARE)
-            found |= self._measure(unseen, 0.0)
-        return [found[column] for column in self.columns]
+        self.found = locations = self._measure(self.columns, LOOK_SHARE)
+        constant = [column for column in self.columns if not locations[column].detected]
+        if spend and not constant:
+            locations |= self._measure(self.columns, 0.0)
+        elif constant and self._every is not self._answers:
+            search = ScaleSearch(self._every, constant, self._left(0.0))
+            locations |= dict(zip(constant, search.run(), strict=True))
+        elif constant:
+            uncertain = [column for column, _ in self._asking(constant)]
+            if uncertain:
+                self._bisect(uncertain, COUNT_SHARE * LOOK_SHARE)
+            locations |= self._measure(constant, 0.0)
+        return [locations[column] for column in self.columns]
 
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
-        """How many counts of so many columns there may be, and what all of them may cost."""
+        """Return how many counts are planned, and the total mu that they may cost."""
         square = share * self._total**2
-        each = max(1.0 / (_ENOUGH * self._answers.n), MIN_MU) ** 2
-        planned = int(min(max(square / each, COUNTS * columns), 2 * COUNTS * columns))
-        return planned, math.sqrt(min(square, planned * each))
+        per_count = max(1.0 / (_MIN_COUNT_NOISE * self._answers.n), MIN_MU) ** 2
+        planned = int(min(max(square / per_count, COUNTS * columns), 2 * COUNTS * columns))
+        return planned, math.sqrt(min(square, planned * per_count))
 
-    def _left(self, kept: float) -> float:
-        """What may be spent if this part of mu^2 is kept."""
-        rest = (1.0 - kept) * self._total**2 - self._spent
+    def _left(self, reserved: float) -> float:
+        """Return the mu that may be spent while this part of mu^2 is reserved."""
+        rest = (1.0 - reserved) * self._total**2 - self._spent
         return math.sqrt(max(0.0, rest)) * (1.0 - ROUNDING_SUM)
 
     # -- counts
@@ -253,22 +265,22 @@ class ScaleSearch:
     def _bisect(self, columns: Sequence[int], share: float) -> None:
         """Narrow the intervals of these columns, for at most this part of mu^2."""
         planned, total = self._plan(len(columns), share)
-        left = planned
-        while asked := self._next(columns)[:left]:
-            left -= len(asked)
-            mu = query_mu(total, planned, len(asked))
+        remaining = planned
+        while thresholds := self._next(columns)[:remaining]:
+            remaining -= len(thresholds)
+            mu = query_mu(total, planned, len(thresholds))
             self._spent += mu * mu
-            counts = self._counts(self._answers.below(asked, mu, self._of_labels))
-            for (column, key), count in zip(asked, counts, strict=True):
-                one = self._quantiles[column]
+            counts = self._counts(self._answers.below(thresholds, mu, self._of_labels))
+            for (column, key), count in zip(thresholds, counts, strict=True):
+                quantile = self._quantiles[column]
                 if count < 0.0:
-                    one.low, one.below, one.patience = key, count, 0
+                    quantile.low, quantile.below, quantile.patience = key, count, 0
                 else:
-                    one.high, one.above = key, count
-                    one.patience += 1
+                    quantile.high, quantile.above = key, count
+                    quantile.patience += 1
 
     def _count_labels(self) -> None:
-        """In how many complete records the response is 0 or 1."""
+        """Count the complete records whose response is 0 or 1."""
         if not self._of_labels:
             return
         mu = self._price_of_labels()
@@ -278,7 +290,7 @@ class ScaleSearch:
         self._labelled = to_0 - below_0 + to_1 - below_1, 2.0 * answer.noise_scale
 
     def _count_outside(self) -> None:
-        """In how many complete records the response is below what the model has."""
+        """Count the complete records whose response is below the model's range."""
         if self._outside is None:
             return
         price = self._price_of_labels()
@@ -290,12 +302,12 @@ class ScaleSearch:
         self.outside = count + half * self._complete, noise
 
     def _price_of_labels(self) -> float:
-        """That of as many counts of columns."""
+        """Return the mu of a query of as many counts as labels need."""
         planned, total = self._plan(len(self.columns), COUNT_SHARE)
-        return query_mu(total, planned, len(_OF_LABELS))
+        return query_mu(total, planned, len(_LABEL_KEYS))
 
     def _counts(self, answer: Answer) -> list[float]:
-        """Counts, centred at the quantile; each tells more of how many records are complete."""
+        """Return counts centred at the quantile; refine the number of complete records."""
         *values, last = answer.value.tolist()
         weight = complete_weight(len(values))
         precision = (weight / answer.noise_scale) ** 2
@@ -305,60 +317,64 @@ class ScaleSearch:
         return [value - above for value in values]
 
     def _asking(self, columns: Iterable[int]) -> list[tuple[int, _Quantile]]:
-        """Of which another count helps: more than enough records are inside, and it is no tie."""
+        """Return the columns for which another count helps: wide intervals that are not ties."""
         return [
-            (column, one)
+            (column, quantile)
             for column in columns
-            if not (one := self._quantiles[column]).above - one.below < _INSIDE * self._complete
-            and not _is_tie(one.low, one.high)
+            if not (quantile := self._quantiles[column]).above - quantile.below
+            < _INSIDE * self._complete
+            and not _is_tie(quantile.low, quantile.high)
         ]
 
     def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
-        """The next thresholds: of the coarsest cells first, so that few passes serve all."""
+        """Return the next thresholds, of the coarsest cells first: few passes then serve all."""
         coarsest = 0
-        asked: list[tuple[int, int]] = []
-        for column, one in self._asking(columns):
-            key, level = _next_key(one.low, one.high, one.patience >= _PATIENCE)
+        thresholds: list[tuple[int, int]] = []
+        for column, quantile in self._asking(columns):
+            key, level = _next_key(quantile.low, quantile.high, quantile.patience >= _PATIENCE)
             if level > coarsest:
-                asked, coarsest = [], level
+                thresholds, coarsest = [], level
             if level == coarsest:
-                asked += [(column, key)]
-        return asked
+                thresholds += [(column, key)]
+        return thresholds
 
     # -- distances
 
-    def _measure(self, columns: Sequence[int], kept: float) -> dict[int, ColumnScale]:
-        """What a histogram of distances, for all but this part of mu^2, says of these columns."""
-        ends = [self._quantiles[column] for column in columns]
-        keys = [(one.low, one.high) for one in ends]
+    def _measure(self, columns: Sequence[int], reserved: float) -> dict[int, ColumnScale]:
+        """Measure these columns by a histogram of distances; reserve this part of mu^2."""
+        quantiles = [self._quantiles[column] for column in columns]
+        keys = [(quantile.low, quantile.high) for quantile in quantiles]
         places = [_place(*k, *pair) for k, pair in zip(keys, value_of(keys).tolist(), strict=True)]
         centres, nearest = np.array(places).T
-        mu = self._left(kept)
+        mu = self._left(reserved)
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
-        for column, end, place, cells in zip(columns, ends, places, answer.value, strict=True):
-            if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # counts were led astray
-                end.low, end.high, cells = 0, _BINADE, np.zeros_like(cells)
-            one = distances_of((*place, cells, answer.noise_scale))
-            self._known[column] = one.joined(self._known.get(column))
-        known = [self._known[column] for column in columns]
-        return dict(zip(columns, _locations(known, max(self._complete, 1.0)), strict=True))
+        for column, quantile, place, cells in zip(
+            columns, quantiles, places, answer.value, strict=True
+        ):
+            if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # the bisection went wrong
+                quantile.low, quantile.high = 0, _BINADE
+                cells = np.zeros_like(cells)
+            measured = _Distances(*place, cells, answer.noise_scale)
+            self._known[column] = measured.joined(self._known.get(column))
+        histograms = [self._known[column] for column in columns]
+        return dict(zip(columns, _locations(histograms, max(self._complete, 1.0)), strict=True))
 
 
 # ---- keys
 
 
 def value_of(keys: Any) -> Array:
-    """The doubles with these keys, within the range in which differences do not overflow."""
+    """Return the doubles with these keys, in a range whose differences do not overflow."""
     keys = np.asarray(keys, dtype=np.int64)
     values = np.minimum(np.abs(keys).view(np.float64), _LARGEST)  # beyond the largest: infinity
     return np.copysign(values, keys)
 
 
 def _place(first: int, last: int, low: float, high: float) -> tuple[float, float]:
-    """About a quantile, a tie's own value, and how far away an entry is told from it."""
+    """Return a centre, at a tie its own value, and the smallest distance resolved from it."""
     if (first, last) == (0, _BINADE):
-        return 0.0, _AT_ZERO
+        return 0.0, _MIN_AT_ZERO
     if last - first <= _TIE_KEYS:
         return low, max(high - low, _SMALLEST)
     return 0.5 * low + 0.5 * high, max(0.5 * high - 0.5 * low, _SMALLEST)
@@ -366,25 +382,28 @@ def _place(first: int, last: int, low: float, high: float) -> tuple[float, float
 
 @lru_cache(maxsize=1024)
 def _is_tie(low: int, high: int) -> bool:
-    """Whether so many records have the same value, or zero, that no count tells more."""
+    """Say whether so many records have one value, or zero, that more counts do not help."""
     return high - low <= _TIE_KEYS or (low, high) == (0, _BINADE)
 
 
 @lru_cache(maxsize=1024)
 def _next_key(low: int, high: int, patient: bool) -> tuple[int, int]:
-    """A threshold between the ends of an interval, and of which cells it is the end."""
+    """Return a threshold inside an interval, and the level of the cells that it ends."""
     key, width = _threshold(low, high), high - low
     if width <= _BINADE:
         shift = (low ^ (high - 1)).bit_length() - 1  # the roundest number inside
         key = (high - 1) >> shift << shift
-        tried = [shift for shift in _TRIED if patient and 2 << shift < width]
+        tried = [shift for shift in _TIE_SHIFTS if patient and 2 << shift < width]
         key = low + (1 << tried[0]) if tried else key
     return key, _level(key)
 
 
 @lru_cache(maxsize=1024)
 def _threshold(low: int, high: int) -> int:
-    """Median of a public prior on keys (a tenth at zero, Cauchy in ``log2 |x|``) between two."""
+    """Return the median of a public prior on keys between two of them.
+
+    The prior has a tenth at zero and is Cauchy in ``log2 |x|``.
+    """
     if high - low <= _BINADE:
         return (low + high) // 2
     first, last = low // _BINADE + 1, high // _BINADE - 1
@@ -401,7 +420,7 @@ def _threshold(low: int, high: int) -> int:
 
 
 def _mass_below(binade: int) -> float:
-    """Prior mass of the keys below ``binade * 2^52``."""
+    """Return the prior mass of the keys below ``binade * 2^52``."""
     if binade == 0:
         return 0.45
     tail = 0.5 + math.atan((abs(binade) - 1023 - 4.0) / 6.0) / math.pi
@@ -409,7 +428,7 @@ def _mass_below(binade: int) -> float:
 
 
 def _level(key: int) -> int:
-    """Of the cells a threshold ends: the largest power of two that divides it, by 12 bits."""
+    """Return the level of the cells that a threshold ends, by 12 bits of its powers of two."""
     for shift in (52, 40, 28):
         if key % (1 << shift) == 0:
             return shift

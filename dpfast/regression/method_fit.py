@@ -1,4 +1,4 @@
-"""Fits by a method that was asked for: checked before the charge, run after it, what they say."""
+"""Fits by an explicit method: checked before the charge, run after it, turned into results."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from dpfast.regression.standardise import CODED, GivenScaling, PrivateScaling, S
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
 
-#: Where the residual scale is looked for, in spreads of the response: it is at most about one of
-#: them, and a heavy-tailed response has the spread of its bulk.
+#: Range of the residual scale, in spreads of the response.  It is at most about one of them; a
+#: heavy-tailed response has the spread of its bulk, hence the margin above.
 SCALES = FreeScale(1e-3, 10.0, 1.0)
 
 NO_SCALE = (
     "the scale of this fit cannot be estimated: pass scale=<public residual scale>, leave weights, "
-    "ridge and method out, or take log-cosh, huber or pseudo-huber (and single rows)."
+    "ridge and method out, or use log-cosh, huber or pseudo-huber (with single rows)."
 )
 
-#: What is not proved of persons who count with the mean of their rows (claim C72).
+#: Refusal of a free scale for persons' means: its bounds are not proved for them (claim C72).
 ROBUST = (
-    'each="person" has no free scale, whose bounds were proved for single rows. Leave scale out, '
+    'each="person" has no free scale: its bounds are proved for single rows only. Leave scale out, '
     "pass a number, or keep a public number of rows of each person with group_size=..."
 )
 
 
 class MethodResult(NamedTuple):
-    """What a run released: estimate and path, covariance or why there is none."""
+    """Released results of a run: estimate, path, and covariance or the reason for its absence."""
 
     theta: Array
     iterates: Sequence[Array]
@@ -54,7 +54,7 @@ class MethodResult(NamedTuple):
 
 
 class MethodFit:
-    """A planned run of an optimiser; making it refuses what it would be refused for, for free."""
+    """Planned run of an optimiser; its constructor refuses invalid plans before any charge."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class MethodFit:
     def objective(self) -> Objective:
         return self._recipe.objective
 
-    def go_on_with(self, recipe: Recipe, bought: ScalingForMethod) -> None:
-        """The same in units that were bought since."""
-        self._recipe, self._bought = recipe, bought
+    def go_on_with(self, recipe: Recipe, scaling: ScalingForMethod) -> None:
+        """Replace the plan by the same one in private units that are now known."""
+        self._recipe, self._bought = recipe, scaling
         curator = self._request.curator(self.objective)
         self._answers = answers_only(curator, self.budgets, self._answered)
 
@@ -95,8 +95,8 @@ class MethodFit:
         theta = self._start
         if (free := objective.free_scale) is not None:
             theta = np.append(theta, free.start / free.factor)
-        found = optimiser.run(self._answers, theta, self.budgets, report)
-        trajectory = checked_run(found, objective.dimension)
+        output = optimiser.run(self._answers, theta, self.budgets, report)
+        trajectory = checked_run(output, objective.dimension)
         covariance, missing = None, ""
         if inference:
             covariance, missing = covariance_or_reason(
@@ -105,13 +105,13 @@ class MethodFit:
         return MethodResult(trajectory.theta, trajectory.iterates, covariance, missing)
 
     def so_far(self, error: str) -> MethodResult | None:
-        """What was released before an error of this name, if anything."""
+        """Return what was released before an error of this name, if anything."""
         if not self._answered:
             return None
         return MethodResult(self._answered[-1], self._answered, missing=UNFINISHED % error)
 
     def result(self, found: MethodResult, privacy: Guarantee) -> Fit:
-        """A fit, in the units of the columns as they came."""
+        """Make the fit, in the columns' original units."""
         fitted = self._request.make_result(
             found.theta,
             self.objective,
@@ -136,18 +136,18 @@ class ScalingForMethod:
         request: FitRequest,
         scale: Any,
         loss: Loss,
-        given: Standardized | None = None,
+        given_units: Standardized | None = None,
     ) -> None:
         response = loss.link == "identity"
         self._request, self._scale, self._response = request, scale, response
         self._purchase: PrivateScaling | GivenScaling
-        if given is None:
+        if given_units is None:
             self._purchase, rest = plan_scaling(
                 request, request.mu, response=response, labels=loss.binary_response,
                 responses=loss.responses,
             )  # fmt: skip
         else:
-            self._purchase, rest = GivenScaling(request, given, response=response), request.mu
+            self._purchase, rest = GivenScaling(request, given_units, response=response), request.mu
         self.rest = rest * (1.0 - ROUNDING_SUM)
 
     @property
@@ -159,7 +159,7 @@ class ScalingForMethod:
         return [self._in_spreads(start / part) for part in (*FARTHEST, 1.0)]
 
     def _in_spreads(self, spread: float) -> Any:
-        """The scale that was given, in spreads of the response or what is as far as allowed."""
+        """Express the given scale in spreads of the response, within the allowed range."""
         scale, start = self._scale, _start(self._scale)
         nearest = min(max(start / spread, FARTHEST[0]), FARTHEST[1])
         if nearest != start / spread:
@@ -170,11 +170,11 @@ class ScalingForMethod:
 
     @property
     def units(self) -> Standardized | None:
-        """The units, once they were bought."""
+        """Private units, once they were estimated."""
         return self._purchase.released
 
     def run(self) -> Any:
-        """Buy the units, put the request's records into them; the scale in these."""
+        """Estimate the units, rescale the request's records, and return the scale in them."""
         self._purchase.in_place()
         if self._scale is None:
             return self.planned_scales[-1]
@@ -184,7 +184,7 @@ class ScalingForMethod:
 
 
 def _start(scale: Any) -> float:
-    """A scale, checked, or where the search for it starts."""
+    """Check a scale; return it, or where the search for it starts."""
     if isinstance(scale, FreeScale):
         return scale.start
     return check_constant(scale, "scale", "public residual scale, in the units of y")
@@ -197,13 +197,13 @@ def scaling_for_method(
     weights: Any,
     standardize: Any,
 ) -> ScalingForMethod | None:
-    """What is to be bought, by public arguments alone; None if nothing is."""
-    free = isinstance(scale, FreeScale)  # says nothing of columns
+    """Decide by public arguments alone which units are estimated; None if none are."""
+    free = isinstance(scale, FreeScale)  # it declares nothing about columns
     declared = weights is not None or request.coding is not None
     if standardize is None and (declared or (scale is not None and not free)):
         return None
     kind = resolve_loss(loss)
-    # of persons no scale can be estimated: that was proved for single rows
+    # a scale can only be estimated from single rows (claim C72)
     complete = kind.link != "identity" or (kind.scale_part is not None and not request.means)
     if standardize is None:
         columns = request.n_covariates + 1
@@ -217,8 +217,8 @@ def scaling_for_method(
         raise InvalidInput(CODED)
     if scale is None and not complete:
         raise InvalidInput(NO_SCALE)
-    given = standardize if isinstance(standardize, Standardized) else None
-    return ScalingForMethod(request, scale, kind, given)
+    given_units = standardize if isinstance(standardize, Standardized) else None
+    return ScalingForMethod(request, scale, kind, given_units)
 
 
 def _automatic(method: Any) -> bool:
@@ -226,11 +226,11 @@ def _automatic(method: Any) -> bool:
 
 
 class MethodFits:
-    """The fits of a request by a method, one for each loss; making it refuses what can be refused.
+    """Fits of a request by a method, one for each loss; its constructor refuses invalid requests.
 
     Privacy
     -------
-    The request's total for everything: units that are bought (claims D1 to D6), each answer (C9).
+    The request's total for everything: private units (claims D1 to D6), each answer (C9).
     """
 
     def __init__(
@@ -247,11 +247,11 @@ class MethodFits:
         if request.means and isinstance(scale, FreeScale):
             raise InvalidInput(ROBUST)
         self._request, self._inference = request, inference
-        asked = standardize
-        if asked is None and isinstance(scale, FreeScale) and not _automatic(options["method"]):
-            asked = False  # a method may say where it starts, in the columns' own units
-        bought = scaling_for_method(request, losses[0], scale, weights, asked)
-        mu = (request.mu if bought is None else bought.rest) * part
+        automatic = _automatic(options["method"])
+        if standardize is None and isinstance(scale, FreeScale) and not automatic:
+            standardize = False  # a method's start is in the columns' own units
+        scaling = scaling_for_method(request, losses[0], scale, weights, standardize)
+        mu = (request.mu if scaling is None else scaling.rest) * part
 
         def planned(loss: str | Loss) -> Callable[[Any], Recipe]:
             n, q, intercept = request.n, request.n_covariates, request.fit_intercept
@@ -260,13 +260,13 @@ class MethodFits:
                 n, q, mu, intercept, loss, scale, weights, ridge, method, inference, request.means
             )
 
-        self._bought, self._planned = bought, [planned(loss) for loss in losses]
-        scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
-        self._walks = [MethodFit(request, one, scales) for one in self._planned]
+        self._bought, self._planned = scaling, [planned(loss) for loss in losses]
+        scales = [request.coded_scale(scale)] if scaling is None else scaling.planned_scales
+        self._walks = [MethodFit(request, plan, scales) for plan in self._planned]
 
     @property
     def loss(self) -> Loss:
-        """The first one."""
+        """First loss."""
         return self._walks[0].objective.loss
 
     def run(
@@ -275,34 +275,41 @@ class MethodFits:
         label: str,
         together: Callable[[list[Fit], Guarantee], Result],
     ) -> Result:
-        """Charge, fit, and put the fits together; also those that an error leaves."""
-        request, bought, walks = self._request, self._bought, self._walks
-        steps = [walk.budgets.most_steps for walk in walks]
+        """Charge, fit, and combine the fits, also after an error."""
+        request, scaling, method_fits = self._request, self._bought, self._walks
+        steps = [method_fit.budgets.most_steps for method_fit in method_fits]
         report = checked_progress(progress, sum(steps))
-        found: list[MethodResult] = []
+        finished: list[MethodResult] = []
 
-        def results(found: list[MethodResult]) -> Result:
-            paid = request.guarantee()
-            pairs = zip(walks, found, strict=False)
-            return together([walk.result(one, paid) for walk, one in pairs], paid)
+        def results(finished: list[MethodResult]) -> Result:
+            guarantee = request.guarantee()
+            pairs = zip(method_fits, finished, strict=False)
+            return together(
+                [method_fit.result(result, guarantee) for method_fit, result in pairs], guarantee
+            )
 
         def so_far(error: str) -> Result | None:
-            begun = [walk.so_far(error) for walk in walks[len(found) : len(found) + 1]]
-            known = [*found, *[one for one in begun if one is not None]]
+            unfinished = [
+                method_fit.so_far(error)
+                for method_fit in method_fits[len(finished) : len(finished) + 1]
+            ]
+            known = [*finished, *[result for result in unfinished if result is not None]]
             return results(known) if known else None
 
         def units() -> Standardized | None:
-            return None if bought is None else bought.units
+            return None if scaling is None else scaling.units
 
-        # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
+        # what was paid for must reach the user, also if an own optimiser raises
         with KeepReleased(so_far, privacy=request.guarantee, scales=units):
-            request.account.charge(label, request.memory_bytes(0 if bought is None else 1))
-            if bought is not None:
-                scale = bought.run()
-                for walk, planned in zip(walks, self._planned, strict=True):
-                    walk.go_on_with(planned(scale), bought)
-            for k, walk in enumerate(walks):
-                found.append(
-                    walk.run(self._inference, progress_after(report, sum(steps[:k]), sum(steps)))
+            request.account.charge(label, request.memory_bytes(0 if scaling is None else 1))
+            if scaling is not None:
+                scale = scaling.run()
+                for method_fit, planned in zip(method_fits, self._planned, strict=True):
+                    method_fit.go_on_with(planned(scale), scaling)
+            for k, method_fit in enumerate(method_fits):
+                finished.append(
+                    method_fit.run(
+                        self._inference, progress_after(report, sum(steps[:k]), sum(steps))
+                    )
                 )
-            return results(found)
+            return results(finished)

@@ -1,4 +1,4 @@
-"""The same estimator without privacy, to compare with; its result could not be published."""
+"""The same estimator without privacy, for comparison; its result must not be published."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpfast.arguments import positive, refuse_names, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.steps import nonprivate_residuals
 from dpfast.data.record_weights.columns_given import largest_weight
-from dpfast.data.source import source_of
+from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
 from dpfast.fit_requests.request import Account, FitRequest, checked_start, response_of
 from dpfast.fit_requests.rows import FormulaRows, NewRows, with_offset
@@ -24,21 +24,21 @@ from dpfast.inference.results import Fit
 from dpfast.models import LeastSquares, Loss, Mallows, Objective, resolve_loss
 from dpfast.models.names import offset_joins_predictor
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.models.objective import terms_of
+from dpfast.models.objective import Terms, terms_of
 from dpfast.optimize.road.run import MEDIAN
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression.exact import nonprivate_minimum, split_singular
+from dpfast.regression.exact import Minimum, nonprivate_minimum, split_singular
 from dpfast.regression.formula import of_table, with_columns, with_intercept
 from dpfast.regression.road import uses_default_fit
 
-#: What a mean score may be where rounding forbids less: far below a standard error.
+#: Mean score accepted where rounding prevents a smaller one: far below a standard error.
 ROUNDING_SCORE = 1e-6
 
-#: Rows up to this length have full weight.
+#: Radius of weights so large that every row has full weight, in finite arithmetic.
 FARTHEST = 1e20
 
-#: Ends of the cells among which the median residual is looked for, in typical ones.
+#: Ends of the cells in which the median residual is searched, over the root mean square.
 CELLS = 2.0 ** np.linspace(-20.0, 4.0, 24 * 128 + 1)
 
 NOT_DETERMINED = (
@@ -99,80 +99,115 @@ def nonprivate_fit(
     tolerance = positive(tolerance, "tolerance", or_zero=True)
     max_steps = whole_number(max_steps, "max_steps", 1)
     if isinstance(X, str):
-        named = source_of(y, None)
-        coding, source = of_table(X, with_columns(named), None)
-        loss = with_intercept(loss, coding.fit_intercept)
-        fit = nonprivate_fit(source, None, loss, tolerance=tolerance, max_steps=max_steps)
-        fit._new_rows = FormulaRows(coding, fit._new_rows)
-        return with_offset(fit, named.offset)
+        return _nonprivate_formula(X, y, loss, tolerance, max_steps)
     refuse_names(X, y)
-    source, given = source_of(X, y), terms_of(loss)
-    loss, scale, weights, ridge, fit_intercept, columns = given
+    terms = terms_of(loss)
+    request = _request_of(source_of(X, y), terms)
+    objective, scale = _objective_of(request, terms, tolerance, max_steps)
+    minimum = _converged_minimum(request, objective, tolerance, max_steps)
+    fit = request.make_result(
+        minimum.iterates[-1],
+        objective,
+        method=f"Newton, {len(minimum.iterates) - 1} exact steps",
+        privacy=NOT_PRIVATE._replace(n=request.n),
+        iterates=minimum.iterates,
+        covariance=_sandwich(minimum, request.n),
+    )
+    if terms.scale is None and scale is not None:
+        fit._scale = scale / request.coded_scale(1.0)
+    return fit
+
+
+def _nonprivate_formula(
+    formula: str, table: Any, loss: Any, tolerance: float, max_steps: int
+) -> Fit:
+    """Fit the terms of a formula exactly, in the table's own units: **not private**."""
+    named = source_of(table, None)
+    coding, source = of_table(formula, with_columns(named), None)
+    loss = with_intercept(loss, coding.fit_intercept)
+    fit = nonprivate_fit(source, None, loss, tolerance=tolerance, max_steps=max_steps)
+    fit._new_rows = FormulaRows(coding, fit._new_rows)
+    return with_offset(fit, named.offset)
+
+
+def _request_of(source: Source, terms: Terms) -> FitRequest:
+    """Check the records; the largest weight is taken from the data: **not private**."""
     if source.sample_weight is not None and source.largest_weight is None:
         largest = largest_weight(source.covariates, source.sample_weight)
         source = source.but(largest_weight=largest)
-    request = FitRequest(
-        source, None, Account(1.0), fit_intercept=fit_intercept, noise=SeededNoise(0),
-        bound_to=columns, takes=("sample_weight", "offset"),
-        of_predictor=offset_joins_predictor(loss),
+    return FitRequest(
+        source, None, Account(1.0), fit_intercept=terms.fit_intercept, noise=SeededNoise(0),
+        bound_to=terms.n_covariates, takes=("sample_weight", "offset"),
+        of_predictor=offset_joins_predictor(terms.loss),
     )  # fmt: skip
-    loss = resolve_loss(loss, unbounded=True)
-    told = {"scale": scale, "weights": weights, "ridge": ridge, "method": "auto"}
-    known = request.coded_scale(scale)
-    if uses_default_fit(loss, told):
+
+
+def _objective_of(
+    request: FitRequest, terms: Terms, tolerance: float, max_steps: int
+) -> tuple[Objective, Any]:
+    """Build the objective, with full weights in place of a default fit; return its scale, too."""
+    loss = resolve_loss(terms.loss, unbounded=True)
+    scale, weights = request.coded_scale(terms.scale), terms.weights
+    options = {
+        "scale": terms.scale, "weights": terms.weights, "ridge": terms.ridge, "method": "auto",
+    }  # fmt: skip
+    if uses_default_fit(loss, options):
         loss, weights = loss._bounded, Mallows(FARTHEST)
-        if loss.needs_scale and known is None:
-            known = _residual_scale(request, tolerance, max_steps)
-    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge)
+        if loss.needs_scale and scale is None:
+            scale = _residual_scale(request, tolerance, max_steps)
+    objective = request.objective(loss, scale=scale, weights=weights, ridge=terms.ridge)
     if not objective.has_curvature:
         raise InvalidInput(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
             "method. Use dpfast.nonconvex.nonprivate_minimize."
         )
+    return objective, scale
+
+
+def _converged_minimum(
+    request: FitRequest, objective: Objective, tolerance: float, max_steps: int
+) -> Minimum:
+    """Minimise the objective, or raise :class:`NotConverged`: **not private**."""
     curator = request.curator(objective)
     start = objective.origin()
     if objective.free_scale is not None:
         start = np.append(start, objective.free_scale.start / objective.free_scale.factor)
-    found = nonprivate_minimum(curator, start, tolerance, max_steps)
-    if not found.score <= max(tolerance, ROUNDING_SCORE):
+    minimum = nonprivate_minimum(curator, start, tolerance, max_steps)
+    if not minimum.score <= max(tolerance, ROUNDING_SCORE):
         raise NotConverged(
-            f"no minimum of {objective!r} was found in {max_steps} steps. It may not exist: of a "
-            "logistic regression it does not where covariates separate the classes, or a class is "
+            f"no minimum of {objective!r} was found in {max_steps} steps. It may not exist: a "
+            "logistic regression has none if covariates separate the classes, or if a class is "
             "absent. Pass an objective with ridge=..., leave covariates out, or raise max_steps."
         )
-    inverse, lost = split_singular(found.hessian)
-    covariance = inverse @ found.meat @ inverse / request.n
-    covariance[lost] = covariance[:, lost] = np.nan
-    fit = request.make_result(
-        found.iterates[-1],
-        objective,
-        method=f"Newton, {len(found.iterates) - 1} exact steps",
-        privacy=NOT_PRIVATE._replace(n=request.n),
-        iterates=found.iterates,
-        covariance=Covariance(
-            (covariance + covariance.T) / 2.0,
-            0,
-            np.zeros(objective.dimension),
-            remarks=(NOT_DETERMINED.format(int(lost.sum())),) if lost.any() else (),
-        ),
+    return minimum
+
+
+def _sandwich(minimum: Minimum, n: int) -> Covariance:
+    """Return the sandwich covariance (Huber 1967, White 1980): **not private**."""
+    inverse, singular = split_singular(minimum.hessian)
+    covariance = inverse @ minimum.meat @ inverse / n
+    covariance[singular] = covariance[:, singular] = np.nan
+    remarks = (NOT_DETERMINED.format(int(singular.sum())),) if singular.any() else ()
+    return Covariance(
+        (covariance + covariance.T) / 2.0, 0, np.zeros(len(covariance)), remarks=remarks
     )
-    if scale is None and known is not None:
-        fit._scale = known / request.coded_scale(1.0)
-    return fit
 
 
 def _residual_scale(request: FitRequest, tolerance: float, max_steps: int) -> float:
-    """Median absolute residual of least squares over that of a normal one: **not private**."""
+    """Estimate the scale by the median absolute residual of least squares: **not private**.
+
+    It is divided by that of a standard normal (Hampel 1974).
+    """
     squares = request.objective(LeastSquares(), scale=None, weights=Mallows(FARTHEST), ridge=0.0)
     curator = request.curator(squares)
     theta = nonprivate_minimum(curator, squares.origin(), tolerance, max_steps).iterates[-1]
-    typical, whole = ((2.0 * curator.nonprivate_loss(at)) ** 0.5 for at in (theta, 0.0 * theta))
+    typical, total = ((2.0 * curator.nonprivate_loss(at)) ** 0.5 for at in (theta, 0.0 * theta))
     if not 0.0 < typical < math.inf:
         return 1.0
     edges = typical * CELLS
     below = nonprivate_residuals(curator, theta, edges)
-    found = float(np.interp(0.5 * below[-1], below[:-1], edges)) / MEDIAN
-    return max(found, ROUNDING_SCORE * whole)
+    median = float(np.interp(0.5 * below[-1], below[:-1], edges)) / MEDIAN
+    return max(median, ROUNDING_SCORE * total)
 
 
 def nonprivate_minimize(
@@ -235,14 +270,14 @@ def nonprivate_curator(
     objective: str | Loss | Objective | PerRecordObjective,
     start: Sequence[float] | None = None,
 ) -> tuple[GradientCurator, NDArray[np.float64]]:
-    """A curator whose exact losses and gradients are to be read, and the start: **not private**."""
+    """Return a curator of exact losses and gradients, and the start: **not private**."""
     request, target = target_of(X, y, objective, SeededNoise(0))
     curator = GradientCurator(request.records, target, Ledger(1.0), request.noise)
     return curator, checked_start(start, target.dimension)
 
 
 def nonprivate_descent(curator: GradientCurator, start: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Iterates of L-BFGS on the exact objective, shape (K + 1, p): **not private**."""
+    """Return the iterates of L-BFGS on the exact objective, shape (K + 1, p): **not private**."""
     from scipy.optimize import minimize
 
     target = curator.objective

@@ -1,4 +1,4 @@
-"""Fits that take the road: what is bought, what may be refused, and what the result says."""
+"""Default fits: their private units, refusals before the charge, and the text of results."""
 
 from __future__ import annotations
 
@@ -62,93 +62,93 @@ from dpfast.regression.standardise import (
 
 Array = NDArray[np.float64]
 
-#: Part of the rows' squares that discounts take, from which on it is told.
-LEANS = 0.1
+#: Part of the rows' squares that down-weighting removes, from which on a fit warns.
+MAX_DOWNWEIGHTED = 0.1
 
 MODEL = "LeastSquares(), target: the coefficients of ordinary least squares"
 
-CUT = (
-    "scores were held to a norm of {bound:.3g}, and longer ones may move coefficients by up to "
-    "{bias:.2g} standard errors together: intervals may not cover the coefficients of {target}. "
+CLIPPING_BIAS = (
+    "gradients were clipped at {bound:.3g}, which may move coefficients by up to {bias:.2g} "
+    "standard errors together: intervals may not cover the coefficients of {target}. "
     "Use {remedy}the logarithm of a response or covariate that spans orders of magnitude."
 )
 
-LONG = (
-    "rows far from the others were discounted (weights to the power {power:g}), so the estimate "
-    "leans less on them than {target} does. Use the logarithm of covariates that "
-    "span orders of magnitude, or a larger budget."
+DOWN_WEIGHTED = (
+    "rows far from the others were down-weighted (leverage weights to the power {power:g}), so "
+    "they influence the estimate less than {target}. Use the logarithm of covariates that span "
+    "orders of magnitude, or a larger budget."
 )
 
-SHORT = (
-    "records whose scores are held to a norm of {bound:.3g} tell the coefficients of {columns}, "
-    "and steps have not arrived: intervals may not cover those of {target}. Use a larger budget, "
-    "or a robust loss."
+NOT_CONVERGED = (
+    "the coefficients of {columns} depend on records whose gradients are clipped at {bound:.3g}, "
+    "and the Newton steps have not converged: intervals may not cover those of {target}. Use a "
+    "larger budget, or a robust loss."
 )
 
-#: Records per width in a quantile's own window, over those around it, from which on many of them
-#: have one value: of the median, and at most, as errors of one side are dense at their end.
-DENSE, DENSER = 1.5, 1.9
+#: Density of residuals at a quantile over that around it, from which on a fit warns of a point
+#: mass: for the median, and at most.  Errors of one side are dense at their end without one.
+MIN_MASS_DENSITY, MAX_MASS_DENSITY = 1.5, 1.9
 
-#: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
-#: with their square root; twice as many are asked if they are a quarter of all.
-ENOUGH = 20_000.0
+#: Records, and n mu, that are enough for units, pilot and first steps of eight coefficients.  The
+#: number grows with the square root of p; twice as many are taken if they are a quarter of all.
+SUBSAMPLE_SIZE = 20_000.0
 
-#: Options that the road has no use for, as they are by default.
-PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
+#: Defaults of the options that select another fit when they are set.
+DEFAULTS = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
 
-UNTOLD = (
-    "how large counts are, or where offsets lie, is not known in these units, which were not "
-    "bought for such a fit. Leave standardize out."
+WITHOUT_SIZE = (
+    "these private scales lack the size of counts or the centre of offsets: they were estimated "
+    "for another kind of fit. Leave standardize out."
 )
 
-UNLOCATED = (
-    "n mu = {strength:.3g} is too little for the {loss} loss with {q} columns whose units nobody "
-    "declared. Use more records, a larger budget or fewer columns, or declare their ranges in a "
-    "schema and pass dpfast.Objective(loss, scale=<public residual scale>)."
+UNKNOWN_SCALES = (
+    "n mu = {strength:.3g} is too small for the {loss} loss with {q} columns of unknown scale. Use "
+    "more records, a larger budget or fewer columns, or declare their ranges in a schema and pass "
+    "dpfast.Objective(loss, scale=<public residual scale>)."
 )
 
-MASS = (
-    "many records have the same response, or lie on the fitted line ({how}): there a quantile of "
-    "theirs is not told from its neighbours', and intervals may not cover those of {target}. Fit "
-    'the mean ("least-squares"), or in two parts: whether the response is that value, and the '
-    "others."
+POINT_MASS = (
+    "many records have the same response, or lie on the fitted line ({how}): neighbouring "
+    "quantiles cannot be distinguished there, and intervals may not cover those of {target}. Fit "
+    'the mean ("least-squares"), or two parts: whether the response has that value, and '
+    "the other responses."
 )
 
-FEW = (
+TOO_FEW = (
     "n mu = {strength:.3g} is below 20 p^1.5 = {needed:.3g}: coefficients are mostly noise. Use "
     "more records, a larger budget, or fewer covariates."
 )
 
 
 def uses_default_fit(loss: Any, options: dict[str, Any]) -> bool:
-    """Whether a fit takes the road, by public arguments alone."""
+    """Say whether a fit is a default fit, by public arguments alone."""
     kind = resolve_loss(loss, unbounded=True)
-    told = [name for name in PLAIN if not _is_plain(options[name], PLAIN[name])]
-    if told and not kind.has_bound:
+    changed = [name for name in DEFAULTS if not _is_default(options[name], DEFAULTS[name])]
+    if changed and not kind.has_bound:
         raise InvalidInput(
-            f"{told[0]} is not an option of {kind.name}, which finds its own weights, scale and "
-            f"steps; received {described(options[told[0]])}. Leave it out, or use a robust loss."
+            f"{changed[0]} is not an option of {kind.name}, which estimates its own weights, scale "
+            f"and steps; received {described(options[changed[0]])}. Leave it out, or use a robust "
+            "loss."
         )
-    plain = not told or (told == ["scale"] and not isinstance(options["scale"], FreeScale))
-    return plain and kind.supports_default_fit
+    known_scale = changed == ["scale"] and not isinstance(options["scale"], FreeScale)
+    return (not changed or known_scale) and kind.supports_default_fit
 
 
 def subsample_size(n: int, p: int, strength: float) -> float:
-    """How many of n records tell what is bought of few at a mu of so much: public."""
-    least = ENOUGH * math.sqrt(p / 8.0) / min(1.0, strength)
-    return min(2.0 * least, max(least, SUBSAMPLE_PART * n))
+    """Return how many of n records are enough for preliminary estimates at this mu: public."""
+    size = SUBSAMPLE_SIZE * math.sqrt(p / 8.0) / min(1.0, strength)
+    return min(2.0 * size, max(size, SUBSAMPLE_PART * n))
 
 
 class DefaultFit:
-    """Fits of a checked request that take the road together: planned, charged for, then run.
+    """Default fits of a checked request, one for each loss: planned, charged for, then run.
 
-    Making it refuses whatever can be refused.
+    The constructor refuses all that can be refused before the charge.
 
     Privacy
     -------
     The request's total for everything: locations and scales (claims D1 to D5), Grams (claim C14),
-    histograms of lengths (C60) and clipped scores (C13, C17) of what is seen of rows under
-    released maps (C80).
+    histograms of norms (C60) and clipped scores (C13, C17), of rows under released maps (C80).
     """
 
     def __init__(
@@ -169,22 +169,24 @@ class DefaultFit:
         assert request.group_size == 1  # a person with rows counts with their mean (claim C81)
         mu = request.mu
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - ROUNDING_SUM * (len(losses) > 1))
-        each = mu * self._part
+        mu_per_loss = mu * self._part
         declared = [resolve_loss(loss, unbounded=True) for loss in losses]
         self.losses = [
-            loss._adapted_to_sample(loss._for_records(n, p, each), n) for loss in declared
+            loss._adapted_to_sample(loss._for_records(n, p, mu_per_loss), n) for loss in declared
         ]
-        if scale is not None:  # in whatever units, which are not known yet
+        loss = self.losses[0]
+        if scale is not None:  # its units may not be known yet
             assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
         self.request, self._scale, self._inference = request, scale, inference
-        self._mu, self.only_mean = mu, False
-        self._purchase: PrivateScaling | GivenScaling | None = None
-        self._begun: InitialEstimate | None = None
-        self.kept: Array | None = None  # the design's columns that are not left out
-        loss = self.losses[0]
+        self._mu = mu
+        self.only_mean = False
+        self._scaling: PrivateScaling | GivenScaling | None = None
+        self._initial: InitialEstimate | None = None
+        #: Columns of the identity for the coefficients that are estimated; None for all.
+        self.estimated: Array | None = None
         request.check_response(loss)
-        if scale is not None:  # refused where the loss has none
+        if scale is not None:  # refuse it if the loss has none
             request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
         weighted = request.record_weights is not None and request.record_weights.weight is not None
         self.setting = Setting(
@@ -194,176 +196,192 @@ class DefaultFit:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.draw_subsample(subsample_size(n, p, each), SUBSAMPLE_PART)
-        self._weighing = None
+        request.draw_subsample(subsample_size(n, p, mu_per_loss), SUBSAMPLE_PART)
+        self._weight_unit = None
         if weighted and not request.means:
             from dpfast.regression.weight_unit import WeightUnit
 
-            self._weighing = WeightUnit(mu)
-        least = self._plan_units(standardize)
-        if self.only_mean:
-            return
+            self._weight_unit = WeightUnit(mu)
+        min_mu = self._plan_units(standardize)
+        if not self.only_mean:
+            self._refuse_budgets(min_mu)
+
+    def _refuse_budgets(self, min_mu: float) -> None:
+        """Refuse what later queries would refuse, for any budget from ``min_mu`` on."""
+        request = self.request
         rows = self.rows_for()
-        if self._weighing:
-            least = self._weighing.refuse(rows, least)
-        # however many rounds there are, and whatever the units leave, which is not known before
-        kinds, few = (
-            [self.setting._replace(loss=loss).query_counts for loss in self.losses],
-            rows.subsample(),
+        if self._weight_unit:
+            min_mu = self._weight_unit.refuse(rows, min_mu)
+        # the number of steps, and what the units leave, are not known before the charge
+        counts = [self.setting._replace(loss=loss).query_counts for loss in self.losses]
+        has_subsample = rows.subsample() is not rows
+        queries = prices(
+            request.n,
+            request.dimension,
+            (min_mu, self._mu),
+            self._part,
+            tuple(counts),
+            has_subsample,
         )
-        asked = prices(n, p, (least, mu), self._part, tuple(kinds), few is not rows)
-        rows.refuse(*asked, cells=N_FINE_BINS)
+        rows.refuse(*queries, cells=N_FINE_BINS)
         if request.larger_subsample is not None:
-            drawn, request.subsample = request.subsample, request.larger_subsample
-            self.rows_for().refuse(*asked, cells=N_FINE_BINS)
-            request.subsample = drawn
+            subsample, request.subsample = request.subsample, request.larger_subsample
+            self.rows_for().refuse(*queries, cells=N_FINE_BINS)
+            request.subsample = subsample
 
     def _plan_units(self, standardize: Any) -> float:
-        """What is left if the units cost as much as they may."""
+        """Plan private units; return the mu left if they cost as much as they may."""
         request, loss, mu = self.request, self.losses[0], self._mu
-        n, linked, bounded = request.n, loss.link != "identity", loss.largest_response is not None
-        own, inner = standardize is False, request.coding is not None
+        linked = loss.link != "identity"
+        bounded = loss.largest_response is not None
+        own_units = standardize is False
+        coded = request.coding is not None
         offset = (
             linked
             and request.record_weights is not None
             and request.record_weights.offset is not None
         )
-        columns = request.n_covariates * (not own) + int(not bounded) + offset
-        if inner and standardize:
+        n_columns = request.n_covariates * (not own_units) + int(not bounded) + offset
+        if coded and standardize:
             raise InvalidInput(CODED)
-        had = (
-            self._released
-            if standardize is None
-            else inner or isinstance(standardize, PrivateScaling)
-        )
+        if standardize is None:
+            have_units = self._released
+        else:
+            have_units = coded or isinstance(standardize, PrivateScaling)
         if isinstance(standardize, Standardized):
-            self._purchase = GivenScaling(request, standardize, response=not linked)
-            has = standardize._told
-            if (linked and not bounded and "size" not in has) or (offset and "offset" not in has):
-                raise InvalidInput(UNTOLD)
-        elif columns and not had:
-            purse = ScalingBudget(n, columns, mu)
-            share = purse.share()
-            slopes = request.fit_intercept and request.n_covariates > 0 and not own
-            scarce = slopes and n * mu < MIN_RECORDS_FACTOR * request.dimension**1.5
-            hidden = (slopes or own) and purse.hidden()
-            told = self._scale is not None or inner  # as if it said that units are right
-            if (scarce or hidden) and (own or (standardize is None and told)):
+            self._scaling = GivenScaling(request, standardize, response=not linked)
+            settings = standardize._settings
+            if (linked and not bounded and "size" not in settings) or (
+                offset and "offset" not in settings
+            ):
+                raise InvalidInput(WITHOUT_SIZE)
+            return mu
+        if have_units or not n_columns:
+            return mu
+        budget = ScalingBudget(request.n, n_columns, mu)
+        slopes = request.fit_intercept and request.n_covariates > 0 and not own_units
+        too_few = slopes and request.n * mu < MIN_RECORDS_FACTOR * request.dimension**1.5
+        too_noisy = (slopes or own_units) and budget.hidden()
+        if too_few or too_noisy:
+            # a scale or a coding declares by itself that the columns' units are right
+            declared = self._scale is not None or coded
+            if own_units or (standardize is None and declared):
                 return mu
-            self.only_mean = scarce or hidden
-            if self.only_mean and not loss.of_mean:
+            if not loss.of_mean:
                 raise InvalidBudget(
-                    UNLOCATED.format(strength=n * mu, loss=loss.name, q=request.n_covariates)
+                    UNKNOWN_SCALES.format(
+                        strength=request.n * mu, loss=loss.name, q=request.n_covariates
+                    )
                 )
-            if not self.only_mean:
-                self._purchase = PrivateScaling(
-                    request, mu * share**0.5, covariates=not own,
-                    response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
-                    inner=inner or own, offset=offset,
-                    responses=loss.responses,
-                )  # fmt: skip
-                return mu * (1.0 - share) ** 0.5
-        return mu
+            self.only_mean = True
+            return mu
+        share = budget.share()
+        self._scaling = PrivateScaling(
+            request, mu * share**0.5, covariates=not own_units,
+            response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
+            inner=coded or own_units, offset=offset,
+            responses=loss.responses,
+        )  # fmt: skip
+        return mu * (1.0 - share) ** 0.5
 
     def _coded_scale(self) -> float | None:
-        """The scale that was told, in units of the response that may be bought."""
-        found: float | None = self.request.coded_scale(self._scale)
-        found = found and found / self._inner_spread
-        return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
+        """Return the given scale in units of the response, which may be private."""
+        scale: float | None = self.request.coded_scale(self._scale)
+        if scale is None:
+            return None
+        return min(max(scale / self._inner_spread, FARTHEST[0]), FARTHEST[1])
 
     def rows_for(self, ledger: Ledger | None = None) -> PreconditionedQueries:
-        """The rows, in the units that were bought; this ledger pays, or the request's."""
+        """Return queries of the rows in private units; ``ledger`` replaces the request's."""
         request = self.request
-        # of the records as they are: what is asked about has an objective of its own
+        # only the rows matter here: queries have objectives of their own
         objective, prepared = _squares(request.n_covariates, request.fit_intercept)
-        about = objective, prepared
-        few = (
-            None
-            if request.subsample is None
-            else request.curator(*about, ledger=ledger, from_subsample=True)
-        )
-        rows = PreconditionedQueries(request.curator(*about, ledger=ledger), few=few)
-        rows = self._weighing.weighted(rows) if self._weighing else rows
-        return rows if self.kept is None else rows.mapped(self.kept)
+        subsample = None
+        if request.subsample is not None:
+            subsample = request.curator(objective, prepared, ledger=ledger, from_subsample=True)
+        curator = request.curator(objective, prepared, ledger=ledger)
+        rows = PreconditionedQueries(curator, few=subsample)
+        if self._weight_unit:
+            rows = self._weight_unit.weighted(rows)
+        return rows if self.estimated is None else rows.mapped(self.estimated)
 
     @property
     def units(self) -> Standardized | None:
-        """The units, once they were bought, unless a schema's are the results'."""
-        bought = self._purchase
-        return None if bought is None or bought.inner else bought.released
+        """Private units of the result, once estimated; None if a schema's units are used."""
+        scaling = self._scaling
+        return None if scaling is None or scaling.inner else scaling.released
 
     @property
     def _released(self) -> bool:
-        """Whether the records are in units that were bought before."""
+        """Whether the records are in private units of an earlier call."""
         coding = self.request.coding
         return coding is not None and bool(coding.released_units())
 
     @property
     def _inner(self) -> Standardized | None:
-        """Units that were bought beside a schema's."""
-        bought = self._purchase
-        return bought.released if bought is not None and bought.inner else None
+        """Private units inside a schema's: results are in the schema's."""
+        scaling = self._scaling
+        return scaling.released if scaling is not None and scaling.inner else None
 
     @property
     def _inner_spread(self) -> float:
         return 1.0 if self._inner is None else self._inner.response[1]
 
     def begin(self) -> None:
-        """Buy the units, and what several losses share."""
-        setting = self.setting
-        if self._purchase is not None:
-            self._purchase.in_place(spend=False)  # the rest is for the fit
-            released = self._purchase.released
+        """Estimate the private units, and the pilot that several losses share."""
+        if self._scaling is not None:
+            self._scaling.in_place(spend=False)  # the rest is for the fit
+            released = self._scaling.released
             assert released is not None
-            setting = setting._replace(scale=self._coded_scale(), **released._told)
-            self._leave_out(released.unseen)
+            self.setting = self.setting._replace(scale=self._coded_scale(), **released._settings)
+            self._drop(released.unseen)
             if self.request.subsample is not None:
-                self._sample_for(farthest(released._found), setting)
-        self.setting = setting
-        if self._weighing:
-            self._weighing.estimate_unit(self.rows_for())
+                self._choose_subsample(farthest(released._locations), self.setting)
+        if self._weight_unit:
+            self._weight_unit.estimate_unit(self.rows_for())
         if len(self.losses) > 1:
             rows = self.rows_for()
-            asked = BudgetAllocation(rows.n, rows.dimension, self._left()).budgets(
-                setting.query_counts, 1
-            )
-            self._begun = initial_estimate(rows, setting, asked)
-        self._each = self._left() * self._part
+            allocation = BudgetAllocation(rows.n, rows.dimension, self._left())
+            budgets = allocation.budgets(self.setting.query_counts, 1)
+            self._initial = initial_estimate(rows, self.setting, budgets)
+        self._mu_per_loss = self._left() * self._part
 
-    def _sample_for(self, far: float, setting: Setting) -> None:
-        """Few tell nothing of a level that is rarer than they reach: a larger sample, or all."""
+    def _choose_subsample(self, max_distance: float, setting: Setting) -> None:
+        """Choose the smallest sample that shows rows this far out; all records if none does."""
         request, p = self.request, self.request.dimension
-        for few in filter(None, (request.subsample, request.larger_subsample)):
-            asked = BudgetAllocation(few.n, p, self._left()).budgets(setting.query_counts, 1)
-            rounds = (
-                setting.query_counts[0] and few.n <= SUBSAMPLE_PART * request.n
-            )  # go on from the pilot
-            if far <= asked.longest_radius(few.n, p) * (1.0 if rounds else FIRST_PART):
-                request.subsample = few
+        for sample in filter(None, (request.subsample, request.larger_subsample)):
+            budgets = BudgetAllocation(sample.n, p, self._left()).budgets(setting.query_counts, 1)
+            # later steps use all records, and correct a pilot from a small sample
+            later_steps = setting.query_counts[0] and sample.n <= SUBSAMPLE_PART * request.n
+            radius = budgets.longest_radius(sample.n, p) * (1.0 if later_steps else FIRST_PART)
+            if max_distance <= radius:
+                request.subsample = sample
                 return
         request.subsample = None
 
-    def _leave_out(self, unseen: Sequence[str]) -> None:
-        """Go on without the columns of which no spread was seen; never without any."""
+    def _drop(self, constant: Sequence[str]) -> None:
+        """Drop the columns that look constant, unless all do."""
         names = self.request._coefficient_names()
-        kept = np.array([name not in unseen for name in names])
-        if not kept.all() and kept.any():
-            self.kept = np.eye(len(names))[:, kept]
+        estimated = np.array([name not in constant for name in names])
+        if not estimated.all() and estimated.any():
+            self.estimated = np.eye(len(names))[:, estimated]
 
     def _left(self) -> float:
         spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
         return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
     def fit(self, progress: Callable[[int, int], None] | None) -> Fit:
-        """Charge, and fit the one loss; where coefficients are out of reach, its mean alone."""
+        """Charge, and fit the single loss; only its mean if records are too few for slopes."""
         request, loss = self.request, self.losses[0]
         if self.only_mean:
             from dpfast.regression.intercept_only import fit_intercept_only
 
             request.charge_rows_separately()
             scale = 1.0 if loss.needs_scale else None
-            shown = request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
-            return fit_intercept_only(request, shown, progress)
+            objective = request.objective(
+                loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0
+            )
+            return fit_intercept_only(request, objective, progress)
         report = None
         if progress is not None:
             from dpfast.fit_requests.progress import checked_progress
@@ -374,7 +392,7 @@ class DefaultFit:
         def so_far(error: str) -> Fit | None:
             return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
 
-        # what is paid for must arrive
+        # what was paid for must reach the user
         with KeepReleased(so_far, privacy=request.guarantee, scales=lambda: self.units):
             label = request.label("fit", loss.name)
             request.account.charge(label, request.default_fit_bytes())
@@ -384,25 +402,29 @@ class DefaultFit:
     def run(
         self, k: int, iterates: list[Array], report: Callable[[int, int], None] | None
     ) -> SolverResult:
-        """Spend what one loss has; points on the way are added to ``iterates``."""
+        """Run the solver for one loss; points on the way are added to ``iterates``."""
         setting = self.setting._replace(loss=self.losses[k])
         rows = self.rows_for()
-        purse = BudgetAllocation(rows.n, rows.dimension, self._each)
-        return clipped_newton(rows, setting, purse, self._inference, iterates, report, self._begun)
+        budget = BudgetAllocation(rows.n, rows.dimension, self._mu_per_loss)
+        return clipped_newton(
+            rows, setting, budget, self._inference, iterates, report, self._initial
+        )
 
     def result(
-        self, k: int, iterates: list[Array], found: SolverResult | None, missing: str = ""
+        self, k: int, iterates: list[Array], result: SolverResult | None, missing: str = ""
     ) -> Fit:
-        """What a loss's run says, in the units of the columns as they came."""
+        """Make the fit of one loss, in the columns' original units."""
         request, loss = self.request, self.losses[k]
         covariance, predictor = None, None
-        if self.kept is not None:
-            iterates = [self.kept @ iterate for iterate in iterates]
-            found = found and found.with_columns(self.kept)
-        if found is not None:
-            kept, predictor = self._predictor(found, loss)
+        method = "standardised covariates, clipped gradients"
+        if self.estimated is not None:
+            iterates = [self.estimated @ iterate for iterate in iterates]
+            result = result and result.with_columns(self.estimated)
+        if result is not None:
+            shrinkage, predictor = self._predictor(result, loss)
+            method = _method_text(result, request.n, shrinkage, self._inference)
             if self._inference:
-                covariance = self._covariance(found, loss)
+                covariance = self._covariance(result, loss)
         if self._inner is not None:
             back = natural_map(self._inner._coding, request.fit_intercept, False)
             iterates = [back.params(iterate) for iterate in iterates]
@@ -411,174 +433,191 @@ class DefaultFit:
         fit = request.make_result(
             iterates[-1],
             loss._bounded,
-            model=_model(loss, found, self._response_spread, request.dimension),
-            method="standardised covariates, clipped gradients"
-            if found is None
-            else _described(found, request.n, kept, self._inference),
+            model=_model_text(loss, result, self._response_spread, request.dimension),
+            method=method,
             iterates=iterates,
             covariance=covariance,
             missing=missing,
             predictor=predictor,
         )
         fit.units = self.units
-        if found is not None and self._scale is None and loss.needs_scale:
-            fit._scale = found.scale * self._response_spread
+        if result is not None and self._scale is None and loss.needs_scale:
+            fit._scale = result.scale * self._response_spread
         return fit if self.units is None else fit.natural
 
-    def _predictor(self, found: SolverResult, loss: Loss) -> tuple[float, Array | None]:
-        """Part of the slopes that predictions keep, and their coefficients unless that is all."""
+    def _predictor(self, result: SolverResult, loss: Loss) -> tuple[float, Array | None]:
+        """Shrink slopes for predictions; return the factor, and coefficients if it is below 1.
+
+        The James-Stein factor (1961) compares what the slopes explain with their error.
+        """
         request, p = self.request, self.request.dimension
         if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
             return 1.0, None
-        rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
-        mean = rows[0] / max(rows[0, 0], TINY)
-        slopes = found.theta[1:]
-        inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
-        noise = (p - 1) * _size(found, request.n_units) ** 2
-        kept = shrinkage_factor(float(slopes @ inner @ slopes), noise)
-        if kept == 1.0:
+        moments = result.unmapping.T @ result.unmapping  # mean of the rows' outer products
+        mean = moments[0] / max(moments[0, 0], TINY)
+        slopes = result.theta[1:]
+        centred = moments[1:, 1:] - np.outer(moments[0, 1:], mean[1:])
+        noise = (p - 1) * _standard_error(result, request.n_units) ** 2
+        factor = shrinkage_factor(float(slopes @ centred @ slopes), noise)
+        if factor == 1.0:
             return 1.0, None
-        level = mean @ found.theta - kept * (mean[1:] @ slopes)
-        return kept, np.concatenate([[level], kept * slopes])
+        intercept = mean @ result.theta - factor * (mean[1:] @ slopes)
+        return factor, np.concatenate([[intercept], factor * slopes])
 
-    def _covariance(self, found: SolverResult, loss: Loss) -> Covariance:
-        """Sampling, noise, and what clipping and hidden directions may have left undone."""
-        request, p = self.request, found.mapping.shape[1]
-        n = request.n_units
-        W, whole = found.mapping, found.meat / max(1, n - p)
-        whole.flat[:: p + 1] += found.noise**2 + found.residual_bias_var
-        bias, strength = found.clipping_bias / _size(found, n), request.n * self._each
-        target = f"the {loss.name} fit" if loss.curvature_varies else "ordinary least squares"
-        needed = MIN_RECORDS_FACTOR * p**1.5
-        remarks = [FEW.format(strength=strength, needed=needed)] if strength < needed else []
-        if bias > p**0.5:  # a coefficient's is moved by more than one
-            remedy = (
-                "a larger budget, or "
-                if loss.curvature_varies
-                else "a larger budget, a robust loss, or "
-            )
-            remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
-        if found.downweighted_share > LEANS:
-            remarks.append(LONG.format(power=found.weight_exponent, target=target))
-        if found.nonconvergence is not None:
-            columns = _most_of(found.nonconvergence, request)
-            remarks.append(SHORT.format(bound=found.bound, columns=columns, target=target))
-        remarks += self._separated(found, loss) + self._massed(found, loss, target)
-        matrix = W @ whole @ W.T
+    def _covariance(self, result: SolverResult, loss: Loss) -> Covariance:
+        """Sum the variances of sampling, noise and bias; add the warnings of the fit."""
+        n, p = self.request.n_units, result.mapping.shape[1]
+        mapping = result.mapping
+        variance = result.meat / max(1, n - p)
+        variance.flat[:: p + 1] += result.noise**2 + result.residual_bias_var
+        matrix = mapping @ variance @ mapping.T
         matrix = 0.5 * (matrix + matrix.T)
-        if found.n_hidden:
+        remarks = self._remarks(result, loss)
+        if result.n_hidden:
             from dpfast.inference.rendering.targets import hidden_directions
 
-            part = W * W @ found.residual_bias_var / np.maximum(matrix.diagonal(), TINY)
-            remarks.append(hidden_directions(found.n_hidden, len(W), _most_of(part, request)))
-        if self.kept is not None:  # others are not estimable
-            out = ~self.kept.any(axis=1)
-            matrix[out], matrix[:, out] = np.nan, np.nan
+            bias_share = mapping * mapping @ result.residual_bias_var
+            bias_share /= np.maximum(matrix.diagonal(), TINY)
+            columns = _main_columns(bias_share, self.request)
+            remarks.append(hidden_directions(result.n_hidden, len(mapping), columns))
+        if self.estimated is not None:
+            dropped = ~self.estimated.any(axis=1)
+            matrix[dropped], matrix[:, dropped] = np.nan, np.nan
         covariance = Covariance(
             matrix,
             0,
-            np.zeros(len(W)),  # what is undone is in the matrix
+            np.zeros(len(mapping)),  # the variance of the bias is in the matrix
             tuple(remarks),
-            VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
+            VarianceNoise(None, 0.0, result.meat, result.meat_scale, n, mapping),
         )
-        return covariance if found.records_detected else covariance.uncounted()
+        return covariance if result.records_detected else covariance.uncounted()
 
-    def _massed(self, found: SolverResult, loss: Loss, target: str) -> list[str]:
-        """What is said of a quantile where many responses are alike."""
+    def _remarks(self, result: SolverResult, loss: Loss) -> list[str]:
+        """Return warnings of what intervals may not cover, from released numbers."""
+        request, p = self.request, result.mapping.shape[1]
+        remarks = []
+        target = f"the {loss.name} fit" if loss.curvature_varies else "ordinary least squares"
+        strength = request.n * self._mu_per_loss
+        needed = MIN_RECORDS_FACTOR * p**1.5
+        if strength < needed:
+            remarks.append(TOO_FEW.format(strength=strength, needed=needed))
+        bias = result.clipping_bias / _standard_error(result, request.n_units)
+        if bias > p**0.5:  # more than one standard error for each coefficient
+            robust = "" if loss.curvature_varies else "a robust loss, "
+            remedy = f"a larger budget, {robust}or "
+            remarks.append(
+                CLIPPING_BIAS.format(bound=result.bound, bias=bias, target=target, remedy=remedy)
+            )
+        if result.downweighted_share > MAX_DOWNWEIGHTED:
+            remarks.append(DOWN_WEIGHTED.format(power=result.weight_exponent, target=target))
+        if result.nonconvergence is not None:
+            columns = _main_columns(result.nonconvergence, request)
+            remarks.append(NOT_CONVERGED.format(bound=result.bound, columns=columns, target=target))
+        return remarks + self._separated(result, loss) + self._point_mass(result, loss, target)
+
+    def _point_mass(self, result: SolverResult, loss: Loss, target: str) -> list[str]:
+        """Warn of a quantile where many responses are equal."""
         if not isinstance(loss, Quantile):
             return []
-        bought, how = self._purchase, []
-        if found.denser > min(DENSER, DENSE + 1.6 * abs(loss.tau - 0.5)):
-            how.append(f"{found.denser:.2g} times as many as around it")
-        if bought is not None and bought.released is not None and bought.released._tied:
+        scaling, how = self._scaling, []
+        if result.denser > min(MAX_MASS_DENSITY, MIN_MASS_DENSITY + 1.6 * abs(loss.tau - 0.5)):
+            how.append(f"{result.denser:.2g} times as many as around it")
+        if scaling is not None and scaling.released is not None and scaling.released._tied:
             how.append("about a fifth of them or more have one value")
-        return [MASS.format(how=", and ".join(how), target=target)] if how else []
+        return [POINT_MASS.format(how=", and ".join(how), target=target)] if how else []
 
-    def _separated(self, found: SolverResult, loss: Loss) -> list[str]:
-        """What is said of levels in which all responses are alike."""
+    def _separated(self, result: SolverResult, loss: Loss) -> list[str]:
+        """Warn of levels in which all responses seem equal."""
         request = self.request
-        whole = self.setting.alone and request.fit_intercept
-        if not (loss.may_separate and whole and found.scores is not None):
+        counts_records = self.setting.alone and request.fit_intercept
+        if not (loss.may_separate and counts_records and result.scores is not None):
             return []
         from dpfast.regression.separation import separated
 
-        to_own = np.eye(request.dimension)
+        to_natural = np.eye(request.dimension)
         codings: list[Any] = [request.coding]
         if self._inner is not None:
             codings.insert(0, self._inner.coding)
         try:
             for coding in codings:
                 if coding is not None:
-                    to_own = natural_map(coding, True, False).matrix @ to_own
-        except InvalidInput:  # functions of columns, which a schema codes: its units are theirs
+                    to_natural = natural_map(coding, True, False).matrix @ to_natural
+        except InvalidInput:  # functions of columns that a schema codes: keep its units
             pass
         try:
             with np.errstate(all="ignore"):
-                own = np.asarray(np.linalg.inv(to_own).T, np.float64)
-        except np.linalg.LinAlgError:  # units that float64 does not tell from none
+                natural = np.asarray(np.linalg.inv(to_natural).T, np.float64)
+        except np.linalg.LinAlgError:  # units too small for float64
             return []
-        told = request.column_names, self.setting.offset, request.n, self._each
-        return separated(found.scores, loss, own, *told)
+        return separated(
+            result.scores,
+            loss,
+            natural,
+            request.column_names,
+            self.setting.offset,
+            request.n,
+            self._mu_per_loss,
+        )
 
     @property
     def _response_spread(self) -> float:
-        """What a 1 of the response is worth in its own units."""
+        """Unit of the coded response, in the response's own units."""
         coding = self.request.coding
         return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
 
 
 @lru_cache(maxsize=64)
 def _squares(q: int, fit_intercept: bool) -> tuple[Objective, Prepared]:
-    """Least squares of so many columns, remembered with what kernels are asked."""
+    """Return least squares for q columns, with its prepared kernels."""
     objective = Objective(LeastSquares(), Mallows(1.0), q, fit_intercept=fit_intercept)
     return objective, prepare(objective)
 
 
-def _is_plain(given: Any, default: Any) -> bool:
-    return given is default or (isinstance(given, type(default)) and bool(given == default))
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 
-def _model(loss: Loss, found: SolverResult | None, spread: float, p: int) -> str:
+def _model_text(loss: Loss, result: SolverResult | None, spread: float, p: int) -> str:
     if not loss.curvature_varies:
         return f"{MODEL}, dimension={p}"
-    told = f"{loss!r}, dimension={p}"
-    if found is not None and loss.needs_scale:
-        scale = found.scale * spread
-        told += f", residual scale {scale:.4g}{loss._target(scale)}"
-    return told
+    text = f"{loss!r}, dimension={p}"
+    if result is not None and loss.needs_scale:
+        scale = result.scale * spread
+        text += f", residual scale {scale:.4g}{loss._target(scale)}"
+    return text
 
 
-def _size(found: SolverResult, n: int) -> float:
-    """A whitened coefficient's standard error of sampling and noise."""
-    p = found.mapping.shape[1]
-    return float(found.meat.trace() / (p * max(1, n - p)) + found.noise**2) ** 0.5
+def _standard_error(result: SolverResult, n: int) -> float:
+    """Return the standard error of a preconditioned coefficient, sampling and noise together."""
+    p = result.mapping.shape[1]
+    return float(result.meat.trace() / (p * max(1, n - p)) + result.noise**2) ** 0.5
 
 
-def _described(found: SolverResult, n: int, kept: float, inference: bool) -> str:
-    """One sentence for a summary, then others for who asks for the details."""
-    unseen = min(found.max_undetected, n)
-    weights = found.weight_exponent
-    said = [
-        f"{found.steps} noisy Newton steps on standardised{', down-weighted' * (weights > 0.0)} "
-        f"covariates; gradients clipped at {found.bound:.4g}, "
-        f"about {100.0 * found.clipped_share:.2g}% clipped",
-        f"Up to {unseen:.0f} more clipped records may be hidden by the noise of that share",
+def _method_text(result: SolverResult, n: int, shrinkage: float, inference: bool) -> str:
+    """Describe the method: one sentence for a summary, then those for the details."""
+    undetected = min(result.max_undetected, n)
+    power = result.weight_exponent
+    sentences = [
+        f"{result.steps} noisy Newton steps on standardised{', down-weighted' * (power > 0.0)} "
+        f"covariates; gradients clipped at {result.bound:.4g}, "
+        f"about {100.0 * result.clipped_share:.2g}% clipped",
+        f"Up to {undetected:.0f} more clipped records may be hidden by the noise of that share",
     ]
     if inference:
-        far = unseen * found.bound / (n * max(_size(found, n), TINY))
-        said.append(
-            f"Clipped, they move coefficients by at most {far:.2g} standard errors together; "
+        pull = undetected * result.bound / (n * max(_standard_error(result, n), TINY))
+        sentences.append(
+            f"Clipped, they move coefficients by at most {pull:.2g} standard errors together; "
             "without clipping there would be no limit"
         )
-    if weights > 0.0:
-        said.append(f"Rows far from the others have leverage weights to the power {weights:g}")
-    if kept < 1.0:
-        said.append(f"Predictions keep {kept:.2g} of the slopes")
-    return ". ".join(said)
+    if power > 0.0:
+        sentences.append(f"Rows far from the others have leverage weights to the power {power:g}")
+    if shrinkage < 1.0:
+        sentences.append(f"Predictions keep {shrinkage:.2g} of the slopes")
+    return ". ".join(sentences)
 
 
-def _most_of(direction: Array, request: FitRequest) -> str:
-    """Names of the columns that most of a direction is of."""
+def _main_columns(direction: Array, request: FitRequest) -> str:
+    """Name the columns with at least half of a direction's largest entry."""
     sizes = np.abs(direction)
     names = zip(request._coefficient_names(), sizes, strict=True)
     return ", ".join(name for name, size in names if size >= 0.5 * sizes.max())

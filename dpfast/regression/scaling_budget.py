@@ -1,4 +1,4 @@
-"""What a fit spends on units, and where it has too few records for anything else: public."""
+"""Budget for private units, and limits below which records are too few: public."""
 
 from __future__ import annotations
 
@@ -30,27 +30,30 @@ NEGLIGIBLE_NOISE = 0.05
 
 
 class ScalingBudget(BudgetAllocation):
-    """What may be spent on the units of p columns, and on all that follows."""
+    """Allocation of the budget between the units of p columns and the later queries."""
 
     __slots__ = ()
 
     @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
     def share(self) -> float:
-        """Part of mu^2 that units are worth: two percent where records are many, more where few."""
-        least, told = BOUGHT + BOUGHT_OF_FEW * self.small_sample_factor(), ENOUGH * self.n * self.mu
-        if not 1e-100 < told < 1e100:  # its square would leave float64
-            return MOST if told < 1.0 else least
-        needed = COUNTS * self.p / (COUNT_SHARE * told**2)
-        return min(MOST, max(least, needed))
+        """Return the part of mu^2 for units: two percent where records are many, more where few."""
+        min_share, strength = (
+            BOUGHT + BOUGHT_OF_FEW * self.small_sample_factor(),
+            ENOUGH * self.n * self.mu,
+        )
+        if not 1e-100 < strength < 1e100:  # its square would leave float64
+            return MOST if strength < 1.0 else min_share
+        needed = COUNTS * self.p / (COUNT_SHARE * strength**2)
+        return min(MOST, max(min_share, needed))
 
     def hidden(self) -> bool:
-        """Whether the noise of counts would hide where so many columns lie."""
+        """Say whether the noise of counts would hide the locations of so many columns."""
         mu = self.mu * self.share() ** 0.5
         return math.sqrt(COUNTS * self.p / COUNT_SHARE) > MAX_COUNT_NOISE * self.n * mu
 
 
 def shrinkage_factor(explained: float, noise: float) -> float:
-    """Part of the slopes that predictions keep: Stein's, with twice the noise."""
+    """Return the James-Stein shrinkage factor of slopes in predictions, with twice the noise."""
     if noise <= NEGLIGIBLE_NOISE * explained:
         return 1.0
     return max(0.0, 1.0 - 2.0 * noise / max(explained, TINY))

@@ -1,4 +1,7 @@
-"""Separation: levels in which released scores see no response, or nothing but responses."""
+"""Separation: levels in which released scores see no response, or only responses.
+
+A maximum likelihood estimate does not exist then (Albert and Anderson 1984).
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,9 @@ ALIKE = 0.25
 ROUGH = 0.1
 
 SEPARATED = (
-    "all responses of the records with {level} in {name!r} are {what}, as far as the noise lets "
-    "see: no finite estimate may exist, and the interval of it is not reliable. Leave such records "
-    "out, or put them into a coarser level."
+    "all responses of the records with {level} in {name!r} are {what}, up to the noise: a "
+    "finite estimate may not exist, and its interval is not reliable. Leave such records out, or "
+    "merge them into a coarser level."
 )
 
 
@@ -50,11 +53,11 @@ def separated(
     n: int,
     mu: float,
 ) -> list[str]:
-    """What is to be said of each column of 0 and 1, by where scores pointed.
+    """Return warnings of columns of 0 and 1 in whose levels all responses seem equal.
 
-    Responses in a level are what a model expected there and what scores found beyond it, whichever
-    model that was: the mean of the points that were asked is as exact as the noise in the scores.
-    ``natural`` has the columns as they came as rows, in those of the design, the constant first.
+    The responses in a level are the model's expectation plus the score, at any parameter.  Their
+    mean over the queried parameters is as exact as the noise of the scores allows.  ``natural``
+    has the original columns as rows, in terms of the design's, with the constant first.
     """
     with np.errstate(all="ignore"):  # of released numbers, in whatever units
         return _separated(scores, loss, natural, names, offset, n, ENOUGH / mu)
@@ -67,26 +70,26 @@ def _separated(
     names: tuple[str, ...],
     offset: tuple[float, float],
     n: int,
-    enough: float,
+    min_responses: float,
 ) -> list[str]:
-    one, columns = natural[0], natural[1:]
+    constant, columns = natural[0], natural[1:]
     moments, labels = scores.moments, loss.largest_response is not None
-    shares, known = columns @ moments @ one, float(one @ moments @ one)
+    shares, known = columns @ moments @ constant, float(constant @ moments @ constant)
     squares = np.einsum("ij,ij->i", columns @ moments, columns)
-    told = (shares > 0.0) & (shares < known) & (np.abs(squares / shares - 1.0) < ALIKE)
-    at = np.flatnonzero(told & np.isfinite(columns).all(axis=1))
-    if not at.size:
+    is_indicator = (shares > 0.0) & (shares < known) & (np.abs(squares / shares - 1.0) < ALIKE)
+    indicators = np.flatnonzero(is_indicator & np.isfinite(columns).all(axis=1))
+    if not indicators.size:
         return []
     # of all records, of those with a 1 in a column, and of those with a 0
-    forms = np.concatenate([one[None], columns[at], one - columns[at]])
-    parts = np.concatenate([[1.0], shares[at], known - shares[at]])
-    levels = [(names[k], level) for level in (1, 0) for k in at]
+    forms = np.concatenate([constant[None], columns[indicators], constant - columns[indicators]])
+    parts = np.concatenate([[1.0], shares[indicators], known - shares[indicators]])
+    levels = [(names[k], level) for level in (1, 0) for k in indicators]
     said = []
     for side in (False, True)[: 1 + labels]:
-        found, noise = _responses(scores, loss, forms, parts, offset, n, side)
+        counts, noise = _responses(scores, loss, forms, parts, offset, n, side)
         # counts of enough responses are hardly ever lower, nor by their noise
-        sure = np.minimum(SEEN * noise, (math.sqrt(enough) - 0.5 * SURE) ** 2 - noise)
-        for k in np.flatnonzero((found < sure) & (parts * found[0] >= enough))[:MOST_SAID]:
+        sure = np.minimum(SEEN * noise, (math.sqrt(min_responses) - 0.5 * SURE) ** 2 - noise)
+        for k in np.flatnonzero((counts < sure) & (parts * counts[0] >= min_responses))[:MOST_SAID]:
             name, level = levels[k - 1]
             said.append(SEPARATED.format(level=level, name=name, what=int(side)))
     return said
@@ -99,43 +102,51 @@ def _responses(
     shares: Array,
     offset: tuple[float, float],
     n: int,
-    other: bool,
+    count_zeros: bool,
 ) -> tuple[Array, Array]:
-    """About how many responses levels have, or of labels how many zeros, and the noise of that.
+    """Estimate the number of responses in levels, or of zeros among labels, and its noise.
 
-    ``forms`` has what is 1 for the records in a level as its rows, the first for all records.
+    The rows of ``forms`` are linear forms that are 1 in a level; the first is 1 for all records.
     """
-    moments, one = scores.moments, forms[0]
-    mean, seen = moments @ one, forms @ moments
-    along = seen - (forms @ mean)[:, None] * mean
-    own = np.maximum(np.einsum("ij,ij->i", along, forms), TINY)
-    inside = seen / shares[:, None]  # mean rows, which have a 1 in both: of the level, and of all
-    away = np.stack([1.0 - inside @ one, 1.0 - np.einsum("ij,ij->i", inside, forms)], axis=1)
-    both = np.stack([np.broadcast_to(one, forms.shape), forms], axis=1)
-    inside = inside + np.einsum("ikj,ik->ij", both, _solved(both, away))
+    moments, constant = scores.moments, forms[0]
+    mean, sums = moments @ constant, forms @ moments
+    covariances = sums - (forms @ mean)[:, None] * mean
+    variances = np.maximum(np.einsum("ij,ij->i", covariances, forms), TINY)
+    mean_rows = (
+        sums / shares[:, None]
+    )  # mean rows, which have a 1 in both: of the level, and of all
+    excess = np.stack(
+        [1.0 - mean_rows @ constant, 1.0 - np.einsum("ij,ij->i", mean_rows, forms)], axis=1
+    )
+    row_pairs = np.stack([np.broadcast_to(constant, forms.shape), forms], axis=1)
+    mean_rows = mean_rows + np.einsum("ikj,ik->ij", row_pairs, _solved(row_pairs, excess))
     lengths = np.linalg.norm(scores.rows @ forms.T, axis=0)
     counts, errors = [], []
     for theta, score, noise in scores.asked:
-        square = theta @ moments @ theta - (mean @ theta) ** 2 - (along @ theta) ** 2 / own
+        square = (
+            theta @ moments @ theta - (mean @ theta) ** 2 - (covariances @ theta) ** 2 / variances
+        )
         spread = np.sqrt(np.maximum(square, 0.0) + np.square(offset[1]))
-        at = (inside @ theta + offset[0])[:, None] + spread[:, None] * NODES
+        at = (mean_rows @ theta + offset[0])[:, None] + spread[:, None] * NODES
         low, high = (loss._score_at(np.full(at.shape, label), at, 1.0) for label in (0.0, 1.0))
-        each = np.maximum((high - low) @ MASSES, TINY)
-        expected = n * shares * ((high if other else -low) @ MASSES) / each
-        counts.append(expected + n * (forms @ score) / each * (-1.0 if other else 1.0))
-        errors.append(np.hypot(n * noise * lengths / each, ROUGH * expected))
-    precise = np.maximum(errors, TINY) ** -2.0
-    whole = precise.sum(axis=0)
-    return (precise * counts).sum(axis=0) / whole, whole**-0.5
+        score_range = np.maximum((high - low) @ MASSES, TINY)
+        expected = n * shares * ((high if count_zeros else -low) @ MASSES) / score_range
+        counts.append(expected + n * (forms @ score) / score_range * (-1.0 if count_zeros else 1.0))
+        errors.append(np.hypot(n * noise * lengths / score_range, ROUGH * expected))
+    precision = np.maximum(errors, TINY) ** -2.0
+    total_precision = precision.sum(axis=0)
+    return (precision * counts).sum(axis=0) / total_precision, total_precision**-0.5
 
 
-def _solved(both: Array, away: Array) -> Array:
-    """Parts of two rows that together have these products with them; of a row twice, halves."""
-    (first, across), (_, second) = np.einsum("ikj,ilj->kli", both, both)
-    least = first * second - across**2
-    told = least > 1e-9 * first * second
-    least = np.where(told, least, 1.0)
-    one = (second * away[:, 0] - across * away[:, 1]) / least
-    two = (first * away[:, 1] - across * away[:, 0]) / least
-    alone = 0.5 * away[:, 0] / np.maximum(first, TINY)
-    return np.stack([np.where(told, one, alone), np.where(told, two, alone)], axis=1)
+def _solved(row_pairs: Array, targets: Array) -> Array:
+    """Return coefficients of two rows that reproduce these products; halves if rows coincide."""
+    (first, across), (_, second) = np.einsum("ikj,ilj->kli", row_pairs, row_pairs)
+    determinant = first * second - across**2
+    invertible = determinant > 1e-9 * first * second
+    determinant = np.where(invertible, determinant, 1.0)
+    first_part = (second * targets[:, 0] - across * targets[:, 1]) / determinant
+    second_part = (first * targets[:, 1] - across * targets[:, 0]) / determinant
+    alone = 0.5 * targets[:, 0] / np.maximum(first, TINY)
+    return np.stack(
+        [np.where(invertible, first_part, alone), np.where(invertible, second_part, alone)], axis=1
+    )

@@ -1,4 +1,4 @@
-"""What analyses beside default fits share: units within their budget, and too little for more."""
+"""Steps that several analyses share: private units within their budget, and its lower limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpfast.regression.standardise import PrivateScaling
 
 
 def plan_scaling(request: FitRequest, mu: float, **options: Any) -> tuple[PrivateScaling, float]:
-    """Units that are bought out of a mu, and what of it is left."""
+    """Plan private units out of a mu; return their search and the mu left."""
     columns = request.n_covariates + int(options.get("response", True))
     share = ScalingBudget(request.n, columns, mu).share()
     purchase = PrivateScaling(request, mu * math.sqrt(share), whole=mu, **options)
@@ -20,7 +20,7 @@ def plan_scaling(request: FitRequest, mu: float, **options: Any) -> tuple[Privat
 
 
 def refuse_too_few_records(n: int, p: int, mu: float, estimates: str, fewer: str) -> None:
-    """A budget at which these estimates would be told from noise badly."""
+    """Refuse a budget at which the estimates would be mostly noise."""
     if n * mu < (needed := MIN_RECORDS_FACTOR * p**1.5):
         raise InvalidBudget(
             f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g}{estimates} would be noise. Use "

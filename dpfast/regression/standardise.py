@@ -1,4 +1,4 @@
-"""``standardize``: columns on a common scale, with centres and spreads that are paid for."""
+"""``standardize``: columns on a common scale, by private centres and spreads."""
 
 from __future__ import annotations
 
@@ -32,33 +32,35 @@ CODED = (
     "there is nothing to standardise. Leave standardize out."
 )
 
-#: Part of the records below which the number of those that count is said.
+#: Part of complete records below which a fit warns; with more, few are lost.
 MAX_MISSING = 0.9
 
-#: Standard deviations of its noise by which a number is clear of zero.
-CLEAR = 4.0
+#: Standard deviations of its noise by which a count must exceed zero for a warning.
+WARNING_SDS = 4.0
 
-#: Of responses that a loss is not of: the key below which they are, and what is said of them.
-BELOW = {
+#: For losses of counts and of positive responses: the key below which a response is outside their
+#: range, and the warning about such responses.
+OUT_OF_RANGE = {
     "counts": (
         0,
-        "about {:.1%} of the records have a response below 0, which counts as 0: this is a model "
-        "of counts. See what such values stand for (a code for missing?), or use another loss.",
+        "about {:.1%} of the records have a response below 0, which is treated as 0: this is a "
+        "model of counts. Check what such values stand for (a code for missing?), or use another "
+        "loss.",
     ),
     "positive": (
         1 << 16,
-        "about {:.1%} of the records have a response of 0 or below, which counts as 0: this is a "
+        "about {:.1%} of the records have a response of 0 or below, treated as 0: this is a "
         "model of positive responses. For a mean with zeros use loss='poisson', or fit two parts: "
         "whether it is positive, and how large where it is.",
     ),
 }
 
-#: Of a column whose unit is right.
-AS_IT_IS = ColumnScale(0.0, 1.0, -math.inf, math.inf)
+#: Scale of a column that keeps its unit.
+UNCHANGED = ColumnScale(0.0, 1.0, -math.inf, math.inf)
 
-#: Range to which columns of new rows are held, in spreads on either side of the centre, and at
-#: least where entries were seen: a mass of entries farther away may be one that nobody saw.
-REACH = 5.0
+#: Columns of new rows are clipped at this many spreads from the centre, or where entries were
+#: detected if that is farther.  Beyond, the fit may have missed records, and extrapolates.
+CLIP_SPREADS = 5.0
 
 
 class Standardized:
@@ -69,20 +71,18 @@ class Standardized:
     names : tuple of str
         Of the covariates.
     centres, spreads : ndarray of shape (q,)
-        About the mean and the standard deviation of each; of a heavy-tailed column, those of what
-        is not beyond the farthest entries that the budget could see.  However a column is coded,
-        they are those of this coding.
+        About the mean and the standard deviation of each.  For a heavy-tailed column they ignore
+        entries too rare to be detected at this budget.  They are in the units of the coding.
     unseen : tuple of str
-        Names of the covariates of which no spread was seen: nearly all records have the same
-        value there, as far as the budget can see.  Their spread is given as 1, a unit to which
-        nothing should be scaled.
+        Names of the covariates that look constant at this budget: nearly all records seem to have
+        the same value there.  Their spread is given as 1, and should not be used as a unit.
     response : tuple of two floats
-        Centre and spread of the response; (0, 1) if they were not bought.
+        Centre and spread of the response; (0, 1) if they were not estimated.
     privacy : Guarantee
 
     Privacy
     -------
-    Everything in it was released; whatever is done with it is free.
+    Everything in it was released, so all further use is free.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Standardized:
     ((), True)
     """
 
-    #: Whether no more records count than noise explains; whether many have the same response.
+    #: Whether complete records are as few as noise explains; whether many responses are equal.
     _uncounted = False
     _tied = False
 
@@ -111,26 +111,27 @@ class Standardized:
         self.centres, self.spreads, self.response = units
         self.privacy = privacy
         self._coding = coding
-        #: Root mean square of a response that stays as it is; mean and deviation of offsets.
-        self._told: dict[str, Any] = {}
-        self._found: Sequence[ColumnScale] = ()
-        #: Whether the response is in units, whatever these came out as.
+        #: Settings of a fit: root mean square of a response with a link; mean and deviation of
+        #: offsets.
+        self._settings: dict[str, Any] = {}
+        self._locations: Sequence[ColumnScale] = ()
+        #: Whether the response is scaled, also if its unit is 1.
         self._of_response = of_response
         self._remarks = remarks
 
     @property
     def coding(self) -> Coded:
-        """How a table or array of these columns becomes a design."""
+        """Coding that turns a table or array of these columns into a design."""
         coding: Coded = self._coding
         return coding
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is not to be relied on, from released numbers only."""
+        """Warnings about these units, from released numbers only."""
         return self._remarks
 
     def encode(self, X: Any, y: Any, *, names: Sequence[str] | None = None) -> Records:
-        """The records in these units, for ``dpfast.fit(encoded, None, ...)``.
+        """Return the records in these units, for ``dpfast.fit(encoded, None, ...)``.
 
         Parameters
         ----------
@@ -153,7 +154,7 @@ class Standardized:
 
         Notes
         -----
-        Nothing is clipped.  Arrays in memory are copied; what is kept elsewhere stays there and is
+        Nothing is clipped.  Arrays in memory are copied; other records stay where they are and are
         coded block by block.
         """
         records = as_records(X, y, names)
@@ -167,9 +168,8 @@ class Standardized:
     def _check_columns(self, records: Records) -> None:
         if records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
-        found = records.names or self.names
-        same = records.n_covariates == len(self.names)
-        if not same or (records.names and found != self.names):
+        same_number = records.n_covariates == len(self.names)
+        if not same_number or (records.names and records.names != self.names):
             raise InvalidInput(
                 f"the columns must be those that were standardised, {list(self.names)}, in this "
                 "order."
@@ -184,26 +184,25 @@ class Standardized:
 
 
 def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
-    """What is not to be relied on."""
+    """Return warnings about columns that look constant."""
     remarks = []
     if unseen:
         remarks.append(
-            f"no spread was seen in {list(unseen)}: nearly all records have the same value there, "
-            "as far as this budget can see. A fit that is told neither weights nor a method leaves "
-            "these columns out: their coefficients are not estimable, and the others are those of "
-            "a model without them. Use a larger budget."
+            f"{', '.join(unseen)} {'look' if len(unseen) > 1 else 'looks'} constant at this "
+            "budget; dropped from fits without weights or a method. Nearly all records seem to "
+            "have one value there. Dropped coefficients are not estimable, and the others are "
+            "those of a model without them. Use a larger budget."
         )
     if not response_seen:
         remarks.append(
-            "no spread was seen in the response: nearly all records have the same one, as far as "
-            "this budget can see, and nothing tells its unit. Use a larger budget, or declare its "
-            "range in a schema."
+            "the response looks constant at this budget: nearly all records seem to have one "
+            "value, so its scale is unknown. Use a larger budget, or declare its range in a schema."
         )
     return tuple(remarks)
 
 
 def complete_remarks(counted: tuple[float, float], n: int, *about: Any) -> tuple[str, ...]:
-    """That few records count, if the released number of them says so."""
+    """Warn that few records are complete, if the released number of them says so."""
     if not many_missing(counted, n):
         return ()
     from dpfast.regression.incomplete import incomplete
@@ -212,7 +211,7 @@ def complete_remarks(counted: tuple[float, float], n: int, *about: Any) -> tuple
 
 
 def cell_remarks(counts: Any, noise: float, n: int, names: Sequence[str]) -> tuple[str, ...]:
-    """That few records are in any declared cell, if the released counts of all cells say so."""
+    """Warn that few records are in declared cells, if their released counts say so."""
     counted = float(np.sum(counts)), noise * math.sqrt(np.size(counts))
     if not many_missing(counted, n):
         return ()
@@ -222,7 +221,7 @@ def cell_remarks(counts: Any, noise: float, n: int, names: Sequence[str]) -> tup
 
 
 def many_missing(counted: tuple[float, float], n: int) -> bool:
-    """Whether the released number of records that count, with its noise, tells that many do not."""
+    """Say whether many records are incomplete, by a released number and its noise."""
     return counted[0] + 3.0 * counted[1] < MAX_MISSING * n
 
 
@@ -237,26 +236,25 @@ def standardize(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> Standardized:
-    """Buy centres and spreads of columns whose units nobody declared.
+    """Estimate private centres and spreads of columns whose ranges are not public.
 
-    Noisy bisection over floating-point numbers finds a quantile near the median of each column,
-    whatever its magnitude, and one histogram in octaves how far the entries of all columns are
-    from there: that tells their mean and standard deviation.  A quarter of the budget is for
-    looking once more at columns in which no spread was seen.  A private fit needs columns of about
-    unit size: this is for tables whose ranges are not public.
+    Noisy bisection over floating-point numbers finds a quantile near the median of each column, of
+    any magnitude.  One histogram in octaves of the distances from there then gives mean and
+    standard deviation.  A quarter of the budget is for a second look at columns that seem
+    constant.  A private fit needs columns of about unit size, which these provide.
 
     Parameters
     ----------
     X : array-like of shape (n, q), data frame, Records or Source
-        As for :func:`dpfast.fit`; text has to be declared in a schema.  A record with a non-finite
-        entry, in whichever column, counts in nothing.
+        As for :func:`dpfast.fit`; text has to be declared in a schema.  Records with a non-finite
+        entry in any column are ignored.
     y : array-like of shape (n,), optional
         Response; None with records that hold theirs.
     privacy : GDP, ZCDP, ApproxDP or float
         The **total** to spend; a float is mu of Gaussian DP.  A tenth to a quarter of mu of an
         analysis is enough where n mu is in the thousands.
     response : bool
-        Buy the centre and spread of the response, too; not for one of 0 and 1.
+        Estimate the centre and spread of the response, too; not for one of 0 and 1.
     fit_intercept : bool
         Without an intercept columns are scaled by their root mean squares and not centred.
     ledger, noise
@@ -290,7 +288,7 @@ def standardize(
 
 
 def checked_standardize(value: Any) -> bool | Standardized | None:
-    """The option of what buys units: whether to, or units that were bought."""
+    """Check the option ``standardize``: a flag, given units, or None."""
     if value is None or isinstance(value, Standardized):
         return value
     try:
@@ -298,7 +296,7 @@ def checked_standardize(value: Any) -> bool | Standardized | None:
     except InvalidInput:
         pass
     raise InvalidInput(
-        "standardize must be True or False, or units that were bought (dpfast.standardize(...), "
+        "standardize must be True or False, or private scales (dpfast.standardize(...), "
         f"fit.units); received {described(value)}."
     )
 
@@ -309,32 +307,32 @@ CODED_ALREADY = (
 
 
 class GivenScaling:
-    """Units that were released before, in place of a purchase: free (claim D5)."""
+    """Units that were released before, in place of a search: free (claim D5)."""
 
     def __init__(self, request: FitRequest, units: Standardized, *, response: bool = True) -> None:
         units._check_columns(request.records)
         if response != units._of_response:
             raise InvalidInput(
-                "a response of 0 and 1 or of counts is not in units, and any other is. Buy these "
-                f"with dpfast.standardize(..., response={response})."
+                "a response of 0 and 1 or of counts is not scaled, and any other is. Estimate "
+                f"scales with dpfast.standardize(..., response={response})."
             )
         if not request.fit_intercept and (units.centres.any() or units.response[0] != 0.0):
             raise InvalidInput(
-                "these units centre the columns, and a fit without an intercept cannot. Buy them "
-                "with dpfast.standardize(..., fit_intercept=False)."
+                "these scales centre the columns, and a fit without an intercept cannot. Estimate "
+                "them with dpfast.standardize(..., fit_intercept=False)."
             )
         self.released, self.inner = units, False
         self._request = request
 
     def in_place(self, spend: bool = True) -> None:
-        """As of a :class:`PrivateScaling`, and nothing is paid."""
+        """Rescale the request's records, without a charge."""
         units = self.released
         self._request.rescale(units._units, units._coding)
         self._request.remarks, self._request.few_complete = units.warnings, units._uncounted
 
 
 class PrivateScaling:
-    """Centres and spreads to be bought; what can be refused is refused when it is made."""
+    """Planned private centres and spreads; its constructor refuses what can be refused."""
 
     released: Standardized | None = None
 
@@ -362,61 +360,61 @@ class PrivateScaling:
         if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
         self._request = request
-        single, few = request.single, request.subsample
+        single, subsample = request.single, request.subsample
         if offset:
             from dpfast.data.record_weights.columns import OffsetRecords
 
-            single, few = OffsetRecords(single), few and OffsetRecords(few)
-        columns = every = Columns(single, request.ledger, request.noise)
-        if few is not None:
-            columns = Columns(few, request.ledger, request.noise)
+            single, subsample = OffsetRecords(single), subsample and OffsetRecords(subsample)
+        columns = all_columns = Columns(single, request.ledger, request.noise)
+        if subsample is not None:
+            columns = Columns(subsample, request.ledger, request.noise)
         self._labels, self._columns = labels, columns
         self._search = search = ScaleSearch(
             columns,
             range(q * self._own, q + offset + int(response)),
             mu * (1.0 - ROUNDING_SUM),
             q + offset if labels else None,
-            every,
-            (q + offset, BELOW[responses][0]) if responses else None,
+            all_columns,
+            (q + offset, OUT_OF_RANGE[responses][0]) if responses else None,
         )
         self._responses = responses
         n, count, noise = columns.n, len(search.columns), search.noise
-        if noise > MAX_COUNT_NOISE * n:  # it would hide where the columns lie
+        if noise > MAX_COUNT_NOISE * n:  # the locations would be noise
             needed = (mu if whole is None else whole) * noise / (MAX_COUNT_NOISE * n)
             raise InvalidBudget(
-                f"n = {n} records at mu = {mu:.3g} are too few to find where {count} columns lie: "
-                f"with {COUNTS} counts for each, every count has noise of {noise:.0f} records. "
-                f"Needed is mu of at least {needed:.3g}. Declare ranges in a schema, or use fewer "
-                "columns."
+                f"n = {n} records at mu = {mu:.3g} are too few to find the scales of {count} "
+                f"columns: with {COUNTS} counts for each, the noise of a count is {noise:.0f} "
+                f"records. Needed is mu of at least {needed:.3g}. Declare ranges in a "
+                "schema, or use fewer columns."
             )
-        for asked in {columns, every}:
-            asked.refuse(search.count_extremes(), search.distance_extremes())
+        for queried in {columns, all_columns}:
+            queried.refuse(search.count_extremes(), search.distance_extremes())
 
     def run(self, spend: bool = True) -> Standardized:
-        """Pay, and say in which units the columns are, and how they are coded."""
+        """Spend the budget; return the units of the columns and their coding."""
         self.released = self._told(self._search.run(spend))
         return self.released
 
     def so_far(self) -> Standardized | None:
-        """For an exception: the units, if all columns were measured, though not for the last time.
+        """Return the units for a partial result, if all columns were measured at least once.
 
-        What they are told by was released, so that they cost nothing.
+        They are made of released numbers, so they cost nothing.
         """
         if self.released is None and self._search.found:
             return self._told([self._search.found[column] for column in self._search.columns])
         return self.released
 
     def _told(self, found: list[ColumnScale]) -> Standardized:
-        """Released locations as units, and how columns are coded in them."""
+        """Convert released locations to units, and code the columns by them."""
         request, q, size = self._request, len(self.names), None
-        found = [AS_IT_IS] * q * self._own + found
-        offset = found.pop(q) if self._offset else AS_IT_IS
+        found = [UNCHANGED] * q * self._own + found
+        offset = found.pop(q) if self._offset else UNCHANGED
         if self._linked and len(found) > q:  # a response with a link stays as it is
             size = math.hypot(found[q].centre, found[q].spread) if found[q].detected else None
             found = found[:q]
         of_response = len(found) > q
         if not of_response:
-            found.append(AS_IT_IS)
+            found.append(UNCHANGED)
         if not request.fit_intercept:
             found = [_from_zero(location) for location in found]
         *seen, response_seen = [location.detected for location in found]
@@ -446,56 +444,59 @@ class PrivateScaling:
         )
         released._uncounted = request.few_complete
         released._tied = self._search.tied(q + self._offset) if self._response else False
-        released._found = found[q * self._own : q]
-        released._told = {"size": size} if size else {}
+        released._locations = found[q * self._own : q]
+        released._settings = {"size": size} if size else {}
         if self._offset:
-            released._told["offset"] = offset.centre, offset.spread * offset.detected
+            released._settings["offset"] = offset.centre, offset.spread * offset.detected
         return released
 
     def _outside(self) -> tuple[str, ...]:
-        """That responses are below what the loss is of, by the released number of them."""
-        found, noise = self._search.outside
-        if not self._responses or not found > CLEAR * noise:
+        """Warn that responses are below the loss's range, by the released number of them."""
+        count, noise = self._search.outside
+        if not self._responses or not count > WARNING_SDS * noise:
             return ()
-        share = min(found / self._columns.n, 1.0)
-        return (BELOW[self._responses][1].format(share),)
+        share = min(count / self._columns.n, 1.0)
+        return (OUT_OF_RANGE[self._responses][1].format(share),)
 
     def _counted(self) -> tuple[float, float]:
-        """About how many of all records are complete, and the noise of that."""
-        found, noise = self._search.counted
+        """Return the estimated number of complete records among all, and its noise."""
+        count, noise = self._search.counted
         n, all_n = self._columns.n, self._request.n
         if n == all_n:
-            return found, noise
-        return found / n * all_n, math.hypot(noise, n**0.5) / n * all_n  # and of the sampling
+            return count, noise
+        return count / n * all_n, math.hypot(noise, n**0.5) / n * all_n  # and of the sampling
 
     def in_place(self, spend: bool = True) -> None:
-        """Pay, and put the request's records into these units."""
-        found = self.run(spend)
-        self._request.rescale(found._units, found._coding, inner=self.inner)
+        """Spend the budget and rescale the request's records."""
+        units = self.run(spend)
+        self._request.rescale(units._units, units._coding, inner=self.inner)
 
 
-def farthest(found: Sequence[ColumnScale]) -> float:
-    """How many spreads off the farthest entries are that were seen, about: ends are powers of 2."""
-    reach = [max(one.high - one.centre, one.centre - one.low) / one.spread for one in found]
+def farthest(locations: Sequence[ColumnScale]) -> float:
+    """Return the distance of the farthest detected entries in spreads, to a power of two."""
+    reach = [
+        max(location.high - location.centre, location.centre - location.low) / location.spread
+        for location in locations
+    ]
     return max(reach, default=0.0) / math.sqrt(2.0)
 
 
 def _held(location: ColumnScale) -> tuple[float, float]:
-    """The range to which a column of new rows is held."""
-    reach = REACH * location.spread
+    """Return the range to which a column of new rows is clipped."""
+    reach = CLIP_SPREADS * location.spread
     low, high = location.centre - reach, location.centre + reach
     return min(location.low, low), max(location.high, high)
 
 
 def _from_zero(location: ColumnScale) -> ColumnScale:
-    """Of a column that is not centred: a root mean square, which a constant has as well."""
-    centre, spread, low, high, seen = location
-    if not seen and centre:
+    """Measure a column that is not centred by its root mean square, also a constant one."""
+    centre, spread, low, high, detected = location
+    if not detected and centre:
         return ColumnScale(0.0, abs(centre), low, high)
-    return ColumnScale(0.0, math.hypot(centre, spread) if seen else spread, low, high, seen)
+    return ColumnScale(0.0, math.hypot(centre, spread) if detected else spread, low, high, detected)
 
 
 def refuse_no_columns(request: FitRequest) -> None:
-    """Where units are all that is asked for."""
+    """Refuse records without covariates, which have no units to estimate."""
     if request.n_covariates == 0:
         raise InvalidInput("X must have at least one column.")

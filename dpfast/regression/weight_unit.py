@@ -1,4 +1,4 @@
-"""The unit of weights of records' own: about their mean, which a histogram tells."""
+"""Unit of the records' own weights: about their mean, estimated by a private histogram."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ EDGES = np.exp2(np.arange(-664.0, 1.0))
 
 
 class WeightUnit:
-    """A purchase of the unit in which rows that are seen have their weights."""
+    """Private unit of the weights of preconditioned rows."""
 
     def __init__(self, mu: float) -> None:
         self._mu = mu * SHARES["histogram"] ** 0.5
         self.unit: float | None = None
 
-    def refuse(self, rows: PreconditionedQueries, least: float) -> float:
-        """Of ``least``, which is left for the fit, what is left after this purchase."""
+    def refuse(self, rows: PreconditionedQueries, mu: float) -> float:
+        """Check the query; return the rest of a mu after it."""
         rows.subsample().refuse_norm_histogram(len(EDGES) + 1, self._mu)
-        return math.sqrt(least**2 - self._mu**2)
+        return math.sqrt(mu**2 - self._mu**2)
 
     def estimate_unit(self, rows: PreconditionedQueries) -> None:
-        """Pay for the histogram; the mean of the weights in cells that stand out is the unit."""
-        found = rows.subsample().norm_histogram(EDGES, self._mu, what="weight")
-        shares = found.value[:-1]
-        shares = np.where(shares > SINGLE_BIN_SDS * found.noise_scale, shares, 0.0)
+        """Estimate the unit: the mean weight of the histogram's cells above their noise."""
+        histogram = rows.subsample().norm_histogram(EDGES, self._mu, what="weight")
+        shares = histogram.value[:-1]
+        shares = np.where(shares > SINGLE_BIN_SDS * histogram.noise_scale, shares, 0.0)
         if not shares.any():  # nothing is seen: that of the fullest cell
-            shares[int(np.argmax(found.value[:-1]))] = 1.0
+            shares[int(np.argmax(histogram.value[:-1]))] = 1.0
         self.unit = float(shares @ EDGES / shares.sum()) * 0.75
 
     def weighted(self, rows: PreconditionedQueries) -> PreconditionedQueries:
-        """Rows with their weights, once the unit is known."""
+        """Return the rows with their weights, once the unit is known."""
         return rows if self.unit is None else rows.weighed(1.0 / self.unit)

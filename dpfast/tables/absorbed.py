@@ -359,7 +359,7 @@ class _Plan:
             units[regressors] = through @ known.spread.units[1:]
             spread = known.spread._replace(units=units)
             remarks = [*known.remarks, *remarks]
-            method, _, _ = inner.method.partition("; predictions keep")  # there are none
+            method, _, _ = inner.method.partition(". Predictions keep")  # there are none
         covariance = Covariance(matrix, 0, unfinished, tuple(remarks), spread)
         return Fit(
             params=params,

@@ -157,11 +157,11 @@ def test_degrees_of_freedom_do_not_depend_on_the_units():
 def test_nothing_can_be_bought_of_too_few_records_and_nothing_is_charged():
     X, y, _ = records(40, 1)
     ledger = dpfast.Ledger(1.0)
-    with pytest.raises(InvalidBudget, match="too few to find where"):
+    with pytest.raises(InvalidBudget, match="too few to find the scales"):
         private(X, y, ledger=ledger)
     with pytest.raises(InvalidInput, match="standardize"):
         private(X, y, ledger=ledger, standardize="yes")
-    with pytest.raises(InvalidBudget, match="too few to find where"):
+    with pytest.raises(InvalidBudget, match="too few to find the scales"):
         dpfast.fit(
             X,
             y,

@@ -5,7 +5,7 @@ import pytest
 
 import dpfast
 
-WORDS = "no finite estimate may exist"
+WORDS = "a finite estimate may not exist"
 
 
 def table(seed, successes, loss="logistic", n=20_000, share=0.05):

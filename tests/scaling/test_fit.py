@@ -358,7 +358,7 @@ def test_units_that_do_not_tell_where_offsets_lie_are_refused():
     y = (rng.random(N) < 0.3) * 1.0
     records, noise = dpfast.records(x, y, offset=offset), dpfast.SeededNoise(2)
     units = dpfast.fit(x, y, "logistic", privacy=1.0, noise=noise).units
-    with pytest.raises(InvalidInput, match="where offsets lie"):
+    with pytest.raises(InvalidInput, match="the centre of offsets"):
         dpfast.fit(records, None, "logistic", privacy=1.0, standardize=units, ledger=ledger)
     assert not ledger.entries
     own = dpfast.fit(records, None, "logistic", privacy=1.0, noise=noise)

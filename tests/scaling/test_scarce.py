@@ -60,11 +60,13 @@ def test_what_is_refused_is_refused_before_the_charge():
             private(X, y, ledger=ledger, **options)
     with pytest.raises(InvalidInput, match="method"):
         private(X, y, "log-cosh", ledger=ledger, scale=1.0, method="newtonian")
-    with pytest.raises(InvalidBudget, match="too few to find where"):  # a method asks for slopes
+    with pytest.raises(
+        InvalidBudget, match="too few to find the scales"
+    ):  # a method asks for slopes
         private(X, y, "log-cosh", ledger=ledger, method="newton")
     with pytest.raises(InvalidBudget, match="response alone"):
         private(X[:45], y[:45], ledger=ledger)
-    with pytest.raises(InvalidBudget, match="too few to find where"):
+    with pytest.raises(InvalidBudget, match="too few to find the scales"):
         private(X[:45], y[:45], ledger=ledger, fit_intercept=False)
     assert not ledger.entries
 
@@ -110,7 +112,7 @@ def test_clear_slopes_of_responses_with_long_tails_are_kept():
     y = X.sum(axis=1) + rng.standard_cauchy(3000)
     for mu in (1.0, 50.0):
         fit = dpfast.fit(X, y, "log-cosh", privacy=mu, noise=dpfast.SeededNoise(0))
-        assert "keep" not in fit.method
+        assert "Predictions keep" not in fit.method
 
 
 def test_slopes_are_shrunk_where_noise_is_a_large_part_of_them():
@@ -135,7 +137,7 @@ def test_strong_slopes_of_correlated_columns_are_kept():
     odds = 4.0 * (X[:, 0] - 10.0 * (X[:, 1] - X[:, 0])) + X[:, 2]
     y = (rng.random(len(X)) < 1.0 / (1.0 + np.exp(-odds))) * 1.0
     fit = private(X, y, "logistic")
-    assert "keep" not in fit.method
+    assert "Predictions keep" not in fit.method
     inside = 1.0 / (1.0 + np.exp(-(fit.params[0] + X @ fit.params[1:])))
     assert np.median(np.abs(fit.predict(X) - inside)) < 1e-9
 

@@ -161,10 +161,10 @@ def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
         ({"n": 100, "p": 3}, "two of n, privacy and width"),
         ({"n": 100, "p": 3, "privacy": 1.0, "width": 1.0}, "two of n, privacy and width"),
         ({"n": 100, "privacy": 1.0, "scale": 1.0}, "p must be"),
-        ({"n": 100, "p": 3, "privacy": 1.0}, "too little to estimate 2 slopes"),
+        ({"n": 100, "p": 3, "privacy": 1.0}, "too small to estimate 2 slopes"),
         (
             {"n": 100, "p": 3, "privacy": 1.0, "scale": dpfast.FreeScale(0.1, 10.0)},
-            "known or bought",
+            "public or estimated",
         ),
         ({"n": 100, "p": 3, "width": 1e-3, "scale": 1.0}, "sampling error alone"),
         ({"p": 3, "privacy": 1.0, "width": 1e-9, "scale": 1.0}, "out of reach"),

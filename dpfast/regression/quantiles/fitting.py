@@ -1,4 +1,4 @@
-"""``fit_quantiles``: several quantiles of one response, paid for together."""
+"""``fit_quantiles``: several quantiles of one response under one budget."""
 
 from __future__ import annotations
 
@@ -95,45 +95,47 @@ def fit_quantiles(
     ((1, 3), 3)
     """
     account = Account(privacy, ledger)
-    given = terms_of(loss)
-    own = resolve_loss(given.loss, unbounded=True)
-    if not isinstance(own, Quantile):
+    terms = terms_of(loss)
+    declared = resolve_loss(terms.loss, unbounded=True)
+    if not isinstance(declared, Quantile):
         raise InvalidInput(
-            f'fit_quantiles fits the loss "quantile" alone; received {described(own)}. Use '
+            f'fit_quantiles fits the loss "quantile" alone; received {described(declared)}. Use '
             "dpfast.fit for another."
         )
-    losses = [Quantile(tau, own.bandwidth) for tau in _levels(taus)]
+    losses = [Quantile(tau, declared.bandwidth) for tau in _levels(taus)]
     standardize = checked_standardize(standardize)
-    options = given._asdict() | {"method": method}
-    taken = uses_default_fit(losses[0], options)
+    options = terms._asdict() | {"method": method}
+    is_default_fit = uses_default_fit(losses[0], options)
     request = FitRequest(
         X,
         y,
         account,
-        fit_intercept=given.fit_intercept,
+        fit_intercept=terms.fit_intercept,
         noise=noise,
         takes=tuple([what for what in EVERYTHING if what not in ("each", "effects")]),
-        per_person=taken,
-        bound_to=given.n_covariates,
+        per_person=is_default_fit,
+        bound_to=terms.n_covariates,
     )
     inference = flag(inference, "inference")
-    if taken:
+    if is_default_fit:
         planned_road = DefaultFit(
-            request, losses, scale=given.scale, standardize=standardize, inference=inference
+            request, losses, scale=terms.scale, standardize=standardize, inference=inference
         )
         return _on_road(planned_road, request, losses, progress)
     from dpfast.regression.method_fit import MethodFits
 
     part = math.sqrt(1.0 / len(losses)) * (1.0 - ROUNDING_SUM)
-    walks = MethodFits(
+    method_fits = MethodFits(
         request, losses, options, standardize=standardize, inference=inference, part=part
     )
 
-    def together(fits: list[Fit], paid: Guarantee) -> QuantileFits:
-        return QuantileFits(tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), paid)
+    def together(fits: list[Fit], guarantee: Guarantee) -> QuantileFits:
+        return QuantileFits(
+            tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), guarantee
+        )
 
     label = request.label("fit_quantiles", f"{len(losses)} levels")
-    return walks.run(progress, label, together)
+    return method_fits.run(progress, label, together)
 
 
 def _on_road(
@@ -142,7 +144,7 @@ def _on_road(
     losses: Sequence[Quantile],
     progress: Callable[[int, int], None] | None,
 ) -> QuantileFits:
-    """The levels, which share units, whitened rows, a pilot estimate and a scale."""
+    """Fit the levels by default fits that share units, preconditioner, pilot and scale."""
     report = checked_progress(progress, MAX_STEPS * len(losses))
     fits: list[Fit] = []
     iterates: list[NDArray[np.float64]] = []
@@ -163,19 +165,19 @@ def _on_road(
         request.account.charge(label, request.default_fit_bytes() + matrices)
         planned.begin()
         for k in range(len(losses)):
-            found = planned.run(
+            result = planned.run(
                 k, iterates, progress_after(report, MAX_STEPS * k, MAX_STEPS * len(losses))
             )
-            fits.append(planned.result(k, iterates, found))
+            fits.append(planned.result(k, iterates, result))
             iterates = []
-        paid = request.guarantee()
+        guarantee = request.guarantee()
         for fit in fits:  # each says what all of them cost
-            fit.privacy = paid
+            fit.privacy = guarantee
         return results(fits)
 
 
 def _levels(taus: Any) -> list[float]:
-    """Levels, checked as far as :class:`Quantile` does not."""
+    """Check the levels as far as :class:`Quantile` does not."""
     levels = real_array(taus, "taus")
     if levels.ndim != 1 or not 1 <= len(levels) <= MOST_LEVELS:
         raise InvalidInput(

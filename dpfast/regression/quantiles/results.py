@@ -1,4 +1,4 @@
-"""Several fitted quantiles of one response: together, in order, and each as a fit."""
+"""Several fitted quantiles of one response, in order, each of them a fit."""
 
 from __future__ import annotations
 
@@ -62,14 +62,18 @@ class QuantileFits:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Those of all levels, each with its level unless it is said of every one."""
+        """Warnings of all levels; those that differ between levels name theirs."""
         first, *others = (fit.warnings for fit in self.fits)
-        every = [said for said in first if all(said in told for told in others)]
-        return (*every, *[
-            f"tau = {tau:g}: {said}"
+        common = [
+            warning
+            for warning in first
+            if all(warning in level_warnings for level_warnings in others)
+        ]
+        return (*common, *[
+            f"tau = {tau:g}: {warning}"
             for tau, fit in zip(self.taus, self.fits, strict=True)
-            for said in fit.warnings
-            if said not in every
+            for warning in fit.warnings
+            if warning not in common
         ])  # fmt: skip
 
     def conf_int(
@@ -82,10 +86,10 @@ class QuantileFits:
         simultaneous : bool
             All intervals hold together (Bonferroni); one at a time by default.
         """
-        each = coverage(level, alpha)
+        level_each = coverage(level, alpha)
         if simultaneous:
-            each = 1.0 - (1.0 - each) / self.params.size
-        return np.array([fit.conf_int(each) for fit in self.fits])
+            level_each = 1.0 - (1.0 - level_each) / self.params.size
+        return np.array([fit.conf_int(level_each) for fit in self.fits])
 
     def predict(self, X: Any) -> Array:
         """Quantiles of the response for new rows, shape (m, K), none above the next.
@@ -124,8 +128,8 @@ class QuantileFits:
         -------
         As for :meth:`predict`.
         """
-        each = 1.0 - (1.0 - coverage(level, alpha)) / len(self.fits)
-        ends = np.stack([fit.predict_interval(X, each) for fit in self.fits], axis=1)
+        level_each = 1.0 - (1.0 - coverage(level, alpha)) / len(self.fits)
+        ends = np.stack([fit.predict_interval(X, level_each) for fit in self.fits], axis=1)
         return np.sort(ends, axis=1)
 
     def fit_of(self, tau: float) -> Fit:
@@ -136,8 +140,8 @@ class QuantileFits:
         tau : float
             One of :attr:`taus`.
         """
-        for own, fit in zip(self.taus, self.fits, strict=True):
-            if own == tau:
+        for level, fit in zip(self.taus, self.fits, strict=True):
+            if level == tau:
                 return fit
         raise InvalidInput(
             f"tau must be one of the levels {list(self.taus)}; received {described(tau)}."
@@ -152,10 +156,10 @@ class QuantileFits:
             Whether all intervals hold together (default) or one at a time.
         """
         coverage(level, None)
-        bought = all(fit._covariance is not None for fit in self.fits)
-        together = "all hold together" if simultaneous else "one at a time"
+        has_errors = all(fit._covariance is not None for fit in self.fits)
+        joint_note = "all hold together" if simultaneous else "one at a time"
         rows: list[tuple[str, tuple[str, ...]]] = []
-        limits = self.conf_int(level, simultaneous=simultaneous) if bought else None
+        limits = self.conf_int(level, simultaneous=simultaneous) if has_errors else None
         for k, (tau, fit) in enumerate(zip(self.taus, self.fits, strict=True)):
             for j, name in enumerate(self.names):
                 cells: tuple[str, ...] = (short_number(float(fit.params[j])),)
@@ -170,11 +174,11 @@ class QuantileFits:
         return render_table(
             "dpfast: private quantile regression",
             (("Records", str(self.fits[0].n_records)), *coded, *models),
-            (*columns[:2], *columns[4:]) if bought else columns[:1],
+            (*columns[:2], *columns[4:]) if has_errors else columns[:1],
             rows,
             self.privacy,
             self.warnings,
-            f"Intervals: {100 * level:g}%, {together}." if bought else "no standard errors",
+            f"Intervals: {100 * level:g}%, {joint_note}." if has_errors else "no standard errors",
         )
 
     def _repr_html_(self) -> str:
