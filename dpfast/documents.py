@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 from dpfast.errors import InvalidInput
 
-#: Entries of all lists of a document: each takes more time and memory than its bytes say.
-MOST_ENTRIES = 6_000_000
+#: Largest number of entries of all lists of a document.  Each takes more time and memory than its
+#: bytes; larger files are refused.
+MAX_ENTRIES = 6_000_000
 
 
 def write_document(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -58,9 +59,9 @@ def read_document(path: str | os.PathLike[str], largest: int) -> bytes:
             content = file.read(largest + 1)
     finally:
         os.close(descriptor)
-    if len(content) > largest or content.count(b",") > MOST_ENTRIES:
+    if len(content) > largest or content.count(b",") > MAX_ENTRIES:
         raise InvalidInput(
-            f"{name!r} is too large: at most {largest:,} bytes and {MOST_ENTRIES:,} entries are "
+            f"{name!r} is too large: at most {largest:,} bytes and {MAX_ENTRIES:,} entries are "
             "read. Name a file that dpfast wrote, or a smaller one."
         )
     return content

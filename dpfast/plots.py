@@ -119,14 +119,14 @@ def _look(index: int) -> tuple[str, str]:
     return COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
 
 
-def _chosen(names: Sequence[str], every: list[str]) -> list[str]:
+def _chosen(names: Sequence[str], all_names: list[str]) -> list[str]:
     """Names of coefficients to be drawn; one alone may stand without brackets."""
     chosen = [names] if isinstance(names, str) else list(names)
-    unknown = sum(name not in every for name in chosen)
+    unknown = sum(name not in all_names for name in chosen)
     if unknown or not chosen:
         raise ValueError(
-            f"names must be of coefficients, which are {every}; got {len(chosen)} names, of which "
-            f"{unknown} are of none"
+            f"names must be of coefficients, which are {all_names}; got {len(chosen)} names, "
+            f"of which {unknown} are of none"
         )
     return chosen
 
@@ -172,28 +172,28 @@ def coefficient_plot(
     """
     _matplotlib()
     labelled = _labelled(fits)
-    every = list(next(iter(labelled.values())).names)
+    all_names = list(next(iter(labelled.values())).names)
     for label, fit in labelled.items():
-        if list(fit.names) != every:
+        if list(fit.names) != all_names:
             raise ValueError(
                 f"all fits must have the same coefficients; {label!r} has {list(fit.names)}, "
-                f"the first one {every}"
+                f"the first one {all_names}"
             )
-    names = every if names is None else _chosen(names, every)
-    shown = [every.index(name) for name in names]
+    names = all_names if names is None else _chosen(names, all_names)
+    indices = [all_names.index(name) for name in names]
     height = max(0.4, 0.16 * len(labelled)) * len(names)
     figure, axes = _canvas(ax, (7.0, 1.2 + height))
     rows, words = np.arange(len(names))[::-1], []
     offsets = np.linspace(0.3, -0.3, len(labelled)) if len(labelled) > 1 else [0.0]
     for index, ((label, fit), offset) in enumerate(zip(labelled.items(), offsets, strict=True)):
-        low, high = np.asarray(fit.conf_int(level))[shown].T
-        values = np.asarray(fit.params)[shown]
+        low, high = np.asarray(fit.conf_int(level))[indices].T
+        values = np.asarray(fit.params)[indices]
         colour, marker = _look(index)
         axes.hlines(rows + offset, low, high, color=colour, linewidth=2)
         axes.plot(values, rows + offset, marker, color=colour, label=label)
         told = zip(names, values, low, high, strict=True)
-        said = [f"{name} {_said(value, *ends)}" for name, value, *ends in told]
-        words.append(f"{label}: {', '.join(said)}" if label else ", ".join(said))
+        texts = [f"{name} {_said(value, *ends)}" for name, value, *ends in told]
+        words.append(f"{label}: {', '.join(texts)}" if label else ", ".join(texts))
     axes.axvline(0.0, color="0.7", linewidth=1, zorder=0)
     axes.set_yticks(rows, [textwrap.fill(name, 32) for name in names])
     axes.set_ylim(-0.6, len(names) - 0.4)
@@ -287,8 +287,8 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
             low, high = axis.get_view_interval()
-            few = axis is right.xaxis or high > 1e4 * low
-            axis.set_major_locator(LogLocator(subs=(1.0,) if few else (1.0, 2.0, 5.0)))
+            has_few_ticks = axis is right.xaxis or high > 1e4 * low
+            axis.set_major_locator(LogLocator(subs=(1.0,) if has_few_ticks else (1.0, 2.0, 5.0)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
             axis.set_minor_formatter(NullFormatter())
     right.legend(frameon=False)
@@ -333,7 +333,7 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
         charges = privacy.shares()
     labels = list(dict.fromkeys(label for label, _ in charges))
     figure, axes = _canvas(ax, (8.0, 2.0 + 0.15 * len(labels)))
-    left, drawn = 0.0, set()
+    position, drawn = 0.0, set()
     for label, share in charges:
         index = labels.index(label)
         first = label not in drawn
@@ -341,16 +341,16 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
         axes.barh(
             0.0,
             share,
-            left=left,
+            left=position,
             color=COLOURS[index % len(COLOURS)],
             hatch=HATCHES[index // len(COLOURS) % len(HATCHES)],
             edgecolor="white",
             label=label if first else None,
         )
-        left += share
-    if left < 1.0 - 1e-6:
-        axes.barh(0.0, 1.0 - left, left=left, color="0.9", label="not spent")
-    axes.set_xlim(0.0, max(1.0, left))
+        position += share
+    if position < 1.0 - 1e-6:
+        axes.barh(0.0, 1.0 - position, left=position, color="0.9", label="not spent")
+    axes.set_xlim(0.0, max(1.0, position))
     axes.set_yticks([])
     axes.set_xlabel("share of the total budget, in order of the charges")
     if ax is None:
@@ -358,8 +358,8 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     else:
         axes.legend(frameon=False, ncols=2)
     sums = {label: sum(share for name, share in charges if name == label) for label in labels}
-    said = ", ".join(f"{label} {100 * share:.3g}%" for label, share in sums.items())
-    return _finished(figure, axes, title, f"Shares of the budget: {said}.")
+    description = ", ".join(f"{label} {100 * share:.3g}%" for label, share in sums.items())
+    return _finished(figure, axes, title, f"Shares of the budget: {description}.")
 
 
 def search_plot(found: Any, *, title: str | None = None, ax: Any = None) -> Figure:
@@ -388,16 +388,18 @@ def search_plot(found: Any, *, title: str | None = None, ax: Any = None) -> Figu
     _refuse_others(found, hasattr(found, "batch_sizes"), "is a result of dpfast.bayesopt.tune")
     figure, axes = _canvas(ax, (6.5, 3.8))
     path = found.iterates
-    steps, stood = np.arange(len(path)), np.flatnonzero(found.stands_out) + 1
+    steps, standing_out = np.arange(len(path)), np.flatnonzero(found.stands_out) + 1
     for j, column in enumerate(np.transpose(path)):
         colour, marker = _look(j)
         line = axes.plot(steps, column, color=colour, linewidth=1.5, label=f"theta{j + 1}")[0]
         if len(found.gradients):
             line.set(marker=marker, markerfacecolor="white")
-            axes.plot(steps[stood], column[stood], marker, color=colour)
+            axes.plot(steps[standing_out], column[standing_out], marker, color=colour)
     axes.set_xlabel("step")
     axes.set_ylabel("parameter, as searched")
     _legend(figure, axes, len(found.theta), new_figure=ax is None)
     ends = ", ".join(short_number(value) for value in path[-1])
-    told = f"{len(stood)} of {len(found.gradients)} gradients stand out of their noise"
-    return _finished(figure, axes, title, f"{len(path) - 1} steps, to {ends}; {told}.")
+    description = (
+        f"{len(standing_out)} of {len(found.gradients)} gradients stand out of their noise"
+    )
+    return _finished(figure, axes, title, f"{len(path) - 1} steps, to {ends}; {description}.")

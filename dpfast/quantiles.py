@@ -75,26 +75,28 @@ def private_quantiles(
     >>> bool(low <= high)
     True
     """
-    account, wanted = Account(privacy, ledger), _checked(probabilities)
+    account, levels = Account(privacy, ledger), _checked(probabilities)
     total = account.total
     ends, steps = _checked_range(low, high), whole_number(steps, "steps", 1, 60)
-    source, own, values = checked_noise(noise), Ledger(total), numbers(x, "x")
+    source, own_ledger, values = checked_noise(noise), Ledger(total), numbers(x, "x")
     n = len(values)
     if n == 0:
         raise InvalidInput("x is empty; at least one record is needed.")
-    mu = total.mu / math.sqrt(len(wanted) * steps) * (1.0 - ROUNDING_SUM)
-    shares = Shares(values, own, source)
+    mu = total.mu / math.sqrt(len(levels) * steps) * (1.0 - ROUNDING_SUM)
+    shares = Shares(values, own_ledger, source)
     shares.receipt(mu)  # refuses what is impossible, free of charge
-    label = f"private_quantiles(n={n}, k={len(wanted)})"
+    label = f"private_quantiles(n={n}, k={len(levels)})"
 
     def spent() -> Guarantee:
-        return Guarantee.of(total, source, n, [(one.label, one.spend.mu) for one in own.entries])
+        return Guarantee.of(
+            total, source, n, [(entry.label, entry.spend.mu) for entry in own_ledger.entries]
+        )
 
     with KeepReleased(privacy=spent):
         account.charge(label, memory_needed(n))
-        found = [_bisected(shares, ends, steps, p, mu) for p in wanted]
-    result = np.empty(len(found))
-    result[np.argsort(wanted, kind="stable")] = np.sort(found)  # free post-processing
+        estimates = [_bisected(shares, ends, steps, p, mu) for p in levels]
+    result = np.empty(len(estimates))
+    result[np.argsort(levels, kind="stable")] = np.sort(estimates)  # free post-processing
     return result
 
 
@@ -112,15 +114,15 @@ def _bisected(
 
 
 def _checked(probabilities: Any) -> list[float]:
-    wanted: list[float] = np.atleast_1d(real_array(probabilities, "probabilities")).tolist()
-    if not all(isinstance(p, float) and 0.0 < p < 1.0 for p in wanted):
+    levels: list[float] = np.atleast_1d(real_array(probabilities, "probabilities")).tolist()
+    if not all(isinstance(p, float) and 0.0 < p < 1.0 for p in levels):
         raise InvalidInput(
             "every probability must lie strictly between 0 and 1; received "
             f"{described(probabilities)}."
         )
-    if not wanted:
+    if not levels:
         raise InvalidInput("probabilities is empty: ask for at least one quantile.")
-    return wanted
+    return levels
 
 
 def _checked_range(low: Any, high: Any) -> tuple[float, float]:

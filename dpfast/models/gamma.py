@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.models.losses import Array, Loss
 
-#: Predictors beyond are held to it: no mean leaves float64.
-FARTHEST = 708.0
+#: Predictors are clipped at this size, so that no mean leaves float64.
+MAX_PREDICTOR = 708.0
 
-#: In place of a bound on a response over its mean.
+#: Bound on a response over its mean where there is none.
 UNBOUNDED = 1e60
 
 
@@ -89,7 +89,7 @@ class Gamma(Loss):
         return np.full(np.shape(self._ratio(r, response)), self.psi_prime_bound)
 
     def _ratio(self, r: ArrayLike, response: ArrayLike) -> Array:
-        t = np.clip(real_array(r, "r"), -FARTHEST, FARTHEST)
+        t = np.clip(real_array(r, "r"), -MAX_PREDICTOR, MAX_PREDICTOR)
         with np.errstate(over="ignore"):
             return np.asarray(self._response(real_array(response, "response")) / np.exp(t))
 
@@ -110,7 +110,7 @@ class Gamma(Loss):
 
     @classmethod
     def _means(cls, eta: Array, max_mean: float = math.inf) -> tuple[Array, Array, Array]:
-        mean = np.exp(np.minimum(eta, FARTHEST))
+        mean = np.exp(np.minimum(eta, MAX_PREDICTOR))
         return mean, mean, mean
 
     def _synthetic(self, uniform: Array, rate: float, scale: float) -> ArrayLike:

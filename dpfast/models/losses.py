@@ -18,7 +18,7 @@ from dpfast.models.scale_parts import ScalePart, ScaleProfile
 #: 95% efficiency of the Huber estimator at the normal model.
 DEFAULT_CORNER = 1.345
 
-#: Residual, in units of the corner, beyond which exp(-2 u) is zero.
+#: Residual, in units of the corner, above which exp(-2 u) is zero.
 FAR = 400.0
 
 #: Argument below which psi(r)/r is its limit to the last bit.
@@ -26,7 +26,8 @@ NEAR = 1e-150
 
 GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 
-#: Nodes and weights of a standard normal number: evenly, for curvatures that are narrow beside it.
+#: Nodes and weights of a quadrature for a standard normal: evenly spaced, because curvatures may be
+#: narrow.
 NODES = np.arange(-80, 81) / 8.0
 MASSES = np.exp(-0.5 * NODES**2)
 MASSES = MASSES / MASSES.sum()
@@ -117,9 +118,9 @@ class Loss:
         "where errors are symmetric and the model is right"
     )
     largest_response: ClassVar[float | None] = None
-    #: Which responses the model has, of one that has not all: "counts" (from 0 on) or "positive".
+    #: Responses that the model allows, if not all: "counts" (from 0 on) or "positive".
     responses: ClassVar[str] = ""
-    #: Whether nothing but zeros, say, in a level leaves it without a finite coefficient.
+    #: Whether a level with zeros only, say, has no finite coefficient (separation).
     may_separate: ClassVar[bool] = False
     score_bound_ratio: ClassVar[float | None] = 1.0
 
@@ -565,5 +566,5 @@ class Logistic(Labels):
         return "Logistic()"
 
 
-#: Those that a name stands for.
+#: Losses that have a name.
 KINDS = (Huber, LogCosh, PseudoHuber, Logistic, LeastSquares)

@@ -60,7 +60,7 @@ def terms_of(loss: str | Loss | Objective) -> Terms:
     return loss.terms() if isinstance(loss, Objective) else Terms(loss)
 
 
-#: Between these a constant, its square and its quotient by another stay within float64.
+#: Range in which a constant, its square and its quotient by another stay within float64.
 DERIVED_RANGE = (1e-140, 1e140)
 
 

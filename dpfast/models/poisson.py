@@ -11,17 +11,18 @@ from dpfast.arguments import check_constant, real_array
 from dpfast.errors import understood
 from dpfast.models.losses import Array, Loss
 
-#: Log of more than the largest mean that can be declared.
+#: Predictors are clipped at this: the log of more than the largest mean that can be declared.
 LARGEST_LOG = 700.0
 
 #: Largest mean of a synthetic pilot's counts where none is declared: their mean is half of it.
 SYNTHETIC_MEAN = 2.0
 
-#: In place of bounds that nobody declared.
+#: Bound where nobody declared one.
 UNBOUNDED = 1e100
 
 #: Residual at which counts are clipped by default, in standard deviations of a Poisson count whose
-#: mean is the cap: five of those at the largest mean if the cap is twice that; by bench.counts.
+#: mean is the cap.  It is five of them at the largest mean if the cap is twice that (bench.counts).
+#: A larger one needs more noise, a smaller one biases means down.
 CLIPPED_AT = 3.5
 
 

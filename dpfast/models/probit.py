@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.models.losses import Array, Labels
 
-#: Margins below minus this have the score they have there.
+#: Margins are clipped at minus this size: in effect there is no bound on a score.
 UNBOUNDED = 1e60
 
-#: Predictors from which on the hazard is the predictor to the last bit.
+#: Size of a negative predictor above which the hazard equals that size to the last bit.
 FAR = 1e30
 
 

@@ -21,17 +21,27 @@ MEDIAN_BANDWIDTH = 0.2
 #: the same variance.
 LOGISTIC_KERNEL = math.sqrt(3.0) / math.pi
 
-#: Where the Hessian's noise calls for more: the share of mu that a Hessian gets, how much smaller
-#: its weakest direction is taken to be than the mean, and most that noise alone may ask for.
-HESSIAN_MU, WEAKEST, MOST_FOR_NOISE = 0.55, 3.0, 0.3
+#: Share of mu that a Hessian gets; a wider bandwidth has less noise in it.
+HESSIAN_MU = 0.55
+
+#: Mean curvature over that of the weakest direction, a guess.
+WEAKEST_RATIO = 3.0
+
+#: Largest bandwidth that is chosen for the Hessian's noise alone; above it bias dominates.
+MAX_NOISE_BANDWIDTH = 0.3
 
 #: The curvature's bandwidth over the score's; csrc/losses/smooth.h has its third power.
-WIDER = 3.0
+BANDWIDTH_RATIO = 3.0
 
-#: How far a wide score may move the intercept, in standard errors without privacy and with normal
-#: residuals (90% intervals then still cover in 88%), and how far a narrow one may for the sake of a
-#: curvature that is so many times wider than the rule's.
-LARGEST_SHIFT, NARROW_SHIFT, STILL_WIDER = 0.3, 0.15, 1.5
+#: Largest shift of the intercept by a wide score, in standard errors without privacy and with
+#: normal residuals.  90% intervals then still cover in 88%; above it the score is narrowed.
+MAX_WIDE_SHIFT = 0.3
+
+#: Largest such shift by a narrow score, which bounds the curvature's bandwidth.
+MAX_NARROW_SHIFT = 0.15
+
+#: Largest curvature bandwidth beside a narrow score, relative to the rule's.
+MAX_WIDENING = 1.5
 
 
 def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> float:
@@ -39,9 +49,9 @@ def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> fl
     smooth: float = LOGISTIC_KERNEL * ((p + math.log(n)) / n) ** 0.4
     if mu is None:
         return smooth
-    information = HESSIAN_MU * mu * n * _density(tau) / WEAKEST
+    information = HESSIAN_MU * mu * n * _density(tau) / WEAKEST_RATIO
     noise = math.sqrt(2.0 * p) * p / max(information, 1e-100)
-    return max(smooth, min(noise, MOST_FOR_NOISE))
+    return max(smooth, min(noise, MAX_NOISE_BANDWIDTH))
 
 
 def _density(tau: float) -> float:
@@ -185,10 +195,10 @@ class Quantile(Loss):
             return chosen
         tau, shift = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
         error = math.sqrt(tau * (1.0 - tau) / n) / chosen.mean_curvature
-        if shift * chosen.c**2 <= LARGEST_SHIFT * error:
+        if shift * chosen.c**2 <= MAX_WIDE_SHIFT * error:
             return chosen
-        unbiased = WIDER * math.sqrt(NARROW_SHIFT * error / shift)
-        return NarrowQuantile(tau, max(chosen.c, min(STILL_WIDER * chosen.c, unbiased)))
+        unbiased = BANDWIDTH_RATIO * math.sqrt(MAX_NARROW_SHIFT * error / shift)
+        return NarrowQuantile(tau, max(chosen.c, min(MAX_WIDENING * chosen.c, unbiased)))
 
     def _target(self, scale: float) -> str:
         b = self.bandwidth or self.c
@@ -250,7 +260,7 @@ class NarrowQuantile(Quantile):
 
     name = "narrow-quantile"
     code = 15
-    score_slope = WIDER
+    score_slope = BANDWIDTH_RATIO
 
     def __init__(self, tau: float, bandwidth: float) -> None:
         super().__init__(tau, bandwidth)
@@ -259,7 +269,7 @@ class NarrowQuantile(Quantile):
     @property
     def bandwidth(self) -> float:
         """Width of the kernel of the score, and so of the target, in units of the scale."""
-        return self.c / WIDER
+        return self.c / BANDWIDTH_RATIO
 
     @property
     def self_concordance(self) -> float:

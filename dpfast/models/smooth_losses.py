@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import check_constant, real_array
 from dpfast.models.losses import DEFAULT_CORNER, FAR, NEAR, Loss
 
-#: Beyond this argument, in units of c, psi has reached its bound to the last bit.
+#: Argument, in units of c, above which psi equals its bound to the last bit.
 SATURATED = 1e120
 
 

@@ -8,7 +8,7 @@ from numbers import Real
 
 from dpfast.errors import InvalidBudget, described
 
-#: All decimals of doubles are whole numbers of one in so many.
+#: Every decimal of a double is a whole number divided by this.
 DECIMALS = 10**324
 
 

@@ -17,19 +17,23 @@ from dpfast.privacy.noise import NoiseSource
 #: Slots that records are scattered into, by one random byte each.
 SLOTS = 256
 
-#: From so many records on there are as many slots as two bytes tell apart, so that a slot's records
-#: fit into memory.
-MANY_RECORDS, MANY_SLOTS = 1 << 24, 1 << 16
+#: Number of records from which on :data:`MANY_SLOTS` are used, so that a slot's records fit into
+#: memory.
+MANY_RECORDS = 1 << 24
+
+#: Slots that two random bytes tell apart.
+MANY_SLOTS = 1 << 16
 
 #: 64-bit words of the key from which a chunk's slots are made.
 KEY_WORDS = 4
 
 Slots = NDArray[np.unsignedinteger[Any]]
 
-#: A tie among n <= 2^31 random words has a probability of at most 1/8.
+#: Attempts to draw words without ties.  A tie among n <= 2^31 words has probability 1/8 at most, so
+#: that genuine words fail with probability 8^-64.
 ATTEMPTS = 64
 
-#: More than any analysis spends, in each currency.
+#: Budgets that are larger than any analysis spends, in each currency.
 _BOUNDLESS: dict[type[Budget], Budget] = {
     GDP: GDP(sys.float_info.max),
     ZCDP: ZCDP(sys.float_info.max),

@@ -27,7 +27,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.release.calibration import smallest
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
-from dpfast.privacy.release.sensitivity import LEAST_CHANGE, largest_bound
+from dpfast.privacy.release.sensitivity import MIN_CHANGE, largest_bound
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
 
@@ -211,7 +211,7 @@ def certified_functionals(
     """Release functionals by algorithm 5: both eigenvalues, then noise in proportion to Delta."""
     kind = kind_of(certificate, "functional", "largest eigenvalue")
     terms = make_terms("functional", total, share, len(rows), 2)
-    terms.multiplier(LEAST_CHANGE)  # refuses an impossible budget while nothing is spent
+    terms.multiplier(MIN_CHANGE)  # refuses an impossible budget while nothing is spent
     session = CertifiedSession(request, terms, kind, "release_functional", total, ledger)
     plan: MinimiserPlan = session.kind.plan
 

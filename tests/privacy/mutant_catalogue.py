@@ -2552,7 +2552,7 @@ SHARES_AND_GROUPS = (
         "several quantiles are charged as if one were asked for",
         "dpfast/quantiles.py",
         SHARE_TESTS,
-        "math.sqrt(len(wanted) * steps)",
+        "math.sqrt(len(levels) * steps)",
         "math.sqrt(steps)",
     ),
     plant(

@@ -69,7 +69,7 @@ def test_the_path_alone_arrives(loss, scale, monkeypatch):
     """Without fast steps, on a smaller box so that the public number of steps is small."""
     monkeypatch.setattr(certified, "FAST_STEPS", 0)
     monkeypatch.setattr(certified, "EAGER_STEPS", 0)
-    monkeypatch.setattr(constants, "MOST_LEVELS", 2)
+    monkeypatch.setattr(constants, "MAX_LEVELS", 2)
     rng = np.random.default_rng(6)
     for number, (X, y) in enumerate(hostile(rng, 12, 2, scale is None)):
         if number not in (0, 1, 2, 10):

@@ -89,7 +89,7 @@ def test_r25_hostile_data_cannot_make_the_search_fail(loss, scale):
 def test_r25_safe_steps_alone_arrive(loss, scale, monkeypatch):
     """Only the ridge that is proved, in a smaller box so that its steps are few."""
     monkeypatch.setattr(smooth, "LOWER", 1.0)
-    monkeypatch.setattr(constants, "MOST_LEVELS", 16)
+    monkeypatch.setattr(constants, "MAX_LEVELS", 16)
     rng, slowest = np.random.default_rng(6), 0
     for number, (X, y) in enumerate(hostile(rng, 12, 2, scale is None)):
         if number not in (0, 1, 2, 9, 10, 11):
@@ -267,7 +267,7 @@ def test_r26_the_shift_and_the_step_are_attained(levels, left, n, monkeypatch):
     as fast as that of the records.  The search may leave a part of one record's gradient on either
     side.  Optimised over where the replaced record was.
     """
-    monkeypatch.setattr(constants, "MOST_LEVELS", levels)
+    monkeypatch.setattr(constants, "MAX_LEVELS", levels)
     widths = [0.003, 0.01, 0.03]
     if levels > 1:  # multiples of lambda^2 over 4 G0 G2/n
         ratios = (1.0001, 1.0004, 1.002, 1.05, 1.3, 2.0)

@@ -35,27 +35,27 @@ from dpfast.privacy.noise import random_name
 
 _T = TypeVar("_T")
 
-#: Every ledger begins like one of these; nothing else is read any further.
+#: Beginning of every ledger; other files are not read any further.
 _BEGINNING = b'{"dpfast ledger": 3, "total": ["'
 
-#: As ledgers began whose lines have no checks; they are continued as they are.
+#: Beginning of older ledgers, whose lines have no checks; new lines have none, either.
 _WITHOUT_CHECKS = b'{"dpfast ledger": 2, "total": ["'
 
-#: Where the check of a line begins; its hexadecimal digits and a brace end the line.
+#: Text before the check of a line; its hexadecimal digits, a quote and a brace end the line.
 _CHECK = b', "check": "'
 
-#: And every charge like this.
+#: Beginning of every line of a charge.
 _CHARGE = b'{"label": "'
 
-#: What a line that is no header or charge can raise while it is read.
+#: Exceptions while a line is parsed that is not a header or a charge.
 _UNREADABLE = (
     ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
 
 _KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in (GDP, ZCDP, PureDP, ApproxDP)}
 
-#: Held as long as a ledger's file is open, and by every fork: a child inherits no open file of
-#: another thread, and with it the lock of a charge that it would never give back.
+#: Locked while a ledger's file is open, and during every fork.  A child therefore inherits no open
+#: file of another thread, and no lock of a charge that it would never release.
 _while_open = threading.RLock()
 
 
@@ -63,7 +63,7 @@ _while_open = threading.RLock()
 #: charges take, then less and less often.
 _PAUSES = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01)
 
-#: Seconds after which whoever holds the lock is not at work: a ledger holds it for milliseconds.
+#: Seconds to wait for a lock.  A ledger locks for milliseconds, so a longer lock is not its work.
 _PATIENCE = 60.0
 
 

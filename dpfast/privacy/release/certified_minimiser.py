@@ -26,19 +26,19 @@ Array = NDArray[np.float64]
 
 _UP = 1.0 + ROUNDING_ELEMENTARY
 
-#: The penalty's stiffness is the step of the eigenvalue divided by this, where rounding allows it.
-MOST_LEVELS = 256
+#: Step of the eigenvalue over the penalty's stiffness, where rounding allows it; less where not.
+MAX_LEVELS = 256
 
 #: Tolerance of the gradient relative to half of what replacing one record can do to it.
 RELATIVE_TOLERANCE = 1e-6
 
-#: A record's computed score is within this part of its bound, its predictor taken as it is.
+#: Relative error of a record's computed score at its computed predictor.
 SCORE_ERROR = 2.0**-44
 
-#: Lengths beyond this many units of 1/(c radius) are written down by their logarithm.
+#: Length of a parameter, in units of 1/(c radius), above which its logarithm is released.
 KNEE = 8.0
 
-#: What is found has a gradient of at most this many errors of a computed one.
+#: Bound on the gradient at the computed point, in errors of a computed gradient.
 ERRORS = 4.0
 
 
@@ -118,7 +118,7 @@ def minimiser_plan(
 ) -> MinimiserPlan:
     """Choose tolerances that the search keeps for every data set (claims R20 and R21)."""
     step = eigenvalue_step(c, slope, radius, n)
-    levels = float(MOST_LEVELS)
+    levels = float(MAX_LEVELS)
     while levels >= 1.0:
         plan = _plan(step, levels, c=c, slope=slope, radius=radius, n=n, **others)
         allowed = plan.floor / 16.0

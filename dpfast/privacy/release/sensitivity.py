@@ -22,28 +22,30 @@ _DOWN = 1.0 - ROUNDING_FORMULA
 #: less than this part.
 ROWS = 1.0 + 1e-11
 
-#: By how many cells of its grid one record can move a step along a direction (claim R39).
+#: Sensitivity of a step along a direction, in cells of its grid (claim R39).
 STEP_COUNT = 1 << 16
 
-#: Cells to which a held number is rounded on either side of zero: a record moves their sum by twice
-#: as many at most (claim R40).
+#: Cells of a clipped number's grid on either side of zero.  A record moves the sum of cells by at
+#: most twice as many (claim R40).
 HELD_CELLS = 1 << 24
 
-#: Largest step relative to the released eigenvalue for which a functional is released.
-MOST_STEP = 0.5
+#: Largest step relative to the released eigenvalue; above it no functional is released.
+MAX_STEP = 0.5
 
 #: Relative error of the computed Delta that the scale of a functional covers (claim R6).
 EVALUATION = 1e-8
 
-#: Four times the largest error relative to Delta that is covered (claim R29).
-MOST_ERROR = 1e-3
+#: Four times the largest relative error of Delta that is covered (claim R29).
+MAX_ERROR = 1e-3
 
-#: Significant bits of a tolerance, and the least.
+#: Significant bits of a tolerance, so that few calibrations are computed.
 TOLERANCE_BITS = 3
-LEAST_CHANGE = 2.0**-12
 
-#: Largest change of Delta for which a functional is released in proportion to it.
-MOST_CHANGE = 0.5
+#: Smallest tolerance, for the same reason.
+MIN_CHANGE = 2.0**-12
+
+#: Largest change of Delta; above it no functional is released in proportion to Delta.
+MAX_CHANGE = 0.5
 
 
 def _nonnegative(**values: float) -> None:
@@ -109,7 +111,7 @@ def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, 
 def small_enough(v: float, solver_error: float) -> bool:
     """Decide whether a step beside the eigenvalue is small enough to release a functional."""
     _nonnegative(solver_error=solver_error)
-    return 0.0 <= v <= -math.log1p(-MOST_STEP) * _UP and solver_error <= 1.0
+    return 0.0 <= v <= -math.log1p(-MAX_STEP) * _UP and solver_error <= 1.0
 
 
 class ShiftFactors(NamedTuple):
@@ -161,18 +163,18 @@ def proportional_factors(
 ) -> ProportionalFactors | None:
     """Find a scale in proportion to Delta, and the tolerance that it keeps (claim R29)."""
     error = 4.0 * EVALUATION * (1.0 + spread)
-    if not (small_enough(v, solver_error) and error <= MOST_ERROR):
+    if not (small_enough(v, solver_error) and error <= MAX_ERROR):
         return None
     of_delta, of_psi, push, total = shift_factors(v, solver_error)
     change = (math.cosh(total) - 1.0 + math.sinh(total) * push * spread) * _UP + 2.0**-48
-    if change > MOST_CHANGE:
+    if change > MAX_CHANGE:
         return None
     factor = (of_delta + of_psi * spread) * (1.0 + 2.0 * error) * _UP
     return ProportionalFactors(factor, _few_bits_above(change + 2.1 * error * (1.0 + change)))
 
 
 def _few_bits_above(x: float) -> float:
-    x = max(x, LEAST_CHANGE)
+    x = max(x, MIN_CHANGE)
     mantissa, exponent = math.frexp(x)
     return math.ldexp(math.ceil(math.ldexp(mantissa, TOLERANCE_BITS)), exponent - TOLERANCE_BITS)
 
@@ -185,7 +187,7 @@ def public_scale(
     check_constants(factor=factor, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
     longest = radius * norm
     inner = factor * 0.5 * (longest + min(longest, support))
-    margin = (1.0 + 0.25 * MOST_ERROR) * ROWS * _UP
+    margin = (1.0 + 0.25 * MAX_ERROR) * ROWS * _UP
     return 2.0 * B1 / (n * l0) * inner * math.exp(solver_error) * margin
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidInput
 from dpfast.privacy.release.certified_minimiser import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     RELATIVE_TOLERANCE,
     gradient_error,
 )
@@ -26,15 +26,15 @@ from dpfast.privacy.sensitivity import RECORD_ERROR
 
 _UP = 1.0 + ROUNDING_ELEMENTARY
 
-#: The tolerance is at least this many times the error of a computed gradient (claim R25).
+#: Smallest tolerance, in errors of a computed gradient (claim R25).
 ERRORS = 50.0
 
-#: Largest tolerances, relative to what replacing one record can do to the gradient, for which the
-#: penalty is not made stiffer: the second if no penalty leads to the first.
-LARGEST_TOLERANCES = (1e-2, 0.1)
+#: Largest tolerances, relative to the gradient's change when one record is replaced.  Above the
+#: first the penalty is made stiffer; the second is used if no penalty reaches the first.
+MAX_TOLERANCES = (1e-2, 0.1)
 
 
-#: Room of the search's box beyond the level set at zero, in units of a score over the rate.
+#: Margin of the search's box around the level set at zero, in units of a score over the rate.
 SLACK = 1e-3
 
 
@@ -133,8 +133,8 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
 def smooth_minimiser_plan(*, slope: float, radius: float, n: int, **others: Any) -> SmoothPlan:
     """Choose constants for which the search keeps its tolerance for every data set (claim R25)."""
     score_shift = 2.0 * slope * radius / n
-    for largest in LARGEST_TOLERANCES:
-        levels = float(MOST_LEVELS)
+    for largest in MAX_TOLERANCES:
+        levels = float(MAX_LEVELS)
         while levels >= 1.0:
             plan = _plan(levels, slope=slope, radius=radius, n=n, **others)
             if plan.tolerance <= largest * score_shift and _proved(plan):
