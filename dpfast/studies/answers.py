@@ -1,4 +1,4 @@
-"""What answers each kind of request: the functions that anybody calls, with what was read."""
+"""Dispatch of requests to the public functions that answer them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpfast.tables import absorbed, counts, fits, means, quantiles
 Options = dict[str, Any]
 
 
-#: Functions whose arguments have the names of the request's fields, and those without a schema.
+#: Functions whose arguments are named as the request's fields; the second list takes no schema.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "two_stage": two_stage,
     "absorbed": absorbed,
@@ -35,14 +35,14 @@ UNDECLARED = ("two_stage", "cox")
 
 
 def answered(request: StudyRequest, table: Any, schema: Any, **options: Any) -> Any:
-    """Ask it; ``options`` are ``privacy``, ``ledger`` and ``noise``."""
+    """Answer a request; ``options`` are ``privacy``, ``ledger`` and ``noise``."""
     analysis = request.analysis
     if analysis == "fit":
         return _fit(request, table, schema, options)
     if analysis == "effect":
         return _effect(request, table, schema, options)
     options |= {name: request.arguments[name] for name in ANALYSES[analysis]}
-    if analysis != "quantiles":  # the level of other intervals is chosen afterwards
+    if analysis != "quantiles":  # only quantiles need the level before they are computed
         del options["level"]
     if analysis not in UNDECLARED:
         options["schema"] = schema
@@ -50,7 +50,7 @@ def answered(request: StudyRequest, table: Any, schema: Any, **options: Any) -> 
 
 
 def objective_of(request: StudyRequest) -> Objective:
-    """Of a request for a fit."""
+    """Return the objective of a request for a fit."""
     return Objective(loss_of(request.arguments["loss"]), fit_intercept=request.reads.intercept)
 
 
@@ -61,38 +61,38 @@ def _fit(request: StudyRequest, table: Any, schema: Schema | None, options: Opti
 
 
 def _effect(request: StudyRequest, table: Any, schema: Schema, options: Options) -> Any:
-    asked = request.arguments
-    response, name, covariates = asked["response"], asked["treatment"], asked["covariates"]
+    fields = request.arguments
+    response, name, covariates = fields["response"], fields["treatment"], fields["covariates"]
     X: Any
     y: Any = None
     if response in request.reads.declared:
         X = schema.encode(table, covariates, response)
     else:
-        found = number_columns(table, [*covariates, response])
-        X, y = found[:, :-1], found[:, -1]
+        columns = number_columns(table, [*covariates, response])
+        X, y = columns[:, :-1], columns[:, -1]
     treatment = column(table, name)
     declared = schema[name] if name in request.reads.declared else None
     if isinstance(declared, Binary):
         treatment = declared.encode(treatment, name)[0][:, 0]
     else:
         treatment = numbers(treatment, name)
-    if asked["weights"] is not None:
-        weights = numbers(column(table, asked["weights"]), asked["weights"])
-        most = asked["largest_weight"]
-        X, y = records(X, y, sample_weight=weights, largest_weight=most), None
-    options |= {name: asked[name] for name in ("method", "propensity", "average")}
+    if fields["weights"] is not None:
+        weights = numbers(column(table, fields["weights"]), fields["weights"])
+        bound = fields["largest_weight"]
+        X, y = records(X, y, sample_weight=weights, largest_weight=bound), None
+    options |= {name: fields[name] for name in ("method", "propensity", "average")}
     return treatment_effect(X, treatment, y, **options)
 
 
 def summary_of(request: StudyRequest, result: Any) -> Summary:
-    """An answer as a table, at the level that was asked for."""
+    """Summarise an answer as a table, at the level of the request."""
     chosen_before = request.analysis == "quantiles"
-    found: Summary = result.summary(*[] if chosen_before else [request.arguments["level"]])
-    return found
+    summary: Summary = result.summary(*[] if chosen_before else [request.arguments["level"]])
+    return summary
 
 
 def ends_of(request: StudyRequest, result: Any) -> dict[str, Any]:
-    """The ends of the intervals of an answer, by what they are of; none where it has none."""
+    """Return the ends of the intervals of an answer by name; empty where there are none."""
     level = request.arguments["level"]
     if request.analysis == "quantiles":
         return {request.arguments["column"]: np.stack([result.low, result.high], axis=-1)}
@@ -105,5 +105,5 @@ def ends_of(request: StudyRequest, result: Any) -> dict[str, Any]:
         return {"effect": result.conf_int(level)}
     try:
         return dict(zip(result.names, result.conf_int(level), strict=True))
-    except InferenceUnavailable:  # of too few records: what was paid for arrives without
+    except InferenceUnavailable:  # too few records for intervals: the answer arrives without them
         return {}

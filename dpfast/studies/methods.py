@@ -1,4 +1,4 @@
-"""Requests that are written by name: each method is one document."""
+"""Methods of a study: each writes one request and runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Price(TypedDict, total=False):
-    """What every request may say besides."""
+    """Options that every request may have: level, price and name."""
 
     level: float
     share: float | None
@@ -25,28 +25,28 @@ class Price(TypedDict, total=False):
 
 
 class StudyMethods:
-    """What :class:`dpfast.Study` is asked by name; ``run`` answers, or refuses before the charge.
+    """Analyses of :class:`dpfast.Study` as methods; each is answered, or refused before the charge.
 
     Parameters
     ----------
     level : float in [0.5, 1)
-        Of the intervals that a report shows; .95 by default.
+        Nominal coverage of the intervals that a report shows; .95 by default.
     share, mu : float
         What an analysis costs: a share of the total, or mu of Gaussian DP.  Give one.
     name : str, optional
-        Makes it another request than the same one without it.
+        Makes a new request of one that was already answered.
     formula, treatment, response, covariates, method, propensity, average, event, cuts, by
-        As of the function that the method names, columns by their names.
+        As for the function that the method names; columns are given by their names.
     columns, column, probabilities, least
-        Likewise; counts below ``least`` are not told.
+        Likewise; cells with counts below ``least`` are suppressed.
     loss : str, Loss or dict
         By its name, or by name and settings: ``{"name": "quantile", "tau": 0.9}``.
     weights, largest_weight
-        A column of sampling weights, and the public bound that they are held to.
+        A column of sampling weights, and the public bound at which they are clipped.
 
     Privacy
     -------
-    Each spends what it was priced at.
+    Each spends its price.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class StudyMethods:
         loss: str | Loss | dict[str, Any] = "log-cosh",
         **price: Unpack[Price],
     ) -> Fit:
-        """A regression, :func:`dpfast.fit_formula`, of declared columns or of numbers."""
+        """Fit a regression by :func:`dpfast.fit_formula`, of declared columns or of numbers."""
         return self._run_request("fit", price, formula=formula, loss=loss)
 
     def effect(
@@ -85,18 +85,18 @@ class StudyMethods:
         largest_weight: float | None = None,
         **price: Unpack[Price],
     ) -> TreatmentEffect:
-        """The average effect of a treatment: :func:`dpfast.effects.treatment_effect`."""
+        """Estimate the average effect of a treatment by :func:`dpfast.effects.treatment_effect`."""
         columns = {"treatment": treatment, "response": response, "covariates": covariates}
-        weighed = {"weights": weights, "largest_weight": largest_weight}
-        how = {"method": method, "propensity": propensity, "average": average}
-        return self._run_request("effect", price, **columns, **how, **weighed)
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        adjustment = {"method": method, "propensity": propensity, "average": average}
+        return self._run_request("effect", price, **columns, **adjustment, **weighting)
 
     def two_stage(self, formula: str, **price: Unpack[Price]) -> TwoStage:
-        """Two-stage least squares: :func:`dpfast.effects.two_stage`."""
+        """Fit two-stage least squares by :func:`dpfast.effects.two_stage`."""
         return self._run_request("two_stage", price, formula=formula)
 
     def absorbed(self, formula: str, **price: Unpack[Price]) -> Fit:
-        """Least squares within declared levels: :func:`dpfast.tables.absorbed`."""
+        """Fit least squares within declared levels by :func:`dpfast.tables.absorbed`."""
         return self._run_request("absorbed", price, formula=formula)
 
     def cox(
@@ -108,19 +108,19 @@ class StudyMethods:
         unit: float | None = None,
         **price: Unpack[Price],
     ) -> Fit:
-        """Proportional hazards: :func:`dpfast.effects.cox`.
+        """Fit proportional hazards by :func:`dpfast.effects.cox`.
 
         Parameters
         ----------
         formula, event, cuts, unit
-            As of that function.
+            As for that function.
         """
         return self._run_request("cox", price, formula=formula, event=event, cuts=cuts, unit=unit)
 
     def counts(
         self, by: str | Sequence[str], *, least: float = 0.0, **price: Unpack[Price]
     ) -> CellTable:
-        """Counts by declared groupings: :func:`dpfast.tables.counts`."""
+        """Count records by declared groupings with :func:`dpfast.tables.counts`."""
         return self._run_request("counts", price, by=by, least=least)
 
     def means(
@@ -131,7 +131,7 @@ class StudyMethods:
         least: float = 0.0,
         **price: Unpack[Price],
     ) -> CellTable:
-        """Means of declared columns: :func:`dpfast.tables.means`."""
+        """Estimate means of declared columns by :func:`dpfast.tables.means`."""
         return self._run_request("means", price, columns=columns, by=by, least=least)
 
     def quantiles(
@@ -143,9 +143,9 @@ class StudyMethods:
         least: float = 0.0,
         **price: Unpack[Price],
     ) -> QuantileTable:
-        """Quantiles of a declared column: :func:`dpfast.tables.quantiles`."""
-        asked = {"column": column, "by": by, "probabilities": probabilities}
-        return self._run_request("quantiles", price, **asked, least=least)
+        """Estimate quantiles of a declared column by :func:`dpfast.tables.quantiles`."""
+        fields = {"column": column, "by": by, "probabilities": probabilities}
+        return self._run_request("quantiles", price, **fields, least=least)
 
     def fits(
         self,
@@ -156,10 +156,10 @@ class StudyMethods:
         least: float = 0.0,
         **price: Unpack[Price],
     ) -> SubgroupFits:
-        """The same regression in each level of a grouping: :func:`dpfast.tables.fits`."""
+        """Fit one regression in each level of a grouping by :func:`dpfast.tables.fits`."""
         return self._run_request("fits", price, formula=formula, by=by, loss=loss, least=least)
 
-    def _run_request(self, analysis: str, price: Price, **asked: Any) -> Any:
-        """Run the request that the arguments are."""
-        given = {key: value for key, value in price.items() if value is not None}
-        return self.run({"analysis": analysis} | given | asked)
+    def _run_request(self, analysis: str, price: Price, **fields: Any) -> Any:
+        """Make a request of the arguments and run it."""
+        price_fields = {key: value for key, value in price.items() if value is not None}
+        return self.run({"analysis": analysis} | price_fields | fields)

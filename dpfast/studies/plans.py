@@ -1,4 +1,4 @@
-"""Plans of requests that share one total: widths at a price, prices at a width, and n."""
+"""Plans of several requests under one total: widths at a price, prices at a width, and n."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from dpfast.studies.quotes import expected_widths, forecast_of, share_of
 from dpfast.studies.requests import StudyRequest, read_request
 
 #: Requests of a plan at most.
-MOST = 1000
+MAX_REQUESTS = 1000
 
-#: Where the search for mu and for n begins and gives up, and how near it comes.
-MUS, SIZES, WITHIN = (1e-3, 100.0), (10.0, 1e9), 1e-3
+#: Search ranges of mu and of n, and the relative tolerance of the result.
+MU_RANGE, N_RANGE, TOLERANCE = (1e-3, 100.0), (10.0, 1e9), 1e-3
 
 
 class Planned(NamedTuple):
-    """One request of a plan.
+    """Price and expected width of one request of a plan.
 
     Attributes
     ----------
     request, spend : dict, GDP or ZCDP
-        As it was read, with every default, and what it costs.
+        The request with every default, and its cost.
     width, told : float, str
-        Expected width of its interval, of several the widest, NaN where it is not known; what it
-        was expected from, or what is missing.
+        Expected width of its widest interval, NaN where it is not known; and the basis of this
+        forecast, or what is missing for one.
 
     Privacy
     -------
@@ -48,7 +48,7 @@ class Planned(NamedTuple):
 
 
 class StudyPlan(NamedTuple):
-    """What requests that share a total cost and tell.
+    """Costs and expected widths of requests that share a total.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class StudyPlan(NamedTuple):
     n : int
         Number of records, given or found.
     needed, total : GDP, ZCDP or None
-        What all cost together, rounded up, and what there is.
+        Joint cost of the requests, rounded up, and the total of the study.
 
     Privacy
     -------
@@ -71,7 +71,7 @@ class StudyPlan(NamedTuple):
 
     @property
     def payable(self) -> bool:
-        """Whether the total pays for all; true where there is none."""
+        """True if the total pays for all requests, or if there is no total."""
         if self.total is None:
             return True
         spent = sum((share_of(self.total, row.spend) for row in self.rows), Fraction(0))
@@ -94,26 +94,26 @@ def plan_of(
     n: int | None,
     like: Callable[[StudyRequest], Any],
 ) -> StudyPlan:
-    """Plan a list of requests."""
+    """Plan a list of requests; find n if it is None."""
     if isinstance(requests, str | bytes) or not isinstance(requests, Sequence):
         raise InvalidInput(f"requests must be a list of them; received {described(requests)}.")
-    if not 0 < len(requests) <= MOST:
-        raise InvalidInput(f"a plan is of 1 to {MOST} requests; received {len(requests)}.")
-    for i, one in enumerate(requests):  # not shown: a list of cells may stand in its place
-        if not isinstance(one, str | bytes | Mapping):
+    if not 0 < len(requests) <= MAX_REQUESTS:
+        raise InvalidInput(f"a plan is of 1 to {MAX_REQUESTS} requests; received {len(requests)}.")
+    for i, document in enumerate(requests):  # not shown: it may be a list of cells
+        if not isinstance(document, str | bytes | Mapping):
             raise InvalidInput(f"requests[{i}] is neither a mapping nor text of JSON.")
-    read = [read_request(one, schema, total, width=True) for one in requests]
-    asked = [_PlannedRequest(one, schema, like) for one in read]
+    checked = [read_request(document, schema, total, width=True) for document in requests]
+    planners = [_PlannedRequest(request, schema, like) for request in checked]
     if n is None:
-        for one in read:
-            if one.spend is None or "width" not in one.arguments:
+        for request in checked:
+            if request.spend is None or "width" not in request.arguments:
                 raise InvalidInput(
-                    "without n the number of records is found: give every request a price (share "
-                    "or mu) and a width."
+                    "to find the number of records, give every request a price (share or mu) "
+                    "and a width; or pass n."
                 )
-        n = max(one.records() for one in asked)
+        n = max(planner.records() for planner in planners)
     n = whole_number(n, "n", 1)
-    rows = tuple([one.planned(n) for one in asked])
+    rows = tuple([planner.planned(n) for planner in planners])
     kind = GDP if total is None else type(total)
     spent = sum((amounts(row.spend, kind)[0] for row in rows), Fraction(0))
     nearest = root_to_float if kind is GDP else ratio_to_float
@@ -122,7 +122,7 @@ def plan_of(
 
 
 class _PlannedRequest:
-    """One request, whose width is a function of its price and of n."""
+    """A request whose width is a function of its price and of n."""
 
     def __init__(
         self, request: StudyRequest, schema: Schema | None, like: Callable[..., Any]
@@ -132,52 +132,56 @@ class _PlannedRequest:
         self._wanted = request.arguments.get("width", math.nan)
 
     def _expected(self, spend: Budget, n: int) -> tuple[float, str]:
-        """Width of the widest interval; infinite where the analysis would be refused."""
+        """Forecast the width of the widest interval; infinite if the analysis would be refused."""
         try:
-            if self._request.analysis == "fit":  # of the widest one, which scatter makes wider
-                found = forecast_of(self._request, n, self._like, self._schema, privacy=spend)
-                return found.width, found._forecast.source
-            widths, told = expected_widths(self._request, spend, n, self._like, self._schema)
+            if (
+                self._request.analysis == "fit"
+            ):  # of its own, which allows for the scatter of widths
+                forecast = forecast_of(self._request, n, self._like, self._schema, privacy=spend)
+                return forecast.width, forecast._forecast.source
+            widths, basis = expected_widths(self._request, spend, n, self._like, self._schema)
         except (InvalidBudget, NoForecast) as error:
             return math.inf, str(error)
         if widths is None:
-            return math.nan, told
-        return max(v for k, v in widths.items() if k != "intercept"), told
+            return math.nan, basis
+        return max(v for k, v in widths.items() if k != "intercept"), basis
 
     def planned(self, n: int) -> Planned:
-        """Its price, where only a width was given, and its width."""
+        """Return its width and its price, found by bisection if only a width was given."""
         spend = self._request.spend
         if spend is None:
             if self._request.analysis == "fit":
-                found = forecast_of(self._request, n, self._like, self._schema, width=self._wanted)
-                spend = GDP(found.mu)
+                forecast = forecast_of(
+                    self._request, n, self._like, self._schema, width=self._wanted
+                )
+                spend = GDP(forecast.mu)
             else:
-                spend = GDP(self._least(MUS, lambda mu: self._expected(GDP(mu), n)))
+                spend = GDP(self._least(MU_RANGE, lambda mu: self._expected(GDP(mu), n)))
         return Planned(self._request.to_dict(), spend, *self._expected(spend, n))
 
     def records(self) -> int:
-        """The least number of records with which its interval is as narrow as was wanted."""
+        """Find the least number of records with which its interval is as narrow as ``width``."""
         spend, request = self._request.spend, self._request
         assert spend is not None
         if request.analysis == "fit":
             mu, width = GDP.within(spend), self._wanted
             return forecast_of(request, None, self._like, self._schema, privacy=mu, width=width).n
-        return math.ceil(self._least(SIZES, lambda n: self._expected(spend, math.ceil(n))))
+        return math.ceil(self._least(N_RANGE, lambda n: self._expected(spend, math.ceil(n))))
 
     def _least(
         self, ends: tuple[float, float], width: Callable[[float], tuple[float, str]]
     ) -> float:
-        """The least x whose width is as wanted: doubled until it is, and then by bisection."""
+        """Find the least x with the target width, by doubling and then bisection on a log scale."""
         low, high = ends[0], ends[0]
-        while not (found := width(high))[0] <= self._wanted:
+        while not (forecast := width(high))[0] <= self._wanted:
             low, high = high, 2.0 * high
-            if high > ends[1] or math.isnan(found[0]):
+            if high > ends[1] or math.isnan(forecast[0]):
                 raise InvalidInput(
                     f"width = {self._wanted:g} of {self._request.analysis!r} is out of reach: "
-                    f"{found[1]}."
+                    f"{forecast[1]}."
                 )
-        while high > low * (1.0 + WITHIN):
+        while high > low * (1.0 + TOLERANCE):
             middle = math.sqrt(low * high)
-            near = width(middle)[0] <= self._wanted
-            low, high = (low, middle) if near else (middle, high)
+            narrow_enough = width(middle)[0] <= self._wanted
+            low, high = (low, middle) if narrow_enough else (middle, high)
         return high

@@ -1,4 +1,4 @@
-"""What a request costs and how wide its intervals will be: from public facts, and no record."""
+"""Quotes: cost of a request and expected widths of its intervals, from public facts only."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from dpfast.studies.requests import StudyRequest
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.planning import plan as plan_cells
 
-#: Simulations, and rows of one at most.
-REHEARSALS, MOST_REHEARSED = 5, 1_000_000
+#: Number of simulations, and their rows at most.  The median width of five is steady enough for a
+#: forecast; larger tables would take long.
+SIMULATIONS, MAX_SIMULATED = 5, 1_000_000
 
-#: Of what an epsilon is told.
+#: The delta at which a quote shows epsilon.
 DELTA = 1e-6
 
 
 class Quote(NamedTuple):
-    """What a request would cost and tell.
+    """Cost of a request, and the expected widths of its intervals.
 
     Attributes
     ----------
     request, digest : dict, str
-        As it was read, with every default, and its name: in the ledger, and for who asks again.
+        The request with every default, and its digest, under which the ledger knows it.
     spend, share : GDP or ZCDP, float
         What the ledger will be charged, at once, and never more; and its share of the total.
     payable : bool
@@ -42,12 +43,12 @@ class Quote(NamedTuple):
         Expected widths of its intervals, of several cells the median; None where they are not
         known.
     told : str
-        What these widths were expected from, what is missing, or what :meth:`Study.run` would
-        refuse the request for, which costs nothing there.
+        The basis of these widths, what is missing for them, or why :meth:`Study.run` would
+        refuse the request, which costs nothing there.
 
     Privacy
     -------
-    Made of the request, the schema and the ledger: no record was looked at.
+    Made of the request, the schema and the ledger; no record is read.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Quote(NamedTuple):
     told: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON)."""
+        """Return everything as plain Python values (for JSON)."""
         return self._asdict() | {"spend": plain_spend(self.spend)}
 
     def __str__(self) -> str:
@@ -84,15 +85,15 @@ class Quote(NamedTuple):
 
 
 def share_of(total: Budget, spend: Budget) -> Fraction:
-    """Exact share of a total that a charge is, in what adds up."""
+    """Return a charge as an exact share of a total, in units that add up."""
     kind = type(total)
     return amounts(spend, kind)[0] / amounts(total, kind)[0]
 
 
 def forecast_of(
-    request: StudyRequest, n: int | None, like: Any, schema: Schema | None, **asked: Any
+    request: StudyRequest, n: int | None, like: Any, schema: Schema | None, **options: Any
 ) -> Plan:
-    """The forecast of a fit, from a public table or from standard normal covariates."""
+    """Forecast a fit from a public table, or from standard normal covariates."""
     pilot = None
     if like is not None and request.reads.declared:
         assert schema is not None
@@ -100,74 +101,76 @@ def forecast_of(
         pilot = design.X, design.y
     elif like is not None:
         response, *names = request.reads.plain
-        found = number_columns(like, [*names, response])
-        pilot = found[:, :-1], found[:, -1]
+        columns = number_columns(like, [*names, response])
+        pilot = columns[:, :-1], columns[:, -1]
     size = len(request.reads.coefficients) + int(request.reads.intercept)
     objective = objective_of(request)
-    return plan(n, size, objective, level=request.arguments["level"], pilot=pilot, **asked)
+    return plan(n, size, objective, level=request.arguments["level"], pilot=pilot, **options)
 
 
 SYNTHETIC = (
-    "expected for covariates and residuals of standard deviation 1, in these units; of a public "
-    "table they are those of its columns: pass it as like="
+    "for covariates and residuals of standard deviation 1, in these units; for forecasts in the "
+    "units of your columns pass a public table as like="
 )
 
 
 def expected_widths(
     request: StudyRequest, spend: Budget, n: int | None, like: Any, schema: Schema | None
 ) -> tuple[dict[str, float] | None, str]:
-    """Widths of the intervals of an answer, and where they come from."""
+    """Forecast the widths of the intervals of an answer; return them and their basis."""
     if n is None:
-        return None, "widths follow from the number of records: pass n="
-    asked, public = request.arguments, "expected from the public table"
+        return None, "widths depend on the number of records: pass n="
+    arguments, public = request.arguments, "expected from the public table"
     if request.analysis == "fit":
         try:
             planned = forecast_of(request, n, like, schema, privacy=spend)
         except NoForecast:
-            return None, "so few records have no intervals at this price"
+            return None, "so few records give no intervals at this price"
         first = ("intercept",) if request.reads.intercept else ()
         names = (*first, *request.reads.coefficients)
         widths = dict(zip(names, planned.widths.tolist(), strict=True))
         return widths, SYNTHETIC if like is None else public
     if request.analysis in ("counts", "means"):
         assert schema is not None
-        columns = asked.get("columns", ())
+        columns = arguments.get("columns", ())
         cells = plan_cells(
-            schema, asked["by"], columns, n=n, privacy=spend, least=asked["least"],
-            level=asked["level"],
+            schema, arguments["by"], columns, n=n, privacy=spend, least=arguments["least"],
+            level=arguments["level"],
         )  # fmt: skip
         if not columns:
-            return {"count": cells.count_width}, "of privacy alone: counts are of these records"
+            return {"count": cells.count_width}, "privacy noise alone: counts are for these records"
         if like is None:
             halves = 2.0 * cells.half_widths
             widths = dict(zip(cells.columns, halves.tolist(), strict=True))
-            return widths, "of privacy alone, beside sampling, in a cell with its even share"
+            return widths, "privacy noise alone, without sampling error, if all cells are equal"
     elif like is None and request.analysis == "absorbed":
         assert schema is not None
         like, public = _within_levels(request, n, schema), SYNTHETIC
     elif like is None:
-        return None, "widths follow from what the columns are like: pass a public table as like="
-    if n > MOST_REHEARSED:
-        return None, f"widths of more than {MOST_REHEARSED:,} records are not simulated"
-    # what it would be of the public table, with as many rows; the noise has a seed
+        return None, "widths depend on the columns: pass a public table as like="
+    if n > MAX_SIMULATED:
+        return None, f"widths of more than {MAX_SIMULATED:,} records are not simulated"
+    # simulate the answer on the public table, repeated to n rows, with seeded noise
     rows = np.arange(n)
     names = (*request.reads.declared, *request.reads.plain)
     columns = {name: np.asarray(column(like, name)) for name in names}
-    table = {name: some[rows % len(some)] for name, some in columns.items()}
-    found: dict[str, list[float]] = {}
-    for seed in range(REHEARSALS):
+    table = {name: values[rows % len(values)] for name, values in columns.items()}
+    widths_by_name: dict[str, list[float]] = {}
+    for seed in range(SIMULATIONS):
         noise = SeededNoise(seed)
         result = answered(request, table, schema, privacy=spend, ledger=None, noise=noise)
         for name, ends in ends_of(request, result).items():
-            own = np.ptp(ends, axis=-1).ravel()
-            known = own[~np.isnan(own)]  # of cells that are large enough
-            found.setdefault(name, []).append(float(np.median(known)) if known.size else np.inf)
-    widths = {name: float(np.median(some)) for name, some in found.items()}
+            interval_widths = np.ptp(ends, axis=-1).ravel()
+            known = interval_widths[~np.isnan(interval_widths)]  # suppressed cells have no interval
+            widths_by_name.setdefault(name, []).append(
+                float(np.median(known)) if known.size else np.inf
+            )
+    widths = {name: float(np.median(values)) for name, values in widths_by_name.items()}
     return widths, f"{public}, repeated to so many rows, with simulated noise"
 
 
 def _within_levels(request: StudyRequest, n: int, schema: Schema) -> dict[str, Any]:
-    """Standard normal columns, without random numbers, and records as many in every level."""
+    """Make standard normal columns without random numbers, and levels of equal size."""
     from scipy.special import ndtri
 
     names = request.reads.plain

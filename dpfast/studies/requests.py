@@ -1,4 +1,4 @@
-"""Requests: what may be asked of a study, as small JSON documents that are read strictly."""
+"""Requests of a study: small JSON documents, read strictly."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ from dpfast.tables.absorbed import parts_of
 from dpfast.tables.grouping import grouping_of, refuse_within
 from dpfast.tables.subgroups import LOSSES
 
-#: Bytes of a document, signs of a formula or a name, names in a list: more is refused unread.
-LONGEST, LONGEST_FORMULA, LONGEST_NAME, MOST_NAMES = 1 << 16, 1000, 200, 100
+#: Longest document in bytes, formula and name in characters, and list of names: more is refused
+#: before it is parsed.
+MAX_BYTES, MAX_FORMULA, MAX_NAME, MAX_NAMES = 1 << 16, 1000, 200, 100
 
-#: Signs of products that a formula may have beside those within functions: each may double it.
-MOST_PRODUCTS = 8
+#: Products outside functions in a formula, at most: each can double the number of its terms.
+MAX_PRODUCTS = 8
 
-#: How deep parentheses may be.
-DEEPEST = 20
+#: Depth of parentheses, at most.
+MAX_DEPTH = 20
 
 
 class Reads(NamedTuple):
-    """Columns of the table that an analysis reads, and no others."""
+    """Columns of the table that an analysis reads."""
 
     declared: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ class Reads(NamedTuple):
 
 
 class StudyRequest(NamedTuple):
-    """One request, every part of which was read and found to be allowed."""
+    """A request that was read and checked in every part."""
 
     analysis: str
     arguments: dict[str, Any]
@@ -57,50 +58,52 @@ class StudyRequest(NamedTuple):
     reads: Reads
 
     def to_dict(self) -> dict[str, Any]:
-        """The document, with its defaults."""
+        """Return the document, with its defaults."""
         return {"analysis": self.analysis} | deepcopy(self.arguments)
 
     @property
     def digest(self) -> str:
-        """Of the document: the same words in another order are the same request."""
+        """SHA-256 digest of the document, independent of the order of its fields."""
         text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @property
     def mark(self) -> str:
-        """What the ledger's entry ends with, so that nobody pays for it twice."""
+        """End of the ledger's label, so that a request is paid for once."""
         return f" for request {self.digest}"
 
 
 # ---- fields --------------------------------------------------------------------------------------
 
 
-def _text(value: Any, name: str, most: int = LONGEST_NAME) -> str:
-    if type(value) is not str or not 0 < len(value) <= most or not value.isprintable():
+def _text(value: Any, name: str, longest: int = MAX_NAME) -> str:
+    if type(value) is not str or not 0 < len(value) <= longest or not value.isprintable():
         raise InvalidInput(
-            f"{name} must be text of 1 to {most} signs that can be printed; received "
+            f"{name} must be text of 1 to {longest} printable characters; received "
             f"{described(value)}."
         )
     return value
 
 
 def _names(value: Any, name: str) -> list[str]:
-    given = [value] if type(value) is str else value
-    if not isinstance(given, list | tuple) or not 0 < len(given) <= MOST_NAMES:
+    listed = [value] if type(value) is str else value
+    if not isinstance(listed, list | tuple) or not 0 < len(listed) <= MAX_NAMES:
         raise InvalidInput(
-            f"{name} must be the name of a column, or a list of 1 to {MOST_NAMES}; received "
+            f"{name} must be the name of a column, or a list of 1 to {MAX_NAMES}; received "
             f"{described(value)}."
         )
-    for i, one in enumerate(given):  # not shown: a list of cells may stand in its place
-        if type(one) is not str or not 0 < len(one) <= LONGEST_NAME or not one.isprintable():
-            raise InvalidInput(f"{name}[{i}] is no name of at most {LONGEST_NAME} printed signs.")
-    return list(given)
+    for i, entry in enumerate(listed):  # not shown: it may be a list of cells
+        if type(entry) is not str or not 0 < len(entry) <= MAX_NAME or not entry.isprintable():
+            raise InvalidInput(
+                f"{name}[{i}] is not a name of at most {MAX_NAME} printable characters."
+            )
+    return list(listed)
 
 
 def _formula(value: Any, name: str) -> str:
-    """A formula that is read in no time: its terms are few, whatever it says."""
-    text = _text(value, name, LONGEST_FORMULA)
-    outside, before = "", ""
+    """Check a formula before it is parsed: few products, shallow parentheses, in functions only."""
+    text = _text(value, name, MAX_FORMULA)
+    outside_calls, before = "", ""
     calls: list[bool] = []
     for sign in text:
         if sign == "(":
@@ -108,35 +111,35 @@ def _formula(value: Any, name: str) -> str:
         elif sign == ")" and calls:
             calls.pop()
         elif not calls:
-            outside += sign
-        if len(calls) > DEEPEST or not all(calls):
+            outside_calls += sign
+        if len(calls) > MAX_DEPTH or not all(calls):
             raise InvalidInput(
                 f"{name} of a request has parentheses in functions only, such as C(a), log(a) and "
-                f"I(a * b), at most {DEEPEST} deep. Write its terms one by one."
+                f"I(a * b), at most {MAX_DEPTH} deep. Write its terms one by one."
             )
         before = sign if sign.strip() else before
-    found = re.findall(r"\*\*|[\^*/:%]", outside)
-    if len(found) > MOST_PRODUCTS or any(sign in ("**", "^", "%") for sign in found):
+    signs = re.findall(r"\*\*|[\^*/:%]", outside_calls)
+    if len(signs) > MAX_PRODUCTS or any(sign in ("**", "^", "%") for sign in signs):
         raise InvalidInput(
-            f"{name} of a request has at most {MOST_PRODUCTS} products of columns, and no power of "
+            f"{name} of a request has at most {MAX_PRODUCTS} products of columns, and no power of "
             "sums. Write its terms one by one."
         )
     return text
 
 
 def _numbers(value: Any, name: str) -> list[float]:
-    if not isinstance(value, list | tuple) or not 0 < len(value) <= MOST_NAMES:
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= MAX_NAMES:
         raise InvalidInput(f"{name} must be a list of numbers; received {described(value)}.")
-    if not all(type(one) in (int, float) and 0.0 < one < 1.0 for one in value):
+    if not all(type(share) in (int, float) and 0.0 < share < 1.0 for share in value):
         raise InvalidInput(f"each of {name} must be a number between 0 and 1.")
     return list(map(float, value))
 
 
 def _loss(value: Any, name: str) -> Any:
-    """A loss by its name, or by name and settings; checked by making it."""
+    """Read a loss by its name, or by name and settings, and check it by making it."""
     if isinstance(value, Loss) and type(value) is kind_of(value.name):
-        given = {key: getattr(value, key) for key in value.settings}
-        value = {"name": value.name} | {k: v for k, v in given.items() if v is not None}
+        settings_of = {key: getattr(value, key) for key in value.settings}
+        value = {"name": value.name} | {k: v for k, v in settings_of.items() if v is not None}
     named = {"name": value} if type(value) is str else value
     if not isinstance(named, Mapping) or "name" not in named:
         raise InvalidInput(
@@ -152,14 +155,14 @@ def _loss(value: Any, name: str) -> Any:
                 f"{name} {kind.name!r} has the settings {list(kind.settings)}; received "
                 f"{described(key, text=True)}."
             )
-    settings = {key: positive(one, f"{name}.{key}") for key, one in settings.items()}
-    found = {"name": kind.name} | settings if settings else kind.name
-    loss_of(found)
-    return found
+    settings = {key: positive(number, f"{name}.{key}") for key, number in settings.items()}
+    field = {"name": kind.name} | settings if settings else kind.name
+    loss_of(field)
+    return field
 
 
 def loss_of(loss: Any) -> Loss:
-    """The loss that a checked field stands for."""
+    """Return the loss of a checked field."""
     if isinstance(loss, str):
         return resolve_loss(loss, unbounded=True)
     kind = kind_of(loss["name"])
@@ -168,17 +171,17 @@ def loss_of(loss: Any) -> Loss:
 
 
 def _cuts(value: Any, name: str) -> list[float]:
-    return [float(one) for one in checked_cuts(value)[1:]]
+    return [float(cut) for cut in checked_cuts(value)[1:]]
 
 
 def _or_none(read: Callable[[Any, str], Any]) -> Field:
-    """A field that may be left out, or null."""
+    """Make a field optional: it may be left out, or null."""
     return lambda value, name: None if value is None else read(value, name), None
 
 
 Field = tuple[Callable[[Any, str], Any], Any]
 
-#: Of a field that has no default.
+#: Marks a field without a default.
 NEEDED: Any = object()
 FORMULA: Field = (_formula, NEEDED)
 LEVEL: Field = (partial(number_in, interval="[0.5, 1)"), 0.95)
@@ -186,7 +189,7 @@ BY: Field = (_names, NEEDED)
 LEAST: Field = (partial(positive, or_zero=True), 0.0)
 OPTIONAL_BY: Field = _or_none(_names)
 
-#: Of each analysis its fields.
+#: Fields of each analysis: how each is read, and its default.
 ANALYSES: dict[str, dict[str, Field]] = {
     "fit": {"formula": FORMULA, "loss": (_loss, "log-cosh"), "level": LEVEL},
     "effect": {
@@ -227,7 +230,7 @@ ANALYSES: dict[str, dict[str, Field]] = {
     },
 }
 
-#: What any of them may say besides: what it costs, and a name that makes it another request.
+#: Prices that a request of any analysis may have.
 PRICES: dict[str, Callable[[Any, str], Any]] = {
     "share": partial(number_in, interval="(0, 1]"),
     "mu": positive,
@@ -237,82 +240,86 @@ PRICES: dict[str, Callable[[Any, str], Any]] = {
 def read_request(
     document: Any, schema: Schema | None, total: Budget | None, *, width: bool = False
 ) -> StudyRequest:
-    """Read a request: text of JSON, or what such text stands for."""
-    asked = dict(_parsed(document))
-    analysis = one_of(asked.pop("analysis", None), tuple(ANALYSES), "analysis")
+    """Read a request: JSON text, or the mapping that such text stands for."""
+    entries = dict(_parsed(document))
+    analysis = one_of(entries.pop("analysis", None), tuple(ANALYSES), "analysis")
     fields = ANALYSES[analysis]
     known = {*fields, *PRICES, "name", *(["width"] if width else [])}
-    for key in asked:
+    for key in entries:
         if key not in known:
             raise InvalidInput(
                 f"a request of {analysis!r} has the fields {sorted(known)}; received "
                 f"{described(key, text=True)}."
             )
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, (read, default) in fields.items():
-        if name not in asked and default is NEEDED:
+        if name not in entries and default is NEEDED:
             raise InvalidInput(f"a request of {analysis!r} needs {name!r}.")
-        value = read(asked[name], name) if name in asked else default
-        found[name] = list(value) if isinstance(value, tuple) else value
-    prices = [name for name in PRICES if name in asked]
-    if len(prices) > 1 or not (prices or (width and "width" in asked)):
+        value = read(entries[name], name) if name in entries else default
+        arguments[name] = list(value) if isinstance(value, tuple) else value
+    prices = [name for name in PRICES if name in entries]
+    if len(prices) > 1 or not (prices or (width and "width" in entries)):
         raise InvalidInput(
-            'a request says what it may cost: either "share", of the total, or "mu"; received '
+            'a request needs a price: either "share", of the total, or "mu"; received '
             f"{prices or 'neither'}."
         )
-    found |= {name: PRICES[name](asked[name], name) for name in prices}
-    if "width" in asked:
-        found["width"] = positive(asked["width"], "width")
-    if "name" in asked:
-        found["name"] = _text(asked["name"], "name")
+    arguments |= {name: PRICES[name](entries[name], name) for name in prices}
+    if "width" in entries:
+        arguments["width"] = positive(entries["width"], "width")
+    if "name" in entries:
+        arguments["name"] = _text(entries["name"], "name")
     spend = None
-    if "share" in found and total is not None:
-        spend = part_of(total, found["share"])
-    elif "mu" in found:
-        spend = GDP(found["mu"])
+    if "share" in arguments and total is not None:
+        spend = part_of(total, arguments["share"])
+    elif "mu" in arguments:
+        spend = GDP(arguments["mu"])
     if spend is not None:
-        Account(spend)  # refuses what no analysis can spend
+        Account(spend)  # refuses amounts that no analysis can spend
     try:
-        reads = _reads(analysis, found, schema)
+        reads = _reads(analysis, arguments, schema)
     except (ArithmeticError, MemoryError, RecursionError, SyntaxError):
         reads = None
-    if reads is None:  # raised without its context, which is Python's own
+    if reads is None:  # raised without the context, whose message is Python's
         raise InvalidInput("formula could not be read: a part of it is too large. Write less.")
-    return StudyRequest(analysis, found, spend, reads)
+    return StudyRequest(analysis, arguments, spend, reads)
 
 
 def read_file(path: str) -> str | bytes:
-    """A document from a file, as far as one can be long."""
+    """Read a document from a file, up to the longest allowed."""
     if path.lstrip().startswith("{"):
         return path
     try:
-        return read_document(path, LONGEST)
+        return read_document(path, MAX_BYTES)
     except OSError as error:
         raise InvalidInput(f"the request {path!r} cannot be read ({error.strerror}).") from error
 
 
 def _parsed(document: Any) -> Mapping[str, Any]:
-    """What a document stands for: one object of JSON, with no name twice and no infinity."""
+    """Parse a document: one JSON object, with no name twice and no infinity."""
     if isinstance(document, str | bytes):
-        told = None
-        if len(document) <= LONGEST:
-            with suppress(ValueError, RecursionError):  # refused below; they quote the document
-                told = json.loads(document, object_pairs_hook=_once_each, parse_constant=_no_number)
-        document = told
+        parsed = None
+        if len(document) <= MAX_BYTES:
+            with suppress(
+                ValueError, RecursionError
+            ):  # refused below: their messages quote the document
+                parsed = json.loads(
+                    document, object_pairs_hook=_once_each, parse_constant=_no_number
+                )
+        document = parsed
     if not isinstance(document, Mapping) or not all(type(key) is str for key in document):
         raise InvalidInput(
-            f"a request must be an object of JSON of at most {LONGEST} bytes, each of whose names "
-            f'stands there once, such as {{"analysis": "counts", "by": "region", "share": 0.1}}; '
+            f"a request must be one JSON object of at most {MAX_BYTES} bytes, with no name twice, "
+            'such as {"analysis": "counts", "by": "region", "share": 0.1}; '
             f"received {described(document)}."
         )
     return document
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise ValueError("a name stands twice")
-    return found
+    return entries
 
 
 def _no_number(text: str) -> Any:
@@ -320,66 +327,66 @@ def _no_number(text: str) -> Any:
 
 
 def part_of(total: Budget, share: float) -> Budget:
-    """The largest amount that is no more than a share of a total, both as written (claim C86)."""
-    (whole,), power = total.values(), 2 if isinstance(total, GDP) else 1
-    most = Fraction(*written(float(share))) * Fraction(*written(whole)) ** power
+    """Return a share of a total, both as written decimals, rounded down (claim C86)."""
+    (total_value,), power = total.values(), 2 if isinstance(total, GDP) else 1
+    exact = Fraction(*written(float(share))) * Fraction(*written(total_value)) ** power
     nearest = root_to_float if power == 2 else ratio_to_float
-    return amount(type(total), nearest(most.numerator, most.denominator, up=False))
+    return amount(type(total), nearest(exact.numerator, exact.denominator, up=False))
 
 
 # ---- columns -------------------------------------------------------------------------------------
 
 
-def _reads(analysis: str, asked: Mapping[str, Any], schema: Schema | None) -> Reads:
-    """The columns that a request reads; whatever names none that may be read is refused."""
+def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -> Reads:
+    """Find the columns that a request reads; refuse a request without readable ones."""
     if analysis == "two_stage":
-        return Reads(plain=tuple(dict.fromkeys(columns_of(asked["formula"]))))
+        return Reads(plain=tuple(dict.fromkeys(columns_of(arguments["formula"]))))
     if analysis in ("absorbed", "cox"):
-        formula, by = asked["formula"], None
+        formula, by = arguments["formula"], None
         if analysis == "absorbed":
             formula, by = parts_of(formula)
             grouping_of(schema, by, ())
         response, names, intercept = columns_of_formula(formula)
         if not intercept:
-            raise InvalidInput("a formula of these has an intercept: leave '- 1' out.")
-        plain = [response, *names, *([] if by else [asked["event"]])]
+            raise InvalidInput("the formula must have an intercept: leave '- 1' out.")
+        plain = [response, *names, *([] if by else [arguments["event"]])]
         if len({*plain, by}) <= len(plain):
-            raise InvalidInput("the columns of a request must be different ones.")
+            raise InvalidInput("the columns of a request must differ.")
         return Reads((by,) if by else (), tuple(plain), tuple(names))
     if analysis == "effect":
-        weights = () if asked["weights"] is None else (asked["weights"],)
-        if bool(weights) != (asked["largest_weight"] is not None):
+        weights = () if arguments["weights"] is None else (arguments["weights"],)
+        if bool(weights) != (arguments["largest_weight"] is not None):
             raise InvalidInput('give "weights" and "largest_weight" together, or neither.')
-        listed = [*asked["covariates"], asked["response"], asked["treatment"]]
-        if len({*listed, *weights}) < len(listed) + len(weights):
+        named = [*arguments["covariates"], arguments["response"], arguments["treatment"]]
+        if len({*named, *weights}) < len(named) + len(weights):
             raise InvalidInput(
                 "covariates, response, treatment and weights must be different columns."
             )
         known = {} if schema is None else schema.columns
-        used, plain, treatment = list[str](), listed[:-1], listed[-1]
-        if schema is not None and asked["response"] in known:
+        used, plain, treatment = list[str](), named[:-1], named[-1]
+        if schema is not None and arguments["response"] in known:
             used, plain = [*schema.declared(plain, "covariates")], []
         (used if isinstance(known.get(treatment), Binary) else plain).append(treatment)
-        return Reads(tuple(used), (*plain, *weights), tuple(asked["covariates"]))
-    if "formula" in asked:
-        found = _of_formula(asked["formula"], schema)
+        return Reads(tuple(used), (*plain, *weights), tuple(arguments["covariates"]))
+    if "formula" in arguments:
+        formula_reads = _of_formula(arguments["formula"], schema)
         if analysis == "fits":
-            grouping = grouping_of(schema, asked["by"], ())
-            refuse_within(grouping.by, [(*found.declared, *found.plain)])
-            declared = dict.fromkeys([*found.declared, asked["by"]])
-            found = found._replace(declared=tuple(declared))
-        return found
-    columns = asked.get("columns", asked.get("column", ()))
-    grouping = grouping_of(schema, asked["by"], columns, "columns")
+            grouping = grouping_of(schema, arguments["by"], ())
+            refuse_within(grouping.by, [(*formula_reads.declared, *formula_reads.plain)])
+            declared = dict.fromkeys([*formula_reads.declared, arguments["by"]])
+            formula_reads = formula_reads._replace(declared=tuple(declared))
+        return formula_reads
+    columns = arguments.get("columns", arguments.get("column", ()))
+    grouping = grouping_of(schema, arguments["by"], columns, "columns")
     return Reads(declared=tuple(dict.fromkeys([*grouping.by, *grouping.columns])))
 
 
 def _of_formula(formula: str, schema: Schema | None) -> Reads:
-    """As for fits by level: where the response is not declared, nothing of the formula is."""
+    """Find the columns of a formula; with an undeclared response, all are taken as undeclared."""
     if schema is None or response_of(formula) not in schema.columns:
         response, names, intercept = columns_of_formula(formula)
         return Reads((), tuple(dict.fromkeys([response, *names])), tuple(names), intercept)
     coding = coding_from_formula(formula, schema)
     nothing: dict[str, list[Any]] = {name: [] for name in coding.columns}
-    design = coding.design(nothing)  # of no rows: names only
+    design = coding.design(nothing)  # no rows: for its names only
     return Reads(tuple(coding.columns), (), tuple(design.names), coding.fit_intercept)

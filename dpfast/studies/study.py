@@ -37,36 +37,36 @@ from dpfast.studies.requests import Reads, StudyRequest, read_request
 
 @understood
 class Study(StudyMethods):
-    """A table or file, its schema, a ledger, and what was asked: several analyses, one total.
+    """Several analyses of one table or file under one ledger, with a schema and one total.
 
-    Each analysis is a request, a small document (JSON, or a dictionary) that says what is asked and
-    which share of the total it may cost.  :meth:`fit` and the others write it themselves;
-    :meth:`quote` says what it costs without looking at the table, and :meth:`run` answers it, in
-    this process or in another.
+    Each analysis is a request, a small document (JSON, or a dictionary).  It names the analysis and
+    the share of the total that it may cost.  :meth:`fit` and the other methods write it themselves.
+    :meth:`quote` says what a request costs without reading the table, and :meth:`run` answers it,
+    in this process or in another.
 
     Parameters
     ----------
     data : table, path or None
-        A pandas or polars DataFrame, an Arrow table, a mapping of names to arrays; or a file
-        (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``, ``.feather``, ``.npz``), of
-        which each request reads the columns that it names.  None for quotes only.
+        A pandas or polars DataFrame, an Arrow table, a mapping of names to arrays, or a file
+        (``.csv``, ``.tsv``, ``.txt``, these with ``.gz``, ``.parquet``, ``.feather``, ``.npz``).
+        Of a file, each request reads the columns that it names.  None for quotes only.
     privacy : GDP, ZCDP, ApproxDP or float, optional
         The total of all analyses; a float is mu of Gaussian DP.  Needed unless the ledger exists.
-        An (epsilon, delta) becomes the largest mu within it; of a ledger in (epsilon, delta) a
-        study shares what it pays in Gaussian DP.
+        An (epsilon, delta) becomes the largest mu within it.  With an (epsilon, delta) ledger, a
+        study shares the part that the ledger pays in Gaussian DP.
     schema : Schema, optional
-        Public facts.  A formula whose response it does not declare is one of numeric columns of
-        which nothing is declared.
+        Public facts.  If it does not declare the response of a formula, all its columns are taken
+        as undeclared numbers.
     ledger : path or Ledger, optional
         A file that processes share, made if there is none; in memory by default.
     n : int, optional
         Number of records, public; by default that of a table in memory.
     like : table or path, optional
-        **Public** data like the private ones, from which widths are expected.
+        **Public** data similar to the private ones, for forecasts of widths.
     delimiter : str, optional
-        Of files of text; by default found in the first row.
+        Separator in text files; by default found in the first row.
     decimal : {".", ","}
-        Of files of text: the mark before the decimals of a number.
+        Decimal mark in text files.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
@@ -82,23 +82,22 @@ class Study(StudyMethods):
     Notes
     -----
     A share ``s`` costs ``mu sqrt(s)`` of a total in Gaussian DP, because squares add up, and ``s
-    rho`` of one in zCDP.  Shares are the decimal numbers that they are written as, and each cost is
-    rounded down: ten requests of a tenth fit, always.  What is refused is refused before the
-    charge.
+    rho`` of one in zCDP.  Shares are taken as written decimals, and each cost is rounded down: ten
+    requests of a tenth always fit.  A request is refused before the charge, or not at all.
 
-    A request is paid for once: the ledger's entry ends with its digest, and the same request is
-    answered again from the log, or refused where another process paid for it.  Another ``name``
+    A request is paid for once: the ledger's entry ends with its digest.  The same request is
+    answered again from the log, or refused if another process paid for it.  Another ``name``
     makes it another request.
 
-    Threads may share a study: analyses wait for each other, quotes, the log and reports for none.
-    A study is not copied or pickled, and a process that was forked asks it only with a ledger in a
-    file.  After an interrupt that came too late to stop an analysis its answer is in the log.
+    Threads may share a study: analyses wait for each other; quotes, the log and reports do not
+    wait. A study cannot be copied or pickled, and a forked process can use it only with a ledger in
+    a file.  If an interrupt comes too late to stop an analysis, its answer is in the log.
 
     Privacy
     -------
-    The total, of all that is ever released from the ledger, under replacement of one record, n
-    public (claim C9): each request is charged at once, in full, before a record is read by the
-    analysis that answers it, and what a quote says is the most that it can spend.
+    The total, for everything ever released from the ledger, under replacement of one record, n
+    public (claim C9).  Each request is charged at once, in full, before its analysis reads a
+    record. The quoted amount is the most that it can spend.
 
     Examples
     --------
@@ -131,45 +130,45 @@ class Study(StudyMethods):
         self.schema, self._noise = schema, checked_noise(noise)
         self._written = written(delimiter, decimal)
         self._data, self._like = (
-            _source(one, name) for one, name in ((data, "data"), (like, "like"))
+            _source(value, name) for value, name in ((data, "data"), (like, "like"))
         )
         self.n = None if n is None else whole_number(n, "n", 1)
         if n is None and data is not None and not isinstance(self._data, str):
             self.n = _rows(data, column_names(data)[0])
         self.ledger = _ledger_of(ledger, privacy)
         self._answers: dict[str, tuple[StudyRequest, Any]] = {}
-        #: One analysis at a time.  Of each process: a fork may leave one that nobody releases.
+        #: One analysis at a time.  A lock for each process: a fork may copy one that is held.
         self._locks: dict[object, threading.RLock] = {}
 
     @property
     def remaining(self) -> Budget:
-        """What is left of the total, rounded down."""
-        left: Budget = self.ledger.remaining
+        """Unspent part of the total, rounded down."""
+        unspent: Budget = self.ledger.remaining
         total = self._total
-        return left if type(left) is type(total) else total  # no charge in GDP fixed it yet
+        return unspent if type(unspent) is type(total) else total  # before the first charge in GDP
 
     @property
     def _total(self) -> Budget:
-        """What requests share: of an (epsilon, delta) ledger what it pays in GDP (claim C87)."""
+        """Total that requests share; for an (epsilon, delta) ledger its part in GDP (claim C87)."""
         total: Budget = self.ledger.total_in_gdp
         return total
 
     @property
     def log(self) -> list[tuple[dict[str, Any], Any]]:
-        """Requests that were answered here, in order, with their answers."""
-        return [(asked.to_dict(), result) for asked, result in list(self._answers.values())]
+        """Requests answered in this process, in order, with their answers."""
+        return [(request.to_dict(), result) for request, result in list(self._answers.values())]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        """Neither ``copy`` nor ``pickle``."""
+        """Refuse ``copy`` and ``pickle``."""
         raise LedgerClosed(
-            "a Study was to be copied or pickled: a copy would not know what the other was "
+            "a Study cannot be copied or pickled: a copy would not know which requests the other "
             "answered and paid for. Threads share the study itself; give each process its own, "
             "dpfast.Study(data, ledger='study.ledger'), on one ledger in a file, and save answers "
             "(study.log) rather than the study."
         )
 
     def quote(self, request: Any) -> Quote:
-        """What a request costs, and how wide its intervals will be; no record is looked at.
+        """Quote a request: its cost and the expected widths of its intervals; no record is read.
 
         Privacy
         -------
@@ -185,16 +184,16 @@ class Study(StudyMethods):
         return self._quoted(self._read(request))
 
     def plan(self, requests: Sequence[Any], *, records: bool = False) -> StudyPlan:
-        """What a list of requests costs and tells, before any is asked; no record is looked at.
+        """Plan a list of requests: their costs and expected widths; no record is read.
 
-        Each may have a ``width``, of its widest interval but that of an intercept, in the place of
-        its price, which is found then.
+        Each may have a ``width`` instead of a price: the target for its widest interval, the
+        intercept's excepted.  The price is then found.
 
         Parameters
         ----------
         records : bool
             Find the number of records with which every interval is as narrow as its ``width``, at
-            the prices that are given, too.
+            given prices.
 
         Privacy
         -------
@@ -204,11 +203,11 @@ class Study(StudyMethods):
         --------
         >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
         >>> study = dpfast.Study(None, privacy=1.0, schema=schema, n=10_000)
-        >>> found = study.plan([
+        >>> plan = study.plan([
         ...     {"analysis": "fit", "formula": "y ~ x", "loss": "least-squares", "share": 0.5},
         ...     {"analysis": "counts", "by": "sex", "width": 20.0},
         ... ])
-        >>> found.payable, found.rows[1].spend
+        >>> plan.payable, plan.rows[1].spend
         (True, GDP(mu=0.27...))
         """
         if not (flag(records, "records") or self.n):
@@ -217,12 +216,12 @@ class Study(StudyMethods):
         return plan_of(requests, self.schema, total, n, self._public)
 
     def run(self, request: Any) -> Any:
-        """Answer a request: charge what it was quoted, and then ask.
+        """Answer a request: charge the quoted amount, then run the analysis.
 
         Returns
         -------
         Fit, TreatmentEffect, TwoStage, CellTable, QuantileTable or SubgroupFits
-            Whatever the function that answers returns.  The same request again has the same answer,
+            The result of the function that answers.  The same request again has the same answer,
             which costs nothing.
 
         Privacy
@@ -231,8 +230,8 @@ class Study(StudyMethods):
         """
         return self._answered(self._read(request))
 
-    def _answered(self, asked: StudyRequest) -> Any:
-        lock, digest = self._locks.setdefault(this_process(), threading.RLock()), asked.digest
+    def _answered(self, request: StudyRequest) -> Any:
+        lock, digest = self._locks.setdefault(this_process(), threading.RLock()), request.digest
         if lock._is_owned():  # type: ignore[attr-defined]
             raise LedgerClosed(
                 "a study was asked by a signal handler (or a function of yours) that interrupted "
@@ -240,59 +239,62 @@ class Study(StudyMethods):
             )
         with lock:
             if digest not in self._answers:
-                table, purse = self._table(asked), _StudyLedger(self.ledger, asked)
+                table, request_ledger = self._table(request), _StudyLedger(self.ledger, request)
                 with KeepReleased(lambda _: self._answers[digest][1], adopts_inner=True):
-                    # at once: no interrupt falls between the end of the analysis and its entry
+                    # one statement: no interrupt falls between the end of the analysis and its
+                    # entry
                     self._answers[digest] = (
-                        asked,
+                        request,
                         answered(
-                            asked,
+                            request,
                             table,
                             self.schema,
-                            privacy=purse.total,
-                            ledger=purse,
+                            privacy=request_ledger.total,
+                            ledger=request_ledger,
                             noise=self._noise,
                         ),
                     )
             return self._answers[digest][1]
 
     def answer(self, request: Any) -> dict[str, Any]:
-        """As :meth:`run`, as plain values for JSON: what a server sends.
+        """Answer a request as :meth:`run`, in plain values for JSON.
 
         Returns
         -------
         dict
             The ``request`` as it was read, its ``digest``, the ``answer``, the ends of its
-            intervals (``conf_int``), and a ``summary`` for people.
+            intervals (``conf_int``), and a ``summary`` as text.
 
         Privacy
         -------
-        As :meth:`run`.
+        As for :meth:`run`.
         """
-        asked = self._read(request)
-        result = self._answered(asked)
-        told = {"request": asked.to_dict(), "digest": asked.digest}
-        told |= {"answer": result.to_dict(), "conf_int": ends_of(asked, result)}
-        found: dict[str, Any] = plain(told | {"summary": str(summary_of(asked, result))})
-        return found
+        checked = self._read(request)
+        result = self._answered(checked)
+        fields = {"request": checked.to_dict(), "digest": checked.digest}
+        fields |= {"answer": result.to_dict(), "conf_int": ends_of(checked, result)}
+        plain_answer: dict[str, Any] = plain(fields | {"summary": str(summary_of(checked, result))})
+        return plain_answer
 
     def report(self, path: str | os.PathLike[str]) -> str:
-        """Write one page about all answers, from which ``dpfast verify`` recomputes the accounting.
+        """Write one page about all answers; ``dpfast verify`` checks its accounting.
 
         Returns the SHA-256 of the page's transcript.
 
         Parameters
         ----------
         path : path
-            Of a file of HTML; what is there is replaced, ``OSError`` if it cannot be written.
+            HTML file to write; an existing file is replaced, ``OSError`` if it cannot be written.
 
         Privacy
         -------
         Released and public numbers: costs nothing.
         """
         answers = [
-            (asked.to_dict(), asked.mark, result, summary_of(asked, result).table)
-            for asked, result in list(self._answers.values())  # before their charges are listed
+            (request.to_dict(), request.mark, result, summary_of(request, result).table)
+            for request, result in list(
+                self._answers.values()
+            )  # copied before their charges are listed
         ]
         return report_of(self.ledger, answers, path)
 
@@ -303,17 +305,19 @@ class Study(StudyMethods):
         spend, ledger = request.spend, self.ledger
         assert spend is not None
         share = share_of(self._total, spend)
-        ends = tuple(entry.label for entry in ledger.entries if entry.label.endswith(request.mark))
-        payable = not ends and share <= share_of(self._total, self.remaining)
-        told: tuple[dict[str, float] | None, str]
+        earlier = tuple(
+            entry.label for entry in ledger.entries if entry.label.endswith(request.mark)
+        )
+        payable = not earlier and share <= share_of(self._total, self.remaining)
+        forecast: tuple[dict[str, float] | None, str]
         try:
-            told = expected_widths(request, spend, self.n, self._public(request), self.schema)
-        except (InvalidBudget, NoForecast) as error:  # as run says it, for nothing
-            told = None, f"this would be refused: {error}"
-        return Quote(request.to_dict(), request.digest, spend, float(share), payable, *told)
+            forecast = expected_widths(request, spend, self.n, self._public(request), self.schema)
+        except (InvalidBudget, NoForecast) as error:  # as run would refuse it, at no cost
+            forecast = None, f"this would be refused: {error}"
+        return Quote(request.to_dict(), request.digest, spend, float(share), payable, *forecast)
 
     def _public(self, request: StudyRequest) -> Any:
-        """The public table, if there is one, or its columns that a request names."""
+        """Return the public table, or the columns of it that a request names; None without one."""
         return (
             None
             if self._like is None
@@ -321,9 +325,9 @@ class Study(StudyMethods):
         )
 
     def _table(self, request: StudyRequest) -> Any:
-        """The table that a request is about, or its columns of the one file there is."""
+        """Return the private table, or the columns of its file that a request names."""
         if self._data is None:
-            raise InvalidInput("this study has no table: it quotes, and answers nothing.")
+            raise InvalidInput("this study has no table, so it can quote but not answer.")
         table = _columns(self._data, request.reads, self.schema, self._written)
         rows = _rows(table, (*request.reads.declared, *request.reads.plain)[0])
         if self.n is not None and rows != self.n:
@@ -334,7 +338,7 @@ class Study(StudyMethods):
 
 
 class _StudyLedger(Ledger):
-    """Through it one request pays: the study's ledger, once, and no more than was quoted."""
+    """Ledger of one request: pays from the study's ledger once, and no more than was quoted."""
 
     def __init__(self, whole: Ledger, request: StudyRequest) -> None:
         assert request.spend is not None
@@ -347,43 +351,43 @@ class _StudyLedger(Ledger):
 
 
 def _ledger_of(ledger: Any, privacy: Any) -> Ledger:
-    asked = total = None if privacy is None else as_budget(privacy)
-    if isinstance(asked, ApproxDP):
-        total = GDP.within(asked)
+    declared = total = None if privacy is None else as_budget(privacy)
+    if isinstance(declared, ApproxDP):
+        total = GDP.within(declared)
     if isinstance(ledger, Ledger):
-        found = ledger
-    elif ledger is not None and total is not asked and _is_kept(ledger):
-        found = Ledger.open(ledger)
+        opened = ledger
+    elif ledger is not None and total is not declared and _is_kept(ledger):
+        opened = Ledger.open(ledger)
     elif ledger is not None:
-        found = Ledger.open(ledger, total)
+        opened = Ledger.open(ledger, total)
     elif total is None:
         raise InvalidInput("a study needs a total: pass privacy=, or a ledger that has one.")
     else:
-        found = Ledger(total)
-    if total is not None and found.total not in (asked, total):
-        raise InvalidInput(f"the ledger has the total {found.total!r}, not {total!r}.")
-    if not isinstance(found.total_in_gdp, GDP | ZCDP):
+        opened = Ledger(total)
+    if total is not None and opened.total not in (declared, total):
+        raise InvalidInput(f"the ledger has the total {opened.total!r}, not {total!r}.")
+    if not isinstance(opened.total_in_gdp, GDP | ZCDP):
         raise UnsupportedConversion(
             f"a study shares a total in GDP, zCDP or (epsilon, delta); this ledger has "
-            f"{found.total!r}. Open one with GDP(mu), ZCDP(rho) or (epsilon, delta) as its total."
+            f"{opened.total!r}. Open one with GDP(mu), ZCDP(rho) or (epsilon, delta) as its total."
         )
-    if not any(found.total_in_gdp.values()):
+    if not any(opened.total_in_gdp.values()):
         raise InvalidInput(
-            f"nothing of the ledger's total {found.total!r} is left for Gaussian noise, which "
+            f"nothing of the ledger's total {opened.total!r} is left for Gaussian noise, which "
             "every analysis of a study adds. Keep less apart, or open a ledger with a larger total."
         )
-    return found
+    return opened
 
 
 def _is_kept(path: Any) -> bool:
-    """Whether there is a file, with something in it, that a ledger may be kept in."""
+    """Return whether a ledger file exists and is not empty."""
     with suppress(OSError, ValueError, TypeError):
         return os.path.getsize(path) > 0
     return False
 
 
 def _source(data: Any, name: str) -> Any:
-    """A table, the absolute path of a file, or None."""
+    """Check a data source: a table, a path made absolute, or None."""
     if isinstance(data, str | bytes | os.PathLike):
         return os.path.abspath(file_path(data, name))
     if data is not None and not column_names(data):
@@ -392,24 +396,26 @@ def _source(data: Any, name: str) -> Any:
 
 
 def _columns(source: Any, reads: Reads, schema: Schema | None, how: Written) -> Any:
-    """A table; of a file the columns that a request names."""
+    """Return a table, or the columns of a file that a request names."""
     if not isinstance(source, str):
-        here = column_names(source)
-        if not {*reads.declared, *reads.plain} <= {*here}:
-            raise InvalidInput(f"the request names a column that the table lacks; it has {here}.")
+        available = column_names(source)
+        if not {*reads.declared, *reads.plain} <= {*available}:
+            raise InvalidInput(
+                f"the request names a column that the table lacks; it has {available}."
+            )
         return source
     table: dict[str, Any] = {}
     if reads.declared and schema is not None:
-        wanted = Schema({name: schema[name] for name in reads.declared})
-        found = read_table(source, wanted, **how._asdict())
-        table = {name: column(found, name) for name in reads.declared}
+        declared = Schema({name: schema[name] for name in reads.declared})
+        values = read_table(source, declared, **how._asdict())
+        table = {name: column(values, name) for name in reads.declared}
     if reads.plain:
         table |= read_numbers(source, reads.plain, **how._asdict())
     return table
 
 
 def _rows(table: Any, name: str) -> int:
-    """How many records there are, by the length of a column."""
+    """Return the number of records, by the length of a column."""
     values = column(table, name)
     with suppress(TypeError):
         return len(values)

@@ -6015,8 +6015,8 @@ STUDIES = (
         "a share of a total costs the float next to what it is, above it, too",
         "dpfast/studies/requests.py",
         (STUDY_TEST + "ten_tenths_are_ten",),
-        "nearest(most.numerator, most.denominator, up=False)",
-        "nearest(most.numerator, most.denominator, up=True)",
+        "nearest(exact.numerator, exact.denominator, up=False)",
+        "nearest(exact.numerator, exact.denominator, up=True)",
     ),
     plant(
         "requests-spend-more-than-quoted",
