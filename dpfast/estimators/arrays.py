@@ -1,4 +1,4 @@
-"""What scikit-learn's callers pass, checked by shape and dtype in messages without any value."""
+"""Checks of scikit-learn arguments by shape and dtype; no value appears in a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpfast.errors import InvalidInput, described
 
 
 def matrix(X: Any) -> Any:
-    """``X`` with two dimensions and at least one column; unconverted."""
+    """Check that ``X`` has two dimensions and at least one column; return it unconverted."""
     if hasattr(X, "nnz") and hasattr(X, "toarray"):
         raise InvalidInput(
             "Sparse data were passed for X, but dense data are required. Use X.toarray(), or "
@@ -37,7 +37,7 @@ def matrix(X: Any) -> Any:
 
 
 def column(y: Any, kind: str) -> Any:
-    """``y`` with one dimension; a single column is taken as one, with scikit-learn's warning."""
+    """Check that ``y`` has one dimension; a single column is raveled with a warning."""
     if y is None:
         raise InvalidInput(
             f"This {kind} estimator requires y to be passed, but the target y is None."
@@ -59,18 +59,18 @@ def column(y: Any, kind: str) -> Any:
 
 
 def records(X: Any, y: Any) -> Records:
-    """The records of a checked pair, in memory."""
-    found = as_records(X, y)
-    if type(found) is not Records:
+    """Make records in memory of a checked pair."""
+    converted = as_records(X, y)
+    if type(converted) is not Records:
         raise InvalidInput(
             f"X or y is a {type(X).__name__} that is read piece by piece. The estimators work in "
             "memory: pass NumPy arrays, or use dpfast.fit, which reads such data itself."
         )
-    return found
+    return converted
 
 
 def _with_shape(values: Any, argument: str) -> tuple[Any, tuple[int, ...]]:
-    """Lists stay lists: what they hold is for :func:`dpfast.data.records.as_records` to read."""
+    """Return the values and their shape; lists are not converted."""
     if isinstance(values, type):  # which has the attributes of its instances
         raise InvalidInput(f"{argument} must be an array; received {described(values)}.")
     if isinstance(values, np.memmap):  # the same memory, without a promise to convert it later

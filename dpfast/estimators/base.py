@@ -1,4 +1,4 @@
-"""What the three estimators share: reading data, the noise source, paid scores."""
+"""Base of the estimators: reading of data, the noise source, and paid scores."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from dpfast.regression.fit import fit
 
 Array = NDArray[np.float64]
 
-#: Modules of scikit-learn that ask for predictions to make a score, or a second model, of them.
+#: Modules of scikit-learn that call ``predict`` to compute a score, or to fit a second model.
 SCORERS = ("sklearn.utils._response", "sklearn.metrics._scorer")
 
 
-#: Its name for the scorer that is an estimator's own ``score``.
-PASSED_ON = "_PassthroughScorer"
+#: scikit-learn's class of a scorer that calls the estimator's own ``score``.
+OWN_SCORER = "_PassthroughScorer"
 
 
-#: Settings of the objective, and of the fit beside those that all estimators have.
+#: Attributes that set the objective, and options of the fit that not all estimators have.
 TERMS, OPTIONS = ("weights", "scale", "ridge", "fit_intercept"), ("standardize", "inference")
 
 
@@ -52,13 +52,13 @@ class Score(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):
-    """What the three estimators share.
+    """Base class of the scikit-learn estimators.
 
     Attributes
     ----------
     result_ : dpfast.Fit
         The released fit: standard errors, intervals, ledger, summary.  ``result_.privacy`` is the
-        price of this fit alone; what folds and candidates cost together, only their ledger knows.
+        price of this fit alone; the joint cost of folds and candidates is in their ledger.
     coef_, intercept_ : ndarray, float
     n_features_in_ : int
         Public by declaration, like the names of the columns.
@@ -72,34 +72,34 @@ class PrivateEstimator(BaseEstimator):
     ledger: Ledger | None = None
     noise: NoiseSource | None = None
 
-    # -- what each estimator does differently
+    # -- overridden by estimators
 
     def _encoded(self, y: Any) -> Any:
-        """The response as ``dpfast.fit`` takes it."""
+        """Encode the response as ``dpfast.fit`` takes it."""
         return y
 
     def _model(self) -> Loss | str:
-        """The loss that is fitted."""
+        """Return the loss to fit."""
         raise NotImplementedError
 
     def _losses(self, X: Covariates, y: Array) -> Array:
-        """Loss of each record, shape (n,)."""
+        """Compute the loss of each record, shape (n,)."""
         raise NotImplementedError
 
     def _loss_bound(self) -> float:
-        """Public bound that losses are clipped to."""
+        """Return the public bound at which losses are clipped."""
         raise NotImplementedError
 
     # -- reading
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Covariates, Array]:
-        """Records checked for shape and dtype; values may be anything."""
+        """Read records, checked by shape and dtype; any values are allowed."""
         refuse_other_rows(X, y, "y")
         refuse_column_of(X, y, "y")
         X = self._covariates(X, reset=reset)
         encoded = self._encoded(column(y, type(self).__name__))
-        found = records(X, encoded)
-        return found.X, found.y
+        data = records(X, encoded)
+        return data.X, data.y
 
     def _covariates(self, X: Any, *, reset: bool) -> Any:
         X = matrix(X)
@@ -150,7 +150,7 @@ class PrivateEstimator(BaseEstimator):
         return self._fit_records(*self._read(X, y, reset=True), sample_weight)
 
     def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
-        """Fit records that were read; their weights as they came."""
+        """Fit records that were read already; weights are as given."""
         terms, options = [
             {name: getattr(self, name) for name in names if hasattr(self, name)}
             for names in (TERMS, OPTIONS)
@@ -160,7 +160,7 @@ class PrivateEstimator(BaseEstimator):
         return self._keep(fit(self._source(X, y, sample_weight), None, objective, **options))
 
     def _source(self, X: Covariates, y: Array, sample_weight: Any) -> Source:
-        """Records as a fit takes them: the bound is for those that have weights, idle otherwise."""
+        """Make the source of a fit; the bound on weights is used only if there are weights."""
         if isinstance(sample_weight, str):
             raise InvalidInput("sample_weight must be an array of weights, not the name of one.")
         names = getattr(self, "feature_names_in_", np.array([])).tolist() or None
@@ -177,7 +177,9 @@ class PrivateEstimator(BaseEstimator):
         relation = result.privacy.relation + ALONE + _among(self.ledger)
         result.privacy = result.privacy._replace(relation=relation)
         self.result_ = result
-        params = np.where(np.isnan(result.params), 0.0, result.params)  # predictions' slopes
+        params = np.where(
+            np.isnan(result.params), 0.0, result.params
+        )  # predictions skip dropped columns
         self.intercept_: Any = float(params[0]) if self.fit_intercept else 0.0
         first = int(self.fit_intercept)
         # without the scale, which comes last where it was estimated
@@ -189,7 +191,7 @@ class PrivateEstimator(BaseEstimator):
         if sys._getframe(2).f_globals.get("__name__") in SCORERS:
             warnings.warn(
                 "scikit-learn asks for predictions of records to score them itself: such a score "
-                "(scoring=..., as 'r2') is exact and unpaid, and publishing it breaks the promise. "
+                "(scoring=..., as 'r2') is exact and unpaid; publishing it voids the guarantee. "
                 "Leave scoring out for the estimator's own score, which score_privacy pays for, or "
                 "use dpfast.estimators.cross_validate.",
                 DpfastWarning,
@@ -199,7 +201,7 @@ class PrivateEstimator(BaseEstimator):
         return self._linear_of(records(X, np.zeros(len(X))).X)
 
     def _linear_of(self, X: Covariates) -> Array:
-        """As the fit predicts: in bought units, columns are held to what was seen of them."""
+        """Predict as the fit does: covariates are clipped to their released ranges."""
         if getattr(self.result_, "coded", self.result_) is not self.result_:
             return np.asarray(self.result_._line(X), dtype=np.float64)
         with np.errstate(all="ignore"):
@@ -208,7 +210,7 @@ class PrivateEstimator(BaseEstimator):
     # -- scores
 
     def _exact(self, X: Any, y: Any) -> Array:
-        """The response for an exact score, read here: scikit-learn quotes what it refuses."""
+        """Read the response for an exact score: scikit-learn's messages may quote values."""
         check_is_fitted(self, "coef_")
         return self._read(X, y, reset=False)[1]
 
@@ -225,29 +227,29 @@ class PrivateEstimator(BaseEstimator):
         return GDP.within(self.score_privacy)
 
     def _refuse_unpriced(self) -> None:
-        """Refuse a fit that scikit-learn is to score by a ``score`` without a valid price.
+        """Refuse a fit that scikit-learn will score by a ``score`` without a valid price.
 
-        What it would raise after the fit was paid for, scikit-learn turns into NaN.
+        An error after the fit was paid for would be turned into NaN by scikit-learn.
         """
-        place = sys._getframe(2)
-        while place is not None:
-            if str(place.f_globals.get("__name__")).startswith("sklearn."):
-                for scorer in _scorers(place.f_locals):
+        stack_frame = sys._getframe(2)
+        while stack_frame is not None:
+            if str(stack_frame.f_globals.get("__name__")).startswith("sklearn."):
+                for scorer in _scorers(stack_frame.f_locals):
                     scored = getattr(scorer, "_estimator", None)
-                    if type(scorer).__name__ == PASSED_ON and type(_last(scored)) is type(self):
+                    if type(scorer).__name__ == OWN_SCORER and type(_last(scored)) is type(self):
                         self._planned_score(1)
                         return
-            place = place.f_back  # type: ignore[assignment]
+            stack_frame = stack_frame.f_back  # type: ignore[assignment]
 
     def _planned_score(self, n: int) -> RecordValues:
-        """What will average the losses of n records; refuses what is impossible, for free."""
+        """Plan a noisy mean of the losses of n records; refused, if at all, before the charge."""
         total = self._score_total()
         values = RecordValues(n, Ledger(total), self._noise())
         values.loss_receipt(0.0, 1.0, total.mu)
         return values
 
     def _paid_score(self, X: Covariates, y: Array) -> Score:
-        """Noisy mean of per-record losses, charged before they are averaged."""
+        """Release a noisy mean of per-record losses, charged before they are averaged."""
         values = self._planned_score(len(y))
         total, upper = self._score_total(), positive(self._loss_bound(), "the largest loss")
         assert self.score_privacy is not None
@@ -256,8 +258,8 @@ class PrivateEstimator(BaseEstimator):
             return Guarantee.of(total, self._noise(), len(y), [("a score", total.mu)])
 
         with KeepReleased(privacy=spent):
-            label, room = f"{type(self).__name__}.score", memory_needed(len(y), X.shape[1], 1)
-            Account(self.score_privacy, self.ledger).charge(label, room)
+            label, memory = f"{type(self).__name__}.score", memory_needed(len(y), X.shape[1], 1)
+            Account(self.score_privacy, self.ledger).charge(label, memory)
             with np.errstate(all="ignore"):
                 values.append(self._losses(X, y) / upper)
             answer = values.mean_loss(0, 0.0, 1.0, total.mu)
@@ -265,14 +267,14 @@ class PrivateEstimator(BaseEstimator):
 
 
 def _scorers(names: dict[str, Any]) -> list[Any]:
-    """Scorers by the names that scikit-learn has for one, and for several."""
-    found = [names.get("scorer"), names.get("scorers")]
-    several = [one if isinstance(one, dict) else getattr(one, "_scorers", {}) for one in found]
-    return [*found, *(one for some in several for one in some.values())]
+    """List the scorers among a frame's locals, by the names that scikit-learn uses."""
+    named = [names.get("scorer"), names.get("scorers")]
+    groups = [item if isinstance(item, dict) else getattr(item, "_scorers", {}) for item in named]
+    return [*named, *(member for group in groups for member in group.values())]
 
 
 def _last(scored: Any) -> Any:
-    """Whose ``score`` that of a pipeline, or of a search without another scoring, is."""
+    """Return the estimator whose ``score`` a pipeline, or a search without ``scoring``, calls."""
     while not isinstance(scored, PrivateEstimator):
         if hasattr(scored, "steps"):
             scored = scored.steps[-1][1]
@@ -284,18 +286,18 @@ def _last(scored: Any) -> Any:
 
 
 def _among(ledger: Ledger | None) -> str:
-    """That a fit's own price is not that of a search; from public amounts."""
+    """Describe what a ledger has spent besides one fit, from public amounts."""
     if ledger is None:
         return ", without others of a cross-validation or search"
     try:
         return f": its ledger has spent {ledger.spent!r} in all so far"
-    except (DpfastError, OSError):  # the ledger's file is gone; what was paid for is not lost
+    except (DpfastError, OSError):  # the ledger's file is gone; the paid fit is still returned
         return ": what its ledger has spent in all cannot be read"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MEstimator(PrivateEstimator):
-    """Those whose records may be bounded by weights, and whose units may be bought."""
+    """M-estimator: records are bounded by weights, or standardised with part of the budget."""
 
     standardize: bool | None = None
     weights: Any = None

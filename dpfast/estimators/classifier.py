@@ -27,22 +27,22 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
     privacy : float or Budget
         Total of one ``fit``, intervals included.
     classes : sequence of two labels
-        Public: the negative class, then the positive one.  They are never taken from y; a record
-        with any other label contributes exactly zero.  Text labels against numeric classes, or
+        Public: the negative class, then the positive one.  They are never inferred from y; a record
+        with any other label contributes exactly zero.  Text labels with numeric classes, or
         the reverse, are refused by dtype.
     standardize : bool, optional
-        As for :func:`dpfast.fit`: locations and units of the columns are bought inside the total,
-        unless ``weights`` or False say that the columns are in units of their own.
+        As for :func:`dpfast.fit`: estimate centres and scales of the columns within the total; by
+        default unless ``weights`` are declared.
     weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
     X : array-like of shape (m, q)
-        Of predictions and scores; values may be anything.
+        Of predictions and scores; any values are allowed.
     y : array-like of shape (m,)
-        A label that was not declared counts as half a mistake.
+        An undeclared label counts as half an error.
 
     Privacy
     -------
-    As of :class:`DPHuberRegressor`; for a classifier an integer ``cv`` means folds that are
+    As for :class:`DPHuberRegressor`.  For a classifier an integer ``cv`` means folds that are
     **stratified by exact labels**, so that one record moves others between folds.
 
     Examples
@@ -92,16 +92,16 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return encoded(y, *classes)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Linear predictor, positive for the positive class, shape (m,); NaN where a row has one.
+        """Compute the linear predictor, shape (m,); above 0 is the positive class, NaN stays NaN.
 
         Privacy
         -------
-        Costs nothing for public rows.  What is computed for a private row tells of that row.
+        Costs nothing for public rows.  The result for a private row reveals that row.
         """
         return self._linear(X)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probability of each class in the order of ``classes_``, shape (m, 2).
+        """Compute the probability of each class in the order of ``classes_``, shape (m, 2).
 
         Privacy
         -------
@@ -113,7 +113,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The more probable class, shape (m,); the negative one where a value is not finite.
+        """Predict the more probable class, shape (m,); the negative one if a value is not finite.
 
         Privacy
         -------
@@ -123,7 +123,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Noisy accuracy: the share of correct predictions plus noise, maybe outside [0, 1].
+        """Estimate the accuracy: the share of correct predictions plus noise, maybe outside [0, 1].
 
         Privacy
         -------
@@ -132,7 +132,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return self._score(X, y)
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Exact accuracy on public data: **not private**.
+        """Compute the exact accuracy on public data: **not private**.
 
         Privacy
         -------
@@ -141,7 +141,7 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
         return float(np.mean(self._exact(X, y) == (self._linear(X) > 0.0)))
 
     def _losses(self, X: Covariates, y: Array) -> Array:
-        """Whether each prediction is wrong; NaN for a label that was not declared."""
+        """Return 1 for a wrong prediction, 0 for a correct one, NaN for an undeclared label."""
         return np.abs(y - (self._linear_of(X) > 0.0))
 
     def _loss_bound(self) -> float:
@@ -156,12 +156,12 @@ class DPLogisticRegression(ClassifierMixin, MEstimator):
 
 
 def _own_array(classes: Any) -> NDArray[Any]:
-    """Declared labels as an array that turns none of them into another type, as 1 into text."""
+    """Make an array of the declared labels without converting any, as NumPy turns 1 beside text."""
     if hasattr(classes, "dtype") or not isinstance(classes, (list, tuple)):
         return np.asarray(classes)
-    found = np.empty(len(classes), dtype=object)
+    as_objects = np.empty(len(classes), dtype=object)
     for i, label in enumerate(classes):
-        found[i] = label
+        as_objects[i] = label
     kinds = {label_kind(np.asarray(label)) for label in classes}
     plain = len(kinds) == 1 and not any(isinstance(label, (list, tuple)) for label in classes)
-    return np.asarray(classes) if plain else found
+    return np.asarray(classes) if plain else as_objects

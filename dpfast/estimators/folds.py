@@ -1,4 +1,4 @@
-"""Folds that look at the number of records only."""
+"""Random folds that depend on the number of records only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Indices = NDArray[np.intp]
 
 
 class DealtFolds:
-    """Folds of records dealt at random: a splitter for scikit-learn's ``cv=``.
+    """Random folds of records: a splitter for scikit-learn's ``cv=``.
 
-    Neither labels nor the order of the records have a say in which fold a record is in, so
-    replacing one record moves no other.  An integer ``cv`` stratifies the folds of a classifier by
-    exact labels, and does not have this property.
+    A record's fold depends neither on labels, its own or others', nor on the order of the records.
+    So replacing one record moves no other.  An integer ``cv`` stratifies the folds of a classifier
+    by exact labels, and does not have this property.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class DealtFolds:
     Other Parameters
     ----------------
     X, y, groups : array-like of shape (n, q), object, None
-        Of methods: only n matters.  Records are dealt one by one, so that groups are refused.
+        Of methods: only n is used.  Records are assigned one by one, so groups are refused.
 
     Privacy
     -------
-    Free (claim C53): sizes are functions of n.  What is fitted and scored on the folds is not;
+    Free (claim C53): sizes are functions of n.  Fits and scores on the folds have a price;
     see :func:`cross_validate`.
 
     Examples
@@ -53,7 +53,7 @@ class DealtFolds:
         self.n_splits = whole_number(n_splits, "n_splits", least=2)
 
     def parts(self, n: int) -> Indices:
-        """A new dealing, shape (n,): the fold that each of n records is left out in.
+        """Assign each of n records at random to the fold in which it is tested, shape (n,).
 
         Parameters
         ----------
@@ -63,11 +63,11 @@ class DealtFolds:
         return random_parts(whole_number(n, "n"), self.n_splits, source_of_noise(self.noise))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
-        """Positions of the records to train and to test on, fold by fold, of a new dealing.
+        """Yield the positions of the records to train and to test on, for new random folds.
 
         Privacy
         -------
-        Free (claim C53): no value of X or y is looked at.
+        Free (claim C53): no value of X or y is read.
         """
         if groups is not None:
             raise InvalidInput(
@@ -80,11 +80,11 @@ class DealtFolds:
         return ((np.flatnonzero(parts != j), np.flatnonzero(parts == j)) for j in ways)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds.
+        """Return the number of folds.
 
         Privacy
         -------
-        Free: nothing is looked at.
+        Free: nothing is read.
         """
         return self.n_splits
 

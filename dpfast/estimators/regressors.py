@@ -18,31 +18,31 @@ from dpfast.models.quantile import Quantile
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
-    """What the regressors share.
+    """Base class of the regressors.
 
     Parameters
     ----------
     X : array-like of shape (m, q)
-        Of predictions and scores; values may be anything.
+        Of predictions and scores; any values are allowed.
     y : array-like of shape (m,)
     """
 
     def predict(self, X: ArrayLike) -> Array:
-        """Predicted response, shape (m,); NaN for a row with a value that is not finite.
+        """Predict the response, shape (m,); NaN for a row with a value that is not finite.
 
         Privacy
         -------
-        Costs nothing for public rows.  The prediction for a private row tells of that row.
+        Costs nothing for public rows.  The prediction for a private row reveals that row.
         """
         return self._linear(X)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Noisy ``1 - mean(min(|y - prediction|, bound)) / bound``; higher is better.
+        """Estimate ``1 - mean(min(|y - prediction|, bound)) / bound`` with noise; higher is better.
 
-        Of a quantile the check loss stands in place of the absolute error.  The bound is ``5
-        scale``, of the declared or the released scale of residuals; five released units of the
-        response for least squares; or ``largest_residual``.  With noise a score may lie outside [0,
-        1].
+        A quantile is scored by its check loss instead of the absolute error.  The bound is ``5
+        scale``, with the declared or released scale of residuals.  For least squares it is five
+        released scales of the response; for counts ``largest_residual``.  Noise may take a score
+        outside [0, 1].
 
         Privacy
         -------
@@ -51,7 +51,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return self._score(X, y)
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Coefficient of determination on public data: **not private**.
+        """Compute the coefficient of determination on public data: **not private**.
 
         Privacy
         -------
@@ -60,7 +60,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return float(RegressorMixin.score(self, X, self._exact(X, y)))
 
     def _loss_bound(self) -> float:
-        """Five scales of residuals, declared or released, or units of the response."""
+        """Return five scales, of residuals (declared or released) or of the response."""
         result = self.result_
         coded = result.coded.coding
         if getattr(self, "scale", None) is not None:
@@ -94,19 +94,19 @@ class DPHuberRegressor(PrivateRegressor, MEstimator):
     loss : str or Loss
         "log-cosh" (default), "huber", "pseudo-huber", or a dpfast loss.
     scale : float, optional
-        Public: typical size of a residual in the units of y.  By default it is bought inside the
-        total, as are locations and units of the columns (see ``standardize``); that needs some
+        Public: typical size of a residual in the units of y.  By default it is estimated within
+        the total, as are centres and scales of the columns (see ``standardize``).  This needs some
         hundred records at mu = 1.
     standardize : bool, optional
-        As for :func:`dpfast.fit`: buy locations and units of the columns (True), take the columns
-        as they are (False), or buy them if no scale and no weights are declared (None).
+        As for :func:`dpfast.fit`: estimate centres and scales of the columns (True), use the
+        columns unchanged (False), or estimate if no scale and no weights are declared (None).
     weights : Mallows, Bounded or None
         How a record's covariates are bounded; default Mallows weights.
     fit_intercept : bool
     ridge : float
         Public ridge penalty.
     inference : bool
-        Buy standard errors (``result_``) with a part of the budget.
+        Spend part of the budget on standard errors (``result_``).
     largest_weight : float, optional
         Public bound on the weights that ``fit`` may be given, as for :func:`dpfast.fit`.
     score_privacy : float, Budget or None
@@ -122,7 +122,7 @@ class DPHuberRegressor(PrivateRegressor, MEstimator):
 
     Privacy
     -------
-    As :func:`dpfast.fit`, for the records of one ``fit``.  ``result_.privacy`` is the price of
+    As for :func:`dpfast.fit`, for the records of one ``fit``.  ``result_.privacy`` is the price of
     that fit alone.  :func:`dpfast.estimators.cross_validate` plans and pays a whole
     cross-validation; tools of scikit-learn pay each fit and score on its own from the ledger, and
     some of what they do **no estimator can prevent**:
@@ -163,7 +163,7 @@ class DPHuberRegressor(PrivateRegressor, MEstimator):
 class DPQuantileRegressor(PrivateRegressor, MEstimator):
     """Linear regression of a quantile under differential privacy (:class:`dpfast.Quantile`).
 
-    As scikit-learn's ``QuantileRegressor``, without its L1 penalty; what is estimated is the
+    Similar to scikit-learn's ``QuantileRegressor``, without its L1 penalty.  The estimand is the
     quantile of the response plus independent logistic noise of the bandwidth's width.
 
     Parameters
@@ -171,7 +171,7 @@ class DPQuantileRegressor(PrivateRegressor, MEstimator):
     quantile : float
         Level, between 0 and 1; default the median.
     bandwidth : float, optional
-        Of the smoothing, in units of the scale; by default from the level, n, p and the budget.
+        Smoothing, in units of the scale; by default from the level, n, p and the budget.
     privacy, scale, standardize, weights, fit_intercept, inference, largest_weight, score_privacy
         As in :class:`DPHuberRegressor`.
     ledger, noise
@@ -179,7 +179,7 @@ class DPQuantileRegressor(PrivateRegressor, MEstimator):
 
     Privacy
     -------
-    As of :class:`DPHuberRegressor`.
+    As for :class:`DPHuberRegressor`.
 
     Examples
     --------
@@ -197,25 +197,25 @@ class DPQuantileRegressor(PrivateRegressor, MEstimator):
         return Quantile(self.quantile, self.bandwidth)
 
     def _losses(self, X: Covariates, y: Array) -> Array:
-        """Check losses: at most the absolute errors, and never negative."""
+        """Compute check losses: at most the absolute errors, and never negative."""
         tau = Quantile(self.quantile).tau
         with np.errstate(all="ignore"):
-            apart = y - self._linear_of(X)
-            return np.maximum(tau * apart, (tau - 1.0) * apart)
+            residual = y - self._linear_of(X)
+            return np.maximum(tau * residual, (tau - 1.0) * residual)
 
 
 @understood
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(PrivateRegressor, MEstimator):
-    """Regression of counts with a log link under differential privacy (:class:`dpfast.Poisson`).
+    """Poisson regression of counts under differential privacy (:class:`dpfast.Poisson`).
 
-    As scikit-learn's ``PoissonRegressor``, without its penalty by default; predictions are mean
-    counts.
+    The link is the logarithm, as in scikit-learn's ``PoissonRegressor``; there is no penalty by
+    default.  Predictions are mean counts.
 
     Parameters
     ----------
     loss : Poisson
-        Its public bounds: above ``largest_mean`` no mean is modelled.
+        Sets the public bounds: no mean above ``largest_mean`` is modelled.
     standardize : bool, optional
         As in :class:`DPLogisticRegression`.
     privacy, weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
@@ -223,7 +223,7 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
 
     Privacy
     -------
-    As of :class:`DPHuberRegressor`.
+    As for :class:`DPHuberRegressor`.
 
     Examples
     --------
@@ -246,11 +246,11 @@ class DPPoissonRegressor(PrivateRegressor, MEstimator):
         return loss
 
     def predict(self, X: ArrayLike) -> Array:
-        """Mean counts, shape (m,)."""
+        """Predict mean counts, shape (m,)."""
         return self._model().mean(self._linear(X))
 
     def _losses(self, X: Covariates, y: Array) -> Array:
-        """Absolute errors of mean counts."""
+        """Compute absolute errors of mean counts."""
         with np.errstate(all="ignore"):
             return np.abs(y - self._model().mean(self._linear_of(X)))
 

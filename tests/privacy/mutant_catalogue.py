@@ -4288,7 +4288,7 @@ CROSS_VALIDATION = (
         "folds are dealt by the rank of the response",
         CROSS_VALIDATE,
         CROSS_VALIDATE_TESTS,
-        "parts = dealt.parts(n)",
+        "parts = splitter.parts(n)",
         "parts = response.argsort(kind='stable').argsort(kind='stable') % k",
     ),
     plant(
@@ -4304,7 +4304,7 @@ CROSS_VALIDATION = (
         "a cross-validation on seeded folds claims the guarantee",
         CROSS_VALIDATE,
         CROSS_VALIDATE_TESTS,
-        "sources = (model._noise(), dealt.noise)",
+        "sources = (model._noise(), splitter.noise)",
         "sources = (model._noise(),)",
     ),
     plant(
