@@ -17,7 +17,7 @@ from dpfast.effects.iv import TwoStage
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.request import Account, FitRequest
-from dpfast.inference.degrees import LEAST, Covariance
+from dpfast.inference.degrees import MIN_DEGREES, Covariance
 from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.optimize.road.histogram import ASYMMETRY, NormHistogram, bin_edges, choose_clipping_norm
 from dpfast.privacy.budget import Budget
@@ -332,7 +332,7 @@ def _steps(
     variance = floor_eigenvalues(variance, noise**2)[0]
     covariance = step @ variance @ step.T
     unsure = released.meat.noise_scale * (step**2).sum(axis=1) / n
-    degrees = np.maximum(LEAST, 2.0 / (unsure / covariance.diagonal()) ** 2)
+    degrees = np.maximum(MIN_DEGREES, 2.0 / (unsure / covariance.diagonal()) ** 2)
     # moments at the estimate, where those of the regressors are zero
     moment = sum(
         weight * (score - jacobian @ (params - place)[x])

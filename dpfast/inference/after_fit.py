@@ -23,20 +23,20 @@ AVERAGES = (
     "an average of effects over the records is a query about them, which a fit does not pay for: "
     "its interval needs the mean gradient of their effects. Pass the public rows at which effects "
     "are wanted, such as fit.marginal_effects([[0.0, 1.0]]) or a table, or nothing for effects at "
-    "the declared or bought centre of the columns; received {received}."
+    "the centre of the columns, declared or estimated; received {received}."
 )
 
 NO_CENTRE = (
-    "effects depend on where they are taken, and no centre of {which} was declared or bought. Pass "
-    "the public rows at which effects are wanted, such as a table of one row."
+    "effects depend on where they are taken, and no centre of {which} was declared or estimated. "
+    "Pass the public rows at which effects are wanted, such as a table of one row."
 )
 
 
 class Ratios(NamedTuple):
     """Exponentials of linear combinations of coefficients; fields have shape (k,).
 
-    Of a logistic fit they are odds ratios, of a log link ratios of means, and where the response is
-    a logarithm ratios of its (geometric) means.
+    They are odds ratios of a logistic fit, and ratios of means of a log link. Where the response is
+    a logarithm they are ratios of its geometric means.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class AfterFit(Shown):
     def t_test(
         self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
     ) -> Contrast:
-        """Estimate, standard error and p value of linear combinations of the coefficients.
+        """Test linear combinations of the coefficients, one at a time.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class AfterFit(Shown):
             ``"2*educ + exper = 1"``, several with commas between; or weights of shape (p,) or
             (k, p).
         value : array-like, broadcast to shape (k,)
-            Hypothesised values, of what is not an equation.
+            Hypothesised values of combinations that are no equations.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class AfterFit(Shown):
     def wald_test(
         self, restriction: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
     ) -> WaldTest:
-        """Wald test that ``restriction @ params == value``, all rows together.
+        """Test ``restriction @ params == value``, all rows together, by the Wald test.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class AfterFit(Shown):
             By name or as equations, as for :meth:`t_test`, or of shape (k, p) or (p,); linearly
             independent.
         value : array-like, broadcast to shape (k,)
-            Hypothesised values, of what is not an equation.
+            Hypothesised values of combinations that are no equations.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class AfterFit(Shown):
         *,
         alpha: float | None = None,
     ) -> NDArray[np.float64]:
-        """Boundary of the joint confidence region of two coefficients, shape (n_points, 2).
+        """Compute the boundary of the joint confidence region of two coefficients.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class AfterFit(Shown):
         *,
         alpha: float | None = None,
     ) -> Ratios:
-        """Odds ratios, rate ratios: exponentials of coefficients or of their combinations.
+        """Compute odds ratios or rate ratios: exponentials of coefficients or their combinations.
 
         Parameters
         ----------
@@ -242,12 +242,12 @@ class AfterFit(Shown):
         if contrast is not None:
             return found
         pair = ("low", "high")
-        return Ratios(*[named(one, self.names, pair) for one in found])
+        return Ratios(*[named(field, self.names, pair) for field in found])
 
     def marginal_effects(
         self, X: Any = "centre", level: float = 0.95, *, alpha: float | None = None
     ) -> MarginalEffects:
-        """Effects of each variable on the mean response at public rows, by the delta method.
+        """Compute effects of each variable on the mean at public rows, by the delta method.
 
         The effect of a variable is the derivative of the prediction by it, through all terms that
         contain it: powers, products, splines, logarithms.  Where the model is not linear in it, it
@@ -256,22 +256,22 @@ class AfterFit(Shown):
         Parameters
         ----------
         X : table, or array-like of shape (m, q)
-            Public rows, as for :meth:`dpfast.Fit.predict`.  By default one: the declared or bought
-            centre of the columns, levels at their reference; the result says where that is.  Not
-            "overall" or "mean": averages over the records, or at their means, are queries about
-            them.
+            Public rows, as for :meth:`dpfast.Fit.predict`.  By default one row: the declared or
+            privately estimated centre of the columns, levels at their reference.  The result says
+            where that is.  Not "overall" or "mean": averages over the records, or at their means,
+            are queries about them.
 
         Privacy
         -------
-        Costs nothing for public rows, and at the centre.  The effect at a private row tells of that
-        row.
+        Costs nothing for public rows, and at the centre.  The effect at a private row reveals
+        something about that row.
 
         Notes
         -----
-        A derivative, also for a column of zeros and ones; of a declared level and of a binary
-        column the difference from the reference.  After a schema it is for the coded unit of a
-        column, and in the columns' own units for ``fit.natural``.  Beyond the range to which a
-        column is held predictions do not move with it, so that the effect is 0.
+        The effect is a derivative, also for a column of zeros and ones.  For a declared level and
+        a binary column it is the difference from the reference.  After a schema it is for the
+        coded unit of a column, and for the column's own unit with ``fit.natural``.  Beyond the
+        range to which a column is clipped predictions are constant, so the effect is 0.
 
         Examples
         --------
@@ -289,39 +289,44 @@ class AfterFit(Shown):
             raise InferenceUnavailable(AVERAGES.format(received=described(X, text=True)))
         rows = self._rows(X)
         width, first = rows.shape[1], int(self._fit_intercept)
-        found = self._new_rows.changes(X, self.names[first:width])
-        estimate = np.empty((len(rows), len(found)))
+        changes = self._new_rows.changes(X, self.names[first:width])
+        estimate = np.empty((len(rows), len(changes)))
         gradients = np.zeros((*estimate.shape, len(self.params)))
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
             once, twice = self._mean_slopes(rows @ self.params[:width] + self._offsets(X))
-            for j, change in enumerate(found):
+            for j, change in enumerate(changes):
                 if change.slopes is not None:
                     slopes = np.pad(change.unit * change.slopes, ((0, 0), (first, 0)))
-                    along = slopes @ self.params[:width]
-                    estimate[:, j] = once * along
-                    moves = (twice * along)[:, None] * rows + once[:, None] * slopes
+                    predictor_slope = slopes @ self.params[:width]
+                    estimate[:, j] = once * predictor_slope
+                    gradient = (twice * predictor_slope)[:, None] * rows + once[:, None] * slopes
                 else:
                     assert change.levels is not None
-                    (mean, low), (other, high) = [self._mean_and_gradient(x) for x in change.levels]
-                    estimate[:, j], moves = other - mean, high - low
-                gradients[:, j, :width] = moves
+                    (at_reference, at_reference_gradient), (at_level, at_level_gradient) = [
+                        self._mean_and_gradient(x) for x in change.levels
+                    ]
+                    estimate[:, j], gradient = (
+                        at_level - at_reference,
+                        at_level_gradient - at_reference_gradient,
+                    )
+                gradients[:, j, :width] = gradient
             flat = gradients.reshape(-1, len(self.params))
             bse = np.sqrt(variances(flat, self.cov_params())).reshape(estimate.shape)
             degrees = self._degrees(flat).reshape(estimate.shape)
             pvalues = t_pvalues(estimate / bse, degrees)
         ends = t_intervals(level, estimate, bse, degrees)
-        names = tuple([change.name for change in found])
+        names = tuple([change.name for change in changes])
         return MarginalEffects(names, estimate, bse, pvalues, ends, at)
 
     def _mean_and_gradient(self, covariates: Array) -> tuple[Array, Array]:
-        """Mean response at rows without the intercept's ones, and its gradient."""
+        """Compute the mean response at rows without the intercept's ones, and its gradient."""
         ones = np.ones((len(covariates), int(self._fit_intercept)))
         rows = np.column_stack([ones, covariates])
         t = rows @ self.params[: rows.shape[1]]
         return self._response(t), self._mean_slopes(t)[0][:, None] * rows
 
     def _centre(self) -> tuple[dict[str, Any], Any]:
-        """The declared or bought centre of the columns: by name, and as a new row."""
+        """Return the declared or estimated centre of the columns, by name and as a row."""
         centres = self._new_rows.centres()
         lack = [] if centres is None else [name for name, value in centres if value is None]
         if centres is None or lack:
@@ -330,19 +335,19 @@ class AfterFit(Shown):
         return dict(centres), self._new_rows.row([value for _, value in centres])
 
     def _combinations(self, contrast: Any) -> tuple[Array, Array]:
-        """Rows of weights, every coefficient's by default, and their values."""
+        """Return rows of weights, those of single coefficients by default, and their values."""
         if contrast is None:
             return np.eye(len(self.params)), self.params
         from dpfast.inference.contrasts import by_name
         from dpfast.inference.hypotheses import combinations
 
-        found, value = by_name(contrast, self.names)
+        matrix, value = by_name(contrast, self.names)
         if np.any(value):
             raise InvalidInput(
                 "an interval is of combinations, and an equation has a value: leave it out, or "
                 "test it with t_test."
             )
-        rows = combinations(found, len(self.params))
+        rows = combinations(matrix, len(self.params))
         return rows, rows @ self.params
 
     def _index(self, name: int | str) -> int:

@@ -1,4 +1,4 @@
-"""What a total is made of, read off the ledgers that were charged, and evaluated exactly.
+"""Composition of the charges within a total: an expression, evaluated exactly.
 
 Its cost is a fraction of integers (claims C9, C47, C54 and C55).
 """
@@ -18,34 +18,34 @@ from dpfast.privacy.ledger import Ledger
 
 
 class Charge(NamedTuple):
-    """One charge, in the ledger's currency: of one answer, or of several released together."""
+    """A charge in the ledger's currency, for one answer or for several released together."""
 
     label: str
     spend: Budget
 
 
 class Sum(NamedTuple):
-    """Charges of the same records, which add up as the currency does."""
+    """Sequential composition: charges of the same records, which add up as the currency does."""
 
     parts: tuple[Composition, ...]
 
 
 class Maximum(NamedTuple):
-    """Charges of disjoint records, of which the largest counts (claim C55)."""
+    """Parallel composition: of charges of disjoint records the largest counts (claim C55)."""
 
     label: str
     parts: tuple[Composition, ...]
 
 
 class Rows(NamedTuple):
-    """What one row costs, for a person with up to ``factor`` of them (claim C47)."""
+    """Group privacy: the cost for a person with up to ``factor`` rows (claim C47)."""
 
     factor: int
     part: Composition
 
 
 class Prepaid(NamedTuple):
-    """A part of the budget that was set aside and counts in full, whatever was spent of it."""
+    """A reserved part of the budget, which counts in full even if not all of it was spent."""
 
     label: str
     spend: Budget
@@ -64,28 +64,30 @@ RULES: dict[type[Budget], str] = {
 
 
 def composition_of(ledger: Ledger) -> Composition:
-    """What was charged to a ledger, and to the ledgers that its charges paid for."""
-    waiting = list(ledger.parts)
-    found: list[Composition] = []
+    """Read the composition off a ledger and the ledgers that its charges paid for."""
+    unmatched = list(ledger.parts)
+    parts: list[Composition] = []
     for label, spend, charged in ledger.entries:
-        part = next((part for part in waiting if part[:2] == (label, spend)), None)
+        part = next((part for part in unmatched if part[:2] == (label, spend)), None)
         if part is None:
-            found.append(Charge(label, charged))
+            parts.append(Charge(label, charged))
             continue
-        waiting.remove(part)
+        unmatched.remove(part)
         inside = tuple([composition_of(inner) for inner in part.ledgers])
-        whole = Maximum("blocks of disjoint records", inside) if part.disjoint else inside[0]
-        found.append(Prepaid(label, charged, whole))
-    return Sum(tuple(found))
+        inner_composition = (
+            Maximum("blocks of disjoint records", inside) if part.disjoint else inside[0]
+        )
+        parts.append(Prepaid(label, charged, inner_composition))
+    return Sum(tuple(parts))
 
 
 def cost(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:
-    """What an expression costs, exactly, in what adds up: ``mu^2``, rho, epsilon (and delta)."""
+    """Add up an expression exactly, in what adds up: ``mu^2``, rho, epsilon (and delta)."""
     return _added(composition, currency, cost)
 
 
 def _added(composition: Composition, currency: type[Budget], of: Any) -> tuple[Fraction, ...]:
-    """What an expression costs where its parts cost what ``of`` says."""
+    """Add up an expression whose parts cost ``of(part, currency)``."""
     if isinstance(composition, Charge | Prepaid):
         return amounts(composition.spend, currency)
     if isinstance(composition, Rows):
@@ -98,12 +100,12 @@ def _added(composition: Composition, currency: type[Budget], of: Any) -> tuple[F
 
 
 def _exactly(x: float) -> Fraction:
-    """What a number of a budget stands for (claim C86)."""
+    """Return the decimal that a number of a budget stands for (claim C86)."""
     return Fraction(*written(x))
 
 
 def amounts(spend: Budget, currency: type[Budget]) -> tuple[Fraction, ...]:
-    """A charge in what adds up in a currency; exact, but for pure DP read as Gaussian DP."""
+    """Convert a charge to the unit that adds up; exact, except for pure DP as Gaussian DP."""
     if type(spend) is currency:
         power = 2 if currency is GDP else 1
         return tuple(_exactly(value) ** power for value in spend.values())
@@ -117,18 +119,20 @@ def amounts(spend: Budget, currency: type[Budget]) -> tuple[Fraction, ...]:
 
 
 def adds_up(total: Budget | None, composition: Composition | None) -> bool:
-    """Whether what was spent is within a total, and within each that was set aside, exactly."""
+    """Check exactly that charges are within the total, and within each reserved part."""
     if total is None or composition is None:
         return composition is None
     return all(
         0 <= spent <= limit
-        for most, part in [(total, composition), *inner_totals(composition)]
-        for spent, limit in zip(cost(part, type(most)), amounts(most, type(most)), strict=True)
+        for available, part in [(total, composition), *inner_totals(composition)]
+        for spent, limit in zip(
+            cost(part, type(available)), amounts(available, type(available)), strict=True
+        )
     )
 
 
 def iterate_parts(composition: Composition) -> Iterator[Composition]:
-    """An expression and all that are inside it, however deep."""
+    """Iterate over an expression and all expressions inside it."""
     yield composition
     if isinstance(composition, Prepaid | Rows):
         yield from iterate_parts(composition.part)
@@ -138,24 +142,24 @@ def iterate_parts(composition: Composition) -> Iterator[Composition]:
 
 
 def inner_totals(composition: Composition) -> list[tuple[Budget, Composition]]:
-    """Each part that was set aside, however deep, with what was spent of it."""
-    found = iterate_parts(composition)
-    return [(part.spend, part.part) for part in found if isinstance(part, Prepaid)]
+    """List each reserved part with the charges inside it."""
+    expressions = iterate_parts(composition)
+    return [(part.spend, part.part) for part in expressions if isinstance(part, Prepaid)]
 
 
 def charges(composition: Composition) -> list[Budget]:
-    """Every single charge, however deep."""
+    """List every single charge."""
     return [part.spend for part in iterate_parts(composition) if isinstance(part, Charge)]
 
 
 def shares_of(total: Budget, composition: Composition) -> tuple[Fraction, ...]:
-    """Exact shares of a total that an expression accounts for: of epsilon and delta, two."""
+    """Compute the exact share of a total that was spent; two shares for (epsilon, delta)."""
     spent = cost(composition, type(total))
     return tuple(a / b for a, b in zip(spent, amounts(total, type(total)), strict=True))
 
 
 def reserved_cost(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:
-    """As :func:`cost`, but of a part that was set aside only what was charged of it."""
+    """Add up as :func:`cost`, but count only the charges inside a reserved part."""
     if isinstance(composition, Prepaid):
         try:
             return reserved_cost(composition.part, currency)
@@ -165,7 +169,7 @@ def reserved_cost(composition: Composition, currency: type[Budget]) -> tuple[Fra
 
 
 def unspent(total: Budget, composition: Composition | None) -> Budget | None:
-    """What of a total was charged to no mechanism, however deep, rounded down; None if unknown."""
+    """Compute the part of a total that no mechanism was charged, rounded down; None if unknown."""
     kind = type(total)
     if composition is None:
         return None
@@ -173,66 +177,66 @@ def unspent(total: Budget, composition: Composition | None) -> Budget | None:
         used = reserved_cost(composition, kind)
     except UnsupportedConversion:
         return None
-    left = [max(Fraction(0), a - b) for a, b in zip(amounts(total, kind), used, strict=True)]
-    values = [math.sqrt(part) if kind is GDP else float(part) for part in left]
+    rests = [max(Fraction(0), a - b) for a, b in zip(amounts(total, kind), used, strict=True)]
+    values = [math.sqrt(part) if kind is GDP else float(part) for part in rests]
     return amount(kind, *[max(0.0, math.nextafter(value, -1.0)) for value in values])
 
 
 def describe_spending(total: Budget, composition: Composition) -> list[str]:
-    """What a total was spent on, in words."""
-    found = [f"What was spent on it ({RULES[type(total)]}):", *lines(composition)]
+    """Describe in words what a total was spent on."""
+    text = [f"What was spent on it ({RULES[type(total)]}):", *lines(composition)]
     spent = max(shares_of(total, composition))
     if spent < 1 - Fraction(1, 10**6):  # it stopped by released numbers (claim K4)
-        found.append(f"  {float(1 - spent):.3g} of the total was promised, but not spent")
-    return found
+        text.append(f"  {float(1 - spent):.3g} of the total was promised, but not spent")
+    return text
 
 
 def lines(composition: Composition, indent: str = "  ") -> list[str]:
-    """An expression as text, a line for each charge, or for a row of charges alike."""
-    further = indent + "  "
+    """Write an expression as text, a line for each run of equal charges."""
+    deeper = indent + "  "
     if isinstance(composition, Charge):
         return [f"{indent}{in_numbers(composition.spend)} for {composition.label}"]
     if isinstance(composition, Prepaid):
         head = f"{indent}{in_numbers(composition.spend)} for {composition.label}, of which:"
-        return [head, *lines(composition.part, further)]
+        return [head, *lines(composition.part, deeper)]
     if isinstance(composition, Rows):
         head = f"{indent}{composition.factor} times the root of this, for the rows of one person:"
-        return [head, *lines(composition.part, further)]
+        return [head, *lines(composition.part, deeper)]
     if isinstance(composition, Maximum):
         head = f"{indent}the largest of {len(composition.parts)} {composition.label}:"
-        return [head, *(line for part in composition.parts for line in lines(part, further))]
-    found = [f"{indent}sum of:"]
+        return [head, *(line for part in composition.parts for line in lines(part, deeper))]
+    written_lines = [f"{indent}sum of:"]
     for label, group in groupby(composition.parts, key=lambda part: isinstance(part, Charge)):
         if label:
-            found += _charges(list(group), further)  # type: ignore[arg-type]
+            written_lines += _charges(list(group), deeper)  # type: ignore[arg-type]
         else:
-            found += [line for part in group for line in lines(part, further)]
-    return found
+            written_lines += [line for part in group for line in lines(part, deeper)]
+    return written_lines
 
 
 def _charges(charges: list[Charge], indent: str) -> list[str]:
-    found = []
+    text = []
     for label, group in groupby(charges, key=lambda charge: charge.label):
         spends = [charge.spend for charge in group]
         sizes = " to ".join(dict.fromkeys([in_numbers(spends[0]), in_numbers(spends[-1])]))
         times = f" ({len(spends)} times)" if len(spends) > 1 else ""
-        found.append(f"{indent}{sizes} for {label}{times}")
-    return found
+        text.append(f"{indent}{sizes} for {label}{times}")
+    return text
 
 
 def in_numbers(spend: Budget, equals: str = "=") -> str:
-    """The numbers of a budget with their names."""
+    """Write the numbers of a budget with their names."""
     pairs = zip(spend.fields, spend.values(), strict=True)
     return ", ".join(f"{name}{equals}{value:.6g}" for name, value in pairs)
 
 
 def plain(composition: Composition) -> dict[str, Any]:
-    """An expression as plain Python values (for JSON)."""
+    """Convert an expression to plain Python values (for JSON)."""
     if isinstance(composition, Charge):
         return {"charge": composition.label} | plain_spend(composition.spend)
     if isinstance(composition, Prepaid):
-        inside = {"of_which": plain(composition.part)}
-        return {"set_aside": composition.label} | plain_spend(composition.spend) | inside
+        reserved = {"of_which": plain(composition.part)}
+        return {"set_aside": composition.label} | plain_spend(composition.spend) | reserved
     if isinstance(composition, Rows):
         return {"times": composition.factor, "of": plain(composition.part)}
     kind = "sum" if isinstance(composition, Sum) else "maximum"
@@ -240,7 +244,7 @@ def plain(composition: Composition) -> dict[str, Any]:
 
 
 def plain_spend(spend: Budget) -> dict[str, Any]:
-    """A budget as plain Python values."""
+    """Convert a budget to plain Python values."""
     return {"type": type(spend).__name__} | dict(zip(spend.fields, spend.values(), strict=True))
 
 
@@ -249,23 +253,23 @@ def plain_spend(spend: Budget) -> dict[str, Any]:
 KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in RULES}
 
 
-def totalled(told: dict[str, Any]) -> Budget:
-    """A budget from plain told, as a guarantee's dictionary has it."""
-    kind = KINDS[told["type"]]
-    return amount(kind, *(float(told[name]) for name in kind.fields))
+def totalled(fields: dict[str, Any]) -> Budget:
+    """Read a budget from the plain values that :func:`plain_spend` made."""
+    kind = KINDS[fields["type"]]
+    return amount(kind, *(float(fields[name]) for name in kind.fields))
 
 
-def composed(told: dict[str, Any]) -> Composition:
-    """An expression from plain told, as :func:`plain` made them."""
-    if "charge" in told:
-        return Charge(told["charge"], totalled(told))
-    if "set_aside" in told:
-        return Prepaid(told["set_aside"], totalled(told), composed(told["of_which"]))
-    if "times" in told:
-        return Rows(_whole(told["times"]), composed(told["of"]))
-    if "sum" in told:
-        return Sum(tuple([composed(part) for part in told["sum"]]))
-    return Maximum("blocks of disjoint records", tuple(map(composed, told["maximum"])))
+def composed(fields: dict[str, Any]) -> Composition:
+    """Read an expression from the plain values that :func:`plain` made."""
+    if "charge" in fields:
+        return Charge(fields["charge"], totalled(fields))
+    if "set_aside" in fields:
+        return Prepaid(fields["set_aside"], totalled(fields), composed(fields["of_which"]))
+    if "times" in fields:
+        return Rows(_whole(fields["times"]), composed(fields["of"]))
+    if "sum" in fields:
+        return Sum(tuple([composed(part) for part in fields["sum"]]))
+    return Maximum("blocks of disjoint records", tuple(map(composed, fields["maximum"])))
 
 
 def _whole(value: Any) -> int:

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 class _Affine(NamedTuple):
-    """A combination and a number: what an expression in the names stands for."""
+    """A linear combination of coefficients plus a constant."""
 
     row: Array
     constant: float
@@ -48,30 +48,30 @@ def by_name(
     names: tuple[str, ...],
     value: ArrayLike = 0.0,
 ) -> tuple[Any, Any]:
-    """Rows of weights and the values they are compared with."""
+    """Read rows of weights and the values they are compared with."""
     if isinstance(restriction, str | Mapping):
-        found = _rows(restriction, names, described(restriction, text=True))
+        pairs = _rows(restriction, names, described(restriction, text=True))
     elif isinstance(restriction, list | tuple) and any(
         isinstance(part, str | Mapping) for part in restriction
     ):
         # A list may be cells by mistake: an entry is called by its place.
         listed = enumerate(restriction)
-        found = [row for i, part in listed for row in _rows(part, names, f"entry {i} of the list")]
+        pairs = [row for i, part in listed for row in _rows(part, names, f"entry {i} of the list")]
     else:
         return restriction, value
-    if any(known is not None for _, known in found):
+    if any(target is not None for _, target in pairs):
         if real_array(value, "value").any():
             raise InvalidInput(
                 'equations have their values behind "=": pass either value=... or "=", not both.'
             )
-        value = [0.0 if known is None else known for _, known in found]
-    return np.array([row for row, _ in found]), value
+        value = [0.0 if target is None else target for _, target in pairs]
+    return np.array([row for row, _ in pairs]), value
 
 
 def _rows(
     combination: Any, names: tuple[str, ...], called: str
 ) -> list[tuple[Array, float | None]]:
-    """Rows of weights, each with its value if there is an equation."""
+    """Read rows of weights, each with its value if there is an equation."""
     if isinstance(combination, str):
         if combination in names:  # whatever else it could mean
             return [(_unit(combination, names), None)]
@@ -88,7 +88,7 @@ def _rows(
 
 
 def _unit(name: str, names: tuple[str, ...]) -> Array:
-    """The row of one coefficient."""
+    """Return the row of one coefficient."""
     return np.eye(len(names))[_place(name, names)]
 
 
@@ -106,7 +106,7 @@ def _place(name: Any, names: tuple[str, ...]) -> int:
 
 
 class _Text:
-    """A text, read from left to right: ``equations > sum > product > factor``."""
+    """A recursive-descent parser: ``equations > sum > product > factor``."""
 
     def __init__(self, text: str, names: tuple[str, ...], called: str) -> None:
         self._rest = text.strip()
@@ -118,50 +118,50 @@ class _Text:
 
     def equations(self) -> list[tuple[Array, float | None]]:
         with np.errstate(all="ignore"):  # what is not finite is refused as a row of weights
-            found = [self._equation()]
+            read = [self._equation()]
             while self._take(","):
-                found.append(self._equation())
+                read.append(self._equation())
         if self._rest:
             raise self._refusal()
-        return found
+        return read
 
     def _equation(self) -> tuple[Array, float | None]:
         self._named = False
-        left = self._sum()
+        left_side = self._sum()
         if self._take("="):
-            difference = left.plus(self._sum(), -1.0)
+            difference = left_side.plus(self._sum(), -1.0)
             return difference.row, -difference.constant
-        if left.constant or (left.is_number and not self._named):
+        if left_side.constant or (left_side.is_number and not self._named):
             raise self._refusal()  # without "=" a number would be a hypothesis or a shift
-        return left.row, None
+        return left_side.row, None
 
     def _sum(self) -> _Affine:
         sign = self._sign()
-        found = self._product().times(1.0 if sign is None else sign)
+        total = self._product().times(1.0 if sign is None else sign)
         while (sign := self._sign()) is not None:
-            found = found.plus(self._product(), sign)
-        return found
+            total = total.plus(self._product(), sign)
+        return total
 
     def _product(self) -> _Affine:
-        found, adjacent = self._factor(), True
+        product, adjacent = self._factor(), True
         while True:
             if self._take("*"):
-                other, adjacent = self._factor(), False
+                factor, adjacent = self._factor(), False
             elif self._take("/"):
-                other = self._factor()
-                if not other.is_number:
+                factor = self._factor()
+                if not factor.is_number:
                     raise self._refusal()
-                found = found.times(float(np.divide(1.0, other.constant)))
+                product = product.times(float(np.divide(1.0, factor.constant)))
                 continue
-            elif adjacent and found.is_number and self._begins_factor():  # "2 educ"
-                other, adjacent = self._factor(), False
+            elif adjacent and product.is_number and self._begins_factor():  # "2 educ"
+                factor, adjacent = self._factor(), False
             else:
-                return found
-            if found.is_number:
-                found, other = other, found
-            if not other.is_number:
+                return product
+            if product.is_number:
+                product, factor = factor, product
+            if not factor.is_number:
                 raise self._refusal()
-            found = found.times(other.constant)
+            product = product.times(factor.constant)
 
     def _factor(self) -> _Affine:
         name = next((name for name in self._longest if self._begins(name)), None)
@@ -199,7 +199,7 @@ class _Text:
         return self._rest.startswith("(") or any(map(self._begins, self._longest))
 
     def _begins(self, name: str) -> bool:
-        """Whether the rest begins with a name, and not with a longer word."""
+        """Return whether the rest begins with this name, and not with a longer word."""
         following = self._rest[len(name) : len(name) + 1]
         return bool(name) and self._rest.startswith(name) and (not following or following in _ENDS)
 

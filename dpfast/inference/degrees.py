@@ -1,4 +1,4 @@
-"""A covariance, and how well a variance is known that was itself released with noise."""
+"""A covariance, and the degrees of freedom of variances that were released with noise."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Matrix = NDArray[np.float64]
 #: From so many degrees of freedom on a t distribution is the normal to all digits shown.
 NORMAL = 1e7
 
-#: Fewer are not told apart: a variance that is mostly noise.
-LEAST = 2.0
+#: Fewest degrees of freedom: such a variance is mostly noise.
+MIN_DEGREES = 2.0
 
 
 #: Variances that float64 holds with all their digits.
@@ -43,7 +43,7 @@ DEFAULT_LEVEL = 0.95
 
 
 class VarianceNoise(NamedTuple):
-    """The noise in a sandwich covariance, from the public noise scales of its parts."""
+    """Noise of a sandwich covariance, from the public noise scales of its parts."""
 
     curvature: Curvature | None
     curvature_scale: float
@@ -55,26 +55,26 @@ class VarianceNoise(NamedTuple):
     def degrees_of_freedom(
         self, contrasts: Matrix, variances: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Satterthwaite's ``2 / r^2`` of variances with relative sd r, of meat and curvature."""
+        """Compute Satterthwaite's (1946) ``2 / r^2`` of variances with relative deviation r."""
         with np.errstate(all="ignore"):
             if self.units is not None:
                 diagonal = self.units.ndim == 1
                 contrasts = contrasts * self.units if diagonal else contrasts @ self.units
-            straight = contrasts
+            solved = contrasts
             if self.curvature is not None:
                 values, vectors = self.curvature.eigen()
-                straight = (contrasts @ vectors) / values
-            lengths = np.linalg.norm(straight, axis=1)
-            bent = np.linalg.norm(contrasts @ self.covariance, axis=1)
+                solved = (contrasts @ vectors) / values
+            lengths = np.linalg.norm(solved, axis=1)
+            products = np.linalg.norm(contrasts @ self.covariance, axis=1)
             relative = np.hypot(
-                self.meat_scale * lengths**2, 2.0 * self.curvature_scale * lengths * bent
+                self.meat_scale * lengths**2, 2.0 * self.curvature_scale * lengths * products
             ) / (self.n * variances)
-            degrees = np.maximum(LEAST, 2.0 / relative**2)
-        return np.where(np.isnan(degrees), LEAST, degrees)
+            degrees = np.maximum(MIN_DEGREES, 2.0 / relative**2)
+        return np.where(np.isnan(degrees), MIN_DEGREES, degrees)
 
 
 def estimable(contrasts: Matrix, covariance: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
-    """A covariance with zeros for coefficients that were left out, which are NaN in it."""
+    """Replace NaN, of coefficients that were left out, by zeros; mark contrasts that need them."""
     out = np.isnan(covariance.diagonal())
     if not out.any():
         return covariance, np.zeros(len(contrasts), dtype=bool)
@@ -82,14 +82,14 @@ def estimable(contrasts: Matrix, covariance: Matrix) -> tuple[Matrix, NDArray[np
 
 
 def variances(contrasts: Matrix, covariance: Matrix) -> NDArray[np.float64]:
-    """Of linear combinations, shape (k,); NaN of those that are not estimable."""
+    """Compute variances of linear combinations, shape (k,); NaN where they are not estimable."""
     known, lost = estimable(contrasts, covariance)
-    found = np.einsum("ij,jk,ik->i", contrasts, known, contrasts)
-    return np.where(lost, np.nan, found)
+    values = np.einsum("ij,jk,ik->i", contrasts, known, contrasts)
+    return np.where(lost, np.nan, values)
 
 
 class Covariance(NamedTuple):
-    """Covariance of an estimate and what to know before trusting it."""
+    """Covariance of an estimate, with warnings about it."""
 
     matrix: Matrix
     n_floored: int
@@ -98,7 +98,7 @@ class Covariance(NamedTuple):
     spread: VarianceNoise | None = None
 
     def degrees_of_freedom(self, contrasts: Matrix) -> NDArray[np.float64]:
-        """Of the variances of linear combinations, shape (k,); infinite where nothing is known."""
+        """Compute degrees of freedom of variances of combinations, shape (k,)."""
         if self.spread is None:
             return np.full(len(contrasts), np.inf)
         known, lost = estimable(contrasts, self.matrix)
@@ -106,21 +106,21 @@ class Covariance(NamedTuple):
         return np.where(lost, np.inf, found)
 
     def without(self, lost: NDArray[np.bool_], why: str) -> Covariance:
-        """The same where these coefficients have no variance, and why: NaN."""
+        """Set variances of these coefficients to NaN, and add the reason to the warnings."""
         matrix = np.where(lost | lost[:, None], np.nan, self.matrix)
         unfinished = np.where(lost, 0.0, self.unfinished)
         return self._replace(matrix=matrix, unfinished=unfinished, remarks=(*self.remarks, why))
 
     def uncounted(self) -> Covariance:
-        """The same where no records count: of no coefficient there is an interval."""
+        """Set all variances to NaN, because no records count."""
         return self.without(np.ones(len(self.matrix), dtype=bool), UNCOUNTED)
 
     def representable(
         self, params: Matrix, names: Sequence[str], before: Matrix | None = None
     ) -> Covariance:
-        """The same without the variances that float64 does not hold, in whatever units.
+        """Set variances to NaN that float64 cannot represent.
 
-        ``before``: the variances in other units, NaN of what was left out there.
+        ``before``: the variances in other units, with NaN for what was left out there.
         """
         diagonal = self.matrix.diagonal()
         if diagonal.min() >= SMALLEST and diagonal.max() <= LARGEST and np.isfinite(params).all():
@@ -134,7 +134,7 @@ class Covariance(NamedTuple):
 
 
 def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Half the widths of two-sided intervals, in standard errors."""
+    """Compute half the widths of two-sided intervals, in standard errors."""
     from scipy.special import ndtri, stdtrit
 
     tail = 0.5 + level / 2.0
@@ -145,7 +145,10 @@ def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.floa
 def t_intervals(
     level: float, estimate: Matrix, error: Matrix, degrees: Matrix, positive_last: bool = False
 ) -> Matrix:
-    """Two-sided intervals, of shape (..., 2); of a last one that is positive by its logarithm."""
+    """Compute two-sided t intervals, shape (..., 2).
+
+    ``positive_last``: that of the last parameter is symmetric on the logarithm.
+    """
     with np.errstate(all="ignore"):  # of released numbers, in whatever units
         half = t_half_widths(level, degrees) * error
         ends = np.stack([estimate - half, estimate + half], axis=-1)
@@ -156,7 +159,7 @@ def t_intervals(
 
 
 def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Two-sided p values."""
+    """Compute two-sided p values."""
     from scipy.special import ndtr, stdtr
 
     normal, low = degrees > NORMAL, -np.abs(z)
@@ -164,7 +167,7 @@ def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[n
 
 
 def coverage(level: float, alpha: float | None = None) -> float:
-    """The nominal coverage of an interval: ``level``, or ``1 - alpha`` where that is given."""
+    """Check the nominal coverage of an interval: ``level``, or ``1 - alpha`` if given."""
     if alpha is None:
         if not 0.5 <= real_number(level, "level") < 1.0:
             raise InvalidInput(

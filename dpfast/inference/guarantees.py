@@ -1,4 +1,4 @@
-"""What a result promises: every statement of it, in words or in numbers, is made here."""
+"""Privacy guarantees of results: every statement of them, in words or numbers, is made here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_PRIVACY = "NONE. This fit is not private and could not be published."
 #: What follows a relation where a fit is one of several that a ledger or a search paid for.
 ALONE = "; this fit alone"
 
-#: What a search by losses that the caller computed for every record rests on.
+#: Condition of a search by losses that the caller computed for every record.
 TOLD = (
     "the values told for a record depend on that record and on public or released numbers only",
 )
@@ -65,7 +65,7 @@ REPLACED, PERSON_REPLACED = "one record replaced", "one person with all rows rep
 
 
 class Guarantee(NamedTuple):
-    """What was spent, on what, and what it promises.
+    """Privacy guarantee of a result: total, charges and neighbouring relation.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Guarantee(NamedTuple):
         vouched: tuple[str, ...] = (),
         expression: Composition | None = None,
     ) -> Guarantee:
-        """Of a run with this source of noise.
+        """Make the guarantee of a run with this source of noise.
 
         Parameters
         ----------
@@ -162,10 +162,10 @@ class Guarantee(NamedTuple):
         vouched: tuple[str, ...] = (),
         expression: Composition | None = None,
     ) -> Guarantee:
-        """Of a ledger's entries, charged by queries that were chosen on the way (claim K4).
+        """Make the guarantee of a ledger whose queries were chosen adaptively (claim K4).
 
-        Where every charge was Gaussian noise a total in zCDP is one in Gaussian DP, too.  A choice
-        by the exponential mechanism is zCDP only: then nothing is said in Gaussian DP.
+        Where every charge was Gaussian noise a total in zCDP holds in Gaussian DP, too.  A choice
+        by the exponential mechanism is zCDP only: then nothing is stated in Gaussian DP.
 
         Parameters
         ----------
@@ -202,12 +202,12 @@ class Guarantee(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """Of the entries, "mu", whose squares add up, or "rho", which adds up."""
+        """Unit of the entries, "mu" (squares add up) or "rho"."""
         return "rho" if isinstance(self.total, ZCDP) and math.isnan(self.mu) else "mu"
 
     @property
     def composition(self) -> Composition | None:
-        """How what was spent adds up to the total; None for a comparison fit."""
+        """Composition of the charges; None for a comparison fit."""
         if self.total is None or self.expression is not None:
             return self.expression
         from dpfast.inference.composition import Charge, Sum
@@ -216,7 +216,7 @@ class Guarantee(NamedTuple):
         return Sum(tuple([Charge(label, amount(kind, spent)) for label, spent in self.entries]))
 
     def spent_share(self) -> tuple[Fraction, ...]:
-        """Exact share of the total that was spent, in what adds up: mu^2, rho, epsilon, delta.
+        """Compute the exact share of the total that was spent, in mu^2, rho, epsilon or delta.
 
         One fraction for each number of the total, at most 1; none of a comparison fit.
         """
@@ -228,17 +228,17 @@ class Guarantee(NamedTuple):
 
     @property
     def unspent(self) -> Budget | None:
-        """What of the total was charged to no mechanism, in its currency; None where none is known.
+        """Part of the total that no mechanism was charged, in its currency; None if unknown.
 
-        It was promised and is not refunded: of a run that ended early, what was reserved for the
-        rest of its plan; otherwise what its plan left over, and rounding.
+        It was promised and is not refunded.  A run that ended early had reserved it for the rest
+        of its plan; otherwise the plan left it over, or rounding did.
         """
         from dpfast.inference.composition import unspent
 
         return None if self.total is None else unspent(self.total, self.composition)
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon with (epsilon, delta)-DP, rounded up; infinite where none is known.
+        """Compute the smallest known epsilon with (epsilon, delta)-DP, rounded up; else infinity.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class Guarantee(NamedTuple):
         return found
 
     def equivalents(self) -> list[tuple[float, float]]:
-        """``(epsilon, delta)``: the promised pair, or those at ``delta = 1/n^2`` and ``1e-6``.
+        """List ``(epsilon, delta)``: the promised pair, or those at ``1/n^2`` and ``1e-6``.
 
         Epsilon is infinite where the total is too large to have one.
         """
@@ -270,7 +270,7 @@ class Guarantee(NamedTuple):
             return [(math.inf, delta) for delta in deltas]
 
     def explain(self, delta: float = 1e-6) -> str:
-        """The guarantee in plain words: what an attacker can do at best.
+        """Explain the guarantee in plain words: the best that an attacker can do.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class Guarantee(NamedTuple):
         return "\n".join([text, *made_of, *self._vouched_lines()])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON); None where there is no number."""
+        """Convert everything to plain Python values (for JSON); None where there is no number."""
         from dpfast.inference.composition import plain, plain_spend
 
         total = self.total
@@ -312,7 +312,7 @@ class Guarantee(NamedTuple):
         }
 
     def shares(self) -> list[tuple[str, float]]:
-        """Of each charge, its part of the total, as the currency adds up.
+        """Compute the share of each charge in the total, as the currency adds up.
 
         ``(label, share)`` in the order of the charges; shares of a run that spent all add up to 1.
         """
@@ -413,10 +413,10 @@ class Guarantee(NamedTuple):
 
         if self.total is None:
             return html(Table(str(self), (), (), (), ()))
-        whole = self.total.rho if isinstance(self.total, ZCDP) and self.unit == "rho" else self.mu
+        total = self.total.rho if isinstance(self.total, ZCDP) and self.unit == "rho" else self.mu
         power = 2 if self.unit == "mu" else 1
         charges = self._grouped()
-        cells = [(f"{spent:.4f}", f"{(spent / whole) ** power:.1%}") for _, spent in charges]
+        cells = [(f"{spent:.4f}", f"{(spent / total) ** power:.1%}") for _, spent in charges]
         heads = [line for line in str(self).splitlines() if not line.startswith("  spent ")]
         labels = tuple([printable(label) for label, _ in charges])
         title = f"Privacy: {self.headline}"
@@ -427,19 +427,19 @@ class Guarantee(NamedTuple):
 
 
 def statement(total: Budget) -> str:
-    """A promise in a few digits."""
+    """Write a promise in a few digits."""
     if isinstance(total, ApproxDP):
         return f"(epsilon={total.epsilon:.6g}, delta={total.delta:.3g})-DP"
     return f"{total.values()[0]:.6g}-{KINDS[type(total)]}"
 
 
 def group_relation(m: int) -> str:
-    """Of a person with up to ``m`` rows, each of which is charged (C47), or all at once (C81)."""
+    """Name the relation of persons with up to ``m`` rows, charged each (C47) or at once (C81)."""
     return RELATION if m == 1 else GROUP_RELATION.format(m=m)
 
 
 def is_stated(relation: str, composition: Composition | None) -> bool:
-    """Whether a fit can have this relation with charges composed like this.
+    """Return whether a fit can have this relation with charges composed like this.
 
     Examples
     --------
@@ -449,13 +449,13 @@ def is_stated(relation: str, composition: Composition | None) -> bool:
     """
     from dpfast.inference.composition import Rows
 
-    told = relation.partition(ALONE)[0]
+    stated = relation.partition(ALONE)[0]
     if isinstance(composition, Rows):
-        return told == group_relation(composition.factor)
-    rows = re.search(r"with up to (\d{1,5}) rows", told)  # of a person who is charged once (C81)
+        return stated == group_relation(composition.factor)
+    rows = re.search(r"with up to (\d{1,5}) rows", stated)  # of a person who is charged once (C81)
     together = [] if rows is None else [group_relation(int(rows[1]))]
-    return told in [RELATION, MEANS_RELATION, *together]
+    return stated in [RELATION, MEANS_RELATION, *together]
 
 
-#: Of a fit for comparison.
+#: Guarantee of a fit for comparison.
 NOT_PRIVATE = Guarantee(None, "none", 0, (), True, math.inf)

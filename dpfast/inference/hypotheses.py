@@ -61,7 +61,7 @@ class WaldTest(NamedTuple):
 
 
 def combinations(restriction: ArrayLike, p: int) -> NDArray[np.float64]:
-    """Rows of weights, checked, shape (k, p)."""
+    """Check rows of weights, shape (k, p)."""
     rows = np.atleast_2d(real_array(restriction, "a restriction"))
     if rows.ndim != 2 or rows.shape[1] != p or not np.isfinite(rows).all():
         raise InvalidInput(
@@ -72,7 +72,7 @@ def combinations(restriction: ArrayLike, p: int) -> NDArray[np.float64]:
 
 
 def t_test(fit: Any, contrast: ArrayLike, value: ArrayLike) -> Contrast:
-    """One test of a fit for each row of ``contrast``."""
+    """Test each row of ``contrast`` by a t test."""
     rows = combinations(contrast, len(fit.params))
     estimate = rows @ fit.params
     bse = np.sqrt(variances(rows, fit.cov_params()))
@@ -82,7 +82,7 @@ def t_test(fit: Any, contrast: ArrayLike, value: ArrayLike) -> Contrast:
 
 
 def wald_test(fit: Any, restriction: ArrayLike, value: ArrayLike) -> WaldTest:
-    """One test for all rows of ``restriction`` together."""
+    """Test all rows of ``restriction`` together by a Wald test."""
     from scipy.special import chdtrc, fdtrc
 
     rows = combinations(restriction, len(fit.params))
@@ -105,7 +105,7 @@ def confidence_ellipse(
     n_points: int,
     degrees: float,
 ) -> NDArray[np.float64]:
-    """Points on the boundary of the joint confidence region of two coefficients."""
+    """Compute points on the boundary of the joint confidence region of two coefficients."""
     # the quantile of F(2, d) times 2; of the chi-squared distribution as d grows
     error = -np.log1p(-level)
     if degrees <= NORMAL:

@@ -14,8 +14,8 @@ Names = tuple[str, ...] | None
 class Named(np.ndarray[Any, np.dtype[np.float64]]):
     """An array whose rows (of a covariance, columns too) have the names of coefficients.
 
-    It is shown with them.  In everything else it is an array of NumPy: positions, slices and masks
-    mean what they do there, and whatever is computed from it, but rounded, is without names.
+    It is printed with them.  In everything else it is an array of NumPy: positions, slices and
+    masks mean the same.  Results of computations have no names; rounded arrays keep them.
 
     Privacy
     -------
@@ -51,7 +51,7 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
 
     def _place(self, key: Any) -> Any:
         if not isinstance(key, str):
-            return [self._place(one) for one in key] if isinstance(key, list) else key
+            return [self._place(entry) for entry in key] if isinstance(key, list) else key
         assert self._names is not None
         if key not in self._names:
             raise InvalidInput(
@@ -61,12 +61,12 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         return self._names.index(key)
 
     def __getattr__(self, name: str) -> Any:
-        told = f"{type(self).__name__!r} object has no attribute {name!r}"
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name in (self._names or ()):
-            told += f"; write [{name!r}]."
+            message += f"; write [{name!r}]."
         elif name in ("loc", "iloc", "index", "values", "items", "to_csv", "to_dict", "to_frame"):
-            told += f"; write .to_pandas().{name}."
-        raise AttributeError(told)
+            message += f"; write .to_pandas().{name}."
+        raise AttributeError(message)
 
     def __contains__(self, value: object) -> bool:
         if isinstance(value, str):
@@ -77,7 +77,7 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         return named, (self.view(np.ndarray), self._names, self._columns)
 
     def round(self, decimals: Any = 0, out: Any = None) -> Any:
-        """The same numbers with fewer decimals, and the same names.
+        """Round to fewer decimals and keep the names.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         return named(self.view(np.ndarray).round(decimals, out), self._names, self._columns)
 
     def to_pandas(self) -> Any:
-        """A Series of pandas, or a DataFrame of what has more columns, with the names as index.
+        """Convert to a Series of pandas, or a DataFrame if there are more columns, indexed by name.
 
         Returns
         -------
@@ -111,7 +111,7 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
 
 
 def named(values: Any, names: Names, columns: Names = None) -> Named:
-    """The same numbers, in the same memory, with names for their rows, and headings for pandas."""
-    found = np.asarray(values, dtype=np.float64).view(Named)
-    found._names, found._columns = names, columns
-    return found
+    """Give names to the rows of an array, without a copy, and headings for pandas."""
+    labelled = np.asarray(values, dtype=np.float64).view(Named)
+    labelled._names, labelled._columns = names, columns
+    return labelled

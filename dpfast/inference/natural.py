@@ -1,4 +1,4 @@
-"""Coefficients in the units of the columns as they came: exact linear algebra of coded ones."""
+"""Coefficients in original units, by exact linear algebra from those of coded columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class NaturalRows(NamedTuple):
-    """Reads new rows as the coded fit does, clipping where it did, and returns their own units."""
+    """A reader of new rows that clips as the coded fit does and returns original units."""
 
     coded: RowReader
     constant: Array
@@ -27,29 +27,29 @@ class NaturalRows(NamedTuple):
 
     @property
     def coding(self) -> None:
-        """None: coefficients are of columns as they came."""
+        """None, because coefficients are in original units."""
 
     def covariates(self, X: Any) -> Array:
-        """Numbers of shape (m, q), without the intercept's ones."""
+        """Compute covariates, shape (m, q), without the intercept's ones."""
         return self._natural(self.coded.covariates(X) - self.constant)
 
     def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Those of the coded rows, in the units of the columns as they came."""
-        found = []
+        """Compute changes of the coded rows, in original units."""
+        converted = []
         for name, _, slopes, levels in self.coded.changes(X, names):
             if slopes is not None:
-                found.append(Change(name, 1.0, self._natural(slopes)))
+                converted.append(Change(name, 1.0, self._natural(slopes)))
             elif levels is not None:
                 low, high = [self._natural(rows - self.constant) for rows in levels]
-                found.append(Change(name, 1.0, None, (low, high)))
-        return found
+                converted.append(Change(name, 1.0, None, (low, high)))
+        return converted
 
     def centres(self) -> list[tuple[str, Any]] | None:
-        """As of the coded rows."""
+        """Return the centres of the coded rows."""
         return self.coded.centres()
 
     def row(self, values: list[Any]) -> Any:
-        """As of the coded rows."""
+        """Make a new row as of the coded fit."""
         return self.coded.row(values)
 
     def _natural(self, rows: Array) -> Array:
@@ -64,12 +64,12 @@ class NaturalMap(NamedTuple):
     units: tuple[Array, Array] | None = None
 
     def params(self, coded: Array) -> Array:
-        """Coefficients, one vector or a row for each."""
+        """Convert coefficients, one vector or a matrix of rows."""
         with np.errstate(all="ignore"):  # of released numbers, in whatever units
             return np.asarray(self.constant + coded @ self.matrix.T)
 
     def covariance(self, coded: Covariance) -> Covariance:
-        """``T Cov T'``; what may be unfinished is bounded entry by entry."""
+        """Compute ``T Cov T'``; the optimiser's remaining error is bounded entry by entry."""
         spread, out = coded.spread, np.isnan(coded.matrix.diagonal())
         with np.errstate(all="ignore"):
             matrix = congruence(self.matrix, estimable(self.matrix, coded.matrix)[0])
@@ -87,17 +87,17 @@ class NaturalMap(NamedTuple):
 
 
 def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> NaturalMap:
-    """The map from coded coefficients to those of the table's own units."""
+    """Compute the map from coded coefficients to those in original units."""
     shift, columns = coding.natural_units()
-    centre, unit = coding.response_units()
+    centre, spread = coding.response_units()
     q, first = len(shift), int(fit_intercept)
     size = first + q + int(free_scale)
     matrix, constant = np.eye(size), np.zeros(size)
     with np.errstate(all="ignore"):
-        slopes, through_zero = unit * columns.T, unit * shift
+        slopes, through_zero = spread * columns.T, spread * shift
     matrix[first : first + q, first : first + q] = slopes
     if fit_intercept:
-        matrix[0, 0], constant[0] = unit, centre
+        matrix[0, 0], constant[0] = spread, centre
         matrix[0, 1 : 1 + q] = through_zero
     elif centre != 0.0 or shift.any():
         raise InferenceUnavailable(

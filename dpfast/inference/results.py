@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Fit(AfterFit):
-    """A fitted model.  Holds no records and nothing about them that was not paid for.
+    """A fitted model, which holds released numbers and no records.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class Fit(AfterFit):
         The public facts by which a schema or formula turned a table into covariates and response:
         coefficients are of the coded columns, predictions take and return the table's own units.
     units : Standardized or None
-        Centres and spreads that the fit bought, or was handed: ``dpfast.fit(...,
-        standardize=fit.units)`` uses them again, for nothing.
+        Private centres and scales that the fit estimated or was given.  ``dpfast.fit(...,
+        standardize=fit.units)`` uses them again at no cost.
     reads : int or None
-        How many times the fit read all records, where they are read again for every query: Parquet
-        files and other blocks that are decoded, chunks of Dask.  None of arrays.
+        Passes over the records where every query reads them again: Parquet files and other blocks
+        that are decoded, chunks of Dask.  None for arrays.
     warnings : tuple of str
         What makes the intervals unreliable, from released numbers only.
 
@@ -125,12 +125,13 @@ class Fit(AfterFit):
 
     @property
     def natural(self) -> Fit:
-        """This fit with its coefficients in the units of the columns as they came.
+        """This fit with its coefficients in the original units of the columns.
 
-        Exact linear algebra of what was released: a coefficient is the change of the response, in
-        its own units, for one unit of the column; the intercept is the response at zero.
-        Covariances, intervals and contrasts follow, and predictions are the same (clipping to
-        declared ranges included).  A fit of columns that were not coded is its own.
+        It is computed from released numbers by exact linear algebra.  A coefficient is the change
+        of the response, in its own units, for one unit of the column.  The intercept is the
+        response at zero.  Covariances, intervals and contrasts follow.  Predictions are the same,
+        clipping to declared ranges included.  A fit of columns that were not coded is returned
+        unchanged.
 
         Raises
         ------
@@ -154,21 +155,21 @@ class Fit(AfterFit):
             return self
         to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
         scaling = "privately standardised" if self.coding.released else "coded"
-        found = object.__new__(type(self))
-        vars(found).update(vars(self))
-        found.params = to_natural.params(vars(self)["params"])
-        found.iterates = to_natural.params(self.iterates)
-        found.model += f", fitted on {scaling} columns, reported in original units"
+        converted = object.__new__(type(self))
+        vars(converted).update(vars(self))
+        converted.params = to_natural.params(vars(self)["params"])
+        converted.iterates = to_natural.params(self.iterates)
+        converted.model += f", fitted on {scaling} columns, reported in original units"
         if self._covariance is not None:
             before = self._covariance.matrix.diagonal()
             moved = to_natural.covariance(self._covariance)
-            found._covariance = moved.representable(found.params, self.names, before)
+            converted._covariance = moved.representable(converted.params, self.names, before)
         if self._predictor is not None:
-            found._predictor = to_natural.params(self._predictor)
+            converted._predictor = to_natural.params(self._predictor)
         assert to_natural.units is not None
-        found._new_rows = NaturalRows(self._new_rows, *to_natural.units)
-        found._coded = self
-        return found
+        converted._new_rows = NaturalRows(self._new_rows, *to_natural.units)
+        converted._coded = self
+        return converted
 
     @property
     def coded(self) -> Fit:
@@ -176,12 +177,12 @@ class Fit(AfterFit):
         return self if self._coded is None else self._coded
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
-        """Where columns lie and what their unit is, for each whose numbers the fit bought.
+        """List the privately estimated centre and scale of each column.
 
         Returns
         -------
         list of (str, (float, float))
-            Name, centre and unit; empty where everything was declared.
+            Name, centre and scale; empty where everything was declared.
 
         Privacy
         -------
@@ -191,16 +192,16 @@ class Fit(AfterFit):
         return [] if coding is None else coding.released_units()
 
     def cov_params(self) -> Named:
-        """Covariance of the coefficients, sampling and privacy noise together, shape (p, p).
+        """Return the covariance of sampling and privacy noise together, shape (p, p).
 
-        :class:`~dpfast.errors.InferenceUnavailable` where none was bought (``inference=False``).
+        Raises :class:`~dpfast.errors.InferenceUnavailable` without one (``inference=False``).
         """
         if self._covariance is None:
             raise InferenceUnavailable(
                 self._missing
                 or "no covariance was released with this result: its budget went to the estimate. "
-                "dpfast.fit(..., inference=True), its default, buys one wherever loss and weights "
-                "have a Hessian."
+                "dpfast.fit(..., inference=True), its default, estimates one wherever loss and "
+                "weights have a Hessian."
             )
         return named(self._covariance.matrix, self.names, self.names)
 
@@ -223,7 +224,7 @@ class Fit(AfterFit):
 
     @property
     def degrees_of_freedom(self) -> Array:
-        """Degrees of freedom of the t distribution used, shape (p,); how well each error is known.
+        """Degrees of freedom of the t distribution used, shape (p,).
 
         ``2 / r^2`` where the privacy noise in a released variance has the relative standard
         deviation r; infinite where nothing is known of it.
@@ -231,13 +232,13 @@ class Fit(AfterFit):
         return self._degrees(np.eye(len(self.params)))
 
     def _degrees(self, rows: Array) -> Array:
-        """Degrees of freedom of the variances of linear combinations, shape (k,)."""
+        """Compute degrees of freedom of the variances of linear combinations, shape (k,)."""
         self.cov_params()  # refuses where there is none
         assert self._covariance is not None
         return self._covariance.degrees_of_freedom(rows)
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Named:
-        """Confidence intervals, shape (p, 2).
+        """Compute confidence intervals, shape (p, 2).
 
         Returns
         -------
@@ -246,10 +247,10 @@ class Fit(AfterFit):
 
         Notes
         -----
-        Standard errors are themselves released with noise, so the intervals are those of a t
-        distribution whose degrees of freedom follow from the noise scales; with a generous budget
-        it is the normal.  The interval of a free scale is symmetric on the logarithm, so it is
-        always positive.
+        Standard errors are themselves released with noise.  So intervals use a t distribution,
+        whose degrees of freedom follow from the noise scales.  With a large budget it is the
+        normal.  The interval of a free scale is symmetric on the logarithm, so it is always
+        positive.
         """
         level, known = coverage(level, alpha), self.degrees_of_freedom
         interval = t_intervals(level, self.params, self.bse, known, self._free_scale)
@@ -260,26 +261,26 @@ class Fit(AfterFit):
         covariance = self._covariance
         if covariance is None:
             return (*self._of_units, self._missing) if self._missing else self._of_units
-        found = [*self._of_units, *covariance.remarks]
+        remarks = [*self._of_units, *covariance.remarks]
         with np.errstate(all="ignore"):
             ratios = covariance.unfinished / (1.96 * self.bse)
             ratios[covariance.unfinished == 0.0] = 0.0  # of what was left out, too
         worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
         if covariance.n_floored:
-            most = self.names[worst] if ratios[worst] > 0.0 else ""
+            column = self.names[worst] if ratios[worst] > 0.0 else ""
             from dpfast.inference.rendering.targets import hidden_directions
 
-            found.append(hidden_directions(covariance.n_floored, len(self.params), most))
+            remarks.append(hidden_directions(covariance.n_floored, len(self.params), column))
         if covariance.unfinished.any() and not (ratios <= 1.0).all():
-            found.append(
+            remarks.append(
                 f"the optimiser had not finished: an estimated {ratios[worst]:.2g} half-widths of "
                 f"error may remain in {self.names[worst]!r}. Use more records, a larger budget, or "
                 "a start nearer the solution; leave out covariates that hardly vary."
             )
-        return tuple(found)
+        return tuple(remarks)
 
     def predict(self, X: Any) -> Array:
-        """Mean response (logistic: probability; counts: mean count) for new rows, shape (m,).
+        """Predict the mean response (a probability, a mean count) of new rows, shape (m,).
 
         Parameters
         ----------
@@ -297,15 +298,16 @@ class Fit(AfterFit):
 
         Privacy
         -------
-        Costs nothing for public rows.  The prediction for a private row tells of that row.
+        Costs nothing for public rows.  The prediction for a private row reveals something about
+        that row.
 
         Notes
         -----
-        As in the fit, values outside a declared range are clipped to it, and a row with a missing
-        value or an undeclared label has no prediction: NaN.  Columns whose units were bought are
-        held to five spreads about their centres.  Where noise is a large part of what the slopes
-        explain, the method says which part of them predictions keep; ``params`` are not
-        shrunk, and neither is :meth:`predict_interval`.
+        As in the fit, values outside a declared range are clipped to it.  A row with a missing
+        value or an undeclared label has no prediction: NaN.  Columns with a private centre and
+        scale are clipped at five scales about the centre.  Where noise is a large part of what
+        the slopes explain, predictions shrink the slopes (James and Stein 1961), and the method
+        says by how much.  ``params`` and :meth:`predict_interval` are not shrunk.
 
         Examples
         --------
@@ -318,23 +320,25 @@ class Fit(AfterFit):
         return self._response(self._line(X) + self._offsets(X))
 
     def _offsets(self, X: Any) -> Array | float:
-        """What rows of a table have in their linear predictor beside the fit's columns."""
+        """Read the offsets of new rows, in the units of the linear predictor."""
         rows: Any = self._new_rows
         while rows is not None and not hasattr(rows, "offsets"):
             rows = getattr(rows, "inner", getattr(rows, "coded", None))
-        found: Array | float = 0.0 if rows is None else rows.offsets(X)
+        predictor_offsets: Array | float = 0.0 if rows is None else rows.offsets(X)
         coding = None if self._linked else self.coding
-        return found if coding is None else found / coding.response_units()[1]
+        return (
+            predictor_offsets if coding is None else predictor_offsets / coding.response_units()[1]
+        )
 
     def _line(self, X: Any) -> Array:
-        """The linear predictor that predictions are made of."""
+        """Compute the linear predictor of new rows, with slopes shrunk if the fit says so."""
         line = self._coefficients()
         if self._predictor is not None:
             line = self._predictor[: len(line)]
         return self._rows(X) @ line
 
     def predict_interval(self, X: Any, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Confidence interval of the mean response for new rows, shape (m, 2).
+        """Compute confidence intervals of the mean response at new rows, shape (m, 2).
 
         Parameters
         ----------
@@ -360,10 +364,10 @@ class Fit(AfterFit):
 
     @property
     def scale(self) -> float:
-        """The residual scale of a robust fit or a quantile, where the fit found it.
+        """Residual scale of a robust fit or a quantile, in the response's own units.
 
-        In the response's own units; of a fit that bought it, or with
-        ``scale=dpfast.FreeScale(...)``, whose last parameter it is.
+        Of a fit that estimated it, or with ``scale=dpfast.FreeScale(...)``, whose last parameter
+        it is.
         """
         if self._scale is not None:
             return self._scale
@@ -378,7 +382,7 @@ class Fit(AfterFit):
         return self.params[:-1] if self._free_scale else self.params
 
     def _rows(self, X: Any) -> Array:
-        """Design rows, the intercept's ones included."""
+        """Build design rows, the intercept's ones included."""
         X = self._new_rows.covariates(X)
         q = len(self._coefficients()) - int(self._fit_intercept)
         if X.ndim != 2 or X.shape[1] != q:
@@ -389,11 +393,11 @@ class Fit(AfterFit):
         return self._means(t)[0]
 
     def _mean_slopes(self, t: Array) -> tuple[Array, Array]:
-        """First and second derivative of :meth:`_response`."""
+        """Compute first and second derivative of :meth:`_response`."""
         return self._means(t)[1:]
 
     def _means(self, t: Array) -> tuple[Array, Array, Array]:
-        """Of the loss; without a link in the response's own units."""
+        """Compute means with two derivatives; without a link in the response's own units."""
         if self._linked:
             kind = kind_of(self._linked)
             assert kind is not None
@@ -402,7 +406,7 @@ class Fit(AfterFit):
         return location + spread * t, np.full(t.shape, spread), np.zeros(t.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published by this fit, as plain Python values (for JSON)."""
+        """Convert everything published by this fit to plain Python values (for JSON)."""
         table: dict[str, Any] = {
             "names": list(self.names),
             "params": self.params.tolist(),
@@ -412,8 +416,8 @@ class Fit(AfterFit):
             "warnings": list(self.warnings),
             "privacy": self.privacy.to_dict(),
         }
-        if units := self.released_units():
-            table["released_units"] = {name: {"centre": c, "unit": u} for name, (c, u) in units}
+        if scales := self.released_units():
+            table["released_units"] = {name: {"centre": c, "unit": u} for name, (c, u) in scales}
         if self._covariance is not None:
             table["bse"] = self.bse.tolist()
             table["cov_params"] = self.cov_params().tolist()

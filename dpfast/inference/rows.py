@@ -1,4 +1,4 @@
-"""What a result asks about new rows: tables and their coding are known to others."""
+"""Protocols by which a result reads new rows; tables and coding are known elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Coded(Protocol):
-    """Public facts by which a table became covariates and a response."""
+    """Coding of a table as covariates and a response, by public facts."""
 
     @property
     def response(self) -> str | None:
@@ -30,22 +30,22 @@ class Coded(Protocol):
 
     @property
     def released(self) -> bool:
-        """Whether its constants were bought, and not declared."""
+        """Return whether its constants were privately estimated, not declared."""
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
-        """Name, centre and unit of each column whose numbers were bought."""
+        """List name, centre and scale of each column whose scaling was privately estimated."""
 
     def natural_units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Constant and matrix by which coded columns are those of the same terms as they came."""
+        """Return constant and matrix of the map from original to coded columns."""
 
     def response_units(self) -> tuple[float, float]:
-        """``(location, spread)``: the response is ``location + spread * coded``."""
+        """Return ``(location, spread)``: the response is ``location + spread * coded``."""
 
 
 class Change(NamedTuple):
-    """How rows of a design change with one variable, through all the terms that contain it.
+    """Change of a design's rows with one variable, through all the terms that contain it.
 
-    Of a number: ``slopes``, derivatives of shape (m, q) for one of its own units.  Of a level: the
+    A number has ``slopes``: derivatives of shape (m, q) for one of its own units.  A level has the
     rows at the reference level and at this one.
     """
 
@@ -56,19 +56,19 @@ class Change(NamedTuple):
 
 
 class RowReader(Protocol):
-    """Reads new rows as those of the fit were."""
+    """A reader of new rows with the coding of the fit."""
 
     @property
     def coding(self) -> Coded | None: ...
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
-        """Numbers of shape (m, q), without the intercept's ones."""
+        """Compute covariates, shape (m, q), without the intercept's ones."""
 
     def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Of each variable, at new rows; ``names`` are those of the design's columns."""
+        """Compute the change with each variable at new rows; ``names``: the design's columns."""
 
     def centres(self) -> list[tuple[str, Any]] | None:
-        """Declared or bought centre of each column that is read, None of one that has none."""
+        """List the declared or estimated centre of each column; None for one without."""
 
     def row(self, values: list[Any]) -> Any:
-        """One new row with such values of the columns that are read."""
+        """Make one new row with these values of the columns."""

@@ -1,4 +1,4 @@
-"""Sandwich covariance from noisy matrices, with the variance the privacy noise adds."""
+"""Sandwich covariance (Huber 1967, White 1980) from noisy matrices, plus privacy noise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Matrix = NDArray[np.float64]
 def sandwich_covariance(
     method: Method, trajectory: Trajectory, n: int, ridge: float = 0.0
 ) -> Covariance:
-    """``H^-1 Q H^-1 / n`` plus the covariance of the optimiser's privacy noise."""
+    """Compute ``H^-1 Q H^-1 / n`` plus the covariance of the optimiser's privacy noise."""
     refuse_without_matrices(trajectory, len(trajectory.theta))
     hessian, noise_scale = pooled(trajectory.hessians or (trajectory.final.hessian,))
     hessian = with_ridge(hessian, ridge)
@@ -38,7 +38,10 @@ def sandwich_covariance(
 def covariance_or_reason(
     method: Method, trajectory: Trajectory, n: int, ridge: float
 ) -> tuple[Covariance | None, str]:
-    """The covariance, or None and why not (logged): the estimate was paid for and must arrive."""
+    """Compute the covariance, or return None and the reason, which is logged.
+
+    The estimate was paid for and must arrive.
+    """
     try:
         return sandwich_covariance(method, trajectory, n, ridge), ""
     except Exception as error:
@@ -47,16 +50,16 @@ def covariance_or_reason(
         with suppress(Exception):  # a handler of the caller's may raise, too
             logging.getLogger("dpfast").exception("the covariance of a fit could not be computed")
         kind = type(error).__name__
-        told = str(error) if isinstance(error, DpfastError) else f"{kind} was raised"
+        message = str(error) if isinstance(error, DpfastError) else f"{kind} was raised"
         return None, (
-            f"the covariance that was paid for could not be computed: {told.rstrip('.')}. The log "
-            '"dpfast" has the details. The coefficients are as good as ever; without intervals '
-            "nothing says how good."
+            f"the covariance that was paid for could not be computed: {message.rstrip('.')}. The "
+            'log "dpfast" has the details. The coefficients are not affected, but they have no '
+            "standard errors."
         )
 
 
 def pooled(hessians: Sequence[Answer]) -> tuple[Matrix, float]:
-    """Several Hessians as one, weighted by precision, and its noise scale."""
+    """Average Hessians by inverse-variance weights; return the mean and its noise scale."""
     last = hessians[0].noise_scale
     precisions = [(last / hessian.noise_scale) ** 2 for hessian in hessians]
     mean = weighted_mean([hessian.value for hessian in hessians], precisions)

@@ -15,7 +15,7 @@ from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, understood
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.request import Account, memory_needed
-from dpfast.inference.degrees import LEAST
+from dpfast.inference.degrees import MIN_DEGREES
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -176,7 +176,7 @@ def moments_of(answer: Answer, grouping: Grouping, weight: float) -> Moments:
             relative = square_error / n / variance
             mean_values.append(mean)
             errors.append(np.sqrt(variance))
-            degrees.append(np.maximum(LEAST, 2.0 / relative**2))
+            degrees.append(np.maximum(MIN_DEGREES, 2.0 / relative**2))
     return Moments(count, count_noise, np.array(mean_values), np.array(errors), np.array(degrees))
 
 

@@ -1,1 +1,1 @@
-"""How released numbers are shown: one table, and its renderings."""
+"""Renderings of released numbers: a table as text, HTML, LaTeX and Markdown, and pages."""

@@ -1,4 +1,4 @@
-"""Arrays of coefficients with their names: as text, and as pandas has them."""
+"""Arrays of coefficients with their names, as text and as pandas objects."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 from dpfast.inference.named import Names
 from dpfast.inference.rendering.digits import printable
 
-#: Rows that are shown with their names: of more, NumPy's own text is shorter.
+#: Most rows that are printed with names; NumPy abbreviates the text of more.
 MOST_SHOWN = 100
 
 
 def lines(values: Any, names: Names) -> str:
-    """A line for each row, or NumPy's text of what has no names."""
+    """Write a line for each named row; without names the text of NumPy."""
     if names is None or not 0 < len(values) <= MOST_SHOWN:
         return repr(values)
     rows = [[f"{value:.6g}" for value in row] for row in values.reshape(len(values), -1)]
-    wide = max(len(text) for row in rows for text in row)
+    width = max(len(text) for row in rows for text in row)
     labels = list(map(printable, names))
-    room = max(map(len, labels))
+    longest = max(map(len, labels))
     return "\n".join(
-        f"{label:{room}}" + "".join(f"  {text:>{wide}}" for text in row)
+        f"{label:{longest}}" + "".join(f"  {text:>{width}}" for text in row)
         for label, row in zip(labels, rows, strict=True)
     )
 
 
 def in_pandas(values: Any, names: Names, columns: Names) -> Any:
-    """A Series of one column, a DataFrame of several."""
+    """Make a Series of one column, or a DataFrame of several."""
     try:
         from pandas import DataFrame, Series
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Fits side by side, and what they cost together."""
+"""Comparison of fits side by side, with their privacy cost together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Comparison(Summary):
     Attributes
     ----------
     together : Budget or None
-        What all of them cost, if the records are the same; None where no sum is known.
+        Cost of all of them, if the records are the same; None where no sum is known.
 
     Privacy
     -------
@@ -43,7 +43,7 @@ def compare(
     names: Sequence[str] | None = None,
     ledger: Ledger | None = None,
 ) -> Comparison:
-    """Coefficients of several fits in one table, with the privacy each of them paid and their sum.
+    """Compare coefficients of several fits in one table, with the privacy cost of each.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def compare(
     names : sequence of str, optional
         Headings of the columns; by default (1), (2) and so on.
     ledger : Ledger, optional
-        What paid for all of them: its charges are looked up, and what is left is said.
+        The ledger that paid for all of them: its charges are looked up, and the rest is stated.
 
     Privacy
     -------
-    Costs nothing: it shows released numbers.  Fits of the same records cost their sum, which is
-    said; it is a promise if the budgets were fixed in advance, or came from one ledger (claim C9).
+    Costs nothing: it shows released numbers.  Fits of the same records cost their sum.  The sum is
+    a promise if the budgets were fixed in advance, or came from one ledger (claim C9).
 
     Examples
     --------
@@ -114,12 +114,12 @@ def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> 
         tuple(body),
         "Standard errors, privacy noise included, in parentheses.",
         (*[f"{name}: {_promise(fit)}" for name, fit in pairs], sentence),
-        tuple([printable(f"{name}: {told}") for name, fit in pairs for told in fit.warnings]),
+        tuple([printable(f"{name}: {remark}") for name, fit in pairs for remark in fit.warnings]),
         tuple([(name, printable(f"{fit.model}; {fit.method}")) for name, fit in pairs]),
     )
-    found = Comparison(table)
-    found.together = together
-    return found
+    comparison = Comparison(table)
+    comparison.together = together
+    return comparison
 
 
 def _cell(fit: Fit, name: str) -> str:
@@ -147,25 +147,28 @@ def _promise(fit: Fit) -> str:
 
 
 def _sum(fits: Sequence[Fit]) -> tuple[Budget | None, str]:
-    """What fits of the same records cost, by a ledger's arithmetic, rounded up."""
+    """Add up the cost of fits of the same records by a ledger's arithmetic, rounded up."""
     guarantees = [fit.privacy for fit in fits]
-    if any(found.total is None for found in guarantees):
+    if any(guarantee.total is None for guarantee in guarantees):
         return None, "Together: no promise, as not all of them are private"
-    if len({found.relation for found in guarantees}) > 1:
+    if len({guarantee.relation for guarantee in guarantees}) > 1:
         return None, "Together: no sum, as their neighbouring relations differ"
-    totals: list[Any] = [found.total for found in guarantees]
+    totals: list[Any] = [guarantee.total for guarantee in guarantees]
     for kind in (GDP, ApproxDP):
         spends = totals
         if kind is GDP:
-            spends = [GDP(found.mu) if 0.0 < found.mu < 100.0 else None for found in guarantees]
+            spends = [
+                GDP(guarantee.mu) if 0.0 < guarantee.mu < 100.0 else None
+                for guarantee in guarantees
+            ]
         elif not all(isinstance(total, ApproxDP | PureDP) for total in totals):
             continue
         with suppress(DpfastError):
-            book = Ledger(GDP(1000.0) if kind is GDP else ApproxDP(1000.0, 0.999))
+            joint = Ledger(GDP(1000.0) if kind is GDP else ApproxDP(1000.0, 0.999))
             for spend in spends:
-                book.charge(spend, "a fit")
-            return book.spent, (
-                f"Together: {statement(book.spent)}, if they are of the same records and their "
+                joint.charge(spend, "a fit")
+            return joint.spent, (
+                f"Together: {statement(joint.spent)}, if they are of the same records and their "
                 "budgets were fixed in advance or came from one ledger"
             )
     return None, "Together: no sum is known in one currency"
@@ -174,25 +177,25 @@ def _sum(fits: Sequence[Fit]) -> tuple[Budget | None, str]:
 def _sum_of_charges(fits: Sequence[Fit], columns: Sequence[str], ledger: Any) -> tuple[Budget, str]:
     if not isinstance(ledger, Ledger):
         raise InvalidInput(f"ledger must be a dpfast.Ledger or None; received {described(ledger)}.")
-    waiting = list(ledger.entries)
-    book = Ledger(ledger.total)
+    unmatched = list(ledger.entries)
+    spent = Ledger(ledger.total)
     for name, fit in zip(columns, fits, strict=True):
-        entry = next((entry for entry in waiting if _pays(entry, fit)), None)
+        entry = next((entry for entry in unmatched if _pays(entry, fit)), None)
         if entry is None:
             raise InvalidInput(
                 f"the ledger has no charge that pays for fit {name}. Pass the one it was given, or "
                 "none."
             )
-        waiting.remove(entry)
-        book.charge(entry.charged, name)
-    return book.spent, (
-        f"Together: {statement(book.spent)} of the ledger's {statement(ledger.total)}, which has "
+        unmatched.remove(entry)
+        spent.charge(entry.charged, name)
+    return spent.spent, (
+        f"Together: {statement(spent.spent)} of the ledger's {statement(ledger.total)}, which has "
         f"{statement(ledger.remaining)} left"
     )
 
 
 def _pays(entry: Entry, fit: Fit) -> bool:
-    """Whether a charge is of a fit's total, or of the pair that it came from."""
+    """Return whether a charge is of a fit's total, or of the pair that it came from."""
     if entry.spend == fit.privacy.total:
         return True
     with suppress(DpfastError):

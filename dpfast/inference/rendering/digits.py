@@ -1,37 +1,37 @@
-"""Numbers as text: as many digits as their errors leave, in little room."""
+"""Numbers as text, with as many digits as their errors leave."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
-#: Characters of a number; a column has one more.
+#: Most characters of a number; a column has one more.
 ROOM = 10
 
-#: Digits of a standard error: what is beyond them is noise.
+#: Significant digits of a standard error; further ones are noise.
 ERROR_DIGITS = 3
 
 
-def short_number(value: float, room: int = ROOM) -> str:
-    """At most ``room`` characters: four decimals, or as many digits as there is room for."""
+def short_number(value: float, length: int = ROOM) -> str:
+    """Write a number in at most ``width`` characters: four decimals, or as many digits as fit."""
     text = f"{value:.4f}"
-    if len(text) <= room and not 0.0 < abs(value) < 5e-3:
+    if len(text) <= length and not 0.0 < abs(value) < 5e-3:
         return text
     fitting = (f"{value:.{digits}g}" for digits in (5, 4, 3, 2, 1))
-    return next((text for text in fitting if len(text) <= room), f"{value:.0e}")
+    return next((text for text in fitting if len(text) <= length), f"{value:.0e}")
 
 
 def span_of(numbers: Iterable[float]) -> str:
-    """The least and the most of some numbers, without those that are infinite."""
+    """Write the range of the finite ones of some numbers."""
     finite = [float(value) for value in numbers if math.isfinite(value)]
     if not finite:
         return "infinitely many"
-    least, most = (short_number(value, 4) for value in (min(finite), max(finite)))
-    return least if least == most else f"{least} to {most}"
+    low, high = (short_number(value, 4) for value in (min(finite), max(finite)))
+    return low if low == high else f"{low} to {high}"
 
 
 def by_error(numbers: list[float], error: float) -> list[str]:
-    """An estimate, and what else its standard error belongs to: the same decimals for all."""
+    """Write an estimate and its interval with the decimals that its standard error leaves."""
     small = 0.0 < error < 0.01
     large = error < math.inf and min(error, abs(numbers[0])) >= 10.0
     if small or large:
@@ -44,7 +44,7 @@ def by_error(numbers: list[float], error: float) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """A name on one line: what cannot be seen, or turns the line around, is spelt out."""
+    """Write a name on one line, with invisible and direction-changing signs escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""What users of statsmodels and pandas reach for, on a fit: names, frames, a page."""
+"""Presentation methods of a fit, by the names of statsmodels and pandas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUERY = (
     "test coefficients together with fit.wald_test, or choose between losses with dpfast.tune"
 )
 
-#: What costs budget and was not bought: why.
+#: Attributes of other packages that a private fit refuses, with the reason.
 REFUSED = {
     "aic": QUERY, "bic": QUERY, "llf": QUERY, "fvalue": QUERY, "f_pvalue": QUERY, "ssr": QUERY,
     "mse_resid": QUERY, "rsquared": QUERY, "rsquared_adj": QUERY, "prsquared": QUERY, "ess": QUERY,
@@ -66,7 +66,7 @@ class Shown:
         raise AttributeError(f"'Fit' object has no attribute {name!r}" + hint)
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """Coefficient table with a privacy block: text, HTML, LaTeX and Markdown."""
+        """Summarise coefficients, facts and privacy in a table: text, HTML, LaTeX, Markdown."""
         from dpfast.inference.summary import summary_of
 
         return summary_of(self, coverage(level, alpha))  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ class Shown:
         return self.n_records
 
     def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
-        """Estimates, errors and intervals as a data frame of pandas, a row for each name.
+        """Make a pandas data frame of estimates, errors and intervals, a row for each name.
 
         Returns
         -------
@@ -127,12 +127,12 @@ class Shown:
         return in_pandas(np.column_stack(columns), self.names, heads[: len(columns)])
 
     def methods_text(self, audience: str = "paper") -> str:
-        """A paragraph about this fit, made of its own numbers.
+        """Write a paragraph about this fit from its own numbers.
 
         Parameters
         ----------
         audience : {"paper", "board"}
-            For the methods of a paper, or for an ethics board: what a person in the data risks.
+            For the methods of a paper, or for an ethics board: the risk of a person in the data.
         """
         from dpfast.inference.rendering.paper import for_board, for_paper
 
@@ -140,17 +140,17 @@ class Shown:
         return (for_board if audience == "board" else for_paper)(self)  # type: ignore[arg-type]
 
     def report(self, path: str | os.PathLike[str], level: float = 0.95) -> str:
-        """Write one page that stands alone: what was found, what was paid, and how to check it.
+        """Write one HTML page that stands alone, with results, privacy and how to check them.
 
-        Table, picture, the privacy in plain words, the target, warnings, how to cite, and a
-        transcript of public numbers from which :func:`dpfast.inference.verify_report` recomputes
-        them.  The page loads nothing, runs nothing, and has no seed, time or place in it: the same
-        fit gives the same page, byte by byte.
+        It has the table, a picture, the privacy in plain words, the estimand, warnings and how to
+        cite.  From its transcript of public numbers :func:`dpfast.inference.verify_report`
+        recomputes them.  The page loads nothing and runs nothing.  It has no seed, time or place
+        in it: the same fit gives the same page, byte by byte.
 
         Parameters
         ----------
         path : path
-            Of a file of HTML; what is there is replaced, ``OSError`` if it cannot be written.
+            The HTML file, replaced if it exists; ``OSError`` if it cannot be written.
 
         Returns
         -------
@@ -163,9 +163,9 @@ class Shown:
         from dpfast.inference.rendering.page import page
         from dpfast.inference.rendering.transcript import digest, transcript
 
-        name, told = file_path(path, "path"), transcript(self, coverage(level))  # type: ignore[arg-type]
-        write_document(name, page(told))
-        return digest(told)
+        name, values = file_path(path, "path"), transcript(self, coverage(level))  # type: ignore[arg-type]
+        write_document(name, page(values))
+        return digest(values)
 
 
 def _refusal(name: str, reason: str) -> property:

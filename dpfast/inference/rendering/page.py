@@ -1,4 +1,4 @@
-"""A transcript as one page of HTML that loads nothing and runs nothing."""
+"""Page of HTML made from a transcript; it loads nothing and runs nothing."""
 
 from __future__ import annotations
 
@@ -42,47 +42,47 @@ CHECK = (
 )
 
 
-def page(told: dict[str, Any]) -> str:
-    """The page of a transcript, and of nothing else."""
-    words = WORDINGS[told["format"]]
+def page(content: dict[str, Any]) -> str:
+    """Write the page of a transcript, from nothing else."""
+    words = WORDINGS[content["format"]]
     sections = [
-        void(told["privacy"]),
+        void(content["privacy"]),
         f"<h2>{words.results}</h2>",
-        *results(told, words),
-        _facts(told),
+        *results(content, words),
+        _facts(content, words.units),
         f"<h2>{words.privacy}</h2>",
-        in_words(told),
-        "<h2>Warnings</h2>\n" + _list(told["warnings"]),
+        in_words(content),
+        "<h2>Warnings</h2>\n" + _list(content["warnings"]),
     ]
-    return document("Private regression: report", sections, told)
+    return document("Private regression: report", sections, content)
 
 
-def results(told: dict[str, Any], words: Wording) -> list[str]:
+def results(content: dict[str, Any], words: Wording) -> list[str]:
     """Write the table of a fit, its picture and its estimand."""
-    columns, cells, ends = numbers(told)
-    labels = tuple(map(printable, told["names"]))
+    columns, cells, ends = numbers(content)
+    labels = tuple(map(printable, content["names"]))
     return [
         html(Table("Coefficients", (), columns, labels, cells)),
-        "" if ends is None else _picture(labels, told, ends),
+        "" if ends is None else _picture(labels, content, ends),
         "" if ends is not None else f"<p>{words.without_errors}</p>",
-        f"<h2>{words.estimand}</h2>\n<p>{escape(printable(told['target']))}</p>",
+        f"<h2>{words.estimand}</h2>\n<p>{escape(printable(content['target']))}</p>",
     ]
 
 
-def in_words(told: dict[str, Any]) -> str:
-    """Privacy in words, and as a statement."""
-    return f"<pre>{_lines(told['in_words'])}</pre>\n<pre>{_lines(told['statement'])}</pre>"
+def in_words(content: dict[str, Any]) -> str:
+    """Write privacy in words, and as a statement."""
+    return f"<pre>{_lines(content['in_words'])}</pre>\n<pre>{_lines(content['statement'])}</pre>"
 
 
-def document(title: str, sections: list[str], told: dict[str, Any]) -> str:
-    """A page of these sections, with its transcript and how to check it."""
+def document(title: str, sections: list[str], content: dict[str, Any]) -> str:
+    """Write a page of these sections, with its transcript and how to check it."""
     sections = [
         *sections,
-        f"<h2>How to cite</h2>\n<p>{escape(CITE.format(version=told['version']))}</p>",
+        f"<h2>How to cite</h2>\n<p>{escape(CITE.format(version=content['version']))}</p>",
         f"<h2>How to check</h2>\n<p>{CHECK}</p>\n<p>SHA-256 of the transcript: "
-        f"<code>{digest(told)}</code></p>",
-        f"<details><summary>Transcript</summary>\n<pre>{escape(written(told))}</pre></details>",
-        BEGIN + written(told) + END,
+        f"<code>{digest(content)}</code></p>",
+        f"<details><summary>Transcript</summary>\n<pre>{escape(written(content))}</pre></details>",
+        BEGIN + written(content) + END,
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -95,7 +95,7 @@ def document(title: str, sections: list[str], told: dict[str, Any]) -> str:
 
 
 def void(privacy: dict[str, Any]) -> str:
-    """What a reader has to know first, of a run that promises nothing."""
+    """Warn first of a run that promises nothing."""
     if privacy["total"] is None:
         return '<p class="void">NOT PRIVATE: this fit could not be published.</p>'
     if not privacy["genuine"]:
@@ -106,13 +106,13 @@ def void(privacy: dict[str, Any]) -> str:
     return ""
 
 
-def _facts(told: dict[str, Any]) -> str:
+def _facts(content: dict[str, Any], units: str) -> str:
     facts = (
-        *([("Coded", told["coded"])] if "coded" in told else []),
-        ("Model", told["model"]),
-        ("Method", told["method"]),
-        ("Records", str(told["n_records"])),
-        ("Relation", told["privacy"]["relation"]),
+        *([(units, content["coded"])] if "coded" in content else []),
+        ("Model", content["model"]),
+        ("Method", content["method"]),
+        ("Records", str(content["n_records"])),
+        ("Relation", content["privacy"]["relation"]),
     )
     said = "".join(
         f"<dt>{heading}</dt><dd>{escape(printable(text))}</dd>\n" for heading, text in facts
@@ -132,14 +132,14 @@ def _list(texts: list[str]) -> str:
 
 # ---- the picture ---------------------------------------------------------------------------------
 
-#: Of the drawing, in its own units.
+#: Sizes of the drawing, in its own units.
 WIDTH, NAMES, ROW, EDGE = 720, 220, 26, 30
 LONGEST = 26  # letters beside the picture; the table has names whole
 
 
-def _picture(labels: tuple[str, ...], told: dict[str, Any], ends: Any) -> str:
-    """Coefficients with their intervals, drawn without any library; described in words, too."""
-    params = [float(value) for value in told["params"]]
+def _picture(labels: tuple[str, ...], content: dict[str, Any], ends: Any) -> str:
+    """Draw coefficients with their intervals as SVG, with a description in words."""
+    params = [float(value) for value in content["params"]]
     finite = [value for value in (*params, *ends.ravel().tolist()) if math.isfinite(value)]
     low, high = min([0.0, *finite]), max([0.0, *finite])
     reach = high - low
@@ -154,31 +154,31 @@ def _picture(labels: tuple[str, ...], told: dict[str, Any], ends: Any) -> str:
         f'<line x1="{x(0.0)}" x2="{x(0.0)}" y1="10" y2="{height - EDGE}" stroke="#999"/>',
     ]
     words = []
-    for k, (label, value, (left, right)) in enumerate(
+    for k, (label, value, (lower, upper)) in enumerate(
         zip(labels, params, ends.tolist(), strict=True)
     ):
-        if not all(map(math.isfinite, (value, left, right))):
+        if not all(map(math.isfinite, (value, lower, upper))):
             continue
         y = EDGE / 2 + ROW * (k + 0.5)
         short = label if len(label) <= LONGEST else f"{k + 1}. {label[: LONGEST - 5]}..."
         parts.append(
             f'<text x="{NAMES - 8}" y="{y + 5:.1f}" text-anchor="end" font-size="14" '
             f'fill="currentColor">{escape(short)}</text>'
-            f'<line x1="{x(left)}" x2="{x(right)}" y1="{y:.1f}" y2="{y:.1f}" stroke="#0072b2" '
+            f'<line x1="{x(lower)}" x2="{x(upper)}" y1="{y:.1f}" y2="{y:.1f}" stroke="#0072b2" '
             f'stroke-width="3"/><circle cx="{x(value)}" cy="{y:.1f}" r="5" fill="#0072b2"/>'
         )
         words.append(
-            f"{label}: {short_number(value)}, from {short_number(left)} to {short_number(right)}"
+            f"{label}: {short_number(value)}, from {short_number(lower)} to {short_number(upper)}"
         )
     ticks = sorted({low, 0.0, high})
     for tick in ticks:
-        near = tick != 0.0 and abs(tick) < 0.08 * reach
-        if not near:
+        overlaps = tick != 0.0 and abs(tick) < 0.08 * reach
+        if not overlaps:
             parts.append(
                 f'<text x="{x(tick)}" y="{height - 8}" text-anchor="middle" font-size="13" '
                 f'fill="currentColor">{short_number(float(np.float64(tick)))}</text>'
             )
-    said = f"Coefficients with {100 * told['level']:g}% intervals. " + "; ".join(words)
+    said = f"Coefficients with {100 * content['level']:g}% intervals. " + "; ".join(words)
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
         f'aria-label="{escape(said)}" xmlns="http://www.w3.org/2000/svg">\n'

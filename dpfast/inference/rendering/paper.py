@@ -1,4 +1,4 @@
-"""A fit in sentences: a paragraph for a paper's methods, and one for an ethics board."""
+"""Paragraphs about a fit, for a paper's methods and for an ethics board."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dpfast.privacy.budget import GDP
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
 
-#: Names that a sentence lists.
+#: Most names that a sentence lists.
 MOST = 12
 
-#: False alarms that an attacker is allowed, where power is told.
+#: False-positive rate at which an attacker's power is stated.
 ALARMS = 0.05
 
 
 def for_paper(fit: Fit) -> str:
-    """What was fitted, at which privacy, and what intervals mean; from the fit's own numbers."""
+    """Describe estimand, privacy and intervals for a paper, from the fit's own numbers."""
     version = sys.modules["dpfast"].__version__
     said = [
         f"Coefficients were estimated with dpfast {version} from {fit.n_records} records, of "
@@ -31,8 +31,8 @@ def for_paper(fit: Fit) -> str:
         f"Estimand: {target_of(fit.model, fit.method).rstrip('.')}.",
         _promise(fit),
     ]
-    if units := fit.released_units():
-        columns = _listed([name for name, _ in units])
+    if scales := fit.released_units():
+        columns = _listed([name for name, _ in scales])
         said.append(
             f"Centre and scale of {columns} were estimated with part of the same budget; no bound "
             "on the data was assumed."
@@ -61,7 +61,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def for_board(fit: Fit) -> str:
-    """What a person in the data risks, in words; from the fit's own numbers."""
+    """Describe the risk of a person in the data, from the fit's own numbers."""
     privacy = fit.privacy
     if privacy.total is None or not privacy.genuine:
         return (

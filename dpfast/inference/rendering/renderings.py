@@ -1,4 +1,4 @@
-"""A table as text, HTML, LaTeX and Markdown: the same cells, each form with its own escapes."""
+"""A table as text, HTML, LaTeX and Markdown, with the same cells in all forms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from dpfast.inference.rendering.table import Table
 
-#: Columns of a terminal that text keeps to.
+#: Widest line of text, that of a terminal.
 WIDTH = 79
 
-#: Room of a column of text and of the names, where it need not be shared otherwise.
+#: Characters of a column of numbers and of the names, where they fit.
 COLUMN, NAMES = 11, 16
 COLUMNS = {"z": 10, "P>|z|": 9, "t": 10, "P>|t|": 9}
 
-#: What a reader opens to see the details.
+#: Title of the folded details.
 FOLD = "How it was made, and what each part cost"
 
 #: A number in a cell, as Python writes it.
@@ -30,7 +30,7 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e([+-]\d+))?")
 
 
 def text(table: Table) -> str:
-    """Text of at most 79 columns, unless the table has too many for that."""
+    """Write text of at most 79 columns, unless the table has too many."""
     body = _text_table(table)
     width = max(WIDTH, *map(len, body))
     rule = "=" * width
@@ -60,7 +60,7 @@ def _facts(facts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _text_table(table: Table) -> list[str]:
-    """Lines of the table; an empty one is the rule below the headings."""
+    """Write lines of the table; an empty one is the rule below the headings."""
     columns = list(zip(table.columns, *table.cells, strict=True))
     needed = [1 + max(map(len, column)) for column in columns]
     longest = max(map(len, table.labels), default=0)
@@ -126,7 +126,7 @@ def html(table: Table, facts_first: bool = False) -> str:
 
 # ---- LaTeX ---------------------------------------------------------------------------------------
 
-#: Signs that mean something, at the beginning of a row also brackets and stars.
+#: Signs with a meaning in LaTeX; brackets and stars have one at the beginning of a row.
 LATEX = {
     "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
     "`": r"\textasciigrave{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
@@ -136,7 +136,7 @@ LATEX = {
 
 
 class Paper(NamedTuple):
-    """How a table is set for a paper; what each part means is said by :meth:`Summary.as_latex`."""
+    """Settings of a table for a paper, as documented by :meth:`Summary.as_latex`."""
 
     caption: str | None = None
     label: str | None = None
@@ -146,7 +146,7 @@ class Paper(NamedTuple):
 
 
 def latex(table: Table, paper: Paper) -> str:
-    """A floating table with the rules of booktabs."""
+    """Write a floating table with the rules of booktabs."""
     columns, rows = table.columns, list(zip(table.labels, table.cells, strict=True))
     if paper.beneath:
         columns, rows = _errors_beneath(columns, rows)
@@ -193,42 +193,42 @@ def latex(table: Table, paper: Paper) -> str:
 def _errors_beneath(
     columns: tuple[str, ...], rows: list[tuple[str, tuple[str, ...]]]
 ) -> tuple[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]:
-    """Estimates, and in a row of their own below them standard errors in parentheses."""
+    """Move standard errors to rows of their own below the estimates, in parentheses."""
     if columns[1:2] == ("std err",):  # of one fit: its other columns follow from these two
         columns = columns[:1]
         rows = [(label, (f"{cells[0]} ({cells[1]})",)) for label, cells in rows]
-    found = []
+    beneath = []
     for label, cells in rows:
         pairs = [cell.partition(" (") for cell in cells]
-        found.append((label, tuple(estimate for estimate, _, _ in pairs)))
+        beneath.append((label, tuple(estimate for estimate, _, _ in pairs)))
         if any(error for _, _, error in pairs):
-            found.append(("", tuple(f"({error}" if error else "" for _, _, error in pairs)))
-    return columns, found
+            beneath.append(("", tuple(f"({error}" if error else "" for _, _, error in pairs)))
+    return columns, beneath
 
 
 def _rounded(cell: str, digits: int | None) -> str:
-    """With at most so many decimals; powers of ten are left as they are."""
+    """Round to at most so many decimals; powers of ten stay."""
     if digits is None:
         return cell
     decimals = rf"(-?\d+)\.(\d{{{digits + 1},}})(?![\de])"
-    return re.sub(decimals, lambda found: f"{Decimal(found[0]):.{digits}f}", cell)
+    return re.sub(decimals, lambda match: f"{Decimal(match[0]):.{digits}f}", cell)
 
 
 def _latex(words: str) -> str:
-    found = "".join(LATEX.get(sign, sign) for sign in words)
-    return re.sub("-(?=-)", "-{}", found)  # two would become a dash
+    escaped = "".join(LATEX.get(sign, sign) for sign in words)
+    return re.sub("-(?=-)", "-{}", escaped)  # two would become a dash
 
 
 def _latex_cell(cell: str) -> str:
-    """Numbers as mathematics, for their minus signs; the rest as words."""
-    found, end = [], 0
+    """Write numbers in mathematical mode, for their minus signs, and the rest as words."""
+    parts, end = [], 0
     for number in NUMBER.finditer(cell):
-        found.append(_latex(cell[end : number.start()]))
+        parts.append(_latex(cell[end : number.start()]))
         mantissa, _, power = number[0].partition("e")
         times = rf" \times 10^{{{int(power)}}}" if power else ""
-        found.append(f"${mantissa}{times}$")
+        parts.append(f"${mantissa}{times}$")
         end = number.end()
-    return "".join([*found, _latex(cell[end:])])
+    return "".join([*parts, _latex(cell[end:])])
 
 
 # ---- Markdown ------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ MARKDOWN = re.compile(r"([\\`*_\[\]<>|~&$#])")
 
 
 def markdown(table: Table) -> str:
-    """A table as GitHub has them, between lists of what else is said."""
+    """Write a table of GitHub's Markdown, with lists of facts and warnings."""
     rows = [_cells([label, *cells]) for label, cells in zip(table.labels, table.cells, strict=True)]
     parts = [
         [f"**{_markdown(table.title)}**"],

@@ -1,4 +1,4 @@
-"""The page of a study: its ledger, its answers, and what a reviewer recomputes of both."""
+"""Page of a study, with its ledger and answers, and the checks that recompute them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Answer = tuple[dict[str, Any], str, Any, Table]
 
 
 def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
-    """Write the page of a ledger and of answers that it paid for; its digest."""
+    """Write the page of a ledger and of answers that it paid for; return its digest."""
     name = file_path(path, "path")
-    told = {
+    content = {
         "format": STUDY,
         "version": str(sys.modules["dpfast"].__version__),
         "ledger": ledger.identity,
@@ -49,32 +49,32 @@ def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
         "charges": [[label, plain_spend(charged)] for label, _, charged in ledger.entries],
         "answers": [_told(*answer) for answer in answers],
     }
-    write_document(name, study_page(told))
-    return digest(told)
+    write_document(name, study_page(content))
+    return digest(content)
 
 
 def _told(request: dict[str, Any], mark: str, result: Any, table: Table) -> dict[str, Any]:
     if isinstance(result, Fit):
-        told = transcript(result, request["level"])
+        content = transcript(result, request["level"])
     else:
-        told = {"n_records": result.n_records, "table": json.loads(json.dumps(table._asdict()))}
-        told |= promised(result.privacy)
-    return {"request": request, "mark": mark} | told
+        content = {"n_records": result.n_records, "table": json.loads(json.dumps(table._asdict()))}
+        content |= promised(result.privacy)
+    return {"request": request, "mark": mark} | content
 
 
 # ---- the page ------------------------------------------------------------------------------------
 
 
-def study_page(told: dict[str, Any]) -> str:
-    """The page of a transcript, and of nothing else."""
-    charges = [(label, _numbers(spend)) for label, spend in told["charges"]]
+def study_page(content: dict[str, Any]) -> str:
+    """Write the page of a transcript, from nothing else."""
+    charges = [(label, _numbers(spend)) for label, spend in content["charges"]]
     labels = tuple([printable(label) for label, _ in charges])
     cells = tuple([(text,) for _, text in charges])
-    words = WORDINGS[told["format"]]
-    total = (("Total", _numbers(told["total"])),)
+    words = WORDINGS[content["format"]]
+    total = (("Total", _numbers(content["total"])),)
     ledger = Table("Charges, in order", total, ("",), labels, cells)
     sections = [f"<h2>{words.charges}</h2>", html(ledger, words.facts_first)]
-    for number, answer in enumerate(told["answers"], 1):
+    for number, answer in enumerate(content["answers"], 1):
         request = json.dumps(answer["request"], sort_keys=True)
         sections += [
             f"<h2>{number}. {escape(printable(answer['request']['analysis']))}</h2>",
@@ -91,63 +91,66 @@ def study_page(told: dict[str, Any]) -> str:
                 for said in answer.get("warnings", ())
             ),
         ]
-    return document("Private study: report", sections, told)
+    return document("Private study: report", sections, content)
 
 
 def _numbers(spend: dict[str, Any]) -> str:
     return in_numbers(totalled(spend), " = ")
 
 
-def _table(told: dict[str, Any]) -> Table:
-    """A table from plain values, without the notes: the privacy is said below, as of fits."""
-    parts = {name: tuple(told[name]) for name in ("columns", "labels", "warnings")}
-    parts |= {name: tuple(map(tuple, told[name])) for name in ("facts", "cells")}
+def _table(content: dict[str, Any]) -> Table:
+    """Read a table from plain content, without its privacy, which the page recomputes below."""
+    parts = {name: tuple(content[name]) for name in ("columns", "labels", "warnings")}
+    parts |= {name: tuple(map(tuple, content[name])) for name in ("facts", "cells")}
     parts["details"] = tuple(
-        [(head, said) for head, said in told.get("details", ()) if head not in PRIVACY]
+        [(head, said) for head, said in content.get("details", ()) if head not in PRIVACY]
     )
-    return Table(title=told["title"], remark=told["remark"], **parts)
+    return Table(title=content["title"], remark=content["remark"], **parts)
 
 
 # ---- what follows from it ------------------------------------------------------------------------
 
 
-def _ledger_adds_up(told: dict[str, Any], text: str) -> bool:
-    """A ledger of the same total grants the same charges in the same order."""
-    apart = told.get("apart")
+def _ledger_adds_up(content: dict[str, Any], text: str) -> bool:
+    """Check that a ledger of the same total grants the same charges in the same order."""
+    reserved = content.get("apart")
     try:
-        again = Ledger(totalled(told["total"]), None if apart is None else totalled(apart))
-        for label, spend in told["charges"]:
-            again.charge(totalled(spend), label)
+        replayed = Ledger(
+            totalled(content["total"]), None if reserved is None else totalled(reserved)
+        )
+        for label, spend in content["charges"]:
+            replayed.charge(totalled(spend), label)
     except DpfastError:
         return False
     return True
 
 
-def _each_was_charged(told: dict[str, Any], text: str) -> bool:
-    """Every answer has one charge of its own, of at least what it promises."""
-    kind = GDP if isinstance(totalled(told["total"]), ApproxDP) else type(totalled(told["total"]))
-    marks = [answer["mark"] for answer in told["answers"]]
-    for answer in told["answers"]:
-        paid = [spend for label, spend in told["charges"] if label.endswith(answer["mark"])]
+def _each_was_charged(content: dict[str, Any], text: str) -> bool:
+    """Check that every answer has one charge of its own, of at least its promised total."""
+    ledger_total = totalled(content["total"])
+    kind = GDP if isinstance(ledger_total, ApproxDP) else type(ledger_total)
+    marks = [answer["mark"] for answer in content["answers"]]
+    for answer in content["answers"]:
+        paid = [spend for label, spend in content["charges"] if label.endswith(answer["mark"])]
         total = amounts(totalled(answer["privacy"]["total"]), kind)[0]
         if len(paid) != 1 or not answer["mark"] or total > amounts(totalled(paid[0]), kind)[0]:
             return False
     return len(set(marks)) == len(marks)
 
 
-def _of_each(ask: Any, fits: bool = False) -> Any:
-    def asked(told: dict[str, Any], text: str) -> bool:
-        answers = [answer for answer in told["answers"] if not fits or "params" in answer]
-        return all(ask(answer | {"format": told["format"]}, text) for answer in answers)
+def _of_each(check: Any, fits: bool = False) -> Any:
+    def check_all(content: dict[str, Any], text: str) -> bool:
+        answers = [answer for answer in content["answers"] if not fits or "params" in answer]
+        return all(check(answer | {"format": content["format"]}, text) for answer in answers)
 
-    return asked
-
-
-def _page(told: dict[str, Any], text: str) -> bool:
-    return study_page(told) == text
+    return check_all
 
 
-#: What is asked of a page.
+def _page(content: dict[str, Any], text: str) -> bool:
+    return study_page(content) == text
+
+
+#: Checks of a page: each question with its function.
 QUESTIONS = (
     ("the ledger's charges add up to at most its total, in exact arithmetic", _ledger_adds_up),
     ("each answer has a charge of its own, of at least what it promises", _each_was_charged),

@@ -1,4 +1,4 @@
-"""One table of what was released, whose numbers are made text once; four renderings show them."""
+"""Table of released numbers as text, from which every rendering is made."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dpfast.arguments import flag, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.rendering import renderings
 
-#: What LaTeX can refer to, whatever packages are loaded.
+#: Labels that LaTeX can refer to with any package.
 LABEL = re.compile(r"[A-Za-z0-9:._-]+")
 
 
 class Table(NamedTuple):
-    """What a summary says, before it has a form.
+    """Content of a summary, before it is rendered.
 
     Attributes
     ----------
     title, remark : str
-        What is said above and right below the numbers; the remark may be empty.
+        Texts above and right below the numbers; the remark may be empty.
     facts, details : tuple of (str, str)
         Facts below the numbers, and those that only ``explain()`` has, each with its heading.
     columns, labels : tuple of str
@@ -27,7 +27,7 @@ class Table(NamedTuple):
     cells : tuple of tuple of str
         The numbers of each row, as text.
     notes, warnings : tuple of str
-        What is promised, line by line; those that continue one begin with a space.
+        The promise, line by line, and warnings; lines that continue one begin with a space.
 
     Privacy
     -------
@@ -46,15 +46,15 @@ class Table(NamedTuple):
 
 
 class Summary(str):
-    """A table as text, which notebooks show as HTML and papers take as LaTeX or Markdown.
+    """A table as text, with HTML for notebooks and LaTeX or Markdown for papers.
 
-    It is a string: ``print(summary)``, ``summary.splitlines()``.  All forms have the same numbers,
-    with the same digits, and the names in them are escaped as each form needs it.
+    It is a string: ``print(summary)``, ``summary.splitlines()``.  All forms have the same numbers
+    with the same digits.  Names are escaped as each form needs it.
 
     Attributes
     ----------
     table : Table
-        Headings, names and numbers, from which every form is made.
+        Headings, names and numbers of every form.
 
     Privacy
     -------
@@ -72,9 +72,9 @@ class Summary(str):
     table: Table
 
     def __new__(cls, table: Table) -> Summary:
-        found = super().__new__(cls, renderings.text(table))
-        found.table = table
-        return found
+        summary = super().__new__(cls, renderings.text(table))
+        summary.table = table
+        return summary
 
     def __getnewargs__(self) -> tuple[Table]:  # type: ignore[override]
         return (self.table,)
@@ -97,7 +97,7 @@ class Summary(str):
         return renderings.explained(self.table)
 
     def as_html(self) -> str:
-        """A table of HTML, with facts and privacy below it, and the details folded."""
+        """Return a table of HTML, with facts and privacy below it, and the details folded."""
         return renderings.html(self.table)
 
     def as_latex(
@@ -109,7 +109,7 @@ class Summary(str):
         beneath: bool = False,
         notes: bool = True,
     ) -> str:
-        r"""A floating table of LaTeX, with the rules of the package booktabs.
+        r"""Return a floating table of LaTeX, with the rules of the package booktabs.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Summary(str):
         )
 
     def as_markdown(self) -> str:
-        """A table of GitHub's Markdown."""
+        """Return a table of GitHub's Markdown."""
         return renderings.markdown(self.table)
 
     #: Under the names pandas has.

@@ -1,4 +1,4 @@
-"""The public numbers of a fit as a transcript, and what a reviewer recomputes from it."""
+"""Transcript of a fit's public numbers, and the checks that recompute a page from it."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
 LARGEST = 50_000_000  # of a page; a transcript is thousands of times smaller
 
-#: What no recomputation shows.
+#: A limit of every check: no recomputation shows who wrote a page.
 AUTHOR = (
     "Anybody can make a page that passes, with numbers of their own: only this digest ties the\n"
     "page to its author. Compare it with the one that the author published."
 )
 
-#: Raised by a transcript that cannot be read as what it says it is.
+#: Exceptions of a transcript that cannot be read in its format.
 UNREADABLE = LookupError, TypeError, ValueError, AttributeError, RecursionError
 
 
 class ReportCheck(NamedTuple):
-    """What a page was found to say.
+    """Result of checking a page.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ class ReportCheck(NamedTuple):
 
 
 def transcript(fit: Fit, level: float) -> dict[str, Any]:
-    """Everything a page says, as plain values; what is not finite as text."""
-    told: dict[str, Any] = {
+    """Collect everything on a page as plain content; numbers that are not finite as text."""
+    content: dict[str, Any] = {
         "format": FORMAT,
         "version": str(sys.modules["dpfast"].__version__),  # the package may not be imported here
         "names": list(fit.names),
@@ -98,15 +98,15 @@ def transcript(fit: Fit, level: float) -> dict[str, Any]:
         "level": level,
     }
     if coded := coded_of(fit):
-        told["coded"] = coded
+        content["coded"] = coded
     if fit._covariance is not None:
-        told["bse"] = _plain(fit.bse)
-        told["degrees_of_freedom"] = _plain(fit.degrees_of_freedom)
-    return told
+        content["bse"] = _plain(fit.bse)
+        content["degrees_of_freedom"] = _plain(fit.degrees_of_freedom)
+    return content
 
 
 def promised(privacy: Guarantee) -> dict[str, Any]:
-    """What a guarantee says, in numbers and in words."""
+    """Collect a guarantee in numbers and in words."""
     pairs = [] if privacy.total is None else privacy.equivalents()
     return {
         "privacy": privacy.to_dict() | {"genuine": privacy.genuine},
@@ -120,45 +120,45 @@ def _plain(numbers: Any) -> list[Any]:
     return [value if math.isfinite(value) else str(value) for value in numbers.tolist()]
 
 
-def written(told: dict[str, Any]) -> str:
-    """The transcript as text that can stand in a page: no sign of it can end its element."""
-    text = json.dumps(told, sort_keys=True, indent=1)
+def written(content: dict[str, Any]) -> str:
+    """Write the transcript as JSON without signs that could end its element of HTML."""
+    text = json.dumps(content, sort_keys=True, indent=1)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
 
 
-def digest(told: dict[str, Any]) -> str:
-    """SHA-256 of the text of a transcript, in hexadecimal."""
-    return hashlib.sha256(written(told).encode()).hexdigest()
+def digest(content: dict[str, Any]) -> str:
+    """Compute the SHA-256 of the text of a transcript, in hexadecimal."""
+    return hashlib.sha256(written(content).encode()).hexdigest()
 
 
 # ---- what follows from it ------------------------------------------------------------------------
 
 
-def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], Any]:
-    """Headings and cells of the table, and the ends of the intervals, from the transcript alone."""
-    params = np.array([float(value) for value in told["params"]])
-    if "bse" not in told:
+def numbers(content: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], Any]:
+    """Compute headings, cells and interval ends of the table from the transcript alone."""
+    params = np.array([float(value) for value in content["params"]])
+    if "bse" not in content:
         from dpfast.inference.rendering.digits import short_number
 
         return ("coef",), tuple([(short_number(value),) for value in params]), None
-    bse = np.array([float(value) for value in told["bse"]])
-    known = np.array([float(value) for value in told["degrees_of_freedom"]])
+    bse = np.array([float(value) for value in content["bse"]])
+    known = np.array([float(value) for value in content["degrees_of_freedom"]])
     with np.errstate(all="ignore"):
         z = params / bse
-        ends = t_intervals(told["level"], params, bse, known, told["free_scale"])
+        ends = t_intervals(content["level"], params, bse, known, content["free_scale"])
     columns = (params, bse, z, t_pvalues(z, known), *ends.T)
     rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
-    return headings(told["level"], known=known), rows, ends
+    return headings(content["level"], known=known), rows, ends
 
 
 def verify_report(path: Any) -> ReportCheck:
     """Recompute a page of :meth:`dpfast.Fit.report` or :meth:`dpfast.Study.report`.
 
-    From its transcript: the sum of the charges in exact fractions against the total; the promise in
-    epsilon and delta; intervals and p values; and the page itself, byte by byte.  Of a study also
-    the ledger against its total, and each analysis against its entry there.
+    The charges are added up in exact fractions and compared with the total.  The promise in epsilon
+    and delta, intervals and p content, and the page itself are recomputed from the transcript.  For
+    a study the ledger is compared with its total, and each analysis with its charge.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def verify_report(path: Any) -> ReportCheck:
     Privacy
     -------
     Reads public numbers: costs nothing.  That the charges were made, with genuine noise, is the
-    author's word: a page can be checked for being consistent, not for being true.  That it is the
-    author's is told by the digest alone, where the author published it elsewhere.
+    author's word: a page can be checked for being consistent, not for being true.  Only the digest,
+    published elsewhere by the author, shows that the page is the author's.
 
     Examples
     --------
@@ -180,25 +180,25 @@ def verify_report(path: Any) -> ReportCheck:
     >>> found.passed, found.digest == shown
     (True, True)
     """
-    text, told = _read(file_path(path, "path"))
+    text, content = _read(file_path(path, "path"))
     checks: list[tuple[str, bool]] = []
-    for question, ask in FORMATS[told["format"]]():
+    for question, check in FORMATS[content["format"]]():
         try:
-            answer = ask(told, text)
+            answer = check(content, text)
         except (DpfastError, ArithmeticError, *UNREADABLE):
             answer = False
         checks.append((question, bool(answer)))
-    return ReportCheck(all(answer for _, answer in checks), tuple(checks), digest(told))
+    return ReportCheck(all(answer for _, answer in checks), tuple(checks), digest(content))
 
 
 def _read(name: str) -> tuple[str, dict[str, Any]]:
     try:
         text = read_document(name, LARGEST).decode("utf-8")
         body = text[text.index(BEGIN) + len(BEGIN) :]
-        told = json.loads(body[: body.index(END)])
-        if told["format"] in FORMATS:
-            digest(told)  # what is nested too deep to be written again is no transcript
-            return text, told
+        content = json.loads(body[: body.index(END)])
+        if content["format"] in FORMATS:
+            digest(content)  # what is nested too deep to be written again is no transcript
+            return text, content
     except (OSError, *UNREADABLE):
         pass
     raise InvalidInput(
@@ -207,16 +207,16 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
     )
 
 
-def adds_up(told: dict[str, Any], text: str) -> bool:
-    privacy = told["privacy"]
+def adds_up(content: dict[str, Any], text: str) -> bool:
+    privacy = content["privacy"]
     if privacy["total"] is None:
         return privacy["composition"] is None
     return composition_adds_up(totalled(privacy["total"]), composed(privacy["composition"]))
 
 
-def entries_are_the_sum(told: dict[str, Any], text: str) -> bool:
-    """The list of charges and the expression: the same in what adds up, to a few roundings."""
-    privacy = told["privacy"]
+def entries_are_the_sum(content: dict[str, Any], text: str) -> bool:
+    """Check that the list of charges and the expression have the same sum, up to rounding."""
+    privacy = content["privacy"]
     if privacy["total"] is None:
         return not privacy["entries"]
     total, whole = totalled(privacy["total"]), composed(privacy["composition"])
@@ -228,28 +228,28 @@ def entries_are_the_sum(told: dict[str, Any], text: str) -> bool:
 
 
 def _amount(spend: Any) -> Fraction:
-    """A charge that is a number: a text such as 1e999999999 would keep a reviewer for days."""
+    """Read a charge that is a number; the text 1e999999999 would take days to convert."""
     if type(spend) not in (int, float) or spend < 0:
         raise ValueError("charges are numbers of at least 0")
     return Fraction(spend)
 
 
-def _in_mu(total: Budget, whole: Composition, mu: float | None) -> bool:
-    """Whether a total may be read as this much of Gaussian DP: if every charge is (claim K4)."""
+def _in_mu(total: Budget, composition: Composition, mu: float | None) -> bool:
+    """Check that a total implies this mu: only if every charge is Gaussian (claim K4)."""
     if isinstance(total, GDP):
         return mu == total.mu
     if mu is None:
         return True
-    gaussian = all(isinstance(spend, GDP) for spend in charges(whole))
+    gaussian = all(isinstance(spend, GDP) for spend in charges(composition))
     return isinstance(total, ZCDP) and gaussian and _amount(mu) ** 2 >= 2 * Fraction(total.rho)
 
 
-def promise(told: dict[str, Any], text: str) -> bool:
-    """Conversions and words, made anew from the total."""
-    privacy = told["privacy"]
+def promise(content: dict[str, Any], text: str) -> bool:
+    """Check conversions and words by recomputing them from the total."""
+    privacy = content["privacy"]
     total = None if privacy["total"] is None else totalled(privacy["total"])
-    whole = None if total is None else composed(privacy["composition"])
-    found = Guarantee(
+    expression = None if total is None else composed(privacy["composition"])
+    recomputed = Guarantee(
         total,
         privacy["relation"],
         privacy["n"],
@@ -257,35 +257,41 @@ def promise(told: dict[str, Any], text: str) -> bool:
         privacy["genuine"],
         math.inf if total is None else math.nan if privacy["mu"] is None else privacy["mu"],
         tuple(privacy["vouched"]),
-        whole,
+        expression,
     )
-    if total is not None and whole is not None:
-        if not _in_mu(total, whole, privacy["mu"]) or not is_stated(found.relation, whole):
+    if total is not None and expression is not None:
+        if not _in_mu(total, expression, privacy["mu"]) or not is_stated(
+            recomputed.relation, expression
+        ):
             return False
         # what n counts: persons where the charges are of their rows
-        if told["n_records"] != found.n and not isinstance(whole, Rows):
+        if content["n_records"] != recomputed.n and not isinstance(expression, Rows):
             return False
-    pairs = [] if total is None else [_plain(np.array(pair)) for pair in found.equivalents()]
-    purposes = WORDINGS[told["format"]].purposes
-    same = found.as_text(purposes) == told["statement"] and pairs == told["equivalents"]
+    pairs = [] if total is None else [_plain(np.array(pair)) for pair in recomputed.equivalents()]
+    purposes = WORDINGS[content["format"]].purposes
+    same = recomputed.as_text(purposes) == content["statement"] and pairs == content["equivalents"]
     same = same and privacy["genuine"] in (True, False)
-    return same and found.guarantee == privacy["guarantee"] and found.explain() == told["in_words"]
+    return (
+        same
+        and recomputed.guarantee == privacy["guarantee"]
+        and recomputed.explain() == content["in_words"]
+    )
 
 
-def target(told: dict[str, Any], text: str) -> bool:
-    sentences = WORDINGS[told["format"]].sentences
-    return bool(told["target"] == target_of(told["model"], told["method"], sentences))
+def target(content: dict[str, Any], text: str) -> bool:
+    sentences = WORDINGS[content["format"]].sentences
+    return bool(content["target"] == target_of(content["model"], content["method"], sentences))
 
 
-def _page(told: dict[str, Any], text: str) -> bool:
+def _page(content: dict[str, Any], text: str) -> bool:
     from dpfast.inference.rendering.page import page
 
-    return page(told) == text
+    return page(content) == text
 
 
 Question = tuple[str, Callable[[dict[str, Any], str], bool]]
 
-#: What is asked of a page.
+#: Checks of a page: each question with its function.
 QUESTIONS: tuple[Question, ...] = (
     ("the charges add up to at most the total, in exact arithmetic", adds_up),
     ("the charges that are listed are those that add up", entries_are_the_sum),
@@ -301,7 +307,7 @@ def _of_study() -> tuple[Question, ...]:
     return QUESTIONS
 
 
-#: By the format of its transcript.
+#: Checks by the format of a transcript.
 FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
     FORMAT: lambda: QUESTIONS,
     STUDY: _of_study,

@@ -23,6 +23,7 @@ class Wording(NamedTuple):
     estimand: str
     without_errors: str
     charges: str
+    units: str
     facts_first: bool
     purposes: Mapping[str, str]
     sentences: Sentences
@@ -34,6 +35,7 @@ NOW = Wording(
     estimand="Estimand",
     without_errors="No standard errors were estimated.",
     charges="Charges",
+    units="Units",
     facts_first=False,
     purposes=PURPOSES,
     sentences=SENTENCES,
@@ -60,6 +62,7 @@ FIRST = Wording(
     estimand="What it is an estimate of",
     without_errors="No standard errors were bought.",
     charges="What was charged",
+    units="Coded",
     facts_first=True,
     purposes={
         "counts": ": where columns lie",
