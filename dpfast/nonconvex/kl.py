@@ -19,7 +19,7 @@ from dpfast.regression.nonprivate import nonprivate_curator, nonprivate_descent
 
 Array = NDArray[np.float64]
 
-#: Excess risks below this part of the largest are rounding.
+#: Part of the largest excess risk below which others are rounding, and are left out.
 RESOLUTION = 1e-9
 
 
@@ -100,14 +100,14 @@ def estimate_kl(
         kappa = real_number(kappa, "kappa")
     curator, origin = nonprivate_curator(public_X, public_y, objective, start)
     best = nonprivate_descent(curator, origin)[-1]
-    reach = float(np.linalg.norm(best - origin))
-    if not reach > 0.0:
+    distance = float(np.linalg.norm(best - origin))
+    if not distance > 0.0:
         raise InvalidInput("the start is the minimiser: there is no way down to learn from.")
     directions = public_directions(len(best), int(n_rays))
-    lengths = reach * np.geomspace(1e-4, 1.0, 24)
-    points = [best + length * u for u in directions for length in lengths]
+    distances = distance * np.geomspace(1e-4, 1.0, 24)
+    points = [best + length * u for u in directions for length in distances]
     points += [best + share * (origin - best) for share in np.geomspace(1e-4, 1.0, 48)]
-    rays = np.append(np.repeat(np.arange(len(directions)), len(lengths)), [len(directions)] * 48)
+    rays = np.append(np.repeat(np.arange(len(directions)), len(distances)), [len(directions)] * 48)
     ridge_of = curator.objective.ridge_gradient
 
     def value(theta: Array) -> float:
@@ -121,8 +121,8 @@ def estimate_kl(
             for theta in points
         ]
     )
-    kept = (excesses > RESOLUTION * excesses.max()) & (norms > 0.0)
-    norms, excesses, rays = norms[kept], excesses[kept], rays[kept]
+    used = (excesses > RESOLUTION * excesses.max()) & (norms > 0.0)
+    norms, excesses, rays = norms[used], excesses[used], rays[used]
     if len(norms) < 8:
         raise InvalidInput("too few points lie above the minimum; pass another start.")
     if kappa is None:
@@ -140,12 +140,12 @@ def _slopes(
 ) -> tuple[float, tuple[float, float]]:
     """Estimate the slope of the envelope, and its interval over parts of the points."""
     slope = _envelope_slope(log_norm, log_excess)
-    found = [slope]
+    slopes = [slope]
     edges = np.linspace(log_norm.min(), log_norm.max() + 1e-9, 4)
     for low, high in itertools.combinations(edges, 2):
-        inside = (log_norm >= low) & (log_norm < high)
-        if np.unique(log_norm[inside]).size >= 8:
-            found.append(_envelope_slope(log_norm[inside], log_excess[inside]))
+        in_bin = (log_norm >= low) & (log_norm < high)
+        if np.unique(log_norm[in_bin]).size >= 8:
+            slopes.append(_envelope_slope(log_norm[in_bin], log_excess[in_bin]))
     left_out = [
         _envelope_slope(log_norm[rays != ray], log_excess[rays != ray])
         for ray in np.unique(rays)
@@ -153,7 +153,7 @@ def _slopes(
     ]
     m = max(len(left_out), 1)
     error = math.sqrt((m - 1) * float(np.var(left_out))) if left_out else 0.0
-    return slope, (min(found) - 2.0 * error, max(found) + 2.0 * error)
+    return slope, (min(slopes) - 2.0 * error, max(slopes) + 2.0 * error)
 
 
 def _envelope_slope(log_norm: Array, log_excess: Array) -> float:
@@ -161,9 +161,9 @@ def _envelope_slope(log_norm: Array, log_excess: Array) -> float:
     edges = np.linspace(log_norm.min(), log_norm.max() + 1e-9, 13)
     tops = []
     for low, high in itertools.pairwise(edges):
-        inside = np.flatnonzero((log_norm >= low) & (log_norm < high))
-        if len(inside):
-            top = inside[np.argmax(log_excess[inside])]
+        in_bin = np.flatnonzero((log_norm >= low) & (log_norm < high))
+        if len(in_bin):
+            top = in_bin[np.argmax(log_excess[in_bin])]
             tops.append((log_norm[top], log_excess[top]))
     x, y = np.array(tops).T
     x = x - x.mean()

@@ -15,7 +15,7 @@ from dpfast.data.source import source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.progress import checked_progress
-from dpfast.fit_requests.request import Account, checked_start, response_of
+from dpfast.fit_requests.request import Account, FitRequest, checked_start, response_of
 from dpfast.fit_requests.targets import target_of
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
@@ -45,23 +45,25 @@ SELECTIONS = ("last", "shortest gradient", "exponential")
 CHOICES = ("auto", *METHODS)
 SETTINGS = ", or dpfast.optimize.Adaptive(...), Spider(...) or Proximal(...)"
 
-#: Part of the budget that a choice by the exponential mechanism gets.
+#: Part of the budget for a choice by the exponential mechanism.
 SELECTION_SHARE = 0.1
 
-#: Part of the budget that says whether the answer is better than the start.
+#: Part of the budget for the comparison of the answer with the start.
 CHECK_SHARE = 0.01
 
-#: Of the largest change that the bound allows: with more noise than this it is not asked for.
+#: Noise of that comparison, relative to the largest possible change, above which it is not bought:
+#: it would detect no loss of that size.
 CHECK_NOISE = 0.1
 
 #: Standard deviations of noise by which an answer must be worse than the start for a warning.
+#: Noise alone warns in one run of 40.
 WORSE = 2.0
 
-#: Candidates it chooses from, evenly along the path.
+#: Largest number of candidates of the exponential mechanism, evenly spaced along the path.
 MAX_CANDIDATES = 64
 
 
-#: Of an answer that is worse than where the run began.
+#: Warning of an answer that is worse than the start.
 NO_GAIN = (
     "the loss at the answer was read as {change:.3g} more than at the start (with noise of "
     "standard deviation {noise:.2g}; paid within the total): this run did not go down. More budget "
@@ -69,7 +71,7 @@ NO_GAIN = (
     "or another start may help; params is no better than start."
 )
 
-#: Of a partial result.
+#: Warning of a partial result.
 ENDED = (
     "the run ended early ({error} was raised): params is the last point at which a question was "
     "answered, and iterates are these points. Pass it as start=... to go on with another budget."
@@ -97,7 +99,7 @@ class Minimum(Fit):
     gradient_norms: NDArray[np.float64]
     rounds: tuple[dict[str, Any], ...]
     _linear: bool
-    _remarks: tuple[str, ...] = ()  # of results that were pickled before there were any
+    _remarks: tuple[str, ...] = ()  # the default is for results that older versions pickled
     _why_none: str = ""
 
     @property
@@ -206,94 +208,149 @@ def minimize(
     select = one_of(select, SELECTIONS, "select")
     condition = None if kl is None else _condition(kl)
     total = _total(privacy, select)
-    own = isinstance(objective, PerRecordObjective)
     request, target = target_of(X, y, objective, noise)
     if isinstance(target, PerRecordObjective):
         target.rehearse(request.n_covariates)
     algorithm, reason = _choose(method, condition, target)
-    if isinstance(start, str):
-        one_of(start, ("random",), "start", otherwise=", a sequence of numbers, or None")
-        theta = public_directions(target.dimension, 1)[0]
+    theta = _starting_point(start, target)
+    if isinstance(objective, PerRecordObjective):
+        names = _parameter_names(source_of(X, y).names, target)
     else:
-        theta = checked_start(start, target.dimension, getattr(target, "ridge", 0.0))
-    labels = (
-        _parameter_names(source_of(X, y).names, target) if own else request._coefficient_names()
-    )
-    own_ledger = Ledger(total)
-    curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
-    curator.check(curator.remaining)
+        names = request._coefficient_names()
+    run = _Run(request, target, total, names, f"{algorithm!r}; {reason}; answer: {select}")
     if condition is not None and not isinstance(algorithm, Adaptive):
-        _refuse_overflow(condition, curator)
+        _refuse_overflow(condition, run.curator)
     report = checked_progress(
         progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1
     )
-    check = CHECK_SHARE * curator.remaining
-    if noise_for(1.0, curator.n, check) > CHECK_NOISE:
-        check = 0.0
-    walker = kept = curator.keeping(check)
-    reserve = kept.remaining * SELECTION_SHARE if select == "exponential" else 0.0
+    check = run.reserve_for_check()
+    with KeepReleased(run.partial_result, privacy=run.spent) as run.keeping:
+        label = f"minimize({target!r}, n={request.n})"
+        Account(privacy, ledger, total).charge(label, request.memory_bytes())
+        selection = run.reserve_for_selection() if select == "exponential" else 0.0
+        arguments = () if isinstance(algorithm, Adaptive) else (condition,)
+        solve: Any = algorithm.run
+        path: Path = solve(run.descent_curator, theta, *arguments, report)
+        params = run.selected(path, select, selection)
+        if check:
+            path.remarks += _no_gain(run.curator, params, theta, check, path.longest)
+        return run.result(params, path)
 
-    def spent() -> Guarantee:
-        entries = walker.ledger.entries + own_ledger.entries[1:] * (walker is not kept)
+
+class _Run:
+    """Ledgers and curators of one minimisation, and its results."""
+
+    def __init__(
+        self,
+        request: FitRequest,
+        target: Objective | PerRecordObjective,
+        total: GDP | ZCDP,
+        names: tuple[str, ...],
+        description: str,
+    ) -> None:
+        self.request = request
+        self.target = target
+        self.total = total
+        self.names = names
+        self.description = description
+        self.ledger = Ledger(total)
+        self.curator = GradientCurator(
+            request.records, target, self.ledger, request.noise, request.threads
+        )
+        self.curator.check(self.curator.remaining)
+        #: The curator that the algorithm queries; it cannot spend what is reserved.
+        self.descent_curator = self.curator
+        self._has_child = False
+        self.keeping: KeepReleased
+
+    def reserve_for_check(self) -> float:
+        """Reserve the cost of the comparison with the start; 0 where it would be too noisy."""
+        check = CHECK_SHARE * self.curator.remaining
+        if noise_for(1.0, self.curator.n, check) > CHECK_NOISE:
+            check = 0.0
+        self.descent_curator = self.curator.keeping(check)
+        return check
+
+    def reserve_for_selection(self) -> float:
+        """Reserve the cost of the exponential mechanism, and return it.
+
+        The descent gets a child ledger, so that it cannot spend the reserve.
+        """
+        remaining = self.descent_curator.remaining
+        reserve = remaining * SELECTION_SHARE
+        if reserve:
+            rest = self.ledger.child(ZCDP(remaining * (1.0 - SELECTION_SHARE)), "descent")
+            self.descent_curator = self.curator.with_ledger(rest)
+            self._has_child = True
+        return reserve
+
+    def selected(self, path: Path, select: str, reserve: float) -> NDArray[np.float64]:
+        """Return the point of the path that is the answer."""
+        if select == "shortest gradient":
+            return _shortest(path)
+        if select == "exponential":
+            stride = -(-len(path.iterates) // MAX_CANDIDATES)
+            candidates = path.iterates[::-1][::stride]
+            return candidates[self.curator.select_stationary(candidates, reserve)]
+        return path.theta
+
+    def spent(self) -> Guarantee:
+        """Return the guarantee of the queries that were answered."""
+        entries = self.descent_curator.ledger.entries
+        if self._has_child:
+            entries = entries + self.ledger.entries[1:]
         return Guarantee.of_filter(
-            total,
-            request.noise,
-            request.n,
+            self.total,
+            self.request.noise,
+            self.request.n,
             entries,
-            target.vouched if isinstance(target, PerRecordObjective) else (),
-            composition_of(own_ledger),
+            self.target.vouched if isinstance(self.target, PerRecordObjective) else (),
+            composition_of(self.ledger),
         )
 
-    def result(params: NDArray[np.float64], path: Path, ended: str = "") -> Minimum:
-        found = Minimum(
+    def result(self, params: NDArray[np.float64], path: Path, ended: str = "") -> Minimum:
+        """Make the result of a path; ``ended`` is the remark of a partial one."""
+        request = self.request
+        target = self.target
+        minimum = Minimum(
             params=params,
-            names=labels,
+            names=self.names,
             n_records=request.n,
             model=repr(target),
-            method=f"{algorithm!r}; {reason}; answer: {select}",
-            privacy=spent(),
+            method=self.description,
+            privacy=self.spent(),
             covariance=None,
             iterates=np.array(path.iterates),
             **response_of(target),
             fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
             rows=request.new_rows,
         )
-        found.gradient_norms = np.array(path.norms)
-        found.rounds = tuple(path.rounds)
-        found._remarks = (ended,) * bool(ended) + tuple(path.remarks)
-        found._why_none = _no_errors(target)
-        found._linear = isinstance(target, Objective)
-        return found
+        minimum.gradient_norms = np.array(path.norms)
+        minimum.rounds = tuple(path.rounds)
+        minimum._remarks = (ended,) * bool(ended) + tuple(path.remarks)
+        minimum._why_none = _no_errors(target)
+        minimum._linear = isinstance(target, Objective)
+        return minimum
 
-    def so_far(error: str) -> Minimum | None:
-        points = keeping.points(target.dimension)
+    def partial_result(self, error: str) -> Minimum | None:
+        """Make the result of a run that ended early, from the points of its answers."""
+        points = self.keeping.points(self.target.dimension)
         if not points:
             return None
         path = Path(points[0])
         for point in points[1:]:
             path.move(point)
-        return result(path.theta, path, ENDED.format(error=error))
+        return self.result(path.theta, path, ENDED.format(error=error))
 
-    with KeepReleased(so_far, privacy=spent) as keeping:
-        label = f"minimize({target!r}, n={request.n})"
-        Account(privacy, ledger, total).charge(label, request.memory_bytes())
-        if reserve:
-            # a child pays for the descent, so that it cannot spend what the choice needs
-            rest = own_ledger.child(ZCDP(kept.remaining * (1.0 - SELECTION_SHARE)), "descent")
-            walker = curator.with_ledger(rest)
-        run: Any = algorithm.run
-        steer = () if isinstance(algorithm, Adaptive) else (condition,)
-        path: Path = run(walker, theta, *steer, report)
-        params = path.theta
-        if select == "shortest gradient":
-            params = _shortest(path)
-        elif select == "exponential":
-            stride = -(-len(path.iterates) // MAX_CANDIDATES)
-            candidates = path.iterates[::-1][::stride]
-            params = candidates[curator.select_stationary(candidates, reserve)]
-        if check:
-            path.remarks += _no_gain(curator, params, theta, check, path.longest)
-        return result(params, path)
+
+def _starting_point(
+    start: Sequence[float] | str | None, target: Objective | PerRecordObjective
+) -> NDArray[np.float64]:
+    """Return the public starting point."""
+    if isinstance(start, str):
+        one_of(start, ("random",), "start", otherwise=", a sequence of numbers, or None")
+        return public_directions(target.dimension, 1)[0]
+    return checked_start(start, target.dimension, getattr(target, "ridge", 0.0))
 
 
 def _no_gain(
@@ -394,7 +451,7 @@ def _choose(
     elif one_of(method, CHOICES, "method", otherwise=SETTINGS) in METHODS:
         chosen, reason = METHODS[method](), "as requested"
     else:
-        # told more, it does the same: the plans of the others are worth less than they assume
+        # also where kl is given: the other methods gain less than they assume
         chosen, reason = Adaptive(), "auto: needs no constants of the KL condition"
     if isinstance(chosen, Spider) and kl is None:
         raise InvalidInput(

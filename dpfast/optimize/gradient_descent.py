@@ -140,7 +140,7 @@ class GradientDescent(Method):
         return 1.0 / smoothness
 
     def check(self, answers: Answers, budgets: Budgets) -> None:
-        """Refuse, from public numbers, whatever :meth:`run` would be refused for; costs nothing.
+        """Refuse, from public numbers, a run that would be refused; costs nothing.
 
         It also refuses steps that the public penalty alone makes diverge.
         """

@@ -203,7 +203,7 @@ class Newton(Method):
         return early + tail + self.gradient_steps, Geometric(ratio=ratio, uniform_share=share)
 
     def check(self, answers: Answers, budgets: Budgets) -> None:
-        """Refuse, from public numbers, whatever :meth:`run` would be refused for; costs nothing."""
+        """Refuse, from public numbers, a run that would be refused; costs nothing."""
         self.step.start(answers.objective, budgets.steering_mu).check(answers)
 
     def run(

@@ -184,7 +184,7 @@ class Method:
         return f"{name}, {len(curvatures)} steps, {schedule!r}"
 
     def check(self, answers: Answers, budgets: Budgets) -> None:
-        """Refuse, from public numbers, whatever :meth:`run` would be refused for; costs nothing.
+        """Refuse, from public numbers, a run that would be refused; costs nothing.
 
         Privacy
         -------

@@ -5110,7 +5110,7 @@ LEAST_SQUARES = (
         "lengths that are asked for twice are paid for once",
         ALLOCATION,
         ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
-        "    remaining -= part[2] * (sampled is False)\n",
+        "        remaining -= part[2] * (sampled is False)\n",
         "",
     ),
     plant(

@@ -252,7 +252,7 @@ class Adaptive:
 
 
 class _Descent:
-    """One descent within a total: its point, its spending and its estimates."""
+    """State of one descent within a total: its point, its spending and its estimates."""
 
     def __init__(
         self,

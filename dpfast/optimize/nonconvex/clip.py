@@ -1,14 +1,14 @@
-"""Private choice of the norm to which gradients are clipped: bias against noise.
+"""Choice of the norm to which gradients are clipped: the bias is weighed against the noise saved.
 
 Declared constants are bounds on the worst record; most gradients are far shorter, and noise in
 proportion to the worst is wasted on them.  A histogram of the norms on public bins costs a small
 part of the budget (claim K7), and the clip is chosen by it.
 
 A clip c takes from the mean at most ``E (||g|| - c)_+``, an area under the shares of longer
-gradients, and only if all of them point one way.  A part of it, ``ALIGNED``, is compared with the
-noise that the whole budget leaves in a mean of gradients clipped at c.  The clip has the smallest
-sum of squares.  So it falls to none that costs more than it saves.  As n and the budget grow it
-goes to the longest detected gradient, and the excess risk to that without a clip.
+gradients, and only if all of them point one way.  A part of it, ``ALIGNED_PART``, is compared with
+the noise that the whole budget leaves in a mean of gradients clipped at c.  The clip has the
+smallest sum of squares.  So it falls to none that costs more than it saves.  As n and the budget
+grow it goes to the longest detected gradient, and the excess risk to that without a clip.
 
 Shares count with one standard deviation of their noise, up to the longest gradient detected at any
 time.  Where a path makes most gradients short, the few that call it back may be too few to be

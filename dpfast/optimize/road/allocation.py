@@ -78,7 +78,7 @@ class Setting(NamedTuple):
 
     @property
     def downweights_by_score_bound(self) -> bool:
-        """Whether rows are down-weighted by the bound of their score; means of persons are not."""
+        """Flag: rows are down-weighted by the bound of their score (never means of persons)."""
         return self.loss.score_bound_ratio is not None and not self.persons
 
     @property
@@ -91,7 +91,7 @@ class Setting(NamedTuple):
         )
 
     def short_enough(self, bound: float, scale: float) -> RowClipping:
-        """Limit rows so that no score exceeds the bound, whatever the response."""
+        """Limit rows so that no score exceeds the bound, for any response."""
         return (
             RowClipping(max_leverage=bound / (scale * self.score_bound_ratio))
             if self.score_bound_ratio < math.inf
@@ -100,7 +100,7 @@ class Setting(NamedTuple):
 
     @property
     def query_counts(self) -> QueryCounts:
-        """Whether there are rounds, number of further histograms, whether the scale is bought."""
+        """Flag of rounds, number of further histograms, and flag of a bought scale."""
         n_histograms = self.downweights_by_score_bound + (self.loss.peakedness > EVEN_PEAK)
         return bool(self.loss.curvature_varies), n_histograms, bool(self.loss.needs_scale)
 
@@ -167,9 +167,8 @@ class BudgetAllocation(NamedTuple):
         )
         remaining = 1.0 - 32.0 * ROUNDING_SHARES - sum(map(operator.mul, amounts, part))
         remaining -= part[2] * (sampled is False)
-        shares = [FIRST * remaining] + [(1.0 - FIRST) * remaining / (MAX_STEPS - 1)] * (
-            MAX_STEPS - 1
-        )
+        later_share = (1.0 - FIRST) * remaining / (MAX_STEPS - 1)
+        shares = [FIRST * remaining] + [later_share] * (MAX_STEPS - 1)
         steps = tuple([mu * math.sqrt(share) for share in shares])
         return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
 
