@@ -18,7 +18,7 @@ MAGIC = 1.5 * 2.0**52
 
 
 def _expm1(x: float) -> tuple[float, float]:
-    """(2^k, exp(r) - 1) with x = k ln 2 + r, for x in [-708, 709]; r in half an ln 2."""
+    """Return (2^k, exp(r) - 1), x = k ln 2 + r in [-708, 709], with r within half of ln 2."""
     shifted = x * INVERSE_LN2 + MAGIC
     k = shifted - MAGIC
     r = (x - k * LN2_HIGH) - k * LN2_LOW
@@ -88,7 +88,7 @@ def _module(original: ModuleType) -> ModuleType:
 
 
 def vectorisable(function: Callable[[float], float]) -> Callable[[float], float]:
-    """The function with ``math`` and ``numpy`` replaced by vectorisable versions."""
+    """Replace ``math`` and ``numpy`` in the function by vectorisable versions."""
     if not isinstance(function, FunctionType):
         return function
 

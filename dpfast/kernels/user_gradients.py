@@ -15,7 +15,7 @@ CompiledGradients = Callable[[Array, Array, Array, Array, NDArray[np.bool_]], No
 
 
 def compiled_gradients(function: Callable[..., Any]) -> CompiledGradients | None:
-    """A loop over records that calls a compiled copy of the function with one record at a time."""
+    """Compile a loop over records that calls the function with one record at a time."""
     try:
         import numba
         from numba import types

@@ -12,7 +12,7 @@ Scalar = Callable[[float], float]
 
 
 class CompiledLoss:
-    """The block functions of one loss, at addresses that are valid as long as this object lives."""
+    """Block functions of one loss, at addresses that are valid as long as this object lives."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, ...]:
 
 
 def _may_raise(llvm: str) -> bool:
-    """Whether optimised code still touches the place where Numba puts an exception."""
+    """Tell whether optimised code still touches the place of Numba's exceptions."""
     lines = [line for line in llvm.splitlines() if "%excinfo" in line]
     defined = [line for line in lines if line.startswith("define")]
     return not defined or len(lines) > len(defined)
 
 
 def _scalar(numba: Any, types: Any, name: str, function: Scalar) -> Any:
-    """A function of one float, compiled to return a float."""
+    """Compile a function of one float to return a float."""
     if not callable(function):
         raise InvalidInput(
             f"{name} must be a Python function of one residual; received {described(function)}."
