@@ -21,16 +21,16 @@ Array = NDArray[np.float64]
 
 def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
     """Records with a slot each, a person's all with the same."""
-    if records.elsewhere or (records.read_again and n_slots > SLOTS):
+    if records.is_remote or (records.read_again and n_slots > SLOTS):
         keys = chunk_keys(len(records.block_sizes), source)
-        if records.elsewhere:
+        if records.is_remote:
             return records.random_partition(keys, scatter_chunk, n_slots)
         from dpfast.data.files.cached import partition_by_keys
 
         return partition_by_keys(records, keys, scatter_chunk, n_slots)
-    slots = scatter(records.n // records.together, source, n_slots)
-    if records.together > 1:
-        slots = np.repeat(slots, records.together)
+    slots = scatter(records.n // records.rows_per_unit, source, n_slots)
+    if records.rows_per_unit > 1:
+        slots = np.repeat(slots, records.rows_per_unit)
     return random_partition(records, slots, n_slots)
 
 
@@ -41,21 +41,21 @@ class Sample(Block):
         n = records.n * width // number_of_slots(records.n)
         self._lay_out(records, n, records.n)
         self._records, self._source, self._width = records, source, width
-        self.elsewhere = records.elsewhere
+        self.is_remote = records.is_remote
         self._drawn: Records | None = None
 
     @property
     def additions(self) -> int:
         """On a cluster, as many more as if each of its chunks were a piece."""
         own = super().additions
-        return own + additions(len(self._records.block_sizes)) if self.elsewhere else own
+        return own + additions(len(self._records.block_sizes)) if self.is_remote else own
 
     def _found(self) -> Records:
         if self._drawn is None:
             slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
             drawn = slots.part(0, self._width, self.n)
             few = 8 * self.n * (self.n_covariates + 1) <= CACHE_BYTES
-            self._drawn = drawn.gathered() if few and not self.elsewhere else drawn
+            self._drawn = drawn.gathered() if few and not self.is_remote else drawn
         assert self._drawn is not None
         return self._drawn
 
@@ -65,7 +65,7 @@ class Sample(Block):
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """As of any part; of records on a cluster it stays there."""
-        if self.elsewhere:
+        if self.is_remote:
             return self._found().total(function, *arguments)
         return super().total(function, *arguments)
 

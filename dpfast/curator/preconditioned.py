@@ -170,7 +170,7 @@ class PreconditionedQueries:
             math.hypot(mu, mu_counts) * (1 + ROUNDING_PRODUCT),
         )
         curator.ledger.charge(GDP(cost), label)
-        if self._raw.read_again or self._raw.elsewhere:
+        if self._raw.read_again or self._raw.is_remote:
             *sums, counts = self._sums(view, Counting(kernel, edges), plan.want, radius, layout)
         else:
             sums = self._sums(view, kernel, plan.want, radius, layout)

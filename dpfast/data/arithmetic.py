@@ -139,23 +139,23 @@ class _Evaluation:
         return function(value), minimum, max(ends)
 
     def _binary(self, node: ast.BinOp) -> tuple[Any, float, float]:
-        left, low, high = self.of(node.left)
-        right, right_low, right_high = self.of(node.right)
+        first, low, high = self.of(node.left)
+        second, right_low, right_high = self.of(node.right)
         if isinstance(node.op, ast.Add):
-            return left + right, low + right_low, high + right_high
+            return first + second, low + right_low, high + right_high
         if isinstance(node.op, ast.Sub):
-            return left - right, low - right_high, high - right_low
+            return first - second, low - right_high, high - right_low
         if isinstance(node.op, ast.Mult):
             ends = [a * b for a in (low, high) for b in (right_low, right_high)]
-            return left * right, min(ends), max(ends)
+            return first * second, min(ends), max(ends)
         if isinstance(node.op, ast.Div) and (self.free or not right_low <= 0.0 <= right_high):
             ends = [a / b for a in (low, high) for b in (right_low, right_high)]
-            return left / right, min(ends), max(ends)
+            return first / second, min(ends), max(ends)
         if isinstance(node.op, ast.Pow) and right_low == right_high and right_low in range(1, 9):
             power = int(right_low)
             ends = [_power(low, power), _power(high, power)]
             minimum = 0.0 if power % 2 == 0 and low < 0.0 < high else min(ends)
-            return _power(left, power), minimum, max(ends)
+            return _power(first, power), minimum, max(ends)
         raise InvalidInput(
             f"term {self.text!r}: powers are whole numbers from 1 to 8, and a divisor's declared "
             f"range must not contain zero. {ALLOWED}"

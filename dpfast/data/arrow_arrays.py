@@ -1,7 +1,7 @@
 """Checked reading of Arrow arrays, whose buffers may be damaged.
 
-Where the buffers of a column end and where each text begins belongs to the container.  A column
-whose buffers do not fit is refused: every list of texts has offsets that rise, whatever it holds.
+The container says where the buffers of a column end and where each text begins.  A column whose
+buffers do not fit is refused: offsets rise in every valid list of texts.
 A code of a dictionary and a view of a text belong to one cell; one that points to nothing is a
 missing cell.
 """

@@ -30,7 +30,7 @@ PIECE_BYTES = 1 << 25
 class ClusterRecords(Records):
     """Records in a ``dask.array``, one block for each chunk of rows."""
 
-    elsewhere = True
+    is_remote = True
 
     def __init__(
         self,

@@ -143,7 +143,7 @@ class Coding:
     columns : dict of str to Numeric, Categorical or Binary
         The declared columns that are used, the response among them.
     terms : tuple of tuple of Factor
-        Each stands for the products of its factors' columns.
+        Each term stands for the products of its factors' columns.
     response : str or None
     fit_intercept, arrays : bool
         Whether there is one; whether an array with the covariates' columns may stand for a table.
@@ -226,7 +226,7 @@ class Coding:
         return self.covariates(dict(zip(names, X.T, strict=True)))
 
     def natural_units(self) -> tuple[Array, Array]:
-        """Return the affine map from the design's natural units to its coded columns.
+        """Return the affine map from natural units to the coded columns of the design.
 
         ``coded = constant + matrix @ natural``, in the table's units on the right.  The
         constants of a product's factors belong to products of fewer factors.

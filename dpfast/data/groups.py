@@ -63,7 +63,7 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
         y[block_slots[in_slot]] = responses[in_slot]
         start += len(responses)
     slotted = Records(X, y, records.names)
-    slotted.together = group_size
+    slotted.rows_per_unit = group_size
     return slotted
 
 

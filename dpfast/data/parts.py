@@ -38,7 +38,7 @@ def partition_capacity(table: Records, n_slots: int) -> int:
     capacity_bytes = CACHE_BYTES
     if not hasattr(table, "X"):
         capacity_bytes = max(capacity_bytes, row * max(table.block_sizes))
-    if table.elsewhere:
+    if table.is_remote:
         capacity_bytes = max(capacity_bytes, row * table.n // CLUSTER_CACHE_FACTOR)
     return int(min(n_slots, capacity_bytes * n_slots // ((row + 2) * table.n)))
 

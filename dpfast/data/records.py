@@ -58,7 +58,7 @@ class Records:
     excess = 1
 
     #: Number of consecutive records of one person; random folds do not separate them.
-    together = 1
+    rows_per_unit = 1
 
     #: True if records are persons, each with the mean of their rows.
     means = False
@@ -79,7 +79,7 @@ class Records:
     read_again = False
 
     #: True if the records are on other machines, which they never leave.
-    elsewhere = False
+    is_remote = False
 
     def __init__(
         self, X: Covariates, y: NDArray[np.float64], names: tuple[str, ...] | None
@@ -191,11 +191,11 @@ class Wrapped(Records):
         self.names = records.names
         self.block_sizes = records.block_sizes
         self.excess = records.excess
-        self.together = records.together
+        self.rows_per_unit = records.rows_per_unit
         self.coding = records.coding
         self.can_be_partitioned = records.can_be_partitioned
         self.read_again = records.read_again
-        self.elsewhere = records.elsewhere
+        self.is_remote = records.is_remote
 
     @property
     def reads(self) -> int | None:  # type: ignore[override]

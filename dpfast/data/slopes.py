@@ -17,34 +17,36 @@ from dpfast.data.splines import Spline
 Array = NDArray[np.float64]
 Columns = Mapping[str, Column]
 
-#: Of a variable: its name; what a coded 1 is worth in its own units; and either derivatives of the
-#: design, (m, q), for one of these, or the design's rows at the reference level and at another one.
+#: Change of the design with a variable: its name; the width of a coded unit in its own units; and
+#: either derivatives of the design, (m, q), or its rows at the reference level and at another one.
 Change = tuple[str, float, Array | None, tuple[Array, Array] | None]
 
 
 def changes(coding: Coding, table: Any) -> list[Change]:
     """Return the changes of the design for each variable of its terms; one for each other level."""
-    found: list[Change] = []
+    result: list[Change] = []
     read = {name for term in coding.terms for factor in term for name in names_of(factor)}
     for name in coding.covariate_columns:
         if name not in read:
             continue
         declared = coding.columns[name]
         if declared.kind in ("numeric", "released"):
-            found.append((name, declared.spread, derivatives(coding, table, name), None))
+            result.append((name, declared.spread, derivatives(coding, table, name), None))
             continue
         reference, levels = levels_of(declared)
         rows = {column_name: column(table, column_name) for column_name in coding.covariate_columns}
-        lacks = np.isnan(declared.encode(rows[name], name)[0]).any(axis=1)
+        is_missing = np.isnan(declared.encode(rows[name], name)[0]).any(axis=1)
 
-        def at(level: Any, rows: Any = rows, name: str = name, lacks: Any = lacks) -> Array:
-            found = coding.covariates(rows | {name: [level] * len(lacks)})
-            return np.where(lacks[:, None], np.nan, found)
+        def at(
+            level: Any, rows: Any = rows, name: str = name, is_missing: Any = is_missing
+        ) -> Array:
+            covariates = coding.covariates(rows | {name: [level] * len(is_missing)})
+            return np.where(is_missing[:, None], np.nan, covariates)
 
         for level in levels:
             label = f"{name}[{level}]" if declared.kind == "categorical" else name
-            found.append((label, 1.0, None, (at(reference), at(level))))
-    return found
+            result.append((label, 1.0, None, (at(reference), at(level))))
+    return result
 
 
 def names_of(factor: Factor) -> list[str]:

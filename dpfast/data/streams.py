@@ -32,7 +32,7 @@ class StreamedRecords(Records):
         Public; a block of another length is refused.
     n_covariates, names : int, tuple of str or None
     coding : Coding, optional
-        Public facts that ``decode`` codes a table with.
+        Public coding that ``decode`` applies.
     columns : callable, optional
         ``columns(names, arguments, read)`` returns a function like ``decode`` for other columns of
         the same source; the arguments they were named in are for its refusals.

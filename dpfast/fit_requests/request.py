@@ -367,7 +367,7 @@ class FitRequest:
         in_arrays = hasattr(records, "X")
         if self.means:
             return memory_needed(self.n + max(records.block_sizes), q, copies + COPIES_IN_USE)
-        if records.elsewhere:
+        if records.is_remote:
             return 0
         # the size of a random sample varies: allow twice what is expected
         sampled = sum(

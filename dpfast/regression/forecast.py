@@ -467,7 +467,7 @@ class _Standing(Records):
 
     __slots__ = ("_part", "_rows")
 
-    can_be_partitioned, elsewhere = False, True  # no memory is asked for by their number
+    can_be_partitioned, is_remote = False, True  # no memory is asked for by their number
 
     def __init__(self, X: Array, y: Array, n: int) -> None:
         self.n, self.n_covariates, self.names = n, X.shape[1], None

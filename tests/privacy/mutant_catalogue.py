@@ -4418,9 +4418,9 @@ RANDOM_BLOCKS = (
         "rows of one person are dealt one by one",
         BLOCKS,
         SOURCE_TESTS,
-        "scatter(records.n // records.together, source, n_slots)",
+        "scatter(records.n // records.rows_per_unit, source, n_slots)",
         "scatter(records.n, source, n_slots)",
-        "slots = np.repeat(slots, records.together)",
+        "slots = np.repeat(slots, records.rows_per_unit)",
         "pass",
     ),
     plant(
@@ -4468,7 +4468,7 @@ RANDOM_BLOCKS = (
         "a sample on a cluster allows for the additions within one piece",
         BLOCKS,
         ("tests/privacy/test_samples.py",),
-        "return own + additions(len(self._records.block_sizes)) if self.elsewhere else own",
+        "return own + additions(len(self._records.block_sizes)) if self.is_remote else own",
         "return own",
     ),
     plant(

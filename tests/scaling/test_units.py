@@ -188,7 +188,7 @@ def test_blocks_of_a_cluster_are_coded_there():
     dask = pytest.importorskip("dask.array")
     raw = as_records(dask.from_array(X, chunks=(6000, 3)), dask.from_array(Y, chunks=6000))
     records = raw._in_units(UNITS, CODING)
-    assert records.elsewhere and records.can_be_partitioned
+    assert records.is_remote and records.can_be_partitioned
     slots = number_of_slots(N)
     keys = chunk_keys(len(records.block_sizes), dpfast.SeededNoise(0))
     parts = records.random_partition(keys, scatter_chunk, slots)

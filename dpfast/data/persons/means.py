@@ -181,7 +181,7 @@ def of_slots(slots: Records, n_slots: int) -> PersonMeans:
 
 def refuse_cluster(X: Any) -> None:
     """Refuse data on a cluster, whose scheduler sees sizes that follow the number of rows."""
-    if library(X) in DASK or getattr(X, "elsewhere", False):
+    if library(X) in DASK or getattr(X, "is_remote", False):
         raise InvalidInput(
             f'each="person" does not read records of Dask; received {described(X)}. Sizes of '
             "chunks and tasks are seen by its scheduler, and follow the number of rows, which is "

@@ -95,7 +95,7 @@ class RecordWeights(NamedTuple):
         """Return the records with weights and offsets, as further columns of the response."""
         layout = WeightLayout(self.largest_weight, spread, self.of_predictor)
         named = {argument: name for argument, name in self.columns.items() if isinstance(name, str)}
-        if records.elsewhere:
+        if records.is_remote:
             return _on_cluster(records, self.columns, layout)
         if named:
             return WeightedBlocks(records, layout, _of_source(records, named))

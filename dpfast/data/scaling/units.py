@@ -102,7 +102,7 @@ class CodedRecords(Records):
         self.n_covariates = records.n_covariates
         self.names = records.names or tuple(coding.covariate_columns)
         self.block_sizes = records.block_sizes
-        self.together = records.together
+        self.rows_per_unit = records.rows_per_unit
         self._raw = records
         self._units = scales
         self.coding = coding
