@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpfast.kernels import records
-from dpfast.models.quantile import WIDER, NarrowQuantile, Quantile
+from dpfast.models.quantile import BANDWIDTH_RATIO, NarrowQuantile, Quantile
 from tests.loops import each
 
 WEIGHTS = [0, 1, 3]
@@ -33,7 +33,7 @@ def draw(n, seed):
 @each("tau", TAUS)
 def test_c73_scores_are_narrow_and_curvatures_wide(tau, weighting):
     loss = NarrowQuantile(tau, 0.6)
-    score, curvature = Quantile(tau, 0.6 / WIDER), Quantile(tau, 0.6)
+    score, curvature = Quantile(tau, 0.6 / BANDWIDTH_RATIO), Quantile(tau, 0.6)
     X, y, theta = draw(1000, 1)
     own, narrow, wide = (kernel(each, weighting) for each in (loss, score, curvature))
     for want in (1, 3, 5, 7):
