@@ -5,8 +5,6 @@ each name and its home are written once.  The package lazy_loader (Scientific Py
 works alike; ours also says what to write for names of other libraries.
 """
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost 8 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +69,8 @@ def attach_stub(
         if origin is None:
             end = "" if special else hint_of(name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{end}")
+        from importlib import import_module  # with the first name, not with the package
+
         if origin == ".":
             return import_module(f"{package}.{name}")
         value: object = getattr(import_module(origin, package), name)

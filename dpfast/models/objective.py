@@ -78,27 +78,26 @@ def _refuse_extreme(value: float, what: str) -> None:
 class Objective:
     """A weighted M-estimation objective ``mean_i L_i(theta) + ridge/2 ||theta||^2``.
 
-    Passed in the place of a loss wherever one is taken.
+    Pass it instead of a loss.
 
     Parameters
     ----------
     loss : str or Loss
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
-        How a record's covariates are bounded.  By default :func:`dpfast.fit` has none, or, with a
-        ridge, a method or a free scale, ``Mallows(sqrt(p))``, p counting the intercept; other
-        functions have the latter.
+        Bound on the influence of a record's covariates.  The default is ``Mallows(sqrt(p))``, p
+        counting the intercept; :func:`dpfast.fit` without ridge, method and free scale has none.
     n_covariates : int, optional
-        Columns of X, without the intercept; by default those of whatever X it is used with.
+        Columns of X, without the intercept; by default those of the X it is used with.
     fit_intercept : bool
         Add a constant term, the first coefficient.
     scale : float, FreeScale or None
-        Public residual scale ``sigma``, in the units of y (after a schema: in the response's own
-        units, not the coded ones; weights and ridge are of coded columns).  Logistic, Poisson and
-        least squares have none.  Without one :func:`dpfast.fit` estimates it in bought units for
-        "huber", "log-cosh", "pseudo-huber" and "quantile"; other functions need it.
+        Public residual scale ``sigma``, in the units of y.  After a schema it is in the response's
+        own units, not the coded ones; weights and ridge are for coded columns.  Logistic, Poisson
+        and least squares have none.  Without one :func:`dpfast.fit` estimates it with part of the
+        budget for "huber", "log-cosh", "pseudo-huber" and "quantile"; other functions need it.
         ``dpfast.FreeScale(low, high)`` estimates it together with the coefficients, within a
-        public interval, as the last parameter "scale" (eq. (6)); losses "huber", "log-cosh" and
-        "pseudo-huber" with Mallows or Bounded weights only.
+        public interval, as the last parameter "scale" (eq. (6)).  It needs Mallows or Bounded
+        weights and the loss "huber", "log-cosh" or "pseudo-huber".
     ridge : float
         Public penalty ``ridge/2 ||theta||^2``, added outside the private sums; it costs nothing.
 
@@ -106,16 +105,16 @@ class Objective:
     ----------
     loss, weighting, n_covariates, fit_intercept, ridge
     dimension, n_coefficients : int
-        Number of parameters p, a free scale included, and of entries of a design row; these and
-        what follows after :meth:`bind`.
+        Number of parameters p, a free scale included, and of entries of a design row.  These and
+        the following exist after :meth:`bind`.
     scale, free_scale : float, JointScale or None
         Residual scale, its largest allowed value if free; constants of the joint loss, whose last
         parameter is the scale over its factor.
     score_bound, score_diameter : float
         ``B``, bound on the norm of one record's score (formulas page, section 2b), and the diameter
-        of the set of scores, which replacing a record can move.
+        of the set of scores, which bounds the effect of replacing a record.
     sides : Sides or None
-        Why the diameter is less than twice the bound, where it is.
+        Geometry that makes the diameter less than twice the bound, or None.
     curvature_bound, meat_bound : float
         Bounds on the Frobenius norms of one record's Hessian and of its score's outer product.
     coupling, majorizer_coupling : str
@@ -126,8 +125,8 @@ class Objective:
     has_curvature : bool
         Whether there is a positive semidefinite Hessian with a finite bound to release.
     smoothness, score_smoothness : float
-        Largest absolute eigenvalue the mean Hessian can have, ridge included; largest ratio of a
-        change of one record's score to the distance of the parameters (``inf`` for clipped scores).
+        Bound on the mean Hessian's eigenvalues, ridge included.  Bound on the change of one
+        record's score over the distance of the parameters (``inf`` for clipped scores).
     self_concordance : float
         ``g`` with ``|D^3 L[v,v,v]| <= g ||v|| D^2 L[v,v]`` per record; ``inf`` if there is none.
 
