@@ -1,14 +1,14 @@
 """Private Bayesian optimisation: covariance functions, gradient information, DP-GIBO.
 
-What differs from Algorithm 1 of Sopa, Marusic, Avella-Medina and Cunningham:
+Differences from Algorithm 1 of Sopa, Marusic, Avella-Medina and Cunningham (2025):
 
-* line 4 bounds the variance that remains, ``T0 + alpha``, not ``alpha`` alone, which is negative,
-  so that the printed condition accepts a single point at every step; the batch is capped;
-* line 9 projects onto the box, and AdaGrad takes the public noise variance off its accumulator;
-* a record's vector that is not finite counts as zero, and the norm of a zero vector is no divisor;
-* evaluation noise in the covariance matrix everywhere (appendix B omits it).
+* line 4 bounds the remaining variance ``T0 + alpha``.  The printed condition bounds ``alpha``
+  alone, which is negative, and so accepts a single point at every step.  The batch is capped;
+* line 9 projects onto the box, and AdaGrad subtracts the public noise variance from its sum;
+* a record's vector that is not finite counts as zero, and no norm of zero is divided by;
+* the covariance matrix always includes the evaluation noise (appendix B omits it).
 
-Added: an unknown mean of the losses, privacy noise projected on the directions that carry signal,
+Additions: an unknown mean of the losses, privacy noise projected on the directions with signal,
 smoothed updates, budgets that grow towards the end, and averages of the last iterates.
 """
 

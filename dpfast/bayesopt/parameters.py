@@ -1,4 +1,4 @@
-"""Kinds of parameters a search can tune, and the columns of numbers it searches them in."""
+"""Kinds of parameters that a search can tune, with the columns of numbers that represent them."""
 
 from __future__ import annotations
 
@@ -12,52 +12,53 @@ import numpy as np
 from dpfast.arguments import Array, flag, real_number, whole_number
 from dpfast.errors import InvalidInput, described
 
-#: Types of a choice: public constants that a file and a message can hold.
+#: Types of a choice: public constants that a file and a message can contain.
 CHOICES = (str, int, float, bool, type(None))
 
-#: Largest integer that is a float64 together with its neighbours.
+#: Every integer up to this one is a float64.
 LARGEST_INTEGER = 2**53
 
 
 class Parameter:
-    """What one parameter of a search can be: :class:`Real`, :class:`Integer`, `Categorical`."""
+    """Base of the kinds of parameters: :class:`Real`, :class:`Integer` and :class:`Categorical`."""
 
     #: Bounds of its columns, shape (columns, 2).
     column_bounds: Array
 
     def _value(self, columns: Array) -> Any:
-        """The parameter where the search is, rounded to what it can be."""
+        """Return the parameter's value at these columns, rounded to an allowed one."""
         raise NotImplementedError
 
     def _columns(self, value: Any) -> Array:
-        """Where in the search a value is; refuses one that the parameter cannot be."""
+        """Return the columns of a value; refuse a value that is not allowed."""
         raise NotImplementedError
 
     def _neighbours(self, columns: Array) -> list[Array]:
-        """Columns of the values around a place: none for one that needs no rounding."""
+        """Return columns of the nearest values; none for a parameter without rounding."""
         return []
 
     def _middle(self) -> Array:
-        """Columns of the default start."""
+        """Return the columns of the default start."""
         return np.asarray(self.column_bounds.mean(axis=1))
 
     def _spacing(self) -> float:
-        """Largest distance between neighbouring values, as a part of the side of a column."""
+        """Return the largest distance between neighbouring values, relative to a column's side."""
         return 0.0
 
     def _project(self, columns: Array) -> Array:
-        """The nearest columns a search may move through."""
+        """Return the nearest columns that a search may use."""
         return np.clip(columns, *self.column_bounds.T)
 
 
 class Number(Parameter):
-    """A number within public bounds; searched by its logarithm where it matters by factors."""
+    """Number within public bounds, searched on a log scale where ratios matter."""
 
-    #: Reads a number given for what.
+    #: Check a number; the second argument is its name.
     _read: Callable[[Any, str], Any]
 
     def __init__(self, low: float, high: float, *, log: bool = False) -> None:
-        self.low, self.high = self._read(low, "low"), self._read(high, "high")
+        self.low = self._read(low, "low")
+        self.high = self._read(high, "high")
         self.log = flag(log, "log")
         received = f"low={described(low)} and high={described(high)}"
         low, high = self.low, self.high
@@ -78,24 +79,24 @@ class Number(Parameter):
             raise InvalidInput(
                 f"a parameter of the start must be within {self!r}; received {described(value)}."
             )
-        place = math.log(number) if self.log else float(number)
-        return np.clip(np.array([place]), *self.column_bounds.T)
+        coordinate = math.log(number) if self.log else float(number)
+        return np.clip(np.array([coordinate]), *self.column_bounds.T)
 
     def __repr__(self) -> str:
         ends = (self.low, self.high)
-        shown = [f"{end:g}" if isinstance(end, float) else f"{end}" for end in ends]
-        return f"{type(self).__name__}({', '.join([*shown, *['log=True'] * self.log])})"
+        texts = [f"{end:g}" if isinstance(end, float) else f"{end}" for end in ends]
+        return f"{type(self).__name__}({', '.join([*texts, *['log=True'] * self.log])})"
 
 
 class Real(Number):
-    """A real number.
+    """Real number.
 
     Parameters
     ----------
     low, high : float
         Public bounds, ``low < high``.
     log : bool
-        Search its logarithm, for one that matters by factors; both bounds are positive then.
+        Search its logarithm, where ratios matter; both bounds must then be positive.
 
     Examples
     --------
@@ -108,19 +109,19 @@ class Real(Number):
     def _value(self, columns: Array) -> float:
         place = float(columns[0])
         with np.errstate(over="ignore"):
-            found = float(np.exp(place)) if self.log else place
-        return min(max(found, self.low), self.high)
+            number = float(np.exp(place)) if self.log else place
+        return min(max(number, self.low), self.high)
 
 
 class Integer(Number):
-    """A whole number; both bounds belong to it.
+    """Whole number; both bounds are allowed.
 
     Parameters
     ----------
     low, high : int
         Public bounds, ``low < high``, at most 2**53 from zero.
     log : bool
-        As of :class:`Real`.
+        As for :class:`Real`.
 
     Examples
     --------
@@ -137,11 +138,11 @@ class Integer(Number):
         return min(max(round(self._unrounded(columns)), self.low), self.high)
 
     def _neighbours(self, columns: Array) -> list[Array]:
-        at = self._unrounded(columns)
-        found = {math.ceil(at) - 1, math.floor(at) + 1}
+        position = self._unrounded(columns)
+        nearest = {math.ceil(position) - 1, math.floor(position) + 1}
         return [
             self._columns(value)
-            for value in sorted({min(max(value, self.low), self.high) for value in found})
+            for value in sorted({min(max(value, self.low), self.high) for value in nearest})
         ]
 
     def _spacing(self) -> float:
@@ -151,14 +152,14 @@ class Integer(Number):
 
 
 class Categorical(Parameter):
-    """One of a few choices without an order.
+    """Unordered choice among a few values.
 
-    The search has a column of weights per choice, which add up to one; the largest is in favour.
+    The search has a column of weights per choice, which add up to one; the largest one decides.
 
     Parameters
     ----------
     choices : sequence of str, int, float, bool or None
-        Public; at least two, no two alike.
+        Public; at least two, all different.
 
     Examples
     --------
@@ -167,8 +168,8 @@ class Categorical(Parameter):
     """
 
     def __init__(self, choices: Sequence[Any]) -> None:
-        plain = isinstance(choices, (list, tuple))
-        if not plain or not all(type(choice) in CHOICES for choice in choices):
+        is_list = isinstance(choices, (list, tuple))
+        if not is_list or not all(type(choice) in CHOICES for choice in choices):
             raise InvalidInput(
                 "choices must be a list of strings, numbers, True, False and None; received "
                 f"{described(choices)}."
@@ -179,7 +180,7 @@ class Categorical(Parameter):
         ):
             raise InvalidInput(
                 "choices must be at least two and all different; received "
-                f"{described(choices)}. What has one choice need not be searched."
+                f"{described(choices)}. A parameter with one choice needs no search."
             )
         self.column_bounds = np.tile([0.0, 1.0], (len(self.choices), 1))
 
@@ -207,7 +208,7 @@ class Categorical(Parameter):
         return 1.0
 
     def _project(self, columns: Array) -> Array:
-        """The nearest weights that add up to one."""
+        """Return the nearest weights that add up to one (projection onto the simplex)."""
         falling = np.sort(columns)[::-1]
         excess = (np.cumsum(falling) - 1.0) / np.arange(1, len(falling) + 1)
         last = np.flatnonzero(falling > excess)[-1]
@@ -218,5 +219,5 @@ class Categorical(Parameter):
 
 
 def _key(choice: Any) -> tuple[str, str]:
-    """Equal for choices that are the same: True is not 1, NaN is NaN."""
+    """Return a key that is equal for equal choices: True is not 1, NaN is NaN."""
     return type(choice).__name__, repr(choice)

@@ -1,4 +1,4 @@
-"""The result of a private search: released and public numbers only."""
+"""Result of a private search: released and public numbers only."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import render_table
 
-#: Standard deviations by which a share is told from none.
-FAR = 3.0
+#: A share is reported as positive above this many standard deviations of its noise.
+MIN_SHARE_SDS = 3.0
 
-#: Expected lengths of its noise that a gradient must have to be told from it.
-SEEN = 1.5
+#: A gradient stands out if its norm is this multiple of its noise's expected norm.
+MIN_SIGNAL_RATIO = 1.5
 
 
 class Tuning(NamedTuple):
-    """What a search found, how it got there and what it cost.  Its size does not depend on n.
+    """Result, path and cost of a private search.  Its size does not depend on n.
 
     Attributes
     ----------
@@ -34,26 +34,27 @@ class Tuning(NamedTuple):
     iterates : ndarray of shape (steps + 1, d)
         The start and every iterate after it.
     points, batch_sizes : ndarray of shape (m, d), tuple of int
-        Every point at which the losses were evaluated, in order, and how many each step asked for.
+        Every point at which the losses were evaluated, in order, and the number of points of each
+        step.
     gradients : ndarray of shape (steps, d)
-        Noisy surrogate gradients, per unit of the coordinates of the search.  None where values
-        are compared.
+        Noisy surrogate gradients, per unit of the search coordinates.  None where values are
+        compared.
     noise_scales : tuple of float
-        Standard deviation of each step's privacy noise, in the same unit; of a choice by value, by
-        how much of a mean loss a point may be worse to be chosen 2.7 times less often.
+        Standard deviation of each step's privacy noise, in the same unit.  For a choice by value:
+        the increase of a mean loss that makes a point e times less likely.
     traces : tuple of float
-        Posterior variance left in the surrogate's gradient at each step, relative to the prior's.
+        Posterior variance of the surrogate's gradient at each step, relative to the prior's.
     method : str
-        Every setting.
+        All settings.
     privacy : Guarantee
-        For the validation records.  Training data are not covered.
+        Guarantee for the validation records.  Training data are not covered.
     lost_steps : int
-        Steps that were paid for but whose answer was lost in a crash.
+        Steps whose budget was spent but whose answer was lost in a crash.
     failed : (float, float) or None
-        Share of all losses that were not finite, with noise, and the standard deviation of that
-        noise; None before the last step.
+        Share of losses that were not finite, with noise, and the standard deviation of that noise;
+        None before the last step.
     remarks : tuple of str
-        What is to be said of the clip and of the start, from released numbers.
+        Remarks about the clip and the start, from released numbers.
 
     Privacy
     -------
@@ -81,16 +82,16 @@ class Tuning(NamedTuple):
 
     @property
     def best_params(self) -> Any:
-        """The recommended parameters as the losses receive them; the same as ``parameters``."""
+        """Recommended parameters as the losses receive them; the same as ``parameters``."""
         return self.theta if self.parameters is None else self.parameters
 
     @property
     def history(self) -> dict[str, Array]:
-        """One entry a step, each of shape (steps,), for ``pandas.DataFrame(found.history)``.
+        """Columns of shape (steps,), one entry per step, for ``pandas.DataFrame(found.history)``.
 
-        How many points were evaluated and the iterate after the step; where gradients are followed
-        also the length of the released gradient and of its noise, and the part of the uncertainty
-        that was left.
+        They are the number of evaluated points and the iterate after the step.  Where gradients
+        are followed, there are also the norms of the released gradient and of its noise, and the
+        remaining share of the uncertainty.
         """
         count, d = len(self.iterates) - 1, len(self.theta)
         columns: dict[str, Array] = {
@@ -107,42 +108,41 @@ class Tuning(NamedTuple):
 
     @property
     def stands_out(self) -> NDArray[np.bool_]:
-        """Whether each step's released gradient is longer than half as long again as its noise is
-        expected to be, shape (steps,); empty where values are compared.
+        """True where a released gradient exceeds 1.5 times the expected norm of its noise.
+
+        Shape (steps,); empty where values are compared.
         """
         noise = np.array(self.noise_scales[: len(self.gradients)]) * len(self.theta) ** 0.5
-        return np.linalg.norm(self.gradients, axis=1) >= SEEN * noise
+        return np.linalg.norm(self.gradients, axis=1) >= MIN_SIGNAL_RATIO * noise
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the result must know, from released and public numbers only."""
-        found = [*self.remarks]
+        """Warnings about the result, from released and public numbers only."""
+        messages = [*self.remarks]
         if self.lost_steps:
-            found.append(
-                f"{self.lost_steps} steps were paid for and their answers lost in a crash: the "
-                "search had less to go by than its cost says."
+            messages.append(
+                f"{self.lost_steps} steps were paid for, and their answers lost in a crash: the "
+                "search used fewer answers than its cost suggests."
             )
         share, noise_of_share = self.failed or (0.0, 0.0)
-        if share > FAR * noise_of_share:
-            found.append(
+        if share > MIN_SHARE_SDS * noise_of_share:
+            messages.append(
                 f"about {min(share, 1.0):.0%} of the losses were not finite, as of trainings that "
-                "failed; each counts as the largest of its record's. Leave out of the bounds what "
-                "fails."
+                "failed; each counts as its record's largest. Use bounds where trainings succeed."
             )
         early = max(1, len(self.gradients) // 3)
         if len(self.gradients) and not self.stands_out[:early].any():
-            found.append(
-                f"none of the first {early} released gradients can be told from its noise: the "
-                "search went where the noise led, unless it began at its end. More records or "
-                "budget, fewer parameters, or a smaller clip (dpfast.bayesopt.private_clip buys "
-                "one)."
+            messages.append(
+                f"none of the first {early} released gradients can be told from its noise: unless "
+                "the start is near the optimum, the search followed noise. Use more records or "
+                "budget, fewer parameters, or a smaller clip (dpfast.bayesopt.private_clip)."
             )
-        return tuple(found)
+        return tuple(messages)
 
     def summary(self) -> Summary:
-        """What was found, how and at what cost: text, which notebooks show as HTML."""
+        """Summarise the result, its method and its cost as text, which notebooks show as HTML."""
         steps = len(self.iterates) - 1
-        way = " (DP-GIBO)" if len(self.gradients) else " (choice by value)" * bool(steps)
+        method_name = " (DP-GIBO)" if len(self.gradients) else " (choice by value)" * bool(steps)
         lost = f" ({self.lost_steps} more were paid for and lost)" if self.lost_steps else ""
         facts = [
             ("Steps", f"{steps}{lost}"),
@@ -151,7 +151,7 @@ class Tuning(NamedTuple):
             ("Method", self.method),
         ]
         return render_table(
-            f"dpfast: private black-box optimisation{way}", facts, ("value",),
+            f"dpfast: private black-box optimisation{method_name}", facts, ("value",),
             _rows(self.best_params), self.privacy, self.warnings,
         )  # fmt: skip
 
@@ -159,17 +159,17 @@ class Tuning(NamedTuple):
         return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-able values."""
+        """Return everything as JSON-able values."""
         return plain_fields(self._asdict())
 
 
-def _rows(found: Any) -> list[tuple[str, tuple[str, ...]]]:
-    """Names and values of parameters."""
-    named = found.items() if isinstance(found, dict) else enumerate(found, 1)
+def _rows(best: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """Return names and formatted values of parameters."""
+    items = best.items() if isinstance(best, dict) else enumerate(best, 1)
     return [
         (
             name if isinstance(name, str) else f"theta{name}",
             (f"{value:.4g}" if isinstance(value, float) else f"{value!r}",),
         )
-        for name, value in named
+        for name, value in items
     ]

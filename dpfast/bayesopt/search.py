@@ -1,4 +1,4 @@
-"""DP-GIBO without its data: functions of public settings and released gradients (claim G2)."""
+"""DP-GIBO as functions of public settings and released gradients only (claim G2)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
 from dpfast.bayesopt.updates import History
 from dpfast.curator.blackbox.vectors import RecordValues
 
-#: Most parameters for which batches are chosen as well as can be, in a fraction of a second per
-#: search.  Beyond, a search for a batch begins where least is known of the gradient, and ends a
-#: thousand times earlier: with 200 parameters that takes a quarter of the time that directions at
-#: random take to end as well (bench/acquisition measures both).
+#: Up to so many parameters the batch is optimised fully, in a fraction of a second per search.
+#: Beyond, the optimisation starts at the most uncertain directions, with a larger tolerance.  With
+#: 200 parameters that takes a quarter of the time of random directions with an equal result
+#: (bench/acquisition measures both).
 THOROUGH_DIMENSION = 32
 
-#: Of the prior trace: a step that gains less ends the search for a batch beyond as many parameters.
-QUICKLY = 1e-3
+#: Tolerance beyond that dimension: a step that reduces the trace by less than this part of the
+#: prior's ends the optimisation.
+COARSE_TOLERANCE = 1e-3
 
-#: Part of each side that the points around a first choice fill.
+#: Width of the second choice's points, relative to each side of the box.
 WIDTH = 0.5
 
 
 class Search:
-    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door."""
+    """Algorithm 1 of paper 4, corrected, without access to records."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -37,50 +38,54 @@ class Search:
         self.variances: list[Array] = []
         self.noise_scales: list[float] = []
         self.traces: list[float] = []
-        self.failed: list[float] = []  # one number, once the search is over
+        self.failed: list[float] = []  # one number after the last step
         self.origins: list[Array] = []  # where each gradient was taken
         self._information = GradientInformation(
             settings.covariance, settings.noise_variance, settings.box.search_bounds
         )
 
     def refuse_impossible(self, values: RecordValues, mu: float) -> None:
-        """Refuse what no step of this budget could be answered; costs nothing."""
+        """Refuse a budget with which a step cannot be answered; costs nothing."""
         values.mean_receipt(self.settings.clip, mu, self.settings.box.dimension)
 
     @property
     def theta(self) -> Array:
-        """The current iterate, in coordinates of the search."""
+        """Current iterate, in search coordinates."""
         return self.iterates[-1]
 
     def batch(self) -> Array:
-        """Points to evaluate next, shape (b, d): lines 4 and 5."""
+        """Choose the points to evaluate next, shape (b, d): lines 4 and 5."""
         settings, theta = self.settings, self.theta
         self._information.condition(self._evaluated())
         if settings.threshold is None:
             size = settings.batch
             if settings.mean == "constant" and not self.points:
-                size = max(size, 2)  # one value alone says nothing about a slope
-            effort: dict[str, Any] = {}
+                size = max(size, 2)  # a slope needs two values
+            options: dict[str, Any] = {}
             if len(theta) > THOROUGH_DIMENSION:
-                known = self._information.most_uncertain(theta, size)
-                effort = {"starts": 0, "initial": [known], "tolerance": QUICKLY}
-            found, _ = self._information.acquire(theta, size, **effort)
+                uncertain_points = self._information.most_uncertain(theta, size)
+                options = {
+                    "starts": 0,
+                    "initial": [uncertain_points],
+                    "tolerance": COARSE_TOLERANCE,
+                }
+            candidates, _ = self._information.acquire(theta, size, **options)
         else:
             allowed = settings.threshold * settings.covariance.prior_trace(theta)
-            found = self._information.choose_batch(theta, allowed, settings.batch)
-        # exactly what the caller will be given, to the last bit
+            candidates = self._information.choose_batch(theta, allowed, settings.batch)
+        # round trip: the points that the caller receives, to the last bit
         points = settings.space.snap_batch(
-            np.asarray(found), theta, lambda batch: self._information.trace(batch, theta)
+            np.asarray(candidates), theta, lambda batch: self._information.trace(batch, theta)
         )
         return settings.box.to_unit(settings.box.from_unit(points))
 
     def add(self, points: Array) -> None:
-        """Enlarge D by evaluated points: line 6."""
+        """Add evaluated points to D: line 6."""
         self.points += list(points)
         self.batch_sizes.append(len(points))
 
     def weights(self) -> Array:
-        """Weights of the records' values in their surrogate gradients at the iterate: line 7."""
+        """Return the weights of a record's values in its surrogate gradient: line 7."""
         self._information.condition(self._evaluated())
         return self._information.gradient_weights(self.theta, self.settings.mean)
 
@@ -105,7 +110,7 @@ class Search:
         self.iterates.append(self.settings.space.project(self.theta + step))
 
     def recommendation(self) -> Array:
-        """Average of the last iterates, in the caller's units."""
+        """Average the last iterates, in the caller's units."""
         count = max(1, round(self.settings.average * len(self.gradients)))
         space = self.settings.space
         return space.box.from_unit(space.snap(np.mean(self.iterates[-count:], axis=0)))
@@ -124,7 +129,7 @@ class Search:
 
 
 class PointSearch(Search):
-    """Choices by value: among points that fill the box, then around the one chosen."""
+    """Search by value: choose among points that fill the box, then among points near the best."""
 
     def refuse_impossible(self, values: RecordValues, mu: float) -> None:
         values.choice_receipt(*self._range, mu)
@@ -152,24 +157,24 @@ class PointSearch(Search):
 
 
 def search_for(settings: Settings) -> Search:
-    """A search that begins, of the kind that the settings ask for."""
+    """Create the search that the settings need."""
     return Search(settings) if settings.loss_range is None else PointSearch(settings)
 
 
-#: Singular values below this part of the largest one count as directions without information.
+#: Directions with singular values below this part of the largest one have no information.
 RANK_TOLERANCE = 1e-9
 
-#: Eigenvalues of W'W beyond this part of the largest one, squares of singular values, are told from
-#: zero by rounding alone: with these W has full rank.
-SURELY_FULL = 1e-10
+#: W has full rank if all eigenvalues of W'W exceed this part of the largest one: rounding alone
+#: cannot make them so large.
+FULL_RANK = 1e-10
 
 
 def signal_projection(weights: Array) -> Array:
-    """Orthogonal projection on the directions surrogate gradients can have, shape (d, d)."""
+    """Return the orthogonal projection onto possible surrogate gradients, shape (d, d)."""
     d = weights.shape[1]
     if len(weights) >= d:
-        squares = np.linalg.eigvalsh(weights.T @ weights)  # far cheaper than singular values
-        if squares[0] > SURELY_FULL * squares[-1]:
+        squares = np.linalg.eigvalsh(weights.T @ weights)  # cheaper than singular values
+        if squares[0] > FULL_RANK * squares[-1]:
             return np.eye(d)
     _, values, vectors = np.linalg.svd(weights, full_matrices=False)
     rank = int(np.sum(values > RANK_TOLERANCE * values[0])) if values.size else 0

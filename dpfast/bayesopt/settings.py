@@ -1,4 +1,4 @@
-"""The public settings of a search, checked once."""
+"""Public settings of a search, checked once."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from dpfast.optimize.nonconvex.descent import checked_count
 from dpfast.optimize.schedules import Geometric, Schedule, Uniform, checked_steps, resolve_schedule
 from dpfast.privacy.blackbox.sensitivity import refuse_range
 
-#: Length-scale of the default covariance, as a part of each side of the box.
+#: Length-scale of the default covariance, relative to each side of the box.
 DEFAULT_LENGTH = 0.25
 
-#: Longest step of the default update, as a part of the shortest side of the box.
+#: Longest step of the default update, relative to the shortest side of the box.
 DEFAULT_STEP = 0.1
 
-#: Evaluation noise variance of the default, relative to the prior variance.
+#: Default variance of the evaluation noise, relative to the prior variance.
 DEFAULT_NOISE = 1e-4
 
 
-#: Of the evaluations of a search that compares values, those around the first choice.
+#: Share of the evaluations around the first choice, where values are compared.
 NARROW = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """How a search for parameters goes about it, for `tune` and `Tuner`; all public.
+    """Public settings of a search, for `tune` and `Tuner`.
 
     Parameters
     ----------
     covariance : Covariance, optional
-        Prior of the losses as functions of the parameters, in the coordinates of the search;
-        default an RBF with a length-scale of a quarter of each side.  Public: chosen, or fitted
-        with :func:`dpfast.bayesopt.fit_covariance` on public data.
+        Prior of the losses as functions of the parameters, in search coordinates; default an RBF
+        with a length-scale of a quarter of each side.  Public: chosen, or fitted with
+        :func:`dpfast.bayesopt.fit_covariance` on public data.
     noise_variance : float, optional
         Variance of the evaluation noise (of training, say); public.  Default a small share of the
         prior variance.
     mean : {"constant", "zero"}
-        Whether records' losses have an unknown mean or, as in the paper, mean zero.
+        Unknown mean of a record's losses, or mean zero as in the paper.
     batch : int, optional
-        Points asked for at each step; default a third of d + 2, or up to four if that is more.
-        Points of earlier steps keep informing the gradient, so fewer than d + 1 suffice.
+        Points of each step; default a third of d + 2, or up to four if that is more.  Points of
+        earlier steps also inform the gradient, so fewer than d + 1 are enough.
     threshold : float, optional
-        Ask for the fewest points that bring the variance of the surrogate's gradient down to this
-        part of the prior's (line 4 of Algorithm 1 of the paper, corrected), of at most ``batch``,
-        by default then ``d + 1``.
+        Use the fewest points that reduce the variance of the surrogate's gradient to this part of
+        the prior's (line 4 of Algorithm 1 of the paper, corrected).  At most ``batch`` points are
+        used, by default ``d + 1``.
     update : Update, optional
         Default :class:`dpfast.bayesopt.Smoothed`.
     schedule : {"geometric", "uniform"} or Schedule, optional
-        How the budget is divided among the steps; default one that grows towards the end.
+        Division of the budget among the steps; the default grows towards the end.
     average : float in [0, 1)
         Share of the iterates, from the end, that the recommendation averages.
     start : array-like of shape (d,), list or dict, optional
@@ -64,16 +64,16 @@ class SearchSettings:
     units : {"box", "theta"}
         Coordinates of the search: sides of the box of length one, or the caller's own.
     loss_range : (float, float), optional
-        Public range that losses are clipped to.  With one, values are compared in place of
-        following gradients: two choices, among points that fill the bounds and then among others
-        around the one chosen, of as many evaluations as the steps have.  For what has no gradient
-        to speak of: trees, losses of right and wrong, a few whole numbers.  :func:`dpfast.tune`
-        takes (0, 1) by itself for losses that are booleans, and for ``metric="zero_one"`` of
+        Public range that losses are clipped to.  With a range, values are compared instead of
+        following gradients.  There are two choices: among points that fill the bounds, then among
+        points around the chosen one, with as many evaluations as the steps have.  Use it where
+        gradients are useless: trees, zero-one losses, a few whole numbers.  :func:`dpfast.tune`
+        uses (0, 1) for boolean losses, and for ``metric="zero_one"`` of
         :func:`dpfast.bayesopt.sklearn_losses`.
 
     Privacy
     -------
-    Nothing is spent.  No setting may depend on the validation records but through released answers.
+    Spends nothing.  Settings may depend on the validation records through released answers only.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class SearchSettings:
 
 
 class Settings(NamedTuple):
-    """Everything a search is a function of besides the losses: all public."""
+    """All public inputs of a search; everything else is its losses."""
 
     space: Space
     start: Array
@@ -109,21 +109,21 @@ class Settings(NamedTuple):
     update: Update
     schedule: Schedule
     average: float
-    #: Of losses whose values are compared, with how many points each choice has.
+    #: Range of the losses where values are compared, and the number of points of each choice.
     loss_range: tuple[float, float] | None = None
     choices: tuple[int, ...] = ()
 
     @property
     def box(self) -> Box:
-        """Of the columns that are searched."""
+        """Box of the searched columns."""
         return self.space.box
 
     def describe(self) -> str:
-        """One line."""
+        """Describe the settings in one line."""
         if self.loss_range is not None:
-            among = " and ".join(map(str, self.choices))
+            counts = " and ".join(map(str, self.choices))
             return (
-                f"choice among {among} points, loss_range={self.loss_range}, {self.schedule!r}, "
+                f"choice among {counts} points, loss_range={self.loss_range}, {self.schedule!r}, "
                 f"units={self.box.units}" + (f", {self.space!r}" if repr(self.space) else "")
             )
         size = f"batch={self.batch}"
@@ -137,7 +137,7 @@ class Settings(NamedTuple):
         )
 
     def fingerprint(self) -> str:
-        """Everything a search is a function of, for telling one from another."""
+        """Return text that differs between any two different searches."""
         corners = [self.box.lower.tolist(), self.box.upper.tolist(), self.start.tolist()]
         return f"{self.describe()}, steps={self.steps}, box and start {corners!r}"
 
@@ -152,22 +152,59 @@ def resolve_settings(
         raise InvalidInput(
             f"search must be a dpfast.bayesopt.SearchSettings; received {described(search)}."
         )
-    covariance, noise_variance, mean = search.covariance, search.noise_variance, search.mean
-    batch, threshold, average = search.batch, search.threshold, search.average
     space = Space(bounds, search.units)
-    box, d = space.box, space.box.dimension
-    if covariance is None:
-        if search.units != "box":
-            raise InvalidInput(
-                'without a covariance the units must be "box": a default length-scale is a part '
-                "of each side. Pass covariance=dpfast.bayesopt.RBF(length_scales)."
-            )
-        covariance = RBF(space.default_length_scales(DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0)))
-    covariance = checked_covariance(covariance, d)
+    covariance = _resolve_covariance(search, space)
+    noise_variance = search.noise_variance
     if noise_variance is None:
         noise_variance = DEFAULT_NOISE * covariance.output_scale**2
     noise_variance = positive(noise_variance, "noise_variance", or_zero=True)
-    mean = one_of(mean, MEANS, "mean")
+    mean = one_of(search.mean, MEANS, "mean")
+    batch, threshold = _resolve_batch(search, space.box.dimension)
+    average = number_in(search.average, "average", "[0, 1)")
+    schedule: Schedule = Geometric(ratio=1.1, uniform_share=0.3)
+    steps = checked_steps(steps)
+    choices: tuple[int, ...] = ()
+    loss_range = search.loss_range
+    if loss_range is not None:
+        loss_range = checked_range(loss_range)
+        choices = _choice_sizes(steps * batch)
+        steps, schedule = len(choices), Uniform()
+    longest = DEFAULT_STEP * float(np.diff(space.box.search_bounds).min())
+    return Settings(
+        space=space,
+        start=space.start(search.start),
+        covariance=covariance,
+        noise_variance=float(noise_variance),
+        mean=mean,
+        clip=real_number(clip, "clip"),
+        steps=steps,
+        batch=batch,
+        threshold=threshold,
+        update=resolve_update(search.update, Smoothed(longest)),
+        schedule=resolve_schedule(search.schedule, schedule),
+        average=average,
+        loss_range=loss_range,
+        choices=choices,
+    )
+
+
+def _resolve_covariance(search: SearchSettings, space: Space) -> Covariance:
+    """Check the covariance, or return the default for the box."""
+    d = space.box.dimension
+    if search.covariance is not None:
+        return checked_covariance(search.covariance, d)
+    if search.units != "box":
+        raise InvalidInput(
+            'without a covariance the units must be "box": the default length-scale is relative '
+            "to each side. Pass covariance=dpfast.bayesopt.RBF(length_scales)."
+        )
+    length = DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0)
+    return checked_covariance(RBF(space.default_length_scales(length)), d)
+
+
+def _resolve_batch(search: SearchSettings, d: int) -> tuple[int, float | None]:
+    """Check the number of points per step, and the threshold that can lower it."""
+    threshold, batch = search.threshold, search.batch
     if batch is None:
         batch = default_batch(d) if threshold is None else d + 1
     batch = checked_count(batch, "batch")
@@ -177,44 +214,22 @@ def resolve_settings(
             "threshold is the part of the prior gradient variance that may remain, in (0, 1]; "
             f"received {threshold:g}."
         )
-    average = number_in(average, "average", "[0, 1)")
-    schedule: Schedule = Geometric(ratio=1.1, uniform_share=0.3)
-    steps = checked_steps(steps)
-    choices: tuple[int, ...] = ()
-    loss_range = search.loss_range
-    if loss_range is not None:
-        loss_range = checked_range(loss_range)
-        evaluations = steps * batch
-        narrow = int(NARROW * evaluations)
-        choices = (evaluations - narrow, narrow) if narrow else (evaluations,)
-        steps, schedule = len(choices), Uniform()
-    return Settings(
-        space,
-        space.start(search.start),
-        covariance,
-        float(noise_variance),
-        mean,
-        real_number(clip, "clip"),
-        steps,
-        batch,
-        threshold,
-        resolve_update(
-            search.update, Smoothed(DEFAULT_STEP * float(np.diff(box.search_bounds).min()))
-        ),
-        resolve_schedule(search.schedule, schedule),
-        average,
-        loss_range,
-        choices,
-    )
+    return batch, threshold
+
+
+def _choice_sizes(evaluations: int) -> tuple[int, ...]:
+    """Divide the evaluations between the first choice and the one around it."""
+    narrow = int(NARROW * evaluations)
+    return (evaluations - narrow, narrow) if narrow else (evaluations,)
 
 
 def default_batch(dimension: int) -> int:
-    """Points per step: a third of what a gradient needs without earlier points, or all if few."""
+    """Return the points per step: a third of a gradient's need alone, or all if few."""
     return max(min(dimension + 1, 4), -(-(dimension + 2) // 3))
 
 
 def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
-    """Public ends of the losses, the lower one first."""
+    """Check the public range of the losses, the lower end first."""
     ends = real_array(loss_range, "loss_range")
     if ends.shape != (2,):
         raise InvalidInput(

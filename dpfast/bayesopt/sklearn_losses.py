@@ -16,35 +16,35 @@ from dpfast.data.columns import library
 from dpfast.data.records import as_records
 from dpfast.errors import InvalidInput, described
 
-#: Metrics by name; each is a function of one record's truth and prediction.
+#: Metrics by name; each compares one record's truth and prediction.
 METRICS: dict[str, Callable[[Any, Any], Array]] = {
     "squared_error": lambda truth, prediction: (truth - prediction) ** 2,
     "absolute_error": lambda truth, prediction: np.abs(truth - prediction),
     "zero_one": lambda truth, prediction: (~equal(truth, np.asarray(prediction))).astype(float),
 }
 
-#: Smallest probability that counts, so that a log loss stays finite.
+#: Lower bound of a probability, so that a log loss stays finite.
 SMALLEST_PROBABILITY = 1e-12
 
-#: Beyond this, scikit-learn's trees refuse a covariate.
+#: Largest covariate that scikit-learn's trees accept.
 LARGEST = float(np.finfo(np.float32).max)
 
 
 class SklearnLosses:
-    """``losses(parameters)`` for :func:`dpfast.tune`; made by :func:`sklearn_losses`.
+    """Losses of an estimator; made by :func:`sklearn_losses`.
 
     Attributes
     ----------
     bounds : dict of str to Parameter
-        Names of parameters and what they can be.
+        Names of parameters, with their types and bounds.
     n_records : int
         Number of validation records.
     loss_range : (float, float) or None
-        Public range of the losses, where the metric has one that :func:`dpfast.tune` is to use.
+        Public range of the losses for :func:`dpfast.tune`, where the metric has one.
 
     Privacy
     -------
-    Holds records, and what a call returns is private: only :func:`dpfast.tune` is to see it.
+    Holds records, and a call returns private values: pass it to :func:`dpfast.tune` only.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class SklearnLosses:
     ) -> None:
         from sklearn.base import clone
 
-        kinds = label_kind(training[1]), label_kind(validation[1])
-        if not comparable(*kinds):
+        label_kinds = label_kind(training[1]), label_kind(validation[1])
+        if not comparable(*label_kinds):
             raise InvalidInput(
-                f"y_train holds {kinds[0]} and y_validation {kinds[1]} (by their dtypes): every "
-                "prediction may be wrong. Convert one of them."
+                f"y_train holds {label_kinds[0]} and y_validation {label_kinds[1]} (by their "
+                "dtypes), so every prediction may be wrong. Convert one of them."
             )
         self._clone = clone
         self._estimator = estimator
@@ -74,8 +74,8 @@ class SklearnLosses:
             )
         self.n_records = len(validation[1])
         self.bounds: dict[str, Parameter] = {
-            name: as_parameter(given, f"parameters[{described(name, text=True)}]")
-            for name, given in parameters.items()
+            name: as_parameter(bounds, f"parameters[{described(name, text=True)}]")
+            for name, bounds in parameters.items()
         }
         if not callable(metric) and metric not in (*METRICS, "log_loss"):
             raise InvalidInput(
@@ -86,7 +86,7 @@ class SklearnLosses:
         self.loss_range = (0.0, 1.0) if metric == "zero_one" else None
 
     def __call__(self, parameters: Any) -> Array:
-        """Train on the training records, return one loss per validation record, shape (n,)."""
+        """Train on the training records; return one loss per validation record, shape (n,)."""
         model = self._clone(self._estimator).set_params(**parameters)
         model.fit(*self._training)
         features, unusable = self._usable(model)
@@ -94,16 +94,16 @@ class SklearnLosses:
             return np.full(self.n_records, np.nan)
         with np.errstate(all="ignore"):
             if self._metric == "log_loss":
-                found = _log_loss(model, features, self._truth)
+                losses = _log_loss(model, features, self._truth)
             else:
                 metric = METRICS[self._metric] if isinstance(self._metric, str) else self._metric
-                prediction = _answered(model.predict, features)
+                prediction = _predicted(model.predict, features)
                 truth = _truth_like(self._truth, prediction)
-                found = np.asarray(metric(truth, prediction), dtype=np.float64)
-            return found if unusable is None else np.where(unusable, np.nan, found)
+                losses = np.asarray(metric(truth, prediction), dtype=np.float64)
+            return losses if unusable is None else np.where(unusable, np.nan, losses)
 
     def _usable(self, model: Any) -> tuple[Any, Any]:
-        """Covariates without what scikit-learn refuses, and the records that had such values."""
+        """Return covariates that scikit-learn accepts, with a mask of refused records."""
         from sklearn.utils import get_tags
 
         if self._values is None:
@@ -114,9 +114,9 @@ class SklearnLosses:
         unusable = unusable.any(axis=1)
         if unusable.all():
             return None, unusable
-        # another record is predicted in the place of one that cannot be, and left out
+        # a record that would be refused gets another record's covariates; its loss is missing
         rows = np.where(unusable, int(np.argmin(unusable)), np.arange(len(unusable)))
-        return _taken(self._features, rows), unusable
+        return _rows_of(self._features, rows), unusable
 
 
 def sklearn_losses(
@@ -128,7 +128,7 @@ def sklearn_losses(
     parameters: Mapping[str, Any],
     metric: str | Callable[[Any, Any], Any] = "squared_error",
 ) -> SklearnLosses:
-    """Losses of an estimator on validation records, as a function of its parameters.
+    """Make the losses of an estimator on validation records, as a function of its parameters.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def sklearn_losses(
     X_train, y_train
         Training records.  They are **not** protected by the guarantee of a search.
     X_validation, y_validation
-        Validation records, the ones that are.
+        Validation records, which are protected.
     parameters : dict
         Name (as for ``set_params``, so ``"svr__C"`` in a pipeline) to a
         :class:`dpfast.bayesopt.Real`, :class:`dpfast.bayesopt.Integer` or
@@ -165,44 +165,44 @@ def sklearn_losses(
 
 
 def _log_loss(model: Any, features: Any, truth: Any) -> Array:
-    """Log loss; a label that training did not show counts as improbable, not as an error."""
-    probabilities = np.asarray(_answered(model.predict_proba, features), dtype=np.float64)
+    """Compute the log loss; a label that training did not have is improbable, not an error."""
+    probabilities = np.asarray(_predicted(model.predict_proba, features), dtype=np.float64)
     hits = np.column_stack([equal(truth, label) for label in model.classes_])
-    given = np.where(hits, probabilities, 0.0).sum(axis=1)
-    return np.asarray(-np.log(np.clip(given, SMALLEST_PROBABILITY, 1.0)))
+    likelihood = np.where(hits, probabilities, 0.0).sum(axis=1)
+    return np.asarray(-np.log(np.clip(likelihood, SMALLEST_PROBABILITY, 1.0)))
 
 
-def _features(training: Any, given: Any) -> tuple[Any, Any]:
-    """Validation covariates, and the same as floats where their type, or training's, says so."""
-    if isinstance(given, (list, tuple)) or (
-        isinstance(given, np.ndarray) and given.dtype.kind == "O"
+def _features(training: Any, records: Any) -> tuple[Any, Any]:
+    """Return validation covariates, and the same as floats where dtypes are numeric."""
+    if isinstance(records, (list, tuple)) or (
+        isinstance(records, np.ndarray) and records.dtype.kind == "O"
     ):
         if getattr(getattr(training, "dtype", None), "kind", "O") not in "biuf":
-            return given, None  # text for a vectorizer, categories for an encoder
-        given = as_records(given, np.zeros(len(given))).X
-    if library(given) in ("pandas", "polars"):
-        return given, _table_numbers(given)
-    plain = isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind == "f"
-    return given, given if plain else None
+            return records, None  # text for a vectorizer, categories for an encoder
+        records = as_records(records, np.zeros(len(records))).X
+    if library(records) in ("pandas", "polars"):
+        return records, _table_numbers(records)
+    is_matrix = isinstance(records, np.ndarray) and records.ndim == 2 and records.dtype.kind == "f"
+    return records, records if is_matrix else None
 
 
 def _table_numbers(table: Any) -> Array:
-    """The columns of numbers of a frame; those of Python objects are left alone."""
+    """Return the numeric columns of a frame; columns of Python objects are left out."""
     if library(table) == "pandas":
-        found = table.select_dtypes("number").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = table.select_dtypes("number").to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         names = [name for name, kind in table.schema.items() if kind.is_numeric()]
         columns = [table[name].cast(float).to_numpy() for name in names]
-        found = np.array(columns).reshape(len(names), len(table)).T
-    return np.asarray(found, dtype=np.float64)
+        numbers = np.array(columns).reshape(len(names), len(table)).T
+    return np.asarray(numbers, dtype=np.float64)
 
 
-def _taken(features: Any, rows: Any) -> Any:
+def _rows_of(features: Any, rows: Any) -> Any:
     return features.iloc[rows] if library(features) == "pandas" else features[rows]
 
 
-def _answered(method: Callable[[Any], Any], features: Any) -> Any:
-    """What a model says about the validation covariates; what it raises may quote them."""
+def _predicted(method: Callable[[Any], Any], features: Any) -> Any:
+    """Predict the validation covariates; hide the model's error message, which may quote them."""
     try:
         return method(features)
     except Exception as error:
@@ -215,6 +215,6 @@ def _answered(method: Callable[[Any], Any], features: Any) -> Any:
 
 
 def _truth_like(truth: Any, prediction: Any) -> Any:
-    """Objects as numbers where the predictions are numbers: what is none is missing."""
+    """Convert objects to numbers where predictions are numbers; other objects become missing."""
     numeric = truth.dtype == object and label_kind(np.asarray(prediction)) == "numbers"
     return number_cells(truth.tolist()) if numeric else truth

@@ -1,4 +1,4 @@
-"""The parameters of a search together: what the caller declared, evaluates and is given back."""
+"""Search space: the declared parameters and the box of columns that represents them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpfast.arguments import Array, one_of, real_array
 from dpfast.bayesopt.parameters import Parameter, Real
 from dpfast.errors import InvalidInput, described
 
-#: Most evaluations of what a batch leaves unknown, while its points are rounded.
+#: Most evaluations of the remaining uncertainty while a batch is rounded.
 MOST_TRIALS = 1000
 
-#: Of the coordinates of a search: sides of the box, or the caller's.
+#: Search coordinates: sides of the box have length one, or the caller's units.
 UNITS = ("box", "theta")
 
 
@@ -35,50 +35,51 @@ class Box:
             if not np.isfinite(corners[:, 1] - corners[:, 0]).all():
                 raise InvalidInput("the length of every side of the box must be finite.")
         units = one_of(units, UNITS, "units")
-        self.lower, self.upper = corners[:, 0].copy(), corners[:, 1].copy()
+        self.lower = corners[:, 0].copy()
+        self.upper = corners[:, 1].copy()
         self.dimension = len(corners)
         self.units = units
-        unit = units == "box"
-        self._origin = self.lower if unit else np.zeros(self.dimension)
-        self._width = self.upper - self.lower if unit else np.ones(self.dimension)
+        unit_sides = units == "box"
+        self._origin = self.lower if unit_sides else np.zeros(self.dimension)
+        self._width = self.upper - self.lower if unit_sides else np.ones(self.dimension)
 
     @property
     def search_bounds(self) -> Array:
-        """Bounds in the coordinates of the search, shape (d, 2)."""
+        """Bounds in search coordinates, shape (d, 2)."""
         return np.column_stack((self.to_unit(self.lower), self.to_unit(self.upper)))
 
     def to_unit(self, theta: ArrayLike) -> Array:
-        """Coordinates of the search of parameters (..., d)."""
+        """Convert parameters (..., d) to search coordinates."""
         return np.asarray((real_array(theta, "theta") - self._origin) / self._width)
 
     def from_unit(self, point: ArrayLike) -> Array:
-        """Parameters at coordinates of the search, inside the bounds to the last bit."""
+        """Convert search coordinates to parameters, inside the bounds to the last bit."""
         theta = self._origin + np.asarray(point, dtype=np.float64) * self._width
         return np.asarray(np.clip(theta, self.lower, self.upper))
 
     def project(self, point: Array) -> Array:
-        """The nearest point of the box, in coordinates of the search (line 9 lacks this)."""
+        """Project onto the box, in search coordinates (line 9 lacks this)."""
         low, high = self.search_bounds.T
         return np.asarray(np.clip(point, low, high))
 
 
-def as_parameter(given: Any, what: str) -> Parameter:
-    """A parameter, or the real one of a pair ``(low, high)`` or ``(low, high, "log")``."""
-    if isinstance(given, Parameter):
-        return given
-    if isinstance(given, (list, tuple)) and len(given) in (2, 3):
-        if len(given) == 2:
-            return Real(*given)
-        if type(given[2]) is str and given[2] == "log":
-            return Real(given[0], given[1], log=True)
+def as_parameter(bounds: Any, what: str) -> Parameter:
+    """Return a parameter, made of ``(low, high)`` or ``(low, high, "log")`` where needed."""
+    if isinstance(bounds, Parameter):
+        return bounds
+    if isinstance(bounds, (list, tuple)) and len(bounds) in (2, 3):
+        if len(bounds) == 2:
+            return Real(*bounds)
+        if type(bounds[2]) is str and bounds[2] == "log":
+            return Real(bounds[0], bounds[1], log=True)
     raise InvalidInput(
         f"{what} must be dpfast.bayesopt.Real(low, high), Integer(low, high), "
-        f"Categorical(choices), or (low, high) or (low, high, 'log'); received {described(given)}."
+        f"Categorical(choices), or (low, high) or (low, high, 'log'); received {described(bounds)}."
     )
 
 
 class Space:
-    """Parameters as declared, and the box of the columns they are searched in."""
+    """Declared parameters, and the box of the columns that represent them."""
 
     def __init__(self, bounds: Any, units: str = "box") -> None:
         self._names: tuple[str, ...] | None = None
@@ -87,7 +88,7 @@ class Space:
             self._names = tuple(bounds)
             if not self._names or not all(type(name) is str for name in self._names):
                 raise InvalidInput(
-                    "bounds given as a mapping must have names of parameters; received "
+                    "a mapping of bounds must have parameter names as keys; received "
                     f"{described(bounds)}."
                 )
             self._parameters = [
@@ -109,34 +110,34 @@ class Space:
 
     @property
     def rounds(self) -> bool:
-        """Whether there is anything to round."""
+        """True if a parameter needs rounding."""
         return any(parameter._spacing() for parameter in self._parameters or [])
 
     def default_length_scales(self, length: float) -> float | Array:
-        """Default length-scales: at least the distance of neighbouring values, part of a side."""
+        """Return default length-scales, at least the relative distance of neighbouring values."""
         if not self.rounds:
             return length
-        found = np.full(self.box.dimension, length)
+        default_scales = np.full(self.box.dimension, length)
         for parameter, at in self._blocks():
-            found[at] = max(length, parameter._spacing())
-        return found
+            default_scales[at] = max(length, parameter._spacing())
+        return default_scales
 
-    def start(self, given: Any) -> Array:
-        """Coordinates of the search of a start, the middle by default."""
+    def start(self, values: Any) -> Array:
+        """Return the start in search coordinates, by default the middle."""
         if self._parameters is None:
-            return self._start_of_array(given)
-        if given is None:
+            return self._start_of_array(values)
+        if values is None:
             theta = np.concatenate([parameter._middle() for parameter in self._parameters])
         else:
-            pairs = zip(self._parameters, self._values_of(given), strict=True)
+            pairs = zip(self._parameters, self._values_of(values), strict=True)
             theta = np.concatenate([parameter._columns(value) for parameter, value in pairs])
         return self.box.to_unit(theta)
 
-    def _start_of_array(self, given: Any) -> Array:
+    def _start_of_array(self, values: Any) -> Array:
         box = self.box
-        if given is None:
+        if values is None:
             return box.to_unit(0.5 * box.lower + 0.5 * box.upper)
-        theta = np.array(real_array(given, "start"))
+        theta = np.array(real_array(values, "start"))
         if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
             raise InvalidInput(
                 f"start must be {box.dimension} finite public numbers; received shape "
@@ -146,42 +147,42 @@ class Space:
             raise InvalidInput("start must lie within the bounds.")
         return box.to_unit(theta)
 
-    def _values_of(self, given: Any) -> list[Any]:
+    def _values_of(self, requested: Any) -> list[Any]:
         count = len(self._parameters or [])
         if self._names is None:
-            if isinstance(given, (list, tuple)) and len(given) == count:
-                return list(given)
+            if isinstance(requested, (list, tuple)) and len(requested) == count:
+                return list(requested)
             expected = f"a list of {count} values, one per parameter"
         else:
-            if isinstance(given, Mapping) and {*given} == {*self._names}:
-                return [given[name] for name in self._names]
+            if isinstance(requested, Mapping) and {*requested} == {*self._names}:
+                return [requested[name] for name in self._names]
             expected = f"a mapping of {', '.join(self._names)} to values"
-        raise InvalidInput(f"start must be {expected}; received {described(given)}.")
+        raise InvalidInput(f"start must be {expected}; received {described(requested)}.")
 
     def parameters(self, theta: Array) -> Any:
-        """What the caller is handed for columns theta: an array, a list or a dict."""
+        """Convert columns to the caller's form: an array, a list or a dict."""
         if self._parameters is None:
             return theta
         values = [parameter._value(theta[at]) for parameter, at in self._blocks()]
         return values if self._names is None else dict(zip(self._names, values, strict=True))
 
     def all_parameters(self, points: Array) -> Any:
-        """The same for several, shape (b, d): an array, or a list."""
+        """Convert several points, shape (b, d), to an array or a list."""
         if self._parameters is None:
             return points
         return [self.parameters(theta) for theta in points]
 
     def project(self, point: Array) -> Array:
-        """The nearest point the search may move through, in its coordinates."""
+        """Return the nearest point that the search may use, in search coordinates."""
         if not self.rounds:
             return self.box.project(point)
-        theta = self.box.from_unit(point)  # categories have the same unit inside and outside
+        theta = self.box.from_unit(point)  # weights of choices are the same in both units
         for parameter, at in self._blocks():
             theta[at] = parameter._project(theta[at])
         return self.box.project(self.box.to_unit(theta))
 
     def snap(self, point: Array) -> Array:
-        """The nearest point that can be evaluated, in coordinates of the search."""
+        """Return the nearest point that can be evaluated, in search coordinates."""
         if not self.rounds:
             return point
         theta = self.box.from_unit(point)
@@ -190,38 +191,38 @@ class Space:
         return self.box.to_unit(theta)
 
     def snap_batch(self, points: Array, point: Array, unknown: Callable[[Array], float]) -> Array:
-        """Points near those given that can be evaluated and leave little unknown about a slope."""
+        """Round a batch to points that can be evaluated and inform about a slope."""
         if not self.rounds:
             return points
-        batch = np.array([self.snap(each) for each in points])
+        batch = np.array([self.snap(row) for row in points])
         theta = self.box.from_unit(point)
-        least, trials = unknown(batch), 0
+        lowest, trials = unknown(batch), 0
         for parameter, at in self._blocks():
             options = [self._inside(columns, at) for columns in parameter._neighbours(theta[at])]
-            for each in batch:
+            for row in batch:
                 for option in options:
-                    if trials >= MOST_TRIALS or np.array_equal(each[at], option):
+                    if trials >= MOST_TRIALS or np.array_equal(row[at], option):
                         continue
-                    before, each[at] = each[at].copy(), option
-                    value, trials = unknown(batch), trials + 1
-                    if value < least:
-                        least = value
+                    before, row[at] = row[at].copy(), option
+                    trial, trials = unknown(batch), trials + 1
+                    if trial < lowest:
+                        lowest = trial
                     else:
-                        each[at] = before
+                        row[at] = before
         return batch
 
     def spread(self, count: int, first: Array | None, width: float) -> Array:
-        """Points that fill a part of the box, of this width around the first if there is one."""
+        """Return points that fill the box, or a part of this width around the first point."""
         low, high = self.box.search_bounds.T
         offsets = width * (spread_unit(count, self.box.dimension) - 0.5) * (high - low)
         points = 0.5 * (low + high) + offsets
         if first is not None:
-            # a box that is full is filled whatever its first point
+            # points that fill the whole box are not centred on the first
             middle = first if width < 1.0 else 0.5 * (low + high)
             points = np.vstack((first, middle + offsets[: count - 1]))
-        settled = np.array([self.snap(self.box.project(point)) for point in points])
-        _, kept = np.unique(settled, axis=0, return_index=True)
-        return np.asarray(settled[np.sort(kept)])
+        rounded = np.array([self.snap(self.box.project(point)) for point in points])
+        _, unique_rows = np.unique(rounded, axis=0, return_index=True)
+        return np.asarray(rounded[np.sort(unique_rows)])
 
     def _inside(self, columns: Array, at: slice) -> Array:
         theta = self.box.lower.copy()
@@ -229,7 +230,7 @@ class Space:
         return self.box.to_unit(theta)[at]
 
     def _blocks(self) -> Iterator[tuple[Parameter, slice]]:
-        """Parameters and their columns."""
+        """Iterate over parameters and their columns."""
         first = 0
         for parameter in self._parameters or []:
             last = first + len(parameter.column_bounds)
@@ -237,7 +238,7 @@ class Space:
             first = last
 
     def __repr__(self) -> str:
-        """Every public constant of parameters with types; nothing for an array's."""
+        """List every public constant of typed parameters; empty for an array."""
         if self._parameters is None:
             return ""
         if self._names is None:
@@ -246,7 +247,10 @@ class Space:
 
 
 def spread_unit(count: int, dimension: int) -> Array:
-    """A fixed low-discrepancy sequence in the unit box (multiples of generalised golden ratios)."""
+    """Return the low-discrepancy R-sequence in the unit box (Roberts 2018).
+
+    Coordinates are multiples of powers of a generalised golden ratio.
+    """
     root = 2.0
     for _ in range(60):
         root = (1.0 + root) ** (1.0 / (dimension + 1.0))

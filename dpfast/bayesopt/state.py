@@ -1,4 +1,4 @@
-"""A search in a file: public numbers only, replaced atomically."""
+"""Search state in a file: public numbers only, replaced atomically."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from dpfast.errors import InvalidInput, described
 
 FORMAT = 1
 
-LARGEST = 1_000_000_000  # bytes of a file; a step has a point and a gradient
+#: Largest size of a file in bytes; a step has one point and one gradient.
+LARGEST = 1_000_000_000
 
-#: What a search has found: points and gradients, and numbers, with their types.
+#: Attributes of a search in the file: lists of vectors, and lists of numbers with their types.
 ROWS = ("points", "iterates", "gradients", "variances", "origins")
 NUMBERS = {"batch_sizes": int, "noise_scales": float, "traces": float, "failed": float}
 
 
 def ledger_path(path: str | os.PathLike[str]) -> str:
-    """Where the budget of the search at `path` is kept."""
+    """Return the path of the ledger beside the search at `path`."""
     return os.fspath(path) + ".ledger"
 
 
 def save_state(path: str, search: Search, n_records: int, fingerprint: str, genuine: bool) -> None:
-    """Write the released and public numbers of a search, durably and all or nothing."""
+    """Save the released and public numbers of a search durably, all or nothing."""
     with staged_state(path, search, n_records, fingerprint, genuine):
         pass
 
@@ -39,7 +40,7 @@ def save_state(path: str, search: Search, n_records: int, fingerprint: str, genu
 def staged_state(
     path: str, search: Search, n_records: int, fingerprint: str, genuine: bool
 ) -> Iterator[None]:
-    """Whatever a disk can refuse, before the body; there is a search at `path` after it."""
+    """Write the state before the body, where disk errors are raised; publish it after the body."""
     if not path or os.path.isdir(path):
         raise InvalidInput(
             f"path must name a file to keep the search in; received {described(path, text=True)}."
@@ -48,7 +49,7 @@ def staged_state(
         "dpfast search": FORMAT,
         "n_records": n_records,
         "settings": fingerprint,
-        "genuine_noise": genuine,  # of every process that ever searched here
+        "genuine_noise": genuine,  # in every process of this search
     }
     state |= {name: np.array(getattr(search, name)).tolist() for name in (*ROWS, *NUMBERS)}
     place, name = os.path.split(os.path.abspath(path))
@@ -60,7 +61,7 @@ def staged_state(
 
 
 def load_state(path: str) -> dict[str, Any]:
-    """Read what :func:`save_state` wrote."""
+    """Read a state that :func:`save_state` wrote."""
     try:
         state: dict[str, Any] = json.loads(read_document(path, LARGEST))
     except InvalidInput:
@@ -82,7 +83,7 @@ def load_state(path: str) -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any], settings: Settings, fingerprint: str) -> Search:
-    """The search as it was when its state was saved."""
+    """Restore a search from its saved state."""
     if state["settings"] != fingerprint:
         raise InvalidInput(
             "the search was started with other settings, and its budget was divided for those: "

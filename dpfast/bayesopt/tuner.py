@@ -1,4 +1,4 @@
-"""DP-GIBO as ask and tell, for losses that are computed elsewhere."""
+"""DP-GIBO by ask and tell, for losses that are computed elsewhere."""
 
 from __future__ import annotations
 
@@ -23,61 +23,60 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
 from dpfast.privacy.rounding import ROUNDING_SUM
 
-#: Part of mu for the share of losses that were not finite, which is known to ``20/(n mu)`` by it;
-#: the steps have .1% more noise for it.
+#: Part of mu for the share of losses that were not finite.  Its noise is then ``20/(n mu)``, and
+#: that of the steps .1% larger.
 FAILED = 0.05
 
 
-def _paid(shared: Ledger | None, own: Ledger) -> bool:
-    """Whether a shared ledger has paid for the search whose budget this is."""
+def _paid(shared: Ledger | None, search_ledger: Ledger) -> bool:
+    """Return whether a shared ledger has paid for the search with this ledger."""
     return isinstance(shared, Ledger) and any(
-        entry.label.endswith(f", search {own.identity})") for entry in shared.entries
+        entry.label.endswith(f", search {search_ledger.identity})") for entry in shared.entries
     )
 
 
 class Tuner:
-    """Private search for good parameters of a black box, one batch of evaluations at a time.
+    """Private search for the best parameters of a black box, by batches of evaluations.
 
-    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).  ``ask`` gives points
-    at which to train and evaluate; ``tell`` takes one loss per validation record at each of them
-    and spends the budget of one step.  With `path`, the search survives a crash at any moment
-    without spending anything twice.
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).  ``ask`` returns the
+    points at which to train and evaluate.  ``tell`` takes one loss per validation record at each
+    of them and spends the budget of one step.  With `path`, the search survives a crash at any
+    moment and spends nothing twice.
 
     Parameters
     ----------
     bounds : array-like of shape (d, 2), list or dict
         Public lower and upper bound of each parameter.  A list may hold
         :class:`dpfast.bayesopt.Real`, :class:`dpfast.bayesopt.Integer` and
-        :class:`dpfast.bayesopt.Categorical` beside pairs; a dict gives names to pairs or to these.
-        Points are then lists, or dicts, of values of these types.
+        :class:`dpfast.bayesopt.Categorical` beside pairs; a dict gives names to these.  Points are
+        then lists, or dicts, of values of these types.
     privacy : GDP, ZCDP, ApproxDP or float
         The total to spend on the validation records; a float is ``mu`` of Gaussian DP.
     n_records : int
         Number of validation records, public.
     clip : float
-        Public bound on the norm of one record's gradient: how much its loss changes over a side
-        of the box (``units="box"``) or per unit of theta.  Longer gradients are shortened.
-        :func:`dpfast.bayesopt.private_clip` buys one below which most of them lie.
+        Public bound on the norm of one record's gradient.  A gradient is the change of a loss over
+        a side of the box (``units="box"``) or per unit of theta.  Longer gradients are clipped.
+        :func:`dpfast.bayesopt.private_clip` estimates a bound that most of them do not exceed.
     steps : int
-        Number of steps the budget is divided among.
+        Number of steps that share the budget.
     search : SearchSettings, optional
-        How the search goes about it.
+        Settings of the search.
     ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
+        Budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
     path : path, optional
-        File for the public state; the budget is kept beside it in ``path + ".ledger"``. Where only
-        the state was deleted, the search starts anew on what is left of that budget, and a shared
-        ledger that has paid for it is not charged again as long as the ledger beside it is the one
-        it paid for.
+        File for the public state; the budget is beside it in ``path + ".ledger"``.  If only the
+        state was deleted, a new search uses the rest of that budget.  A shared ledger that has
+        paid for that ledger file is not charged again.
 
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss depends on that
+    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``).  A record's loss must depend on that
     record and public numbers only.  Rounding to whole numbers and choices costs nothing: points are
-    rounded before they are evaluated.  Training data are not covered: where they need protection
-    each training is to be private, and charged to their own ledger by whoever runs it.
+    rounded before they are evaluated.  Training data are not covered.  If they need protection,
+    make each training private, and charge it to their own ledger.
 
     Examples
     --------
@@ -111,7 +110,7 @@ class Tuner:
         self._mu_failed = FAILED * self._total.mu
         stepping = self._total.mu * (1.0 - FAILED**2) ** 0.5 * (1.0 - ROUNDING_SUM)
         self._mus = self._settings.schedule.step_mus(stepping, self._settings.steps)
-        # refuses what is impossible before anything is charged or written
+        # refusals come before anything is charged or written
         self._search = search_for(self._settings)
         probe = RecordValues(n_records, Ledger(self._total), noise)
         for mu in {min(self._mus), max(self._mus)}:
@@ -124,7 +123,7 @@ class Tuner:
         self._missing: list[Array] = []  # evaluated before a crash
         if self._path is not None and os.path.exists(self._path):
             self._search = restore(load_state(self._path), self._settings, fingerprint)
-            # without a total: a search whose ledger is gone must not get a new one
+            # without a total: a search whose ledger was deleted must not get a new one
             self._ledger = Ledger.open(ledger_path(self._path))
         else:
             self._start(probe.n, account, ledger)
@@ -134,53 +133,57 @@ class Tuner:
             self._save()
 
     def _start(self, n: int, account: Account, ledger: Ledger | None) -> None:
-        """Charge the shared ledger for a new search, once nothing is left to be refused."""
+        """Charge the shared ledger for a new search, after all refusals."""
         settings, path = self._settings, self._path
-        what = f"tune({settings.describe()}, steps={settings.steps}, n={n}"
+        label = f"tune({settings.describe()}, steps={settings.steps}, n={n}"
         if path is None:
-            account.refuse_unpayable(what + ")")
+            account.refuse_unpayable(label + ")")
             self._rehearse(n)
             self._ledger = Ledger(self._total)
-            account.charge(what + ")")
+            account.charge(label + ")")
             return
-        own = ledger_path(path)
-        # a ledger that is there without a search is what a crash left: its charges stand
-        found = Ledger.open(own, self._total) if os.path.exists(own) else None
-        paid = found is not None and _paid(ledger, found)
-        if not paid:
-            account.refuse_unpayable(what + ")")
+        path_of_ledger = ledger_path(path)
+        # a ledger without a search comes from a crash: its charges stand
+        existing = (
+            Ledger.open(path_of_ledger, self._total) if os.path.exists(path_of_ledger) else None
+        )
+        already_paid = existing is not None and _paid(ledger, existing)
+        if not already_paid:
+            account.refuse_unpayable(label + ")")
         with staged_state(path, self._search, n, self._fingerprint, self._genuine):
             self._rehearse(n)
-            # no earlier: what was refused leaves no ledger; one that is there may have been joined
-            self._ledger = Ledger.open(own, self._total)
-            if self._ledger.entries:  # nobody knows any more with which noise
+            # after the refusals, which leave no ledger; another process may have created it
+            self._ledger = Ledger.open(path_of_ledger, self._total)
+            if self._ledger.entries:  # the noise of these charges is unknown
                 self._genuine = False
             if not _paid(ledger, self._ledger):
-                account.charge(f"{what}, search {self._ledger.identity})")
+                account.charge(f"{label}, search {self._ledger.identity})")
 
     def _rehearse(self, n: int) -> None:
-        """What a kind of search tries before the charge; nothing where losses come from outside."""
+        """Try the losses before the charge; does nothing where losses come from outside."""
 
     @property
     def done(self) -> bool:
-        """Whether every step was paid for."""
+        """True if the budget of every step is spent."""
         return self.steps_paid >= self._settings.steps
 
     @property
     def steps_paid(self) -> int:
-        """How many steps the ledger was charged for, whatever became of their answers."""
-        return min(len(self._ledger.entries), self._settings.steps)  # one more for what failed
+        """Number of steps charged to the ledger, with or without an answer."""
+        # the last entry is for failed losses
+        return min(len(self._ledger.entries), self._settings.steps)
 
     @property
     def theta(self) -> Array:
-        """The current iterate in the columns of :attr:`Tuning.theta`, shape (d,)."""
+        """Current iterate in the columns of :attr:`Tuning.theta`, shape (d,)."""
         return self._settings.box.from_unit(self._search.theta)
 
     def ask(self) -> Any:
-        """Points at which losses are wanted, shape (b, d), in the caller's units, until told.
+        """Return the points to evaluate, shape (b, d), in the caller's units.
 
-        Where `bounds` have types or names, a list of b lists or dicts.  After a resumption the
-        points evaluated before come first, for their values are kept nowhere.
+        The points stay the same until :meth:`tell`.  Where `bounds` have types or names, they are
+        a list of b lists or dicts.  After a resumption the points evaluated before come first,
+        because their values are not stored.
 
         Privacy
         -------
@@ -190,14 +193,14 @@ class Tuner:
             if self.done:
                 raise BudgetExceeded(
                     f"all {self._settings.steps} steps were paid for. Nothing was spent. Read the "
-                    "result(), or plan more steps from the start."
+                    "result(), or start a search with more steps."
                 )
             self._pending = self._search.batch()
         points = self._settings.box.from_unit(np.array([*self._missing, *self._pending]))
         return self._settings.space.all_parameters(points)
 
     def tell(self, values: ArrayLike) -> None:
-        """Take the losses at the points asked for, and make one step.
+        """Take the losses at the points of :meth:`ask`, and make one step.
 
         Parameters
         ----------
@@ -205,7 +208,7 @@ class Tuner:
             ``values[j, i]`` is the loss of validation record i at point j of :meth:`ask`.
             Only shape and dtype can raise.  A value that is not finite, as of a training that
             failed, counts as the largest of its record's values so far, and the search turns away
-            from there; the result says what share they were.
+            from there.  The result has the share of these values.
 
         Privacy
         -------
@@ -217,7 +220,7 @@ class Tuner:
         self._values.append(values, len(self._missing) + len(self._pending))
         self._search.add(self._pending)
         self._missing, self._pending = [], None
-        self._save()  # what was evaluated survives a crash in the step
+        self._save()  # evaluated points survive a crash in the step
         k = self.steps_paid
         if k >= self._settings.steps:  # another process took the last step
             raise BudgetExceeded("all steps were paid for by another process. Nothing was spent.")
@@ -230,9 +233,10 @@ class Tuner:
                 self._save()
 
     def result(self) -> Tuning:
-        """What was found so far; costs nothing."""
+        """Return the result so far; costs nothing."""
         search, box = self._search, self._settings.box
-        d, theta = box.dimension, search.recommendation()
+        d = box.dimension
+        theta = search.recommendation()
         failed_scale = 1.0 / (self._values.n * self._mu_failed)
         return Tuning(
             theta=theta,
@@ -261,13 +265,13 @@ class Tuner:
             save_state(self._path, self._search, self._values.n, self._fingerprint, genuine)
 
     def _genuine_so_far(self) -> bool:
-        """Whether all noise of the search was genuine, in whichever process it was drawn."""
+        """Return whether all noise of the search was genuine, in every process."""
         if self._genuine and self._path is not None and os.path.exists(self._path):
             self._genuine = load_state(self._path).get("genuine_noise") is True
         return self._genuine
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a Tuner holds sensitive values and a budget, and cannot be copied or pickled. Give it "
+            "a Tuner has sensitive values and a budget, and cannot be copied or pickled. Give it "
             "a path, and create it again with the same arguments to resume."
         )

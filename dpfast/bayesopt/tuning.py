@@ -1,4 +1,4 @@
-"""Private tuning in one call, and a clip for it in another."""
+"""Private tuning in one call, with a private clip and a private choice."""
 
 from __future__ import annotations
 
@@ -30,38 +30,41 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 
-#: Between which powers of ten a clip is looked for, and in how many halvings: to a factor of 1.014.
+#: Range of the powers of ten of a private clip, and the number of bisections: they end within a
+#: factor of 1.014.
 SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10
 
-#: Of a clip at the smallest length it could have.
+#: Remark about a clip at the lower end of its range.
 NO_GRADIENT = (
-    "{name} was answered with its smallest length, {clip:.2g}: nearly no record's losses "
-    "were seen to differ among the first points. Those of trees, of whole numbers and of right and "
-    "wrong are flat; others may not be finite there. With such a clip tune follows noise: "
+    "{name} returned its smallest clip, {clip:.2g}: the losses of nearly all records look "
+    "constant among the first points. Losses of trees, whole numbers and zero-one losses are "
+    "flat; others may not be finite there. With such a clip tune follows noise: "
     "search=dpfast.bayesopt.SearchSettings(loss_range=(low, high)) compares values instead."
 )
 
 
-#: Parts of mu that a search spends on its clip, and on comparing its end with its start.
+#: Parts of mu for the private clip, and for the comparison of end and start.
 PILOT, COMPARED = 0.22, 0.1
 
-#: Share of the records whose gradients are to be shorter than a clip that a search buys: where
-#: many are longer, means of what is left of them point elsewhere.
-MOST_OF_THEM = 0.95
+#: Share of the records whose gradients a private clip leaves as they are.  If many gradients are
+#: clipped, their mean can have another direction.
+CLIP_QUANTILE = 0.95
 
-#: Share of the differences between two ends that are to be shorter than what tells how long they
-#: are, and times that to which they are held; deviations of noise from which on an end is worse.
-OF_DIFFERENCES, FARTHER, CLEAR = 0.95, 4.0, 2.0
+#: The loss differences between end and start are clipped at this multiple of this quantile.
+DIFFERENCE_QUANTILE, CLIP_MULTIPLE = 0.95, 4.0
+
+#: The end is reported as worse above this many standard deviations of noise.
+MIN_WORSE_SDS = 2.0
 
 WORSE = (
     "the mean loss at the end is above that at the start by about {worse:.2g} (noise {noise:.1g}): "
-    "the search went astray. Use a larger clip, or compare values with "
+    "the search failed. Use a larger clip, or compare values with "
     "search=dpfast.bayesopt.SearchSettings(loss_range=(low, high))."
 )
 
 NO_CLIP = (
-    "clip was not given, and 1 was taken: where many records' gradients are longer, a search may "
-    "end worse than it began. dpfast.bayesopt.private_clip buys one."
+    "clip was not given, so it is 1: if many records' gradients are longer, a search may end worse "
+    "than it began. dpfast.bayesopt.private_clip estimates a clip."
 )
 
 
@@ -83,40 +86,39 @@ def tune(
     """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
 
     Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025), corrected as listed
-    in :mod:`dpfast.bayesopt`: a surrogate Gaussian process turns each record's losses at a few
-    points into a gradient; the gradients are clipped, averaged and released with noise; the
-    parameters move along them.  Where losses have a public range (``loss_range`` of `search`;
-    losses that are booleans have one), their values are compared instead: two choices by the
-    exponential mechanism, among points that fill the bounds and among others around the first
-    choice.
+    in :mod:`dpfast.bayesopt`.  A surrogate Gaussian process turns each record's losses at a few
+    points into a gradient.  The gradients are clipped, averaged and released with noise, and the
+    parameters move along them.  Where losses have a public range (``loss_range`` of `search`, or
+    boolean losses), their values are compared instead.  The exponential mechanism then chooses
+    twice: among points that fill the bounds, and among points around the first choice.
 
     Parameters
     ----------
     losses : callable
-        ``losses(theta)`` trains and evaluates at parameters, an array of shape (d,) (or the list or
-        dict that `bounds` ask for), and returns one loss per validation record, shape (n,).  A
-        record's loss may depend on that record and on ``theta`` only: no standardisation by the
-        validation set, no ranks, no early stopping on it.  It is called once before anything is
-        spent, and what it raises later comes out as it is.
+        ``losses(theta)`` trains and evaluates at parameters, an array of shape (d,), or a list or
+        dict as in `bounds`.  It returns one loss per validation record, shape (n,).  A record's
+        loss may depend on that record and on ``theta`` only: no standardisation by the validation
+        set, no ranks, no early stopping on it.  It is called once before anything is spent; its
+        later errors are raised unchanged.
     bounds, privacy, n_records, steps, search, ledger, noise, path
         See :class:`dpfast.bayesopt.Tuner`.
     clip : float, optional
-        Public bound on the norm of one record's gradient.  By default one twentieth of the budget's
-        square buys it, as :func:`dpfast.bayesopt.private_clip` does, and one hundredth a
-        comparison of the end with the start, which takes two more evaluations.  With a `path`
-        nothing is bought, and it is 1.
+        Public bound on the norm of one record's gradient.  By default it is estimated with one
+        twentieth of the budget's square, as by :func:`dpfast.bayesopt.private_clip`.  One hundredth
+        then pays for a comparison of the end with the start, with two more evaluations.  With a
+        `path` the default is 1.
     progress : callable, optional
-        Called with (steps paid for, steps), where each of two choices counts as half of the steps;
-        see :func:`dpfast.fit`.
+        Called with (steps paid for, steps); each of two choices counts as half of the steps.  See
+        :func:`dpfast.fit`.
 
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
     n public (claims G1 to G3 and G7 of ``PROOFS-bayesopt.md``).  The training data are not:
-    see :class:`~dpfast.bayesopt.Tuner`.  There is no argument for fitting the covariance to
-    the values told: that would be one more query (``fit_covariance`` takes public values).  Points
-    are rounded to whole numbers and choices before ``losses`` sees them, by public and released
-    numbers, so that rounding costs nothing.
+    see :class:`~dpfast.bayesopt.Tuner`.  The covariance is not fitted to the losses, which would be
+    one more query (``fit_covariance`` takes public values).  Points are rounded to whole numbers
+    and choices before ``losses`` sees them.  Rounding uses public and released numbers only, and
+    costs nothing.
 
     Examples
     --------
@@ -130,8 +132,10 @@ def tune(
     report = checked_progress(progress, steps)
     if search is None and getattr(losses, "loss_range", None) is not None:
         search = SearchSettings(loss_range=losses.loss_range)  # type: ignore[attr-defined]
-    follows = getattr(search, "loss_range", None) is None
-    kind = _BuysClip if clip is None and path is None and follows else _TunedLosses
+    follows_gradients = getattr(search, "loss_range", None) is None
+    search_class = (
+        _WithPrivateClip if clip is None and path is None and follows_gradients else _TunedLosses
+    )
     options: dict[str, Any] = {
         "privacy": privacy,
         "n_records": n_records,
@@ -142,8 +146,8 @@ def tune(
         "path": path,
     }
     try:
-        tuner = kind(losses, bounds, search=search, **options)
-    except _RightOrWrong:
+        tuner = search_class(losses, bounds, search=search, **options)
+    except _BooleanLosses:
         if path is not None:
             raise
         search = SearchSettings(loss_range=(0.0, 1.0))
@@ -159,136 +163,143 @@ def tune(
         return tuner.result()
 
 
-class _RightOrWrong(InvalidInput):
-    """Losses are booleans, and how to search was left to :func:`tune`."""
+class _BooleanLosses(InvalidInput):
+    """Refusal of boolean losses, for which :func:`tune` switches to comparing values."""
 
 
 class _TunedLosses(Tuner):
-    """A search that calls a function for its losses, the first time before anything is spent."""
+    """Search that calls a function for its losses, the first time before the charge."""
 
     def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
         self._losses = function(losses, "losses", "the parameters")
-        self._first: list[Array] = []  # what the rehearsal was told, until it is used
+        self._first_losses: list[Array] = []  # losses of the rehearsal, until they are used
         self.remarks: tuple[str, ...] = ()
-        self._asked = options["search"] is not None
+        self._has_settings = options["search"] is not None
         super().__init__(bounds, **options)
 
     def _rehearse(self, n: int) -> None:
-        """Evaluate the first point of the first batch; only its shape and dtype are looked at."""
+        """Evaluate the first point of the first batch; only its shape and dtype are checked."""
         batch = self._search.batch()
         points = self._settings.space.all_parameters(self._settings.box.from_unit(batch))
-        first = self._losses(points[0])
-        if not self._asked and getattr(first, "dtype", None) == np.bool_:
-            raise _RightOrWrong(
-                "losses that are booleans have no gradient, and a search with a path must know "
-                "that they are when it begins. Nothing was spent. Pass "
+        answer = self._losses(points[0])
+        if not self._has_settings and getattr(answer, "dtype", None) == np.bool_:
+            raise _BooleanLosses(
+                "boolean losses have no gradient, and a search with a path needs their range from "
+                "the start. Nothing was spent. Pass "
                 "search=dpfast.bayesopt.SearchSettings(loss_range=(0, 1))."
             )
-        told = checked_values(first, n)
-        self._first, self._pending = [told], batch
+        first_losses = checked_values(answer, n)
+        self._first_losses, self._pending = [first_losses], batch
 
     def evaluate(self) -> None:
         """Ask, evaluate and tell."""
         points = self.ask()
-        rows, self._first = self._first, []
+        rows, self._first_losses = self._first_losses, []
         n = self._values.n
         rows += [checked_values(self._losses(theta), n) for theta in points[len(rows) :]]
-        told = np.concatenate(rows)
-        self.buy(told)
-        self.tell(told)
+        values = np.concatenate(rows)
+        self.prepare(values)
+        self.tell(values)
 
-    def buy(self, told: Array) -> None:
-        """What is bought before a step; nothing where the clip was given."""
+    def prepare(self, losses: Array) -> None:
+        """Answer further questions before a step; none where the clip was given."""
 
     def compare(self) -> None:
         """Compare the end with the start; not where the clip was given."""
 
     def result(self) -> Tuning:
-        """What was found, and what is to be said of it."""
+        """Return the result with its remarks."""
         return super().result()._replace(remarks=self.remarks)
 
 
-class _BuysClip(_TunedLosses):
-    """A search that buys its clip at its first points, and a comparison of its end with its start.
+class _WithPrivateClip(_TunedLosses):
+    """Search with a private clip from its first points, and a comparison of end and start.
 
     Privacy
     -------
-    The total for three ledgers of its own, whose squares of mu add up to its square (claim C9).
+    The total is divided among three ledgers; their mu^2 add up to the total's (claim C9).
     """
 
     def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
         self._account = Account(options["privacy"], options["ledger"])
         mu = self._account.total.mu
-        self._pilot, self._last = Ledger(GDP(PILOT * mu)), Ledger(GDP(COMPARED * mu))
-        halving = (1.0 - ROUNDING_SUM) / math.sqrt(HALVINGS)
-        self._of_clip, half = PILOT * mu * halving, COMPARED * mu * math.sqrt(0.5)
-        self._of_lengths, self._of_ends = half * halving, half * (1.0 - ROUNDING_SUM)
-        left = mu * math.sqrt(1.0 - PILOT**2 - COMPARED**2) * (1.0 - ROUNDING_SUM)
-        self._found = False
-        super().__init__(losses, bounds, **options | {"privacy": GDP(left), "ledger": None})
+        self._clip_ledger = Ledger(GDP(PILOT * mu))
+        self._comparison_ledger = Ledger(GDP(COMPARED * mu))
+        query_share = (1.0 - ROUNDING_SUM) / math.sqrt(HALVINGS)
+        self._clip_mu = PILOT * mu * query_share  # of each question about the clip
+        comparison_mu = COMPARED * mu * math.sqrt(0.5)
+        self._length_mu = comparison_mu * query_share
+        self._ends_mu = comparison_mu * (1.0 - ROUNDING_SUM)
+        steps_mu = mu * math.sqrt(1.0 - PILOT**2 - COMPARED**2) * (1.0 - ROUNDING_SUM)
+        self._has_clip = False
+        super().__init__(losses, bounds, **options | {"privacy": GDP(steps_mu), "ledger": None})
 
     def _start(self, n: int, account: Account, ledger: Ledger | None) -> None:
-        """Charge for all of it, once nothing is left to be refused."""
-        probe = RecordValues(n, self._last, self._noise)
-        for mu in (self._of_clip, self._of_lengths):
+        """Charge the whole total, after all refusals."""
+        probe = RecordValues(n, self._comparison_ledger, self._noise)
+        for mu in (self._clip_mu, self._length_mu):
             share_receipt(n, mu)
         for bound in (10.0**SMALLEST, 10.0**LARGEST):
             self._search.refuse_impossible(probe, min(self._mus))
-            probe.mean_receipt(FARTHER * bound, self._of_ends, 1)
+            probe.mean_receipt(CLIP_MULTIPLE * bound, self._ends_mu, 1)
         steps = f"steps={self._settings.steps}"
-        what = f"tune({self._settings.describe()}, bought clip, {steps}, n={n})"
-        self._account.refuse_unpayable(what)
+        label = f"tune({self._settings.describe()}, private clip, {steps}, n={n})"
+        self._account.refuse_unpayable(label)
         self._rehearse(n)
         self._ledger = Ledger(self._total)
-        self._account.charge(what)
+        self._account.charge(label)
 
-    def buy(self, told: Array) -> None:
-        """The clip, at the first points."""
-        if self._found:
+    def prepare(self, losses: Array) -> None:
+        """Estimate the clip at the first points."""
+        if self._has_clip:
             return
         assert self._pending is not None
-        values, first = (
-            RecordValues(self._values.n, self._pilot, self._noise),
-            Search(self._settings),
-        )
-        values.append(told, len(told))
-        first.add(self._pending)
-        clip, seen = _length(values.norms(first.weights()), MOST_OF_THEM, self._of_clip)
-        if not seen:
+        values = RecordValues(self._values.n, self._clip_ledger, self._noise)
+        pilot_search = Search(self._settings)
+        values.append(losses, len(losses))
+        pilot_search.add(self._pending)
+        clip, nonzero = _length(values.norms(pilot_search.weights()), CLIP_QUANTILE, self._clip_mu)
+        if not nonzero:
             self.remarks = (NO_GRADIENT.format(name="the search", clip=clip),)
         self._settings = self._search.settings = self._settings._replace(clip=clip)
-        self._found = True
+        self._has_clip = True
 
     def compare(self) -> None:
-        """How much the mean loss at the end is above that at the start, of differences held."""
-        n, space, box = self._values.n, self._settings.space, self._settings.box
-        start = space.all_parameters(box.from_unit(np.array([self._search.iterates[0]])))[0]
-        values = RecordValues(n, self._last, self._noise)
+        """Estimate the increase of the mean loss from start to end, with clipped differences."""
+        n, space = self._values.n, self._settings.space
+        first = space.box.from_unit(np.array([self._search.iterates[0]]))
+        start = space.all_parameters(first)[0]
+        values = RecordValues(n, self._comparison_ledger, self._noise)
         for point in (start, self.result().best_params):
             values.append(checked_values(self._losses(point), n), 1)
         ends = np.array([[-1.0], [1.0]])
-        length, _ = _length(values.norms(ends), OF_DIFFERENCES, self._of_lengths)
-        answer = values.mean(ends, FARTHER * length, self._of_ends, label="end and start")
+        length, _ = _length(values.norms(ends), DIFFERENCE_QUANTILE, self._length_mu)
+        answer = values.mean(ends, CLIP_MULTIPLE * length, self._ends_mu, label="end and start")
         worse, noise = float(answer.value[0]), answer.noise_scale
-        if worse > CLEAR * noise:
-            told = WORSE.format(worse=worse, noise=noise)
-            self.remarks = (*self.remarks, told)
+        if worse > MIN_WORSE_SDS * noise:
+            message = WORSE.format(worse=worse, noise=noise)
+            self.remarks = (*self.remarks, message)
 
     def result(self) -> Tuning:
-        """With the clip and the comparison in what was spent."""
-        found = super().result()
-        books = (self._pilot, self._ledger, self._last)
-        charges = [(entry.label, entry.spend.mu) for book in books for entry in book.entries]
-        paid = Guarantee.of(self._account.total, self._noise, self._values.n, charges, vouched=TOLD)
-        return found._replace(privacy=paid._replace(genuine=found.privacy.genuine))
+        """Return the result with the clip and the comparison among the charges."""
+        tuning = super().result()
+        ledgers = (self._clip_ledger, self._ledger, self._comparison_ledger)
+        charges = [(entry.label, entry.spend.mu) for ledger in ledgers for entry in ledger.entries]
+        guarantee = Guarantee.of(
+            self._account.total, self._noise, self._values.n, charges, vouched=TOLD
+        )
+        return tuning._replace(privacy=guarantee._replace(genuine=tuning.privacy.genuine))
 
 
-def _length(lengths: Shares, share: float, mu: float) -> tuple[float, bool]:
-    """A length below which this share of the records' are, and whether it is no smallest one."""
+def _length(answers: Shares, share: float, mu: float) -> tuple[float, bool]:
+    """Find a quantile of the records' norms by noisy bisection.
+
+    Returns the length, and False if it is the smallest possible one.
+    """
     low, high = SMALLEST, LARGEST
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        if lengths.excess(10.0**middle, share, mu).value[0] < 0.0:
+        if answers.excess(10.0**middle, share, mu).value[0] < 0.0:
             low = middle
         else:
             high = middle
@@ -301,39 +312,39 @@ def private_clip(
     *,
     privacy: Budget | float,
     n_records: int,
-    share: float = MOST_OF_THEM,
+    share: float = CLIP_QUANTILE,
     search: SearchSettings | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> float:
-    """A clip for :func:`dpfast.tune` below which most records' gradients lie at the start.
+    """Estimate a clip for :func:`dpfast.tune` above most records' gradients at the start.
 
-    A clip that is ten times too large makes the noise of a search ten times too large; one that is
-    far too small forgets how much records differ, and may lead away from where their mean loss is
-    least.  A twentieth of the budget's square, a mu of .22 times the total, is enough for a pilot,
-    and :func:`dpfast.tune` without a clip spends it.
+    A clip that is ten times too large makes the noise of a search ten times too large.  One that is
+    far too small hides differences between records, and may lead away from the minimum of the mean
+    loss.  A twentieth of the budget's square, a mu of .22 times the total, is enough.  That is the
+    share of :func:`dpfast.tune` without a clip.
 
     Parameters
     ----------
     losses, bounds, n_records, search, ledger, noise
-        As for :func:`dpfast.tune`, which is to have the same; of a shared ledger
-        ``privacy=ledger.remaining`` gives the search what is left.
+        As for :func:`dpfast.tune`, which must have the same.  With a shared ledger
+        ``privacy=ledger.remaining`` gives the search the rest of the budget.
     privacy : GDP, ZCDP, ApproxDP or float
         The total for the pilot; a float is ``mu`` of Gaussian DP.
     share : float
-        Of the records whose gradients are to be shorter, in (0, 1).
+        Share of the records whose gradients are to be shorter, in (0, 1).
 
     Returns
     -------
     float
-        Between 1e-6 and 1e6.  At the lower end a ``DpfastWarning`` says so: then there are
-        nearly no gradients, and nothing for :func:`dpfast.tune` to follow.
+        Between 1e-6 and 1e6.  The lower end comes with a ``DpfastWarning``: nearly all gradients
+        are zero, and :func:`dpfast.tune` has nothing to follow.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public: noisy shares of records whose
-    gradient is shorter than a number (claim C46).  A record's gradient is made of its own losses
-    and of weights that follow from public points.
+    ``privacy`` in total under replacement of one record, n public.  The answers are noisy shares of
+    records whose gradient is shorter than a number (claim C46).  A record's gradient depends on its
+    own losses and on weights from public points.
 
     Examples
     --------
@@ -349,39 +360,40 @@ def private_clip(
     function(losses, "losses", "the parameters")
     share = number_in(share, "share", "(0, 1)")
     settings = resolve_settings(bounds, 1.0, 1, search)
-    own = Spending(Account(privacy, ledger), n_records, noise)
-    mu, values = own.account.total.mu / math.sqrt(HALVINGS) * (1.0 - ROUNDING_SUM), own.values
+    spending = Spending(Account(privacy, ledger), n_records, noise)
+    values = spending.values
+    mu = spending.account.total.mu / math.sqrt(HALVINGS) * (1.0 - ROUNDING_SUM)
     share_receipt(values.n, mu)  # refuses what is impossible, free of charge
     label = f"private_clip(n={values.n}, share={share:g})"
-    first = Search(settings)
-    batch = first.batch()
+    pilot_search = Search(settings)
+    batch = pilot_search.batch()
     points = settings.space.all_parameters(settings.box.from_unit(batch))
-    with KeepReleased(privacy=own.guarantee):
-        own.begin(lambda: values.append(losses(points[0])), label, len(points), 1)
+    with KeepReleased(privacy=spending.guarantee):
+        spending.begin(lambda: values.append(losses(points[0])), label, len(points), 1)
         for point in points[1:]:
             values.append(losses(point))
-        first.add(batch)
-        clip, seen = _length(values.norms(first.weights()), share, mu)
-        if not seen:  # as released
-            told = NO_GRADIENT.format(name="private_clip", clip=clip)
-            warnings.warn(told, DpfastWarning, stacklevel=2)
+        pilot_search.add(batch)
+        clip, nonzero = _length(values.norms(pilot_search.weights()), share, mu)
+        if not nonzero:  # a released number
+            message = NO_GRADIENT.format(name="private_clip", clip=clip)
+            warnings.warn(message, DpfastWarning, stacklevel=2)
         return clip
 
 
-def _tell(values: RecordValues, losses: Callable[[Any], ArrayLike], candidates: Any) -> None:
-    """Losses of all candidates, which are the caller's: what one cannot have costs nothing."""
+def _append_all(values: RecordValues, losses: Callable[[Any], ArrayLike], candidates: Any) -> None:
+    """Collect the losses of each candidate; a candidate that losses refuses costs nothing."""
     for i, candidate in enumerate(candidates):
         try:
-            found = losses(candidate)
+            answer = losses(candidate)
         except DpfastError:
             raise
         except Exception as error:
             raise InvalidInput(
                 f"losses raised {type(error).__name__} for candidates[{i}], "
-                f"{described(candidate)}: each must be what losses takes. Nothing was charged for "
-                "the choice."
+                f"{described(candidate)}: losses must accept each candidate. Nothing was charged "
+                "for the choice."
             ) from error
-        values.append(found)
+        values.append(answer)
 
 
 def private_choice(
@@ -394,28 +406,33 @@ def private_choice(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> int:
-    """Which candidate has the smallest mean loss, by the exponential mechanism: its position.
+    """Choose the candidate with the smallest mean loss by the exponential mechanism.
 
-    For the results of several searches that share a ledger, from different starts: a tenth of the
-    squared budget for the choice, the rest in equal parts for the searches.
+    Use it for the results of several searches that share a ledger, from different starts.  A tenth
+    of the squared budget is enough for the choice; the searches share the rest equally.
 
     Parameters
     ----------
     losses : callable
         ``losses(candidate)`` returns one loss per validation record, shape (n,).
     candidates : sequence
-        Public, or released: of whatever ``losses`` takes, such as ``result.parameters``.
+        Public or released arguments of ``losses``, such as ``result.parameters``.
     loss_range : (float, float)
         Public range that losses are clipped to.
     privacy : GDP, ZCDP, ApproxDP or float
         The total for the choice; a float is ``mu`` of Gaussian DP.
     n_records, ledger, noise
-        As of :func:`dpfast.tune`.
+        As for :func:`dpfast.tune`.
+
+    Returns
+    -------
+    int
+        Position of the chosen candidate.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public, however many candidates there
-    are: the mean that is chosen is worse than the smallest by about ``log(candidates)`` times
+    ``privacy`` in total under replacement of one record, n public, for any number of candidates.
+    The mean of the chosen one exceeds the smallest by about ``log(candidates)`` times
     ``1.6 (high - low) / (n mu)`` (claim G7).  A value that is not finite counts as the upper end.
 
     Examples
@@ -431,10 +448,10 @@ def private_choice(
             f"candidates must be a list of at least one; received {described(candidates)}."
         )
     low, high = checked_range(loss_range)
-    own = Spending(Account(privacy, ledger), n_records, noise)
-    mu, values = own.account.total.mu, own.values
+    spending = Spending(Account(privacy, ledger), n_records, noise)
+    mu, values = spending.account.total.mu, spending.values
     values.choice_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
-    with KeepReleased(privacy=own.guarantee):
-        own.begin(lambda: _tell(values, losses, candidates), label)
+    with KeepReleased(privacy=spending.guarantee):
+        spending.begin(lambda: _append_all(values, losses, candidates), label)
         return values.choice(0, low, high, mu)

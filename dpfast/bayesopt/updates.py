@@ -1,4 +1,4 @@
-"""How a noisy gradient moves the parameters: functions of released numbers only."""
+"""Update rules: steps from released gradients only."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Update:
     Other Parameters
     ----------------
     history : History
-        Of :meth:`step`: released numbers of the steps so far.
+        Argument of :meth:`step`: released numbers of the steps so far.
 
     Privacy
     -------
-    Sees released and public numbers only: what it makes of them is post-processing.
+    Sees released and public numbers only: its steps are post-processing.
     """
 
     def step(self, history: History) -> Array:
-        """Displacement after the last gradient, in the coordinates of the search, shape (d,)."""
+        """Return the displacement after the last gradient, in search coordinates, shape (d,)."""
         raise NotImplementedError
 
 
@@ -104,9 +104,9 @@ class AdaGrad(Update):
 class Smoothed(Update):
     """Sign-like steps along an average of recent gradients, shorter where noise dominates.
 
-    The average m weights a gradient by ``decay`` to the power of its age and by the inverse of its
-    noise variance, so its own noise variance v is public; the step in a coordinate is
-    ``step_size m / sqrt(q + v)`` with q the mean square of all averages so far.
+    The average m weights a gradient by ``decay`` to the power of its age and by its inverse noise
+    variance.  Its own noise variance v is therefore public.  With q the mean square of the averages
+    so far, the step in a coordinate is ``step_size m / sqrt(q + v)``.
 
     Parameters
     ----------

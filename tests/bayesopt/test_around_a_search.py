@@ -109,7 +109,7 @@ def test_nothing_is_spent_on_what_is_refused():
     assert ledger.entries == ()
 
 
-@pytest.mark.filterwarnings("ignore:private_clip was answered")
+@pytest.mark.filterwarnings("ignore:private_clip returned")
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e308, 0.0])
 def test_any_losses_have_a_clip(value):
     found = private_clip(lambda theta: np.full(N, value), BOX, privacy=1.0, n_records=N)

@@ -2224,7 +2224,7 @@ BLACK_BOX = (
         "a shared ledger that paid for another search is taken to have paid for this one",
         TUNER,
         RESUME_TESTS,
-        'entry.label.endswith(f", search {own.identity})")',
+        'entry.label.endswith(f", search {search_ledger.identity})")',
         'entry.label.startswith("tune(")',
     ),
     plant(
@@ -2233,7 +2233,7 @@ BLACK_BOX = (
         TUNER,
         RESUME_TESTS,
         "        if not _paid(ledger, self._ledger):\n",
-        "        if found is None and not _paid(ledger, self._ledger):\n",
+        "        if existing is None and not _paid(ledger, self._ledger):\n",
     ),
     plant(
         "best-of-many-charged-as-two",

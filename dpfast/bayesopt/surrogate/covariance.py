@@ -13,7 +13,7 @@ from dpfast.errors import InvalidInput, described
 #: Range of the public hyperparameters; inside it no product of them overflows.
 SCALE_RANGE = (1e-30, 1e30)
 
-#: Scaled distance beyond which exp(-r) is zero, while r^3 is not yet infinite.
+#: Cap of the scaled distance: exp(-r) is zero there, and r^3 still finite.
 FAR = 1000.0
 
 
@@ -31,7 +31,7 @@ def _hyperparameter(value: ArrayLike, name: str, single: bool = False) -> Array:
 
 
 def as_points(points: ArrayLike, name: str = "points", dimension: int | None = None) -> Array:
-    """Public points as a C-contiguous float64 array of shape (m, d)."""
+    """Return public points as a C-contiguous float64 array of shape (m, d)."""
     array = np.ascontiguousarray(real_array(points, name))
     if array.ndim != 2 or (dimension is not None and array.shape[1] != dimension):
         width = "d" if dimension is None else str(dimension)
@@ -58,7 +58,7 @@ class Covariance:
     Other Parameters
     ----------------
     theta : array_like of shape (d,)
-        Of methods: where the gradient is wanted.
+        Argument of methods: point of the gradient.
     points, others : array_like of shapes (m, d) and (k, d)
         Public points.
     dimension : int
@@ -74,7 +74,7 @@ class Covariance:
     array([[1.   , 0.607]])
     """
 
-    #: Which formulas the compiled kernel uses.
+    #: Number of the formulas in the compiled kernel.
     family: ClassVar[int] = -1
 
     #: Constant added to the inner product; zero for stationary covariances.
@@ -85,7 +85,7 @@ class Covariance:
         self.output_scale = float(_hyperparameter(output_scale, "output_scale", True))
 
     def length_scales(self, dimension: int) -> Array:
-        """Length-scales as an array of shape (dimension,)."""
+        """Return length-scales as an array of shape (dimension,)."""
         dimension = whole_number(dimension, "dimension", least=1)
         if self._length_scales.ndim and len(self._length_scales) != dimension:
             raise InvalidInput(
@@ -95,22 +95,25 @@ class Covariance:
         return np.full(dimension, self._length_scales, dtype=np.float64)
 
     def values(self, points: ArrayLike, others: ArrayLike) -> Array:
-        """Covariances of the losses at two sets of points, shape (m, k)."""
+        """Return covariances of the losses at two sets of points, shape (m, k)."""
         raise NotImplementedError
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
-        """Covariances of the gradient at `theta` with the losses at `points`, shape (d, m).
+        """Return covariances of the gradient at `theta` with the losses at `points`, shape (d, m).
 
-        The derivative of ``k(theta, points)`` by its first argument: A of Algorithm 1, line 7.
+        They are the derivative of ``k(theta, points)`` by theta: A of Algorithm 1, line 7.
         """
         raise NotImplementedError
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
-        """Prior covariance of the gradient at `theta`, a mixed second derivative, shape (d, d)."""
+        """Return the prior covariance of the gradient at `theta`, shape (d, d).
+
+        It is a mixed second derivative of the covariance function.
+        """
         raise NotImplementedError
 
     def prior_trace(self, theta: ArrayLike) -> float:
-        """Trace of :meth:`prior_gradient_covariance`."""
+        """Return the trace of :meth:`prior_gradient_covariance`."""
         return float(np.trace(self.prior_gradient_covariance(theta)))
 
     def __repr__(self) -> str:
@@ -119,7 +122,7 @@ class Covariance:
 
 
 def checked_covariance(covariance: Any, dimension: int) -> Covariance:
-    """A covariance of points with so many coordinates."""
+    """Check the type of a covariance, and its number of coordinates."""
     if not isinstance(covariance, Covariance):
         raise InvalidInput(
             "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received "

@@ -1,4 +1,4 @@
-"""Deterministic starting designs for the acquisition: near orthogonal directions around a point."""
+"""Deterministic starting designs of the acquisition: near-orthogonal directions at a point."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Radii of successive starts in length-scales.  A small one is best alone (over simulated paths it
-#: ends within 1e-3 of the best of many); one beyond 1, where the slope of the covariance falls
-#: again, ends worse.
+#: Radii of successive starts in length-scales.  One small radius is enough: over simulated paths it
+#: ends within 1e-3 of the best of many.  A radius above 1 ends worse, because the slope of the
+#: covariance decreases there.
 RADII = (0.2, 0.7, 0.4, 0.1)
 
 
 def hashed_normals(count: int, stream: int) -> Array:
-    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller."""
+    """Return standard normal quantiles at hashed counters (splitmix64, then Box-Muller)."""
     pairs = (count + 1) // 2
-    with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
+    with np.errstate(over="ignore"):  # arithmetic modulo 2^64
         counter = np.arange(1, 2 * pairs + 1, dtype=np.uint64) + np.uint64(stream) * np.uint64(
             0xD1342543DE82EF95
         )
@@ -34,7 +34,7 @@ def hashed_normals(count: int, stream: int) -> Array:
 
 @lru_cache(maxsize=8)  # the same at every step of a search
 def _directions(b: int, d: int, stream: int) -> Array:
-    """Unit vectors (b, d): orthonormal in groups of d, every second group the opposite."""
+    """Return unit vectors (b, d): orthonormal groups of d, every second one the opposite."""
     groups: list[Array] = []
     while sum(len(group) for group in groups) < b:
         index = len(groups)
@@ -43,15 +43,15 @@ def _directions(b: int, d: int, stream: int) -> Array:
         else:
             normals = hashed_normals(d * d, stream * 1024 + index // 2).reshape(d, d)
             groups.append(np.linalg.qr(normals)[0].T)
-    found = np.concatenate(groups)[:b] if groups else np.empty((0, d))
-    found.flags.writeable = False
-    return found
+    directions = np.concatenate(groups)[:b] if groups else np.empty((0, d))
+    directions.flags.writeable = False
+    return directions
 
 
 def starting_design(
     theta: Array, b: int, length_scales: Array, lower: Array, upper: Array, index: int
 ) -> Array:
-    """The start number `index`: b points around theta, inside the box."""
+    """Return starting design number `index`: b points around theta, inside the box."""
     directions = _directions(b, len(theta), index)
     return around(theta, directions, length_scales, lower, upper, RADII[index % len(RADII)])
 
@@ -64,9 +64,9 @@ def around(
     upper: Array,
     radius: float = RADII[0],
 ) -> Array:
-    """Points in these directions from theta, inside the box."""
+    """Return points in these directions from theta, inside the box."""
     steps = radius * length_scales * directions
     points = theta + steps
-    # A step across the boundary is turned back inside, so that theta on a face keeps its design.
+    # reflect steps across the boundary, so that theta on a face keeps its design
     points = np.where((points < lower) | (points > upper), theta - steps, points)
     return np.clip(points, lower, upper)

@@ -1,4 +1,4 @@
-"""Hyperparameters of a covariance from *public* evaluations."""
+"""Maximum likelihood fit of a covariance to *public* evaluations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpfast.bayesopt.space import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, as_points
 from dpfast.errors import InvalidInput, described
 
-#: Noise variance relative to the prior variance, as a logarithm.
+#: Bounds of the logarithm of the noise variance, relative to the prior variance.
 _LOG_NOISE = (-16.0, 2.0)
 
 
@@ -29,8 +29,8 @@ def fit_covariance(
     Parameters
     ----------
     public_points, public_values : array-like of shapes (m, d) and (m,)
-        Where losses were evaluated, and losses there on data that need no protection.  **Never the
-        values told to a tuner**: a likelihood has no bounded sensitivity, so that it would void the
+        Evaluated points, and the losses there on data that need no protection.  **Never use the
+        values passed to a tuner**: a likelihood has no bounded sensitivity.  It would void the
         guarantee of everything computed with the covariance (condition 2 of PROOFS-bayesopt.md).
     kind : type
         ``RBF`` (default), ``Matern52``, ``Matern72`` or ``Polynomial2``.
@@ -46,7 +46,7 @@ def fit_covariance(
 
     Privacy
     -------
-    None is spent: public values only.
+    Spends nothing: public values only.
 
     Examples
     --------
@@ -77,11 +77,11 @@ def fit_covariance(
 
     best = None
     for shift in (-1.0, 0.0, 1.5):
-        found = minimize(
+        optimum = minimize(
             objective, np.append(centre + shift, -7.0), method="L-BFGS-B", bounds=limits
         )
-        if best is None or found.fun < best.fun:
-            best = found
+        if best is None or optimum.fun < best.fun:
+            best = optimum
     assert best is not None
     _, variance = _profile(kind, best.x, size, points, values)
     scales = np.exp(best.x[:size])
@@ -93,7 +93,7 @@ def fit_covariance(
 def _profile(
     kind: type[Covariance], parameters: Array, size: int, points: Array, values: Array
 ) -> tuple[float, float]:
-    """Negative log likelihood with mean and output scale profiled out, and the latter's square."""
+    """Return the profile negative log likelihood, and the output variance that attains it."""
     scales = np.exp(parameters[:size])
     gram = kind(scales if size > 1 else float(scales[0])).values(points, points)
     gram[np.diag_indices_from(gram)] += np.exp(parameters[size]) + 1e-9
@@ -102,8 +102,8 @@ def _profile(
     except np.linalg.LinAlgError:
         return 1e12, 1.0
     m = len(values)
-    ones = cho_solve(factor, np.ones(m), check_finite=False)
-    residual = values - float(ones @ values) / float(ones.sum())
+    solved_ones = cho_solve(factor, np.ones(m), check_finite=False)
+    residual = values - float(solved_ones @ values) / float(solved_ones.sum())
     variance = float(residual @ cho_solve(factor, residual, check_finite=False)) / m
     variance = max(variance, 1e-24)
     return 0.5 * m * np.log(variance) + float(np.log(np.diag(factor[0])).sum()), variance

@@ -1,4 +1,4 @@
-"""What a set of evaluations tells about the gradient: the acquisition of DP-GIBO."""
+"""Information of evaluations about a gradient: the acquisition of DP-GIBO."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dpfast.kernels.acquisition import AcquisitionKernel
 #: Prior mean of a record's loss: zero, as in the paper, or an unknown constant.
 MEANS = ("constant", "zero")
 
-#: Of the prior trace: a step that gains less ends a search.
+#: Relative to the prior trace: a step with a smaller gain ends a search.
 RELATIVE_TOLERANCE = 1e-6
 
-#: Of the trace and its gradient, from each start.
+#: Most evaluations of the trace and its gradient from each start.
 MOST_EVALUATIONS = 200
 
 
@@ -45,24 +45,23 @@ class GradientInformation:
     Other Parameters
     ----------------
     theta : array_like of shape (d,)
-        Of methods: where the gradient is wanted.
+        Argument of methods: point of the gradient.
     D, Z : array_like of shapes (m, d) and (b, d)
-        Points evaluated so far, m may be zero; points that are to join them.
+        Points evaluated so far (m may be zero), and further points.
     threshold : float
         Largest acceptable trace.
 
     Notes
     -----
-    The noise variance of a point is ``noise_variance + 1e-10 k(point, point)``, always: duplicated
-    points are harmless, and nothing raises because a matrix is singular.  The trace is right to
-    about ``1e-15 + 1e-18 c`` of the prior trace, with c the condition number of the noisy
-    covariance matrix, at most ``1 + 1e10``; it may come out negative by that much.  The weights are
-    determined by the problem to ``1e-16 c`` of the largest.  Thread-safe; calls on one object wait
-    for each other.
+    The noise variance of a point is always ``noise_variance + 1e-10 k(point, point)``: duplicated
+    points are allowed, and no matrix is singular.  With c the condition number of the noisy
+    covariance matrix, at most ``1 + 1e10``, the error of the trace is about ``1e-15 + 1e-18 c`` of
+    the prior trace.  The trace may be negative by that much.  The error of the weights is ``1e-16
+    c`` of the largest.  Thread-safe; calls on one object wait for each other.
 
     Privacy
     -------
-    Nothing is spent: no argument may depend on private values other than through released answers.
+    Spends nothing: arguments may depend on private values through released answers only.
 
     Examples
     --------
@@ -101,28 +100,28 @@ class GradientInformation:
 
     @property
     def points(self) -> Array:
-        """The evaluated points D, shape (m, d); a copy."""
+        """Evaluated points D, shape (m, d); a copy."""
         return self._points.copy()
 
     def condition(self, D: ArrayLike) -> GradientInformation:
-        """Take D as the points evaluated so far; work done for a common beginning is kept."""
+        """Set the evaluated points to D; work for a common beginning is reused."""
         points = as_points(D, "D", self.dimension).copy()
         self._kernel.condition(points)
         self._points = points
         return self
 
     def prior_trace(self, theta: ArrayLike) -> float:
-        """Trace of the prior covariance of the gradient at theta."""
+        """Return the trace of the prior covariance of the gradient at theta."""
         return self._covariance.prior_trace(theta)
 
     def gradient_covariance(self, theta: ArrayLike) -> Array:
-        """Posterior covariance of the gradient at theta given D, shape (d, d)."""
+        """Return the posterior covariance of the gradient at theta given D, shape (d, d)."""
         at = self._at(theta)
         B = self._kernel.whitened(at)
         return self._covariance.prior_gradient_covariance(at) - B.T @ B
 
     def gradient_weights(self, theta: ArrayLike, mean: str = "zero") -> Array:
-        """Weights W, shape (m, d), with which values at D become surrogate gradients at theta.
+        """Return weights W, shape (m, d), that turn values at D into surrogate gradients at theta.
 
         Values Y of shape (n, m), one row per user, have the surrogate gradients ``Y @ W``
         (Algorithm 1, line 7, with ``W = (K + noise)^-1 dk(D, theta)``).
@@ -131,18 +130,18 @@ class GradientInformation:
         ----------
         mean : {"zero", "constant"}
             Prior mean of the loss: zero, as in the paper, or an unknown constant (universal
-            kriging).  With the latter every column of W adds up to zero: a large loss that does not
-            depend on theta neither biases the gradient nor makes it be clipped.
+            kriging).  With the latter every column of W adds up to zero.  A large loss that does
+            not depend on theta then has no effect on the gradient or its clipping.
         """
-        unknown = one_of(mean, MEANS, "mean") == "constant"
+        unknown_mean = one_of(mean, MEANS, "mean") == "constant"
         weights = self._kernel.weights(self._at(theta))
-        if unknown and len(weights):
-            ones = self._kernel.mean_weights()
-            weights -= np.outer(ones, weights.sum(axis=0) / ones.sum())
+        if unknown_mean and len(weights):
+            mean_weights = self._kernel.mean_weights()
+            weights -= np.outer(mean_weights, weights.sum(axis=0) / mean_weights.sum())
         return weights
 
     def trace(self, Z: ArrayLike, theta: ArrayLike) -> float:
-        """Trace of the posterior gradient covariance at theta once Z has joined D: T0 + alpha."""
+        """Return the trace of the posterior gradient covariance after Z joins D: T0 + alpha."""
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value(new, self._at(theta))
 
@@ -156,10 +155,10 @@ class GradientInformation:
         tolerance: float = RELATIVE_TOLERANCE,
         target: float = -np.inf,
     ) -> tuple[Array, float]:
-        """The b points inside the bounds that reduce the trace most (line 5).
+        """Find the b points inside the bounds that reduce the trace most (line 5).
 
         Deterministic: a projected quasi-Newton method from public starting designs.  The minimum
-        found is local; privacy does not depend on how good it is.
+        is local; privacy does not depend on its quality.
 
         Parameters
         ----------
@@ -168,9 +167,9 @@ class GradientInformation:
         initial : sequence of array_like of shape (b, d)
             Further starts, tried first.
         tolerance : float
-            Of the prior trace: a step that gains less ends the search from a start.
+            Relative to the prior trace: a step with a smaller gain ends the search from a start.
         target : float
-            A trace that is low enough: the search ends there.
+            The search ends at a trace this low.
 
         Returns
         -------
@@ -188,21 +187,23 @@ class GradientInformation:
         if any(len(design) != b for design in designs):
             raise InvalidInput(f"every initial design must have b={b} points.")
         tolerance = number_in(tolerance, "tolerance", "(0, 1]") * self.prior_trace(at)
-        best, least = np.empty((0, self.dimension)), np.inf
+        best, lowest = np.empty((0, self.dimension)), np.inf
         for index in range(len(designs) + starts):
-            fresh = index - len(designs)
-            start = designs[index] if fresh < 0 else self._start(at, b, fresh)
+            own_start = index - len(designs)
+            start = designs[index] if own_start < 0 else self._start(at, b, own_start)
             points, value, _ = self._kernel.minimise(
                 start, at, MOST_EVALUATIONS, tolerance, tolerance, target
             )
-            if value < least or index == 0:
-                best, least = points, value
-            if least <= target:
+            if value < lowest or index == 0:
+                best, lowest = points, value
+            if lowest <= target:
                 break
-        return best, least
+        return best, lowest
 
     def most_uncertain(self, theta: ArrayLike, b: int) -> Array:
-        """Points around theta along which least is known of the gradient, inside the bounds.
+        """Return points around theta along the most uncertain directions of the gradient.
+
+        The points are inside the bounds.
 
         Parameters
         ----------
@@ -219,11 +220,11 @@ class GradientInformation:
         return around(at, directions, self._length_scales, self._lower, self._upper)
 
     def choose_batch(self, theta: ArrayLike, threshold: float, b_max: int) -> Array:
-        """The smallest batch found, shape (b, d), that brings the trace to the threshold (line 4).
+        """Find the smallest batch, shape (b, d), that brings the trace to the threshold (line 4).
 
         The paper's condition ``alpha <= threshold`` lacks the prior trace and always holds; the
         condition here is ``T0 + alpha <= threshold``.  The size grows from a lower bound, each size
-        starting from the points of the last, and is then narrowed by bisection.
+        starting from the points of the last.  Bisection then finds the smallest size.
 
         Parameters
         ----------
@@ -239,8 +240,11 @@ class GradientInformation:
             return self.acquire(at, b_max)[0]
 
         def search(b: int, known: list[Array]) -> tuple[Array, float]:
-            # the first points of a design, continued by those of the plain start
-            initial = [np.vstack((old[:b], self._start(at, b, 0)[len(old) :])) for old in known]
+            # first points of the earlier design, then those of the default start
+            initial = [
+                np.vstack((points_before[:b], self._start(at, b, 0)[len(points_before) :]))
+                for points_before in known
+            ]
             return self.acquire(at, b, initial=initial, target=threshold)
 
         too_few, b, growth = fewest - 1, fewest, 1
@@ -250,25 +254,25 @@ class GradientInformation:
             points, value = search(b, [points])
         while value <= threshold and b - too_few > 1:
             middle = (too_few + b) // 2
-            fewer, fewer_value = search(middle, [points])
-            if fewer_value <= threshold:
-                b, points, value = middle, fewer, fewer_value
+            smaller, smaller_value = search(middle, [points])
+            if smaller_value <= threshold:
+                b, points, value = middle, smaller, smaller_value
             else:
                 too_few = middle
-        # The searches above ended at the threshold; the batch itself is as good as it gets.
+        # the searches above stopped at the threshold; this one minimises the trace fully
         return self.acquire(at, b, starts=0, initial=[points])[0]
 
     def fewest_points(self, theta: ArrayLike, threshold: float) -> int:
-        """A number of new points, from 0 to d, without which the trace cannot reach the threshold.
+        """Return a lower bound, from 0 to d, of the new points that the threshold needs.
 
-        Each evaluation lowers the rank of the posterior gradient covariance by at most one, so
-        that b of them leave at least the sum of its d - b smallest eigenvalues.
+        Each evaluation lowers the rank of the posterior gradient covariance by at most one.  The
+        trace after b evaluations is thus at least the sum of the d - b smallest eigenvalues.
         """
         at = self._at(theta)
         eigenvalues = np.linalg.eigvalsh(self.gradient_covariance(at))
-        left = np.concatenate([[0.0], np.cumsum(np.maximum(eigenvalues, 0.0))])
+        remaining = np.concatenate([[0.0], np.cumsum(np.maximum(eigenvalues, 0.0))])
         slack = 1e-9 * self.prior_trace(at)
-        return self.dimension - int(np.searchsorted(left, threshold + slack, "right") - 1)
+        return self.dimension - int(np.searchsorted(remaining, threshold + slack, "right") - 1)
 
     def _at(self, theta: ArrayLike) -> Array:
         array = one_point(theta)
