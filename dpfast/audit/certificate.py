@@ -14,26 +14,26 @@ from dpfast.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
-#: Levels of the pooled held-out statistics that become thresholds: dense in the middle, where mu
-#: shows best, and reaching into the tails, where epsilon does.
+#: Levels of the pooled held-out statistics that become thresholds: dense in the middle, which is
+#: best for mu, and in the tails, which are best for epsilon.
 LEVELS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
-#: Share of the runs on which the direction and the thresholds are chosen.
+#: Share of the runs for the choice of the direction and the thresholds.
 HELD_OUT = 0.2
 
-#: Subtracted from every certified quantity, relative: above the rounding of the special functions.
+#: Relative reduction of every certified number: more than the rounding of special functions.
 ROUNDING = 1e-9
 
 
 class LowerBound(NamedTuple):
-    """What a mechanism was shown to leak.
+    """Certified lower bounds of the privacy parameters of a mechanism.
 
     Attributes
     ----------
     mu : float
         With the stated confidence the mechanism is not mu'-GDP for any mu' below this.
     confidence, n_samples : float, int
-        And runs per data set, held-out ones included.
+        The confidence, and the runs per data set, held-out ones included.
     thresholds : tuple of float
         Events ``statistic > threshold`` that were tested.
     false_positive, true_positive : tuple of float
@@ -53,19 +53,19 @@ class LowerBound(NamedTuple):
     true_positive: tuple[float, ...]
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """With the same confidence, no (epsilon', delta) holds with epsilon' below this.
+        """Return the largest certified epsilon: no smaller one holds with this delta.
 
         Parameters
         ----------
         delta : float
-            In [0, 1); for all of them at once.
+            In [0, 1).  The confidence holds for all values at once.
         """
         delta = number_in(delta, "delta", "[0, 1)")
         best = 0.0
         for high, low in zip(self.false_positive, self.true_positive, strict=True):
-            for more, less in ((low, high), (1.0 - high, 1.0 - low)):
-                if more > delta:
-                    best = max(best, float(np.log((more - delta) / less)))
+            for larger, unlikely in ((low, high), (1.0 - high, 1.0 - low)):
+                if larger > delta:
+                    best = max(best, float(np.log((larger - delta) / unlikely)))
         return best * (1.0 - ROUNDING)
 
     def __str__(self) -> str:
@@ -90,22 +90,22 @@ def lower_bound(
     mechanism : callable
         ``mechanism(data)`` returns one output; every call must draw fresh, independent noise.
     pair : (data, neighbour)
-        The worst pair known: the bound is about this pair.
+        The worst known pair: the bound is about this pair.
     n_samples : int
         Runs per data set, at least 100.  At the default confidence, 10,000 certify about 85% of
         mu = 1 and 92% of mu = 3, 50,000 about 94% and 97%.
     confidence : float
-        Probability that the bound is not above the truth, at least.
+        Minimum probability that the bound is not above the true value.
     statistic : callable, optional
-        Turns an output into the number that tells the data sets apart, larger on ``neighbour``.
-        By default the output is an array and the statistic is the linear function that best
-        separates the held-out runs.
+        Maps an output to a number that is larger on ``neighbour``.  By default the output is an
+        array, and the statistic is the linear function that best separates the held-out runs.
 
     Notes
     -----
-    On a fifth of the runs the statistic and a fixed number of thresholds are chosen; on the rest
-    each threshold's false and true positive rates get exact (Clopper-Pearson) limits, with a union
-    bound over thresholds and rates.  A mu-GDP mechanism has ``Phi^-1(TPR) <= Phi^-1(FPR) + mu``.
+    The statistic and a fixed number of thresholds are chosen on a fifth of the runs.  The other
+    runs give exact (Clopper-Pearson) limits of each threshold's false and true positive rates, with
+    a union bound over thresholds and rates.  A mu-GDP mechanism has
+    ``Phi^-1(TPR) <= Phi^-1(FPR) + mu`` (Dong, Roth and Su 2022).
 
     Privacy
     -------
@@ -121,7 +121,7 @@ def lower_bound(
     n_samples = whole_number(n_samples, "n_samples", least=100)
     confidence = number_in(confidence, "confidence", "[0.5, 1)")
     held_out = max(20, round(HELD_OUT * n_samples))
-    # Alternating, so that a drift of the machine or of the noise source cannot favour one side.
+    # alternate, so that a drift of the machine or of the noise source has no effect
     outputs: tuple[list[Any], list[Any]] = ([], [])
     for _ in range(n_samples):
         for side, data in zip(outputs, pair, strict=True):
@@ -133,7 +133,7 @@ def lower_bound(
         off, on = off @ direction, on @ direction
     pooled = np.concatenate([off[:held_out], on[:held_out]])
     thresholds = np.unique(np.quantile(pooled[~np.isnan(pooled)], LEVELS, method="lower"))
-    # One-sided limits: two for each threshold share the error probability.
+    # one-sided limits: two per threshold share the error probability
     error = (1.0 - confidence) / (2.0 * len(thresholds))
     rest = n_samples - held_out
     high = _upper_limit((off[held_out:, None] > thresholds).sum(axis=0), rest, error)
@@ -160,11 +160,14 @@ def _as_vector(output: Any) -> Array:
 
 
 def _separating_direction(off: Array, on: Array) -> Array:
-    """Linear discriminant of two samples: optimal for normal outputs with a common covariance."""
+    """Return Fisher's linear discriminant of two samples.
+
+    It is optimal for normal outputs with a common covariance.
+    """
     shift = on.mean(axis=0) - off.mean(axis=0)
     centred = np.concatenate([off - off.mean(axis=0), on - on.mean(axis=0)])
     scale = centred.std(axis=0)
-    scale[scale == 0.0] = 1.0  # a coordinate without noise: any difference is decisive
+    scale[scale == 0.0] = 1.0  # a coordinate without noise: any difference separates
     standard = centred / scale
     covariance = standard.T @ standard / len(standard)
     floor = 1e-6 * np.eye(len(shift))
@@ -172,7 +175,7 @@ def _separating_direction(off: Array, on: Array) -> Array:
 
 
 def _upper_limit(successes: NDArray[np.integer], trials: int, error: float) -> Array:
-    """Clopper-Pearson upper limit of a binomial probability, exceeded with ``error`` at most."""
+    """Return the Clopper-Pearson upper limit of a binomial probability at this error rate."""
     failures = trials - successes
     limit = 1.0 - betaincinv(np.maximum(failures, 1), successes + 1.0, error)
     return np.where(failures == 0, 1.0, limit)

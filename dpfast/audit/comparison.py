@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput
 
+#: Types compared by ``==``.
 _PLAIN = (str, bytes, int, bool, type(None), type(Ellipsis), range)
 
 
 def first_difference(
-    a: Any, b: Any, path: str = "result", seen: set[tuple[int, int]] | None = None
+    a: Any, b: Any, path: str = "result", visited: set[tuple[int, int]] | None = None
 ) -> str | None:
-    """Where two objects differ, or None if they are the same bit for bit."""
-    seen = set() if seen is None else seen
+    """Return where two objects differ, or None if they are the same bit for bit."""
+    visited = set() if visited is None else visited
     if type(a) is not type(b):
         return f"{path} is a {type(a).__name__} on one and a {type(b).__name__} on the other"
     if a is b:
@@ -26,30 +27,30 @@ def first_difference(
     if isinstance(a, float):
         return None if struct.pack("d", a) == struct.pack("d", b) else f"{path}: {a!r} and {b!r}"
     if isinstance(a, complex):
-        return first_difference((a.real, a.imag), (b.real, b.imag), path, seen)
+        return first_difference((a.real, a.imag), (b.real, b.imag), path, visited)
     if type(a) in _PLAIN:
         return None if a == b else f"{path}: {_short(a)} and {_short(b)}"
     if isinstance(a, np.ndarray) and a.dtype.kind != "O":
         return _array_difference(a, b, path)
     if isinstance(a, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
         return f"{path}: {a!r} and {b!r}"
-    if (id(a), id(b)) in seen:  # a cycle, already being compared
+    if (id(a), id(b)) in visited:  # a cycle: these two are being compared already
         return None
-    seen.add((id(a), id(b)))
+    visited.add((id(a), id(b)))
     if isinstance(a, np.ndarray):
         if a.shape != b.shape:
             return f"{path} has shapes {a.shape} and {b.shape}"
-        return first_difference(a.ravel().tolist(), b.ravel().tolist(), path, seen)
+        return first_difference(a.ravel().tolist(), b.ravel().tolist(), path, visited)
     if isinstance(a, (list, tuple)):
-        return _sequence_difference(a, b, path, seen)
+        return _sequence_difference(a, b, path, visited)
     if isinstance(a, dict):
-        # The order of the keys is part of what is published.
-        return _sequence_difference(list(a), list(b), f"keys of {path}", seen) or next(
-            filter(None, (first_difference(a[k], b[k], f"{path}[{k!r}]", seen) for k in a)), None
+        # the order of the keys is public too
+        return _sequence_difference(list(a), list(b), f"keys of {path}", visited) or next(
+            filter(None, (first_difference(a[k], b[k], f"{path}[{k!r}]", visited) for k in a)), None
         )
     if isinstance(a, (set, frozenset)):
         return None if a == b else f"{path}: the sets differ"
-    return _state_difference(a, b, path, seen)
+    return _state_difference(a, b, path, visited)
 
 
 def _array_difference(a: NDArray[Any], b: NDArray[Any], path: str) -> str | None:
@@ -61,42 +62,44 @@ def _array_difference(a: NDArray[Any], b: NDArray[Any], path: str) -> str | None
         return f"{path}: {a!r} and {b!r}"
     for index in np.ndindex(a.shape):
         if a[index].tobytes() != b[index].tobytes():
-            where = ", ".join(map(str, index))
-            return f"{path}[{where}]: {a[index]!r} and {b[index]!r}"
+            position = ", ".join(map(str, index))
+            return f"{path}[{position}]: {a[index]!r} and {b[index]!r}"
     return None
 
 
-def _sequence_difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | None:
+def _sequence_difference(a: Any, b: Any, path: str, visited: set[tuple[int, int]]) -> str | None:
     if len(a) != len(b):
         return f"{path} has {len(a)} and {len(b)} items"
-    for i, (left, right) in enumerate(zip(a, b, strict=True)):
+    for i, (item, other_item) in enumerate(zip(a, b, strict=True)):
         name = a._fields[i] if hasattr(a, "_fields") else None
-        found = first_difference(left, right, f"{path}.{name}" if name else f"{path}[{i}]", seen)
-        if found:
-            return found
+        difference = first_difference(
+            item, other_item, f"{path}.{name}" if name else f"{path}[{i}]", visited
+        )
+        if difference:
+            return difference
     return None
 
 
-def _state_difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | None:
+def _state_difference(a: Any, b: Any, path: str, visited: set[tuple[int, int]]) -> str | None:
     try:
-        left, right = a.__reduce_ex__(4), b.__reduce_ex__(4)
+        first_state, other_state = a.__reduce_ex__(4), b.__reduce_ex__(4)
     except Exception as error:
         return f"{path}, a {type(a).__name__}, cannot be compared: {error}"
-    if isinstance(left, str):
-        return None if left == right else f"{path}: {left} and {right}"
+    if isinstance(first_state, str):
+        return None if first_state == other_state else f"{path}: {first_state} and {other_state}"
     # (function, arguments, state, items of a list, items of a dict)
-    for i, (x, y) in enumerate(zip(left, right, strict=True)):
+    for i, (x, y) in enumerate(zip(first_state, other_state, strict=True)):
         if i >= 3 and x is not None and y is not None:
             x, y = list(x), list(y)
         if i == 2 and isinstance(x, dict) and isinstance(y, dict) and list(x) == list(y):
             for key in x:
-                found = first_difference(x[key], y[key], f"{path}.{key}", seen)
-                if found:
-                    return found
+                difference = first_difference(x[key], y[key], f"{path}.{key}", visited)
+                if difference:
+                    return difference
             continue
-        found = first_difference(x, y, path, seen)
-        if found:
-            return found
+        difference = first_difference(x, y, path, visited)
+        if difference:
+            return difference
     return None
 
 
@@ -111,10 +114,10 @@ def check_neighbours(data: Any, neighbour: Any) -> int:
     _collect(data, neighbour, "data", rows)
     if not rows:
         raise InvalidInput("data and neighbour contain no array of records.")
-    lengths = {len(row) for row in rows}
-    if len(lengths) > 1:
+    sizes = {len(row) for row in rows}
+    if len(sizes) > 1:
         raise InvalidInput(
-            f"the arrays in data have different numbers of records: {sorted(lengths)}. Pass "
+            f"the arrays in data have different numbers of records: {sorted(sizes)}. Pass "
             "public settings inside the callable, not as data."
         )
     differing = np.flatnonzero(np.any(rows, axis=0))
@@ -130,32 +133,32 @@ def _collect(a: Any, b: Any, path: str, rows: list[NDArray[np.bool_]]) -> None:
     if type(a) is not type(b):
         raise InvalidInput(f"{path} has types {type(a).__name__} and {type(b).__name__}.")
     if isinstance(a, dict) or (isinstance(a, (tuple, list)) and any(np.ndim(x) for x in a)):
-        keys, others = ([*x] if isinstance(x, dict) else [*range(len(x))] for x in (a, b))
-        if keys != others:
+        keys, other_keys = ([*x] if isinstance(x, dict) else [*range(len(x))] for x in (a, b))
+        if keys != other_keys:
             raise InvalidInput(f"{path} has different keys, or another number of items.")
         for key in keys:
             _collect(a[key], b[key], f"{path}[{key!r}]", rows)
         return
-    left, right = np.asarray(a), np.asarray(b)
-    if left.ndim == 0:
+    first, second = np.asarray(a), np.asarray(b)
+    if first.ndim == 0:
         difference = first_difference(a, b, path)
         if difference:
             raise InvalidInput(f"a public part of the data differs: {difference}.")
         return
-    if left.shape != right.shape or left.dtype != right.dtype:
+    if first.shape != second.shape or first.dtype != second.dtype:
         raise InvalidInput(
-            f"{path} has shape {left.shape} ({left.dtype}) and {right.shape} ({right.dtype}); "
+            f"{path} has shape {first.shape} ({first.dtype}) and {second.shape} ({second.dtype}); "
             "neighbours have the same number of records, columns and the same dtype."
         )
-    if left.dtype.kind == "O":
+    if first.dtype.kind == "O":
         rows.append(
-            np.array([bool(first_difference(x, y)) for x, y in zip(left, right, strict=True)])
+            np.array([bool(first_difference(x, y)) for x, y in zip(first, second, strict=True)])
         )
         return
     flat = [
         np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8).reshape(len(x), -1)
         if x.size
         else np.zeros((len(x), 0), np.uint8)
-        for x in (left, right)
+        for x in (first, second)
     ]
     rows.append((flat[0] != flat[1]).any(axis=1))

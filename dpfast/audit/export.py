@@ -1,4 +1,4 @@
-"""A ledger as events of Google's dp-accounting, to be checked by somebody else's accountant."""
+"""Export of a ledger to Google's dp-accounting, for a check by another accountant."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dpfast.privacy.ledger import Ledger
 def to_dp_accounting(ledger: Ledger) -> Any:
     """Export every charge of a ledger as one composed event of dp-accounting.
 
-    A ``mu``-GDP charge becomes a Gaussian event with noise multiplier ``1 / mu``, ``rho``-zCDP a
-    zCDP event, ``epsilon``-DP a Laplace event with noise multiplier ``1 / epsilon``; sensitivities
-    are already those of replacement.  There is no event for ``ApproxDP``:
+    A ``mu``-GDP charge becomes a Gaussian event with noise multiplier ``1 / mu``, and ``rho``-zCDP
+    a zCDP event.  ``epsilon``-DP becomes a Laplace event with noise multiplier ``1 / epsilon``.
+    Sensitivities are already for replacement.  ``ApproxDP`` has no event and raises
     ``UnsupportedConversion``.
 
     Parameters

@@ -12,18 +12,20 @@ from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.models import CustomLoss, Loss
 
-#: Share of the points at which derivatives may disagree with differences: kinks are narrow.
+#: Share of the points where derivatives may differ from differences: kinks are narrow.
 KINKS = 0.02
+
+#: Relative slack of a bound: above rounding, below any violation of interest.
 SLACK = 1e-9
 
 
 class LossReport(NamedTuple):
-    """What :func:`check_loss` found.
+    """Result of :func:`check_loss`.
 
     Attributes
     ----------
     findings : tuple of str
-        Everything that contradicts the declaration; empty if nothing does.
+        All contradictions with the declaration; empty if there are none.
     psi_largest, psi_prime_smallest, psi_prime_largest : float
         Largest ``|psi|`` and extremes of ``psi'`` found.
 
@@ -39,7 +41,7 @@ class LossReport(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing contradicts the declaration."""
+        """True if nothing contradicts the declaration."""
         return not self.findings
 
     def __str__(self) -> str:
@@ -53,24 +55,24 @@ class LossReport(NamedTuple):
 
 
 def check_loss(loss: Loss) -> LossReport:
-    """Search for residuals at which a loss contradicts what it declares.
+    """Search for residuals at which a loss contradicts its declared constants.
 
-    Looks for ``|psi|`` above ``psi_bound``, ``psi'`` outside its bounds, values that are not
-    numbers, wrong derivatives, and violations of the coupling and the self-concordance constant: on
-    a grid of residuals from 1e-9 to 1e12 of either sign, the largest values refined, and at
-    infinity.
+    It looks for ``|psi|`` above ``psi_bound``, ``psi'`` outside its bounds, and values that are not
+    numbers.  It also looks for wrong derivatives, and violations of the coupling and of the
+    self-concordance constant.  The residuals are a grid from 1e-9 to 1e12 with both signs, refined
+    at the largest values, and infinity.
 
     Parameters
     ----------
     loss : Loss
-        Usually a :class:`dpfast.CustomLoss`, whose functions are asked directly, without the
-        kernels' enforcement.
+        Usually a :class:`dpfast.CustomLoss`, whose functions are called directly, without the
+        kernels' clipping.
 
     Privacy
     -------
-    Touches no records.  A search can miss a violation, and need not find it: the kernels enforce
-    the declared constants (claim C31).  A violation means that values are cut off, so that the
-    estimate is not the one intended.
+    Touches no records.  A search can miss a violation: the kernels enforce the declared constants
+    anyway (claim C31).  A violation means that values are clipped, so that the estimate is not the
+    intended one.
 
     Examples
     --------
@@ -101,16 +103,16 @@ class _Check:
             return np.array([_number(function, float(v)) for v in r])
 
     def _largest(self, which: int, sign: float) -> float:
-        """Largest value of sign * function, refined between the neighbours on the grid."""
+        """Return the largest value of sign * function, refined between grid neighbours."""
         values = sign * self._values(which, self.r)
         values[np.isnan(values)] = -math.inf
         at = int(values.argmax())
         low, high = self.r[max(at - 1, 0)], self.r[min(at + 1, len(self.r) - 1)]
-        found = minimize_scalar(
+        optimum = minimize_scalar(
             lambda v: -sign * float(self._values(which, v)[0]), bounds=(low, high), method="bounded"
         )
         infinite = sign * self._values(which, [-math.inf, math.inf])
-        return float(np.nanmax([values[at], -float(found.fun), *infinite]))
+        return float(np.nanmax([values[at], -float(optimum.fun), *infinite]))
 
     def report(self) -> LossReport:
         psi = max(self._largest(1, 1.0), self._largest(1, -1.0))
@@ -152,28 +154,30 @@ class _Check:
     def _relations(self) -> None:
         loss, r = self.loss, self.r
         tau = np.abs(self._values(1, r)) / loss.psi_bound
-        bend = self._values(2, r)
+        slope = self._values(2, r)
         if loss.coupling == "one-minus-square":
-            excess = bend / loss.psi_prime_bound - (1.0 - tau**2)
+            excess = slope / loss.psi_prime_bound - (1.0 - tau**2)
             if np.nanmax(excess) > 1e-6:
                 at = int(np.nanargmax(excess))
                 self.findings.append(
                     f"the coupling one-minus-square fails at r = {r[at]:.6g} by {excess[at]:.3g}"
                 )
         if loss.self_concordance < math.inf:
-            near = r[np.abs(r) <= 30.0]
-            third = np.abs(self._values(2, near + 1e-5) - self._values(2, near - 1e-5)) / 2e-5
-            excess = third - loss.self_concordance * self._values(2, near)
+            moderate = r[np.abs(r) <= 30.0]
+            third = (
+                np.abs(self._values(2, moderate + 1e-5) - self._values(2, moderate - 1e-5)) / 2e-5
+            )
+            excess = third - loss.self_concordance * self._values(2, moderate)
             if np.nanmax(excess) > 1e-4 * loss.psi_prime_bound:
                 at = int(np.nanargmax(excess))
                 self.findings.append(
-                    f"|psi''| exceeds self_concordance * psi' at r = {near[at]:.6g} by "
+                    f"|psi''| exceeds self_concordance * psi' at r = {moderate[at]:.6g} by "
                     f"{excess[at]:.3g}"
                 )
 
 
 def _number(function: Any, r: float) -> float:
-    """What Numba's arithmetic would give where Python raises: no number."""
+    """Return the function's value, or NaN where Python raises and Numba would not."""
     try:
         return float(function(r))
     except (ArithmeticError, ValueError):

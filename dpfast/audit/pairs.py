@@ -1,4 +1,4 @@
-"""Worst-case neighbours: two data sets that differ in one record, at the extremes of both."""
+"""Worst-case neighbours: two data sets that differ in one record, extreme in both."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from dpfast.arguments import Array, real_array, real_number
 from dpfast.errors import InvalidInput, described
 
-HUGE = 1e308
-TINY = 5e-324
+#: Nearly the largest and exactly the smallest positive float64.
+HUGE, TINY = 1e308, 5e-324
 
-#: What the replaced record becomes in the two data sets.
+#: The replaced record in the first data set; in the second.
 KINDS = (
     "replaced",  # the record itself; the same record with its covariates reversed
     "flipped",  # the record itself; the same with its label flipped
-    "antipodal",  # opposite scores of the largest length
+    "antipodal",  # opposite scores of the largest norm
     "orthogonal",  # curvatures in orthogonal directions
     "zero",  # an extreme record; a record of zeros
     "huge",  # 1e308 in every entry; the same, negative
@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 
     Privacy
     -------
-    Holds the records it was made from.
+    Contains the records it was made from.
     """
 
     data: tuple[Array, Array]
@@ -77,9 +77,9 @@ def neighbours(
     index : int
         The record to replace.
     length : float, optional
-        Length of the extreme covariates.  The largest score is had where a row, intercept
-        included, is as long as the radius of the weighting, the default; pass
-        ``(radius**2 - 1) ** 0.5`` (without an intercept: ``radius``) for another radius.
+        Norm of the extreme covariates.  Scores are largest where a row, intercept included, is as
+        long as the radius of the weighting, which is the default.  For another radius pass
+        ``(radius**2 - 1) ** 0.5``, or ``radius`` without an intercept.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def neighbours(
 
     Privacy
     -------
-    None: the pairs are made of the records.
+    None: the pairs contain the records.
 
     Examples
     --------
@@ -100,27 +100,29 @@ def neighbours(
         raise InvalidInput(
             f"kind must be one of {KINDS} or None; received {described(kind, text=True)}."
         )
-    covariates, response = real_array(X, "X").copy(), real_array(y, "y").copy()
+    covariates = real_array(X, "X").copy()
+    response = real_array(y, "y").copy()
     if covariates.ndim != 2 or covariates.shape[1] == 0 or response.shape != covariates.shape[:1]:
         raise InvalidInput(
             "X must have shape (n, q) with q >= 1 and y shape (n,); received "
             f"{covariates.shape} and {response.shape}."
         )
-    whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
-    if not whole or not -len(response) <= index < len(response):
+    is_index = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    if not is_index or not -len(response) <= index < len(response):
         raise InvalidInput(
-            f"index must point at one of {len(response)} records; received {described(index)}."
+            f"index must be that of one of {len(response)} records; received {described(index)}."
         )
     records = _extreme_records(covariates, response, index, length)
-    found = {}
+    pairs = {}
     for name in KINDS if kind is None else (kind,):
         sides = []
         for row, label in records[name]:
-            side = covariates.copy(), response.copy()
-            side[0][index], side[1][index] = row, label
-            sides.append(side)
-        found[name] = Pair(*sides)
-    return found if kind is None else found[kind]
+            rows, labels = covariates.copy(), response.copy()
+            rows[index] = row
+            labels[index] = label
+            sides.append((rows, labels))
+        pairs[name] = Pair(*sides)
+    return pairs if kind is None else pairs[kind]
 
 
 def _extreme_records(
@@ -129,16 +131,16 @@ def _extreme_records(
     q = X.shape[1]
     binary = bool(np.isin(y, (0.0, 1.0)).all())
     row, label = X[index].copy(), float(y[index])
-    reach = math.sqrt(q) if length is None else real_number(length, "length")
+    longest = math.sqrt(q) if length is None else real_number(length, "length")
     first, last = np.zeros(q), np.zeros(q)
-    first[0], last[-1] = reach, reach if q > 1 else -reach
+    first[0], last[-1] = longest, longest if q > 1 else -longest
     high, low = (1.0, 0.0) if binary else (HUGE, -HUGE)
     flipped = 1.0 - label if binary else -label if label else 1.0
 
-    def changed(place: int, value: float) -> Array:
-        found = row.copy()
-        found[place] = value
-        return found
+    def with_entry(place: int, value: float) -> Array:
+        copy = row.copy()
+        copy[place] = value
+        return copy
 
     extreme = (first, high)
     return {
@@ -149,10 +151,10 @@ def _extreme_records(
         "zero": [extreme, (np.zeros(q), 0.0)],
         "huge": [(HUGE, high), (-HUGE, low)],
         "outlier": [(row, label), (1e300, label)],
-        "overflow": [(changed(0, 1e200), high), (changed(0, -1e200), high)],
+        "overflow": [(with_entry(0, 1e200), high), (with_entry(0, -1e200), high)],
         "subnormal": [(TINY, 0.0 if binary else TINY), (-TINY, high if binary else -TINY)],
-        "nan": [extreme, (changed(-1, math.nan), label)],
-        "inf": [extreme, (changed(-1, math.inf), label)],
+        "nan": [extreme, (with_entry(-1, math.nan), label)],
+        "inf": [extreme, (with_entry(-1, math.inf), label)],
         "nan label": [extreme, (row, math.nan)],
         "inf label": [extreme, (row, math.inf)],
         "undeclared label": [extreme, (row, -math.pi)],

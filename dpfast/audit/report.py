@@ -1,4 +1,4 @@
-"""What a replay found."""
+"""Report of a replay."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dpfast.errors import DpfastError
 
 
 class LeakFound(DpfastError, AssertionError):
-    """An audit found that a result depends on records beyond what was paid for."""
+    """Error of an audit: a result depends on records beyond its paid answers."""
 
 
 class Worst(NamedTuple):
-    """The answer of one kind of query whose exact values were furthest apart."""
+    """Largest movement of one kind of query."""
 
     #: ``distance / sensitivity``; above 1 is a leak.
     ratio: float
@@ -20,32 +20,33 @@ class Worst(NamedTuple):
     distance: float
     #: Declared sensitivity.
     sensitivity: float
-    #: Which answer it was, counted from 0.
+    #: Number of the answer, from 0.
     answer: int
 
 
 class ReplayReport(NamedTuple):
-    """Outcome of :func:`dpfast.audit.replay`.
+    """Result of :func:`dpfast.audit.replay`.
 
     Attributes
     ----------
     leaks : tuple of str
-        Everything by which the neighbour could be told apart; empty if the audit passed.
+        Every difference that identifies the neighbour; empty if the audit passed.
     n_answers, n_charges, n_lines : int
-        Releases and ledger charges that were recorded, and executed lines of Python compared.
+        Numbers of recorded releases and ledger charges, and of compared lines of Python.
     record : int
         Index of the record in which the two data sets differ.
     mu : float
-        Composition of what the answers cost on their own, (epsilon, delta) charges for whole
-        sequences disregarded.
+        Composition of the answers' costs, without (epsilon, delta) charges for whole
+        sequences.
     worst, worst_joint : dict of str to Worst, float
-        By query, the largest distance of exact values relative to the declared sensitivity; that of
-        everything released at one parameter, in units of its noise, relative to the charged mu.
+        For each query the largest distance of exact values, relative to the declared sensitivity.
+        Then the largest distance of a joint release in units of its noise, relative to the charged
+        mu.
 
     Privacy
     -------
-    Quotes exact distances between the two data sets: for the one who audits, not for publication
-    where they are private.
+    Quotes exact distances between the two data sets.  It is for the auditor; do not publish it for
+    private data.
     """
 
     leaks: tuple[str, ...]
@@ -60,11 +61,11 @@ class ReplayReport(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing told the neighbour apart."""
+        """True if no difference identifies the neighbour."""
         return not self.leaks
 
     def raise_on_leak(self) -> ReplayReport:
-        """Return the report, or raise :class:`LeakFound` with all of it if there is a leak."""
+        """Return the report, or raise :class:`LeakFound` with its text if there is a leak."""
         if self.leaks:
             raise LeakFound(str(self))
         return self
@@ -87,5 +88,5 @@ class ReplayReport(NamedTuple):
                 f"charge, {self.used:.6f} of them all"
             )
         else:
-            lines.append("  no Curator was asked anything: only the result was compared")
+            lines.append("  no Curator was used: only the result was compared")
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Attack the installed package by record and replay: its curator, and what is called most."""
+"""Audit of the installed package by record and replay: its curator and the most common calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpfast.privacy.noise import EntropyNoise
 N_RECORDS = 20
 
 
-#: Of a step's joint answers.
+#: Budgets of joint answers, by their parts.
 BUDGETS = {
     "gradient": StepBudget(1.0),
     "gradient + hessian": StepBudget(0.8, 0.7),
@@ -31,7 +31,7 @@ BUDGETS = {
 
 
 class Example(NamedTuple):
-    """A call with ``(X, y)`` of two covariates, what it claims to spend, and its options' label."""
+    """Call with ``(X, y)`` of two covariates, its claimed cost, and the label of its options."""
 
     name: str
     label: str
@@ -41,9 +41,9 @@ class Example(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """One call, replayed on its neighbouring pairs."""
+    """Result of one call on its neighbouring pairs."""
 
-    #: name, label: The function, and the options it was called with.
+    #: The function, and the label of its options.
     name: str
     label: str
     #: Largest distance of exact values relative to the declared sensitivity or the charge; at most
@@ -53,7 +53,7 @@ class Checked(NamedTuple):
 
 
 class SelfCheck(NamedTuple):
-    """Outcome of :func:`self_check`."""
+    """Result of :func:`self_check`."""
 
     calls: tuple[Checked, ...]
     pairs: int
@@ -63,7 +63,7 @@ class SelfCheck(NamedTuple):
         return not any(call.leaks for call in self.calls)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, for JSON."""
+        """Return plain Python values, for JSON."""
         calls = [call._asdict() | {"leaks": list(call.leaks)} for call in self.calls]
         return {"passed": self.passed, "pairs": self.pairs, "calls": calls}
 
@@ -72,10 +72,10 @@ class SelfCheck(NamedTuple):
         width = max((len(name) for name in names), default=0)
         lines = [f"{'function':{width}}  calls  leaks  distance / sensitivity"]
         for name in names:
-            own = [call for call in self.calls if call.name == name]
-            leaks = sum(len(call.leaks) for call in own)
-            worst = max(call.ratio for call in own)
-            lines.append(f"{name:{width}}  {len(own):5}  {leaks:5}  at most {worst:.6f}")
+            same_name = [call for call in self.calls if call.name == name]
+            leaks = sum(len(call.leaks) for call in same_name)
+            worst = max(call.ratio for call in same_name)
+            lines.append(f"{name:{width}}  {len(same_name):5}  {leaks:5}  at most {worst:.6f}")
         lines += [
             f"LEAK in {call.name} ({call.label}): {leak}"
             for call in self.calls
@@ -87,7 +87,7 @@ class SelfCheck(NamedTuple):
 
 
 def examples() -> Iterator[Example]:
-    """The curator's joint answers, and the commonest calls with what they take by default."""
+    """Yield the curator's joint answers, and the most common calls with their defaults."""
     import dpfast
 
     theta = np.array([0.2, -0.4, 0.3])
@@ -103,11 +103,11 @@ def examples() -> Iterator[Example]:
             name, label = "dpfast.curator.Curator.joint", f"{loss}, {weighted.weighting}, {label}"
             yield Example(name, label, ask, binary, GDP(3.0))
 
-        def fitted(data: Any, objective: Any = weighted) -> Any:
-            found = dpfast.fit(data[0], data[1], objective, privacy=1.0)
-            return found, found.summary()
+        def fit_and_summary(data: Any, objective: Any = weighted) -> Any:
+            private_fit = dpfast.fit(data[0], data[1], objective, privacy=1.0)
+            return private_fit, private_fit.summary()
 
-        yield Example("dpfast.fit", loss, fitted, binary, GDP(1.0))
+        yield Example("dpfast.fit", loss, fit_and_summary, binary, GDP(1.0))
 
     def minimum(data: Any) -> Any:
         objective = Objective("tukey", scale=0.8)
@@ -142,16 +142,16 @@ def self_check(
             f"no audited call contains {described(only, text=True)} in its name or options."
         )
     grid = np.arange(1.0, N_RECORDS + 1.0)
-    X = np.column_stack([np.sin(3.0 * grid), np.cos(7.0 * grid)])  # spread like random numbers
+    X = np.column_stack([np.sin(3.0 * grid), np.cos(7.0 * grid)])  # irregular, but deterministic
     responses = {False: X[:, 0] - X[:, 1] + np.sin(grid), True: np.asarray(X[:, 0] > 0, float)}
     checked = []
     for i, example in enumerate(chosen):
-        found = neighbours(X, responses[example.binary])
+        pairs_of_data = neighbours(X, responses[example.binary])
         leaks: list[str] = []
         ratio = 0.0
         for j in range(pairs):
             kind = KINDS[(i * 5 + j + 2) % len(KINDS)]  # 5 and 14 have no common divisor
-            report = replay(example.call, *found[kind], budget=example.budget)
+            report = replay(example.call, *pairs_of_data[kind], budget=example.budget)
             leaks += [f"{kind}: {leak}" for leak in report.leaks]
             ratio = max(ratio, report.worst_joint, *(w.ratio for w in report.worst.values()), 0.0)
         checked.append(Checked(example.name, example.label, ratio, tuple(leaks)))

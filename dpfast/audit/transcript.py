@@ -1,4 +1,4 @@
-"""Recording a run: every charge, every answer, every line of Python, every warning, the outcome."""
+"""Recording of a run: its charges, answers, lines of Python, warnings and outcome."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from dpfast.privacy.noise import NoiseSource
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-#: Rooms that may look at records: their answers are compared, not their lines.
-BEHIND_THE_DOOR = tuple(str(PACKAGE / room) for room in ("curator", "kernels"))
+#: Packages that may read records: their answers are compared, not their lines.
+BEHIND_THE_DOOR = tuple(str(PACKAGE / name) for name in ("curator", "kernels"))
 
 #: Files whose lines are not compared.
 UNTRACED = (*BEHIND_THE_DOOR, str(PACKAGE / "audit"))
 
 
 class Charged(NamedTuple):
-    """A charge to a ledger, with what came of it."""
+    """Charge to a ledger, with its outcome."""
 
     ledger: int
     spend: Any
@@ -38,7 +38,7 @@ class Charged(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """One answer of a Curator: the question, the exact value and what was handed out."""
+    """Answer of a Curator: the question, the exact value and the noisy value."""
 
     question: tuple[Any, ...]
     release: Release
@@ -56,7 +56,7 @@ Event = Charged | Answered | Chosen
 
 
 class Diverged(BaseException):
-    """No recorded answer; not an ``Exception``, so that no handler in audited code hides it."""
+    """Missing recorded answer; not an ``Exception``, so that audited code cannot catch it."""
 
 
 class Recorded(NamedTuple):
@@ -72,17 +72,17 @@ class Recorded(NamedTuple):
 
 
 def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> Recorded:
-    """Run ``fn`` on a copy of ``data``; with a script, hand out the script's answers."""
+    """Run ``fn`` on a copy of ``data``; with a script, return the script's answers."""
     observer = _Observer(script)
     lines: list[tuple[str, int]] = []
-    own = copy.deepcopy(data)  # whatever fn does to it must not reach the other runs
+    private_copy = copy.deepcopy(data)  # changes by fn must not reach the other runs
     divergence = ""
     with warnings.catch_warnings(record=True, action="always") as caught:
         try:
-            # nothing is compared with the lines of the run that is recorded: it draws noise
+            # the first run draws noise, so its lines are not compared
             traced = nullcontext() if script is None else _traced(fn, lines)
             with observed(observer), _charges_observed(observer.charge), traced:
-                outcome, returned = fn(own), True
+                outcome, returned = fn(private_copy), True
         except Diverged as error:
             outcome, returned, divergence = None, False, str(error)
         except Exception as error:
@@ -102,16 +102,17 @@ def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> 
 
 
 class _Observer:
-    """Records every event, and plays a script back if there is one."""
+    """Recorder of every event, which plays a script back if there is one."""
 
     def __init__(self, script: list[Event] | None) -> None:
         self.script = script
         self.events: list[Event] = []
         self.divergence = ""
         self._releasing = False
-        self._ledgers: list[Ledger] = []  # held, so that no two of them share an id
+        self._ledgers: list[Ledger] = []  # kept, so that ids stay unique
 
     def release(self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]) -> Any:
+        """Record a noisy release, drawn now or taken from the script."""
         question = copy.deepcopy(question)
         release = release._replace(value=np.array(release.value, copy=True))
         expected = self._expected(Answered(question, release, None))
@@ -127,13 +128,14 @@ class _Observer:
         return copy.deepcopy(handed_out)
 
     def source(self, noise: NoiseSource) -> NoiseSource:
+        """Wrap a noise source, once."""
         if isinstance(noise, _ObservedNoise) and noise.observer is self:
             return noise
         return _ObservedNoise(noise, self)
 
     def choice(self, question: tuple[Any, ...], draw: Callable[[], Any]) -> Any:
-        """Secret randomness: recorded, and the same in a replay."""
-        if self._releasing:  # noise of a release: it is the answer that is recorded
+        """Record secret randomness; a replay uses the same."""
+        if self._releasing:  # noise of a release: the answer is recorded instead
             return draw()
         expected = self._expected(Chosen(question, None))
         value = draw() if expected is None else expected.value
@@ -141,28 +143,29 @@ class _Observer:
         return copy.deepcopy(value)
 
     def charge(self, ledger: Ledger, spend: Any, label: str, outcome: str) -> None:
+        """Record a charge."""
         event = Charged(self._number(ledger), spend, label, outcome)
         self._expected(event)
         self.events.append(event)
 
     def dealings(self) -> dict[int, int]:
-        """Which ledgers paid for blocks of disjoint records, as those that paid for all say."""
+        """Map ledgers that paid for disjoint blocks to the number of their partition."""
         parts = [part for ledger in self._ledgers for part in ledger.parts if part.disjoint]
         return {
             number: dealing
             for dealing, part in enumerate(parts)
             for number, ledger in enumerate(self._ledgers)
-            if any(ledger is own for own in part.ledgers)
+            if any(ledger is member for member in part.ledgers)
         }
 
     def _number(self, ledger: Ledger) -> int:
-        known = [i for i, other in enumerate(self._ledgers) if other is ledger]
+        known = [i for i, known_ledger in enumerate(self._ledgers) if known_ledger is ledger]
         if not known:
             self._ledgers.append(ledger)
         return known[0] if known else len(self._ledgers) - 1
 
     def _expected(self, event: Event) -> Any:
-        """The script's event at this place, which must ask the same."""
+        """Return the script's event at this place; stop if its question differs."""
         if self.script is None:
             return None
         number = len(self.events)
@@ -180,32 +183,32 @@ class _Observer:
 
 
 class _ObservedNoise(NoiseSource):
-    """The noise source of an observed Curator."""
+    """Noise source of an observed Curator."""
 
     def __init__(self, noise: NoiseSource, observer: _Observer) -> None:
         self._noise = noise
         self.observer = observer
 
     def normals(self, size: int, bits: int) -> Any:
-        return self._asked("normals", size, bits)
+        return self._draw("normals", size, bits)
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> Any:
-        return self._asked("discrete_laplace", size, numerator, denominator)
+        return self._draw("discrete_laplace", size, numerator, denominator)
 
     def words(self, size: int) -> Any:
-        return self._asked("words", size)
+        return self._draw("words", size)
 
-    def _asked(self, kind: str, *numbers: int) -> Any:
+    def _draw(self, kind: str, *numbers: int) -> Any:
         draw = getattr(self._noise, kind)
         return self.observer.choice((kind, *numbers), lambda: draw(*numbers))
 
 
 def _public(event: Event) -> Any:
-    """What may not depend on records: all of a charge, all of an answer but its exact value."""
+    """Return the public part of an event: all but the exact value of an answer."""
     if isinstance(event, Charged):
         return event
     if isinstance(event, Chosen):
-        return event.question  # how many numbers, and of which law
+        return event.question  # count and distribution of the numbers
     release = event.release
     public = {name: getattr(release, name) for name in release._fields if name != "value"}
     return event.question, public, release.value.shape, release.value.dtype
@@ -227,10 +230,10 @@ def _charges_observed(notify: Callable[[Ledger, Any, str, str], None]) -> Iterat
     """Report every charge to every ledger made in this context."""
     with _PATCHING:
         original = Ledger.charge
-        mine = OBSERVER.get()
+        own_observer = OBSERVER.get()
 
         def charge(self: Ledger, spend: Any, label: str, *, once: str = "") -> None:
-            if OBSERVER.get() is not mine:
+            if OBSERVER.get() is not own_observer:
                 return original(self, spend, label, once=once)
             try:
                 original(self, spend, label, once=once)
@@ -247,8 +250,8 @@ def _charges_observed(notify: Callable[[Ledger, Any, str, str], None]) -> Iterat
             Ledger.charge = original  # type: ignore[method-assign]
 
 
-def _asked_by_a_curator(frame: FrameType) -> bool:
-    """Whether a function runs on behalf of a Curator, which may look at records."""
+def _runs_for_a_curator(frame: FrameType) -> bool:
+    """Return whether a function runs inside a Curator, which may read records."""
     caller = frame.f_back
     while caller is not None and caller.f_code is not perform.__code__:
         if caller.f_code.co_filename.startswith(BEHIND_THE_DOOR):
@@ -259,7 +262,7 @@ def _asked_by_a_curator(frame: FrameType) -> bool:
 
 @contextmanager
 def _traced(fn: Callable[..., Any], lines: list[tuple[str, int]]) -> Iterator[None]:
-    """Append every executed line of dpfast and of the callable's own file to ``lines``."""
+    """Append every executed line of dpfast, and of the callable's own file, to ``lines``."""
     code = getattr(fn, "__code__", None)
     own_file = code.co_filename if code is not None else ""
     package = str(PACKAGE)
@@ -274,9 +277,9 @@ def _traced(fn: Callable[..., Any], lines: list[tuple[str, int]]) -> Iterator[No
         file = frame.f_code.co_filename
         verdict = verdicts.get(file)
         if verdict is None:
-            inside = file.startswith(package) and not file.startswith(UNTRACED)
-            verdict = verdicts[file] = inside or file == own_file
-        return follow if verdict and not _asked_by_a_curator(frame) else None
+            compared = file.startswith(package) and not file.startswith(UNTRACED)
+            verdict = verdicts[file] = compared or file == own_file
+        return follow if verdict and not _runs_for_a_curator(frame) else None
 
     before = sys.gettrace()
     sys.settrace(enter)

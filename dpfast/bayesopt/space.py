@@ -122,22 +122,22 @@ class Space:
             default_scales[at] = max(length, parameter._spacing())
         return default_scales
 
-    def start(self, values: Any) -> Array:
+    def start(self, initial: Any) -> Array:
         """Return the start in search coordinates, by default the middle."""
         if self._parameters is None:
-            return self._start_of_array(values)
-        if values is None:
+            return self._start_of_array(initial)
+        if initial is None:
             theta = np.concatenate([parameter._middle() for parameter in self._parameters])
         else:
-            pairs = zip(self._parameters, self._values_of(values), strict=True)
+            pairs = zip(self._parameters, self._values_of(initial), strict=True)
             theta = np.concatenate([parameter._columns(value) for parameter, value in pairs])
         return self.box.to_unit(theta)
 
-    def _start_of_array(self, values: Any) -> Array:
+    def _start_of_array(self, initial: Any) -> Array:
         box = self.box
-        if values is None:
+        if initial is None:
             return box.to_unit(0.5 * box.lower + 0.5 * box.upper)
-        theta = np.array(real_array(values, "start"))
+        theta = np.array(real_array(initial, "start"))
         if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
             raise InvalidInput(
                 f"start must be {box.dimension} finite public numbers; received shape "

@@ -1,4 +1,4 @@
-"""What a dataset loader returns."""
+"""Table of a dataset, with its description and licence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Table:
     data : mapping of str to ndarray
         Read-only columns.  ``table["education"]`` is short for ``table.data["education"]``.
     labels : mapping of str to str
-        What each column holds, in words.
+        Description of each column.
     description, provenance, licence : str
 
     Privacy

@@ -4345,7 +4345,7 @@ RANDOM_BLOCKS = (
         "an audit does not look whether a record is in two blocks",
         "dpfast/audit/playback.py",
         BLOCK_TESTS,
-        "    leaks += _blocks_moved(first, other)\n",
+        "    leaks += _blocks_moved(first, on_neighbour)\n",
         "",
     ),
     plant(
