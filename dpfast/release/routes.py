@@ -61,8 +61,8 @@ RAW_STEP = 0.7
 FARTHEST = 3.0
 
 #: Notes about clipping for results without a domain: for a fit, and for a step.
-HELD = "; scores held to a norm"
-PULLS = HELD + " along the step: one record moves a value by at most {pulls}"
+CLIPPED = "; gradients clipped in norm"
+INFLUENCE = CLIPPED + " along the step: one record moves a value by at most {limits}"
 
 #: Doublings of the ridge of objective perturbation before a refusal.
 DOUBLINGS = 8
@@ -288,7 +288,7 @@ def _without_domain(
             noise_scales = sizes * solution.noise
             pilots.append(
                 Functionals(
-                    values, noise_scales, "gaussian", unfinished_error, sampling, HELD, warnings
+                    values, noise_scales, "gaussian", unfinished_error, sampling, CLIPPED, warnings
                 )
             )
             reached = (
@@ -350,7 +350,7 @@ def _without_domain(
                 "laplace",
                 sizes * np.where(accepted, total_error, pilot_error),
                 sampling,
-                PULLS.format(pulls=", ".join(f"{size:.3g}" for size in influences)),
+                INFLUENCE.format(limits=", ".join(f"{size:.3g}" for size in influences)),
                 warnings,
             )
 

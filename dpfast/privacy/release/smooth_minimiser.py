@@ -176,13 +176,9 @@ def _plan(
     # per coordinate the penalty changes over a length on which the records' Hessian changes
     rate = radius * math.sqrt(third / slope) / levels * (1.0 - ROUNDING_SUM)
     stiffness = 2.0 * score * rate / n
-    box = _level_set_edge(n, root_p) / rate * (1.0 + 1e-9)
-    # sinh is below cosh, and the level set bounds the sum of the penalty over coordinates
-    force = score * (root_p * rate * box + SLACK + 2.0 * dimension / n)
-    top = (score + ridge * box * root_p + force) * (1.0 + 1e-9)  # norm of a gradient there
-    outer_box = box + math.sqrt(top / record_third)  # and one step outside of it
-    reach = outer_box * root_p * _UP
-    penalty_curvature = stiffness * math.cosh(rate * outer_box) * (1.0 + 1e-9)
+    region = _search_region(score, record_third, rate, n=n, dimension=dimension, ridge=ridge)
+    top, reach = region.top, region.reach
+    penalty_curvature = stiffness * math.cosh(rate * region.outer_box) * (1.0 + 1e-9)
     search_lipschitz = (record_third + rate * penalty_curvature) * _UP
     largest = (
         record_curvature + ridge + penalty_curvature + math.sqrt(2.0 * search_lipschitz * top)
@@ -215,7 +211,7 @@ def _plan(
         ridge=ridge,
         stiffness=stiffness,
         rate=rate,
-        box=box,
+        box=region.box,
         lipschitz=(record_third + rate * math.hypot(stiffness, penalty_rate)) * _UP,
         search_lipschitz=search_lipschitz,
         top=top,
@@ -224,6 +220,31 @@ def _plan(
         tolerance=tolerance,
         most_steps=_most_steps(search_lipschitz, top, tolerance - error, reach),
     )
+
+
+class _SearchRegion(NamedTuple):
+    """Bounds of every point that the search visits."""
+
+    #: Bound of a coordinate inside the level set, and after one step outside of it.
+    box: float
+    outer_box: float
+    #: Bound of the gradient's norm in the level set.
+    top: float
+    #: Bound of the norm of a point.
+    reach: float
+
+
+def _search_region(
+    score: float, record_third: float, rate: float, *, n: int, dimension: int, ridge: float
+) -> _SearchRegion:
+    """Bound the points and gradients of the search (claim R25)."""
+    root_p = math.sqrt(dimension)
+    box = _level_set_edge(n, root_p) / rate * (1.0 + 1e-9)
+    # sinh is below cosh, and the level set bounds the sum of the penalty over coordinates
+    force = score * (root_p * rate * box + SLACK + 2.0 * dimension / n)
+    top = (score + ridge * box * root_p + force) * (1.0 + 1e-9)
+    outer_box = box + math.sqrt(top / record_third)
+    return _SearchRegion(box, outer_box, top, outer_box * root_p * _UP)
 
 
 def _level_set_edge(n: int, root_p: float) -> float:
