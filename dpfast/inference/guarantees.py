@@ -346,7 +346,7 @@ class Guarantee(NamedTuple):
         return f"{pair} ({statement(self.total)}), {self._replaced()}"
 
     def _replaced(self) -> str:
-        """The neighbouring relation in a few words; in its own where they are others."""
+        """Describe the neighbouring relation in a few words; in its own where it has some."""
         relation, alone, _ = self.relation.partition(ALONE)
         rows = re.search(r"with up to (\d+) rows", relation)
         if relation == MEANS_RELATION:

@@ -109,7 +109,7 @@ def _printable(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def _first(text: str, *ends: str) -> str:
-    """The text up to the first of these ends."""
+    """Cut the text at the first of these ends."""
     return text[: min([len(text), *(text.index(end) for end in ends if end in text)])].rstrip(".")
 
 

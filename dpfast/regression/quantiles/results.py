@@ -133,7 +133,7 @@ class QuantileFits:
         return np.sort(ends, axis=1)
 
     def fit_of(self, tau: float) -> Fit:
-        """The fit of one level.
+        """Return the fit of one level.
 
         Parameters
         ----------
