@@ -299,9 +299,8 @@ def _parsed(document: Any) -> Mapping[str, Any]:
     if isinstance(document, str | bytes):
         parsed = None
         if len(document) <= MAX_BYTES:
-            with suppress(
-                ValueError, RecursionError
-            ):  # refused below: their messages quote the document
+            # refused below: messages of these errors quote the document
+            with suppress(ValueError, RecursionError):
                 parsed = json.loads(
                     document, object_pairs_hook=_once_each, parse_constant=_no_number
                 )

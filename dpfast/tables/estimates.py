@@ -164,10 +164,8 @@ def moments_of(answer: Answer, grouping: Grouping, weight: float) -> Moments:
             if squared:
                 second_moment = next(noisy_squares) / n + SQUARE_AT
                 count_effect = 2.0 * mean * mean - second_moment + SQUARE_AT
-                variance_of_square = (scale / SQUARE_WEIGHT) ** 2 + (
-                    count_effect * count_noise
-                ) ** 2
-                square_error = np.sqrt(variance_of_square + (2.0 * mean * scale) ** 2) / n
+                by_squares = (scale / SQUARE_WEIGHT) ** 2 + (count_effect * count_noise) ** 2
+                square_error = np.sqrt(by_squares + (2.0 * mean * scale) ** 2) / n
             else:
                 second_moment = np.ones_like(n)
                 square_error = 2.0 * np.abs(mean) * np.sqrt(noise)
