@@ -105,9 +105,9 @@ def cross_validation_cost(
         raise UnsupportedConversion(
             f"{fit!r} and {score!r} have no sum in (epsilon, delta): add them up in GDP."
         )
-    account = Ledger(_BOUNDLESS[currency])
+    total = Ledger(_BOUNDLESS[currency])
     for _ in range(n_folds - 1):
-        account.charge(fit, "fit on the other folds")
-    account.charge(score, "score of the fold left out")
-    spent: Budget = account.spent
+        total.charge(fit, "fit on the other folds")
+    total.charge(score, "score of the fold left out")
+    spent: Budget = total.spent
     return spent

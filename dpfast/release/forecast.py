@@ -149,11 +149,11 @@ def plan_release(
         rows = _synthetic_rows(min(n, MOST_ROWS), p, loss, domain, rate)
     else:
         rows = _pilot_rows(min(n, MOST_ROWS), pilot)
-    bound = domain.bind(rows.X.shape[1])
-    rows = rows._replace(X=bound.project(rows.X))
+    bound = domain.bind(rows.covariates.shape[1])
+    rows = rows._replace(covariates=bound.project(rows.covariates))
     simulation = _Simulation(n, rows, loss, total, domain, bound)
     method = simulation.method()
-    typical = rows.X if pilot is not None else simulation.narrowed(WIDTH)
+    typical = rows.covariates if pilot is not None else simulation.narrowed(WIDTH)
     released = simulation.released(typical, method, runs)
     error = _rms(released.errors)
     factor = math.exp(NORMAL_95 * _relative_error(released.errors))
@@ -177,7 +177,7 @@ def plan_release(
 class _PublicRows(NamedTuple):
     """Public or synthetic rows of a forecast."""
 
-    X: Array
+    covariates: Array
     y: Array
     #: Random order in (0, 1) by which rows are moved to the centre.
     order: Array
@@ -218,13 +218,13 @@ class _Simulation(NamedTuple):
     @property
     def direction(self) -> Array:
         """Direction of the first covariate's coefficient."""
-        p = self.rows.X.shape[1]
+        p = self.rows.covariates.shape[1]
         return np.eye(p + self.bound.intercept)[int(self.bound.intercept)]
 
     def method(self) -> str:
         """Return what ``method="auto"`` chooses for n records."""
         request = ReleaseRequest(
-            np.broadcast_to(0.0, (self.n, self.rows.X.shape[1])),
+            np.broadcast_to(0.0, (self.n, self.rows.covariates.shape[1])),
             np.broadcast_to(0.0, self.n),
             self.loss,
             domain=self.domain,
@@ -234,7 +234,7 @@ class _Simulation(NamedTuple):
 
     def narrowed(self, width: float) -> Array:
         """Scale down the rows' spread: all but a share ``width^2`` move to the centre."""
-        X, order = self.rows.X, self.rows.order
+        X, order = self.rows.covariates, self.rows.order
         spread = order < max(width**2, FEWEST * len(self.direction) / len(order))
         centre = self.bound.project(X.mean(axis=0, keepdims=True))
         return np.where(spread[:, None], X, centre)

@@ -266,9 +266,9 @@ def test_a_bandwidth_follows_public_numbers_only():
 def test_what_raw_columns_cannot_pay_is_refused_before_the_charge():
     ledger = dpfast.Ledger(5.0)
     X, y = raw(60, q=3)
-    with pytest.raises(dpfast.errors.InvalidBudget, match="too little for the quantile loss"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="too small for the quantile loss"):
         dpfast.fit(X, y, "quantile", privacy=1.0, ledger=ledger)
-    with pytest.raises(dpfast.errors.InvalidBudget, match="too little for the quantile loss"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="too small for the quantile loss"):
         dpfast.fit(
             X,
             y,
