@@ -24,7 +24,7 @@ class Dealing:
         self._ledgers: list[Ledger] = []
         curator.ledger.parts.append(Part("random blocks", GDP(mu), self._ledgers, disjoint=True))
         self.n_slots = self.left = blocks.number_of_slots(curator.n)
-        self._dealt = blocks._dealt(records, curator._noise, self.n_slots)
+        self._dealt = blocks._assign_slots(records, curator._noise, self.n_slots)
 
     def block(self, width: int) -> Curator:
         """A curator of the records in ``width`` slots that are in no block yet."""

@@ -12,7 +12,7 @@ import pytest
 
 import dpfast
 from bench.harness import compare, interleaved, is_quick
-from dpfast.curator.preconditioned import _known, compiled
+from dpfast.curator.preconditioned import _zero_and_identity, compiled
 from dpfast.curator.rotated import mapped
 from dpfast.data.scaling.maps import Linearization, TransformedView
 from dpfast.data.scaling.units import ReleasedScales
@@ -55,7 +55,9 @@ def test_seen(benchmark, n, q, case):
     if case in OF_KEPT:
         keep = np.empty(n)
         compiled(view, units, keep=keep).counts(X, y, EDGES, 1)
-        kept = TransformedView(_known(q + 1)[1], True, what, at._replace(theta=W @ at.theta))
+        kept = TransformedView(
+            _zero_and_identity(q + 1)[1], True, what, at._replace(theta=W @ at.theta)
+        )
         ours = compiled(kept, units, squares=keep)
 
     def function():

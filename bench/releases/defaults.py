@@ -195,7 +195,7 @@ class Step(NamedTuple):
         moved = 0.0
         for _ in range(20):
             at = self.at._replace(theta=theta + moved * self.direction)
-            scores = gather(self.rows._view("score", at, held=self.held, turned=False))
+            scores = gather(self.rows._view("score", at, row_clipping=self.held, rotate=False))
             moved += float(np.clip(np.nan_to_num(scores), -self.bound, self.bound).mean())
         rows = np.column_stack([np.ones(len(X)), X])
         along = np.linalg.lstsq(rows, A @ self.direction, rcond=None)[0][1]

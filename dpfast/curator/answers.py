@@ -1,11 +1,10 @@
-"""What a Curator answers with: public or released numbers, nothing else."""
+"""Answers of a curator: public or released numbers, nothing else."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 
 
 class Receipt(NamedTuple):
-    """How one released quantity was privatised."""
+    """Query, claim, cost, sensitivity and noise scale of one released quantity."""
 
     query: str
     claim: str
@@ -28,7 +27,10 @@ class Receipt(NamedTuple):
 def gaussian_receipt(
     query: str, claim: str, mu: float, sensitivity: float, bound: float, dimension: int
 ) -> Receipt:
-    """Of values up to ``bound`` with noise for this mu; refused where the grid cannot hold them."""
+    """Make the receipt of values up to ``bound`` with Gaussian noise for this mu.
+
+    Refuses a noise scale at which the grid of the noise cannot represent such values.
+    """
     scale = gaussian_scale(sensitivity, mu, dimension)
     check_grid_range(bound, scale, dimension)
     return Receipt(query, claim, mu, sensitivity, scale)
@@ -51,12 +53,8 @@ class JointAnswer(NamedTuple):
     mu: float
 
 
-#: In place of what was not asked for.
+#: Answer in place of a quantity that was not requested.
 NOTHING = Answer(np.empty(0), 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))
-
-#: From a tuple, without the frame of the generated constructor: a fit makes many of them.
-answer_of = partial(tuple.__new__, Answer)
-joint_answer_of = partial(tuple.__new__, JointAnswer)
 
 
 class StepBudget(NamedTuple):
@@ -69,20 +67,20 @@ class StepBudget(NamedTuple):
 
 
 class Released(NamedTuple):
-    """One answer that was handed out, as it is kept for a run that may end early.
+    """Released answer of a run that may end early.
 
     Attributes
     ----------
     query : str
-        What was asked.
+        Name of the query.
     at : tuple
-        The public or released parameters it was asked at, as copies.
+        Copies of the public or released parameters of the query.
     value : ndarray, int or tuple
         The answer.
     noise_scale : float
-        Standard deviation of its noise per coordinate; that of a choice is its sensitivity over mu.
+        Standard deviation of its noise per coordinate; for a choice, its sensitivity over mu.
     mu : float
-        What the question cost, with whatever was answered together with this.
+        Cost of the query, together with whatever was released jointly.
 
     Privacy
     -------
@@ -96,67 +94,67 @@ class Released(NamedTuple):
     mu: float
 
 
-released_of = partial(tuple.__new__, Released)
-
-#: Numbers that a tape keeps; beyond them its oldest answers are forgotten.
-MOST_KEPT = 1 << 21
+#: Numbers that a tape keeps, 16 MB; beyond them its oldest answers are forgotten.
+MAX_TAPE_NUMBERS = 1 << 21
 
 
 class Tape:
-    """The answers of one run, in order: what its caller paid for, should the run end early."""
+    """Answers of one run, in order, for its caller if the run ends early."""
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[Released, int]] = deque()  # with how many numbers each holds
+        self._answers: deque[tuple[Released, int]] = deque()  # and how many numbers each holds
         self._size = 0
-        #: Of who listens: what a call within had released that ended, by the name of an exception.
+        #: Set by a caller: what an inner call had released when this exception ended it.
         self.ended: Callable[[str], Any] | None = None
 
     @property
     def answers(self) -> tuple[Released, ...]:
-        """In the order in which they were given; some of the first ones may be forgotten."""
-        return tuple([answer for answer, _ in self._kept])
+        """The recorded answers, oldest first; the oldest of a long run are forgotten."""
+        return tuple([answer for answer, _ in self._answers])
 
     def keep(self, question: tuple[Any, ...], answers: Sequence[Answer]) -> None:
-        """Take down copies of answers to one question that are handed out now."""
+        """Record copies of the answers to one question."""
         at, size = question[2:], 3
         for i, part in enumerate(at):
             kind = type(part)
-            if kind in PLAIN:
+            if kind in PLAIN_TYPES:
                 size += 1
             elif kind is np.ndarray and part.base is None and not part.flags.writeable:
                 size += part.size  # nobody can change it
             else:
-                copy, own = _copied(part)
-                size += own
+                copy, count = _copy_and_count(part)
+                size += count
                 at = (*at[:i], copy, *at[i + 1 :])
         for answer in answers:
             if answer is not NOTHING:
                 value, scale, receipt = answer
                 plain = type(value) is np.ndarray
-                value, own = (value.copy(), value.size) if plain else _copied(value)
-                kept = released_of((receipt[0], at, value, scale, question[1]))
-                self._kept.append((kept, size + own))
-                self._size += size + own
-        while self._size > MOST_KEPT and len(self._kept) > 1:
-            self._size -= self._kept.popleft()[1]
+                value, count = (value.copy(), value.size) if plain else _copy_and_count(value)
+                released = Released(receipt.query, at, value, scale, question[1])
+                self._answers.append((released, size + count))
+                self._size += size + count
+        while self._size > MAX_TAPE_NUMBERS and len(self._answers) > 1:
+            self._size -= self._answers.popleft()[1]
 
 
-def _copied(thing: Any) -> tuple[Any, int]:
-    """A copy, or the thing itself where nobody can change it; and how many numbers it holds."""
-    if not isinstance(thing, tuple):
-        return (thing.copy(), thing.size) if isinstance(thing, np.ndarray) else (thing, 1)
-    kinds = {*map(type, thing)}
-    if kinds <= PLAIN:
-        return thing, len(thing)
-    if kinds == {tuple} and PLAIN.issuperset(map(type, chain.from_iterable(thing))):
-        return thing, sum(map(len, thing))
-    parts = [_copied(part) for part in thing]
-    copies = tuple([copy for copy, _ in parts]) if type(thing) is tuple else thing
-    return copies, sum([own for _, own in parts])
+def _copy_and_count(original: Any) -> tuple[Any, int]:
+    """Copy a value unless it is immutable, and count the numbers it holds."""
+    if not isinstance(original, tuple):
+        return (
+            (original.copy(), original.size) if isinstance(original, np.ndarray) else (original, 1)
+        )
+    kinds = {*map(type, original)}
+    if kinds <= PLAIN_TYPES:
+        return original, len(original)
+    if kinds == {tuple} and PLAIN_TYPES.issuperset(map(type, chain.from_iterable(original))):
+        return original, sum(map(len, original))
+    parts = [_copy_and_count(part) for part in original]
+    copies = tuple([copy for copy, _ in parts]) if type(original) is tuple else original
+    return copies, sum([entries for _, entries in parts])
 
 
-#: What is one number, or a name, of which there are many.
-PLAIN = frozenset({int, float, str, bool, type(None)})
+#: Types of values that count as one number and cannot change.
+PLAIN_TYPES = frozenset({int, float, str, bool, type(None)})
 
-#: Of the call that is running, if it keeps what it paid for.
+#: Tape of the running call, if it keeps its answers.
 TAPE: ContextVar[Tape | None] = ContextVar("dpfast_tape", default=None)

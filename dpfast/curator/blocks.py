@@ -19,8 +19,8 @@ from dpfast.privacy.random_parts import SLOTS, chunk_keys, number_of_slots, scat
 Array = NDArray[np.float64]
 
 
-def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
-    """Records with a slot each, a person's all with the same."""
+def _assign_slots(records: Any, source: NoiseSource, n_slots: int) -> Any:
+    """Assign a random slot to each record; all rows of a person get the same slot."""
     if records.is_remote or (records.read_again and n_slots > SLOTS):
         keys = chunk_keys(len(records.block_sizes), source)
         if records.is_remote:
@@ -46,34 +46,37 @@ class Sample(Block):
 
     @property
     def additions(self) -> int:
-        """On a cluster, as many more as if each of its chunks were a piece."""
-        own = super().additions
-        return own + additions(len(self._records.block_sizes)) if self.is_remote else own
+        """Number of additions that the depth of a sum counts.
 
-    def _found(self) -> Records:
+        On a cluster, those over its chunks are added.
+        """
+        count = super().additions
+        return count + additions(len(self._records.block_sizes)) if self.is_remote else count
+
+    def _draw(self) -> Records:
         if self._drawn is None:
-            slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
+            slots = _assign_slots(self._records, self._source, number_of_slots(self._records.n))
             drawn = slots.part(0, self._width, self.n)
-            few = 8 * self.n * (self.n_covariates + 1) <= CACHE_BYTES
-            self._drawn = drawn.gathered() if few and not self.is_remote else drawn
+            fits_memory = 8 * self.n * (self.n_covariates + 1) <= CACHE_BYTES
+            self._drawn = drawn.gathered() if fits_memory and not self.is_remote else drawn
         assert self._drawn is not None
         return self._drawn
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """The same records every time."""
-        return self._found().blocks()
+        """Yield the blocks of the sample; it is drawn once."""
+        return self._draw().blocks()
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """As of any part; of records on a cluster it stays there."""
+        """Sum a function of the blocks of the sample; on a cluster the workers do it."""
         if self.is_remote:
-            return self._found().total(function, *arguments)
+            return self._draw().total(function, *arguments)
         return super().total(function, *arguments)
 
 
-def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | None:
-    """A secret sample of about so many records; None where that is a large part of them."""
+def sample(records: Records, source: NoiseSource, size: float) -> Sample | None:
+    """Draw a secret sample of about ``wanted`` records; None if that is a large part of them."""
     n_slots = number_of_slots(records.n)
-    width = math.ceil(min(1.0, wanted / records.n) * n_slots)
+    width = math.ceil(min(1.0, size / records.n) * n_slots)
     if width * MIN_SAMPLING_FACTOR > n_slots or not records.can_be_partitioned:
         return None
     return Sample(records, source_of_noise(source), width)

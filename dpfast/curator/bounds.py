@@ -1,4 +1,4 @@
-"""Which claim of ``dpfast/privacy`` applies to an objective: public constants in, public out."""
+"""Bounds of an objective that its claims need: public constants in, public constants out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool = False) -> float:
-    """What a step's quantities cost together (claims C17 to C19, C37, and C72 of persons)."""
+    """Compute the mu of the quantities of a step, released jointly.
+
+    Claims C17 to C19 and C37, and C72 for means of persons' rows.
+    """
     gradient, hessian, meat, majorize = budget
     if isinstance(objective, Objective) and objective.free_scale is not None:
         if means:
@@ -73,7 +76,7 @@ def record_bounds(
 
 
 def refuse_free_scale(objective: Objective, query: str) -> None:
-    """For queries whose sensitivity is proved for a known scale only."""
+    """Refuse a query whose sensitivity is proved for a known scale only."""
     if objective.free_scale is not None:
         raise InvalidInput(
             f"{query} is not available with a free scale, where no bound on it is proved. Pass "

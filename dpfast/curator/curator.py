@@ -1,4 +1,4 @@
-"""The trusted curator: holds the records, charges the ledger, answers with noise."""
+"""Trusted curator: holds the records, charges the ledger, answers with noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dpfast.curator.answers import (
     JointAnswer,
     Receipt,
     StepBudget,
-    joint_answer_of,
 )
 from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
 from dpfast.curator.noisy_release import (
@@ -33,17 +32,17 @@ from dpfast.privacy.noise import NoiseSource
 Array = NDArray[np.float64]
 
 
-#: What is made of an objective alone: its kernel, and the numbers its plans follow from.
+#: Kernel and constants of an objective, which depend on it alone.
 Prepared = tuple[RecordKernel, Constants | None]
 
 
 def prepare(objective: Objective) -> Prepared:
-    """Kernel and constants of an objective."""
+    """Compute kernel and constants of an objective."""
     return RecordKernel(*objective.kernel_arguments()), objective.constants()
 
 
 class Curator:
-    """Answers typed queries about one objective on one data set."""
+    """Typed queries about one objective on one data set."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class Curator:
         self.n = records.n
         self.ledger = ledger
         self._records = records
-        #: Released and public numbers with which the records were made, for observers.
+        #: Released and public numbers from which the records were computed, for observers.
         self._made_with: tuple[Any, ...] = ()
         self._noise = source_of_noise(noise)
         self._threads = threads
@@ -79,22 +78,24 @@ class Curator:
         sums = self._sums(theta, plan.want)
         mu = plan.cost.mu
         question = (plan.label, mu, theta, *for_observers(self._made_with))
-        answers = release_jointly_with_noise(self._noise, question, plan.receipts, plan.grids, sums)
-        return joint_answer_of((*answers, mu))
+        gradient, hessian, meat = release_jointly_with_noise(
+            self._noise, question, plan.receipts, plan.grids, sums
+        )
+        return JointAnswer(gradient, hessian, meat, mu)
 
     def plan(self, budget: StepBudget, theta: Array | None = None) -> Plan:
-        """What :meth:`joint` would charge and release, and with which noise; costs nothing."""
+        """Plan the cost, receipts and noise of :meth:`joint`; costs nothing."""
         if self._shared_plan is not None:
             return self._shared_plan(budget)
         return make_plan(self.objective, self._layout, budget, theta)
 
     def receipts(self, budget: StepBudget, theta: Array | None = None) -> list[Receipt]:
-        """The receipts :meth:`joint` would give; touches nothing, costs nothing."""
+        """Return the receipts of :meth:`joint` without reading records; costs nothing."""
         receipts = self.plan(budget, theta).receipts
         return [receipt for receipt in receipts if receipt is not NOTHING.receipt]
 
     def _beside(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
-        """A curator of other records or for another objective, with the same noise."""
+        """Make a curator of other records or for another objective, with the same noise source."""
         return Curator(records, objective, ledger, self._noise, self._threads)
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
@@ -141,7 +142,7 @@ class Curator:
         return self._total(self._kernel.loss_difference, new, old)
 
     def _sums(self, theta: Array, want: int) -> Any:
-        """Exact means: gradient, curvature and meat; what is not wanted is None."""
+        """Compute exact means of gradient, curvature and meat; None for those not requested."""
         kernel, threads = self._kernel, self._threads
         records: Any = self._records
         if want & MEAT and records.means:

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 FOLDS = 2
 
-#: Cells of a histogram of propensities at most.
+#: Largest number of cells of a histogram of propensities.
 OVERLAP_CELLS = 12
 
 
@@ -40,7 +40,7 @@ class Nuisance(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What is estimated, and how it is adjusted: public."""
+    """Estimand and adjustment of a treatment effect; public."""
 
     propensity: bool
     outcomes: bool
@@ -49,7 +49,7 @@ class Aim(NamedTuple):
 
 
 class Trial:
-    """Covariates, treatment and outcome of rows, and records in one of two folds each."""
+    """Covariates, treatment and outcome of rows, with records split into random folds."""
 
     def __init__(
         self,
@@ -79,15 +79,15 @@ class Trial:
             self._treatment = np.where(usable, treatment, np.nan)
             self._outcome = np.where(usable, outcome, np.nan)
         self._known, self._weights, self._persons = known, weights, persons
-        self._one = np.arange(self.n)
+        self._row_of_record = np.arange(self.n)
         if persons is not None:
-            self._counts, self._one = one_of_each(persons, usable, self.n, noise)
-        self._rows = [self._one[folds == fold] for fold in range(FOLDS)]
+            self._counts, self._row_of_record = one_row_of_each(persons, usable, self.n, noise)
+        self._rows = [self._row_of_record[folds == fold] for fold in range(FOLDS)]
         self._fitted = [self._fold(X, rows) for rows in self._rows]
-        self._mine = [(some.rows, some.X) for some in self._fitted]
+        self._fold_rows = [(part.rows, part.X) for part in self._fitted]
         if persons is not None:
-            whose = [np.flatnonzero(folds[persons] == fold) for fold in range(FOLDS)]
-            self._mine = [(rows, X[rows]) for rows in whose]
+            rows_of_folds = [np.flatnonzero(folds[persons] == fold) for fold in range(FOLDS)]
+            self._fold_rows = [(rows, X[rows]) for rows in rows_of_folds]
 
     @classmethod
     def of(
@@ -100,58 +100,67 @@ class Trial:
         aim: Aim,
         known: Array | None = None,
     ) -> Trial:
-        """Of records that fit into memory, wherever they are kept."""
+        """Make a trial of records that fit into memory."""
         persons = None
         blocks = records.pieces() if records.means else records.blocks()
-        found = [(np.asarray(one[0], dtype=np.float64), *map(np.array, one[1:])) for one in blocks]
-        one, *others = found
-        X, y, *labels = map(np.concatenate, zip(*found, strict=True)) if others else one
+        arrays = [
+            (np.asarray(block[0], dtype=np.float64), *map(np.array, block[1:])) for block in blocks
+        ]
+        block, *rest = arrays
+        X, y, *labels = map(np.concatenate, zip(*arrays, strict=True)) if rest else block
         if records.means:
             y, persons = y[:, 0], labels[0]
         return cls(X, y, treatment, folds, noise, threads, aim, known, persons)
 
     @staticmethod
     def folds(n: int, noise: NoiseSource) -> NDArray[np.intp]:
-        """A fold for each of n records; no record is looked at (claim C53)."""
+        """Draw a random fold for each of n records; no record is read (claim C53)."""
         return random_parts(n, FOLDS, source_of_noise(noise))
 
     def propensity(self, fold: int, objective: Objective, ledger: Ledger) -> Curator:
-        """A curator of the treatments of one fold."""
+        """Make a curator of the treatments of one fold."""
         rows, X, arms = self._fitted[fold]
         treated = np.full(len(rows), np.nan)
-        for arm, inside in enumerate(arms):
-            treated[inside] = arm
+        for arm, rows_of_arm in enumerate(arms):
+            treated[rows_of_arm] = arm
         records = Records(X if self._aim.propensity else X[:, :0], treated, None)
-        return self._about(records, objective, ledger)
+        return self._curator_of(records, objective, ledger)
 
     def outcomes(self, fold: int, ledger: Ledger) -> Outcomes:
-        """Outcomes of one fold, in both arms."""
+        """Make the queries about the outcomes of one fold, in both arms."""
         rows, X, arms = self._fitted[fold]
         X, outcome = X if self._aim.outcomes else X[:, :0], select_rows(self._outcome, rows)
-        records = Arms(len(rows), [(X[inside], outcome[inside]) for inside in arms])
+        records = Arms(len(rows), [(X[rows_of_arm], outcome[rows_of_arm]) for rows_of_arm in arms])
         return Outcomes(records, ledger, self._noise, self._threads)
 
     def _fold(self, X: Array, rows: NDArray[np.intp]) -> _Fold:
-        """Rows of a fold, in another order: those of an arm lie together."""
+        """Sort the rows of a fold so that each arm is contiguous."""
         treated = select_rows(self._treatment, rows)
         arms = [rows[treated == arm] for arm in (0.0, 1.0)]
         rows = np.concatenate([*arms, rows[np.isnan(treated)]])
         low, high = len(arms[0]), len(arms[0]) + len(arms[1])
-        found = X.take(np.minimum(rows, len(X) - 1), axis=0)
-        return _Fold(rows, found, (slice(0, low), slice(low, high)))
+        covariates = X.take(np.minimum(rows, len(X) - 1), axis=0)
+        return _Fold(rows, covariates, (slice(0, low), slice(low, high)))
 
     def pseudo_outcomes(
         self, nuisances: Sequence[Nuisance], overlap: float, ledger: Ledger
     ) -> PseudoOutcomes:
-        """What the records say of the effect, each with the nuisances of the other fold."""
+        """Compute the pseudo-outcome of each record by the nuisances of the other fold.
+
+        Cross-fitting (Chernozhukov and others 2018).
+        """
         rows = len(self._treatment)
         propensities, outcomes = np.full(rows, np.nan), np.full(rows, np.nan)
         with np.errstate(all="ignore"):
-            for fold, (mine, covariates) in enumerate(self._mine):
-                other = nuisances[1 - fold]
-                e = self._propensities(mine, covariates, other)
-                propensities[mine] = np.where(np.isfinite(self._treatment[mine]), e, np.nan)
-                outcomes[mine] = self._told(mine, covariates, other, e, overlap)
+            for fold, (row_numbers, covariates) in enumerate(self._fold_rows):
+                nuisance = nuisances[1 - fold]
+                e = self._propensities(row_numbers, covariates, nuisance)
+                propensities[row_numbers] = np.where(
+                    np.isfinite(self._treatment[row_numbers]), e, np.nan
+                )
+                outcomes[row_numbers] = self._pseudo_outcome(
+                    row_numbers, covariates, nuisance, e, overlap
+                )
             counted = self._treatment if self._aim.treated else np.ones(rows)
             if self._weights is not None:
                 outcomes, counted = self._weights * outcomes, self._weights * counted
@@ -160,14 +169,14 @@ class Trial:
                 outcomes, counted = [
                     np.bincount(
                         np.maximum(self._persons, 0),
-                        np.where(share > 0.0, share * some, 0.0),
+                        np.where(share > 0.0, share * values, 0.0),
                         minlength=self.n,
                     )
-                    for some in (outcomes, counted)
+                    for values in (outcomes, counted)
                 ]
-        propensities = select_rows(propensities, self._one)
+        propensities = select_rows(propensities, self._row_of_record)
         return PseudoOutcomes(
-            (*nuisances, overlap), propensities, outcomes, counted, self._alone, ledger
+            (*nuisances, overlap), propensities, outcomes, counted, self._curator_of_values, ledger
         )
 
     def _propensities(self, rows: Any, covariates: Array, nuisance: Nuisance) -> Array:
@@ -177,10 +186,13 @@ class Trial:
             return np.asarray(self._known[rows])
         return 1.0 / (1.0 + np.exp(-linear_predictors(covariates, nuisance.propensity)))
 
-    def _told(
+    def _pseudo_outcome(
         self, rows: Any, covariates: Array, nuisance: Nuisance, e: Array, overlap: float
     ) -> Array:
-        """Of each row: its pseudo-outcome, or what it adds to the sum over the treated."""
+        """Compute the doubly robust pseudo-outcome of each row (Robins, Rotnitzky and Zhao 1994).
+
+        For the effect on the treated: the term of each row in the sum over the treated.
+        """
         treated, outcome = self._treatment[rows], self._outcome[rows]
         if self._aim.known is None:
             e = np.clip(e, overlap, 1.0 - overlap)
@@ -190,17 +202,17 @@ class Trial:
         up, down = treated * (outcome - m1) / e, (1.0 - treated) * (outcome - m0) / (1.0 - e)
         return np.asarray(m1 - m0 + up - down)
 
-    def _alone(self, values: Array, ledger: Ledger) -> Curator:
-        """A curator of one number a record."""
+    def _curator_of_values(self, values: Array, ledger: Ledger) -> Curator:
+        """Make a curator of one number per record."""
         records = Records(np.empty((self.n, 0)), values, None)
-        return self._about(records, linear(0, LeastSquares(), intercept=True), ledger)
+        return self._curator_of(records, linear(0, LeastSquares(), intercept=True), ledger)
 
-    def _about(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
+    def _curator_of(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
         return Curator(records, objective, ledger, self._noise, self._threads)
 
 
 class _Fold(NamedTuple):
-    """Rows that nuisances are fitted to, their covariates, and where those of either arm are."""
+    """Rows of the nuisance fits, their covariates, and the slice of each arm."""
 
     rows: NDArray[np.intp]
     X: Array
@@ -208,7 +220,7 @@ class _Fold(NamedTuple):
 
 
 class Arms(Records):
-    """Rows ``((1 - T) v, T v)``, v with a constant; records of neither arm are zero, and in n."""
+    """Rows ``((1 - T) v, T v)``, v with a constant; zero in neither arm, but counted in n."""
 
     parts = 2
 
@@ -217,14 +229,14 @@ class Arms(Records):
         self.block_sizes, self._arms = (n,), arms
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Vectors of the arms one after the other, and blocks of matrices, else zero."""
-        theta, *asked = arguments
+        """Concatenate the vectors of both arms, and make block-diagonal matrices of theirs."""
+        theta, *rest = arguments
         halves = zip(self._arms, np.split(theta, 2), strict=True)
-        found = [function(*some, np.ascontiguousarray(half), *asked) for some, half in halves]
-        return tuple([_both(*parts) for parts in zip(*found, strict=True)])
+        sums = [function(*arm, np.ascontiguousarray(half), *rest) for arm, half in halves]
+        return tuple([_join_arms(*parts) for parts in zip(*sums, strict=True)])
 
 
-def _both(first: Array | None, second: Array | None) -> Array | None:
+def _join_arms(first: Array | None, second: Array | None) -> Array | None:
     if first is None or second is None:
         return None
     if first.ndim == 1:
@@ -238,7 +250,7 @@ class Outcomes:
 
     def __init__(self, records: Arms, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
         self.dimension = records.n_covariates
-        self._about = (records, ledger, noise, threads)
+        self._settings = (records, ledger, noise, threads)
 
     def gram(self, radius: float, mu: float) -> Answer:
         """Mean of ``min(1, radius^2/|v|^2) v v'`` of either arm; costs ``mu`` (claim C14)."""
@@ -253,14 +265,14 @@ class Outcomes:
         return gradient._replace(value=-gradient.value)
 
     def _curator(self, loss: Loss, radius: float) -> Curator:
-        both = linear(self.dimension, loss, radius)
+        objective = linear(self.dimension, loss, radius)
         kernel, _ = prepare(linear(self.dimension // 2 - 1, loss, radius, intercept=True))
-        records, ledger, noise, threads = self._about
-        return Curator(records, both, ledger, noise, threads, (kernel, both.constants()))
+        records, ledger, noise, threads = self._settings
+        return Curator(records, objective, ledger, noise, threads, (kernel, objective.constants()))
 
 
 def planned(n: int, objective: Objective, noise: NoiseSource, parts: int = 1) -> Curator:
-    """Of as many records without a value: what refuses budgets, free of charge."""
+    """Make a curator of n missing records, which refuses budgets free of charge."""
     nothing: Any = np.broadcast_to(np.nan, (n, objective.n_covariates + 1))
     records = Records(nothing[:, 1:], nothing[:, 0], None)
     records.parts = parts
@@ -268,7 +280,7 @@ def planned(n: int, objective: Objective, noise: NoiseSource, parts: int = 1) ->
 
 
 def planned_rows(n: int, columns: int, noise: NoiseSource) -> PreconditionedQueries:
-    """As many rows of so many numbers without a record, for the same."""
+    """Make queries about n missing rows, which refuse budgets free of charge."""
     objective = Objective(LeastSquares(), Mallows(1.0), columns, fit_intercept=False)
     return PreconditionedQueries(planned(n, objective, noise))
 
@@ -280,16 +292,16 @@ def refuse_pooled(
     cells: int,
     noise: NoiseSource,
 ) -> None:
-    """Refuse budgets at which a query about all of n records would be; nothing is spent."""
-    blank = planned(n, linear(0, LeastSquares(), intercept=True), noise)
-    overlap, lengths, counted = asked
-    PreconditionedQueries(blank).refuse_norm_histogram(OVERLAP_CELLS, overlap)
-    if lengths:
-        PreconditionedQueries(blank).refuse_norm_histogram(cells, lengths)
+    """Refuse budgets that a query about all n records refuses; costs nothing."""
+    missing = planned(n, linear(0, LeastSquares(), intercept=True), noise)
+    overlap, distances, counted = asked
+    PreconditionedQueries(missing).refuse_norm_histogram(OVERLAP_CELLS, overlap)
+    if distances:
+        PreconditionedQueries(missing).refuse_norm_histogram(cells, distances)
     locations = [(step, step == steps[-1]) for step in steps]
     for mu, square in locations + [(counted, False)] * (counted > 0.0):
         want = GRADIENT | MEAT if square else GRADIENT
-        location_receipts(n, 1.0, mu, square, blank.depth(want))
+        location_receipts(n, 1.0, mu, square, missing.depth(want))
 
 
 @dataclass(repr=False, eq=False)
@@ -298,9 +310,9 @@ class PseudoOutcomes:
 
     _made_with: tuple[Any, ...]
     _propensities: Array
-    _told: Array
+    _outcomes: Array
     _counted: Array
-    _alone: Callable[[Array, Ledger], Curator]
+    _curator_of_values: Callable[[Array, Ledger], Curator]
     _ledger: Ledger
 
     def overlap(self, edges: Array, mu: float) -> Answer:
@@ -320,29 +332,29 @@ class PseudoOutcomes:
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False
     ) -> tuple[Answer, Answer | None]:
-        """Means of deviations ``d`` held to ``+-clip`` and of ``d^2``: ``mu`` (claims C78, C79)."""
+        """Release means of clipped deviations ``d`` and of ``d^2``: ``mu`` (claims C78, C79)."""
         return self._mean(self._deviations(centre), (mu, centre, clip), square)
 
     def share(self, mu: float) -> Answer:
-        """How much the records count in the mean, less one half; costs ``mu`` (claim C78)."""
-        usable = np.isfinite(self._told)
+        """Release the mean weight of the records, less one half; costs ``mu`` (claim C78)."""
+        usable = np.isfinite(self._outcomes)
         values = np.where(usable, np.clip(self._counted, 0.0, 1.0), 0.0) - 0.5
         return self._mean(values, (mu, 0.5, 0.5), False)[0]
 
     def _curator(self, values: Array, *made_with: float) -> Curator:
-        """A curator of one number a record, made of their rows and of what was released."""
-        curator = self._alone(values, self._ledger)
+        """Make a curator of one number per record, computed from its rows and released numbers."""
+        curator = self._curator_of_values(values, self._ledger)
         curator._made_with = (*self._made_with, *made_with)
         return curator
 
     def _deviations(self, centre: float) -> Array:
         with np.errstate(all="ignore"):
-            return np.asarray(self._told - centre * self._counted)
+            return np.asarray(self._outcomes - centre * self._counted)
 
     def _mean(
-        self, values: Array, asked: tuple[float, float, float], square: bool
+        self, values: Array, parameters: tuple[float, float, float], square: bool
     ) -> tuple[Answer, Answer | None]:
-        mu, _, clip = asked
+        mu, _, clip = parameters
         objective = Objective(Huber(clip), Mallows(1.0), 0, scale=1.0)
         alone = self._curator(values)
         curator = alone._beside(alone._records, objective, self._ledger)
@@ -352,48 +364,55 @@ class PseudoOutcomes:
         score, _, meat = curator._sums(np.zeros(1), want)
         means = [-score, meat.reshape(1)] if square else [-score]
         grids = joint_grids(((1,),) * len(means), tuple([r.noise_scale for r in receipts]))
-        question = (receipts[0].query, *asked, *for_observers(alone._made_with))
-        found = release_jointly_with_noise(alone._noise, question, receipts, grids, means)
-        return found[0], found[1] if square else None
+        question = (receipts[0].query, *parameters, *for_observers(alone._made_with))
+        answers = release_jointly_with_noise(alone._noise, question, receipts, grids, means)
+        return answers[0], answers[1] if square else None
 
 
 def location_receipts(n: int, clip: float, mu: float, square: bool, depth: int) -> list[Receipt]:
-    """How a location would be released; touches nothing, costs nothing."""
+    """Make the receipts of a location; reads no record, costs nothing."""
     sensitivity = mean_score(2.0 * clip, n, depth=depth)
-    found = [gaussian_receipt("location", "C78", mu, sensitivity, clip, 1)]
+    result = [gaussian_receipt("location", "C78", mu, sensitivity, clip, 1)]
     if square:
-        known = mean_square(clip, n, depth=depth)
-        found.append(gaussian_receipt("variance", "C79", SQUARE_MU * mu, known, clip * clip, 1))
-    return found
+        sensitivity_of_square = mean_square(clip, n, depth=depth)
+        result.append(
+            gaussian_receipt(
+                "variance", "C79", SQUARE_MU * mu, sensitivity_of_square, clip * clip, 1
+            )
+        )
+    return result
 
 
 def linear(q: int, loss: Loss, radius: float = 1.0, *, intercept: bool = False) -> Objective:
-    """Of a regression on q columns, rows with weights of this radius."""
+    """Make the objective of a regression on q columns with Mallows weights of this radius."""
     scale = 1.0 if loss.needs_scale else None
     return Objective(loss, Mallows(radius), q, fit_intercept=intercept, scale=scale)
 
 
-def one_of_each(
+def one_row_of_each(
     persons: NDArray[np.intp], usable: NDArray[np.bool_], n: int, noise: NoiseSource
 ) -> tuple[Array, NDArray[np.intp]]:
-    """How many usable rows the person of each row has, and one of each person's (claim C67)."""
+    """Count the usable rows of each row's person, and draw one row per person (claim C67)."""
     counts = np.bincount(persons[usable], minlength=n)
     rows = np.flatnonzero(usable)
     rows = rows[np.argsort(persons[rows], kind="stable")]
     places = np.floor(secret_choices(n, source_of_noise(noise)) * counts)
     places = np.minimum(places, counts - 1).astype(np.intp) + np.cumsum(counts) - counts
-    one = np.full(n, len(persons), dtype=np.intp)
-    one[counts > 0] = rows[places[counts > 0]]
-    return np.maximum(counts, 1)[np.maximum(persons, 0)].astype(np.float64), one
+    chosen = np.full(n, len(persons), dtype=np.intp)
+    chosen[counts > 0] = rows[places[counts > 0]]
+    return np.maximum(counts, 1)[np.maximum(persons, 0)].astype(np.float64), chosen
 
 
 def select_rows(values: Array, rows: NDArray[np.intp]) -> Array:
-    """Some rows; one beyond the last is missing."""
-    found = values[np.minimum(rows, len(values) - 1)]
-    found[rows == len(values)] = np.nan
-    return found
+    """Select rows; an index beyond the last row gives a missing value."""
+    selected = values[np.minimum(rows, len(values) - 1)]
+    selected[rows == len(values)] = np.nan
+    return selected
 
 
 def linear_predictors(X: Array, coefficients: Array) -> Array:
-    """Linear predictors, the intercept first: of each row, whatever rows there are beside it."""
-    return predictors(X[:, : len(coefficients) - 1], coefficients, True)  # of a mean alone: none
+    """Compute linear predictors, the intercept first, row by row.
+
+    The value of a row does not depend on the other rows.
+    """
+    return predictors(X[:, : len(coefficients) - 1], coefficients, True)  # a mean has no slopes

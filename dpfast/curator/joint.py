@@ -1,4 +1,4 @@
-"""What a joint release costs and with which noise: public numbers in, public numbers out."""
+"""Costs and noise of joint releases: public numbers in, public numbers out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpfast.privacy.sensitivity import mean_rank_one, mean_score
 
 
 class Plan(NamedTuple):
-    """One joint release."""
+    """Cost, receipts and noise grids of one joint release."""
 
     label: str
     cost: GDP
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How many records there are and how they are added up, public (claims C55 and C72)."""
+    """Number of records and how they are added up; public (claims C55 and C72)."""
 
     n: int
     row: int
@@ -41,8 +41,8 @@ class Layout(NamedTuple):
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""
-        cut = want | SEEN if self.seen else want
-        depth = summation_depth(self.largest_block, self.row, cut) + self.additions
+        code = want | SEEN if self.seen else want
+        depth = summation_depth(self.largest_block, self.row, code) + self.additions
         if self.means and want & MEAT:
             from dpfast.curator.persons import depth_of_products
 
@@ -56,20 +56,20 @@ def make_plan(
     budget: StepBudget,
     theta: NDArray[np.float64] | None = None,
 ) -> Plan:
-    """The plan of a step; costs ``joint_cost`` at most (claims C17 to C19 of PROOFS.md, C37)."""
-    asked = {
+    """Plan a step; it costs ``joint_cost`` at most (claims C17 to C19 of PROOFS.md, C37)."""
+    budgets = {
         "gradient": budget.gradient,
         "majorizer" if budget.majorize else "hessian": budget.hessian,
         "meat": budget.meat,
     }
-    wanted = [query for query, mu in asked.items() if mu] or ["gradient"]
-    want = sum([WANTED[query] for query in wanted])
+    queries = [query for query, mu in budgets.items() if mu] or ["gradient"]
+    want = sum([WANTED[query] for query in queries])
     claims = CLAIMS if objective.free_scale is None else SCALE_CLAIMS
     n, p, depth, excess = layout.n, objective.dimension, layout.depth(want), layout.excess
     receipts: list[Receipt] = []
     shapes: list[tuple[int, ...] | None] = []
-    for query, mu in asked.items():
-        if query in wanted:
+    for query, mu in budgets.items():
+        if query in queries:
             bound, diameter = record_bounds(objective, query, theta)
             if query == "gradient":
                 coordinates, sensitivity = p, mean_score(diameter, n, depth=depth)
@@ -84,7 +84,7 @@ def make_plan(
             receipts.append(NOTHING.receipt)
             shapes.append(None)
     return Plan(
-        label=" + ".join(wanted),
+        label=" + ".join(queries),
         cost=GDP(joint_cost(objective, budget, layout.means)),
         want=want,
         receipts=tuple(receipts),
@@ -94,7 +94,7 @@ def make_plan(
 
 @lru_cache(maxsize=64)
 def shared_planner(constants: Constants, layout: Layout) -> Callable[[StepBudget], Plan]:
-    """:func:`make_plan` of these numbers, which remembers its plans."""
+    """Make :func:`make_plan` of these constants, with a cache of its plans."""
     return lru_cache(maxsize=512)(partial(make_plan, constants, layout))
 
 

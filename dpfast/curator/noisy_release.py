@@ -1,6 +1,6 @@
-"""The door: every answer passes here, and mechanisms are called from nowhere else.
+"""Release of answers with noise: every answer passes here, and nothing else calls mechanisms.
 
-An observer sees the exact values behind each answer: it is for audits of data one owns.
+An observer sees the exact values of each answer: it is for audits of data one owns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import NOTHING, TAPE, Answer, Receipt, answer_of
+from dpfast.curator.answers import NOTHING, TAPE, Answer, Receipt
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
@@ -23,7 +23,7 @@ Handed = TypeVar("Handed")
 
 
 class Release(NamedTuple):
-    """One quantity about to be released: its exact value and how it is to be privatised."""
+    """Exact value of one quantity before its release, and its noise."""
 
     query: str
     claim: str
@@ -34,30 +34,30 @@ class Release(NamedTuple):
 
 
 class Choice(Release):
-    """One of several, chosen by ``value``, their secret scores; no score is handed out exactly."""
+    """Exponential-mechanism choice by ``value``, its secret scores; no score is released."""
 
     __slots__ = ()
 
 
 class Observer(Protocol):
-    """Receives every release of every curator created in its context."""
+    """Receiver of every release of every curator created in its context."""
 
     def release(self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]) -> Any:
-        """Return the answer to hand out: ``draw()``, or one recorded earlier."""
+        """Return the answer to release: ``draw()``, or one recorded earlier."""
 
 
 OBSERVER: ContextVar[Observer | None] = ContextVar("dpfast_observer", default=None)
 
 
 def source_of_noise(noise: NoiseSource) -> NoiseSource:
-    """The noise source for a new curator: ``noise``, or what an observer puts in its place."""
+    """Return the noise source of a new curator: ``noise``, or the observer's replacement."""
     noise = checked_noise(noise)
     replace = getattr(OBSERVER.get(), "source", None)
     return noise if replace is None else replace(noise)
 
 
 def for_observers(*public: Any) -> tuple[Any, ...]:
-    """What an observer is told of a question beside what a caller is; nothing if nobody watches."""
+    """Return the details of a question that only an observer receives; empty without one."""
     return () if OBSERVER.get() is None else public
 
 
@@ -96,24 +96,27 @@ def release_jointly_with_noise(
         def shown(i: int, exact: NDArray[np.float64] | None) -> Any:
             if exact is None:
                 return None
-            return observer.release(question, _seen(Release, receipts[i], exact), lambda: draw()[i])
+            return observer.release(
+                question, _release_for_observer(Release, receipts[i], exact), lambda: draw()[i]
+            )
 
         noisy = [shown(i, exact) for i, exact in enumerate(values)]
-    found = [
-        NOTHING if value is None else answer_of((value, receipt[4], receipt))
+    answers = [
+        NOTHING if value is None else Answer(value, receipt.noise_scale, receipt)
         for value, receipt in zip(noisy, receipts, strict=True)
     ]
     tape = TAPE.get()
     if tape is not None:  # for a run that may end early
-        tape.keep(question, found)
-    return found
+        tape.keep(question, answers)
+    return answers
 
 
-def _kept(question: tuple[Any, ...], receipt: Receipt, value: Handed) -> Handed:
-    """Take down what is handed out, for a run that may end early."""
+def _record_on_tape(question: tuple[Any, ...], receipt: Receipt, value: Handed) -> Handed:
+    """Record a released value on the tape of the run, if there is one."""
     tape = TAPE.get()
     if tape is not None:
-        tape.keep(question, [answer_of((value, receipt[4], receipt))])
+        number: Any = value  # of any type that a mechanism returns
+        tape.keep(question, [Answer(number, receipt.noise_scale, receipt)])
     return value
 
 
@@ -127,13 +130,13 @@ def release_count_with_noise(
     """Add discrete Laplace noise in sight of the observer."""
     draw = partial(release_integer, value, rate, noise)
     if OBSERVER.get() is None:
-        return _kept(question, receipt, draw())  # an integer of any size
+        return _record_on_tape(question, receipt, draw())  # an integer of any size
 
     def shown() -> NDArray[np.int64]:
         return np.array([draw()], dtype=np.int64)
 
     exact = np.array([value], dtype=np.int64)
-    return _watched(question, receipt, exact, shown, lambda found: int(found[0]))
+    return _observed_release(question, receipt, exact, shown, lambda array: int(array[0]))
 
 
 def release_scaled_with_noise(
@@ -155,7 +158,7 @@ def release_scaled_with_noise(
         )
 
     exact = np.array([float(value) for value in values])
-    return _watched(question, receipt, exact, draw, np.asarray)
+    return _observed_release(question, receipt, exact, draw, np.asarray)
 
 
 def release_choice_with_noise(
@@ -168,24 +171,24 @@ def release_choice_with_noise(
     """Choose an index whose score is small (exponential mechanism), in sight of the observer."""
     exact = np.array(scores, dtype=np.float64)
     draw = partial(choose_smallest, scores, rate, noise)
-    return _watched(question, receipt, exact, draw, int, Choice)
+    return _observed_release(question, receipt, exact, draw, int, Choice)
 
 
 def release_scaled(*arguments: Any) -> float:
-    """The mechanism, which no fit needs by default."""
+    """Import and call the mechanism, which no fit needs by default."""
     from dpfast.privacy.release import scaled
 
     return scaled.release_scaled(*arguments)
 
 
 def choose_smallest(*arguments: Any) -> int:
-    """The mechanism, which no fit needs by default."""
+    """Import and call the mechanism, which no fit needs by default."""
     from dpfast.privacy.nonconvex import choice
 
     return choice.choose_smallest(*arguments)
 
 
-def _watched(
+def _observed_release(
     question: tuple[Any, ...],
     receipt: Receipt,
     exact: NDArray[Any],
@@ -193,15 +196,15 @@ def _watched(
     read: Callable[[Any], Handed],
     kind: type[Release] = Release,
 ) -> Handed:
-    """What is drawn, or what an observer has in its place; taken down for a run that ends early."""
+    """Draw a value, or take the observer's; record it on the tape."""
     observer = OBSERVER.get()
     if observer is None:
-        return _kept(question, receipt, read(draw()))
-    seen = _seen(kind, receipt, exact)
-    return _kept(question, receipt, read(observer.release(question, seen, draw)))
+        return _record_on_tape(question, receipt, read(draw()))
+    release = _release_for_observer(kind, receipt, exact)
+    return _record_on_tape(question, receipt, read(observer.release(question, release, draw)))
 
 
-def _seen(kind: type[Release], receipt: Receipt, exact: NDArray[Any]) -> Release:
-    """What an observer is shown of an answer."""
+def _release_for_observer(kind: type[Release], receipt: Receipt, exact: NDArray[Any]) -> Release:
+    """Make the release that an observer receives."""
     query, claim, mu, sensitivity, scale = receipt
     return kind(query, claim, exact, mu, sensitivity, scale)

@@ -1,4 +1,4 @@
-"""Sums over persons, each of whom contributes the mean of what their rows contribute."""
+"""Sums over persons; each contributes the mean over their rows."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from dpfast.privacy.random_parts import secret_choices
 
 Array = NDArray[np.float64]
 
-#: Persons whose products are added one after the other at most, less than rows in a kernel's block
+#: Persons whose products are added in sequence: fewer roundings than the rows of a kernel's block
 #: pass through (claims C11 and C72).
 PERSONS_AT_A_TIME = 128
 
-#: Bytes of the scores of persons that are summed in one pass over the rows.
+#: Bytes of persons' scores held in memory; more persons need further passes over the rows.
 SCORE_BYTES = 1 << 28
 
-#: Roundings of a person's score while it is held to its bound, in excess of two for each entry.
-HELD = 64
+#: Roundings of a person's score while it is clipped, in excess of two for each entry.
+CLIPPING_ROUNDINGS = 64
 
 
 def depth_of_products(row: int) -> int:
-    """Roundings of a person's product with ``row`` entries a side (claim C72)."""
-    return 2 * (summation_depth(ROWS_AT_A_TIME, row, GRADIENT) + 8) + 2 * row + HELD
+    """Count the roundings of a person's product with ``row`` entries a side (claim C72)."""
+    return 2 * (summation_depth(ROWS_AT_A_TIME, row, GRADIENT) + 8) + 2 * row + CLIPPING_ROUNDINGS
 
 
 def one_row_per_person(records: Records, noise: NoiseSource) -> Records:
-    """Records of which units are bought: of persons one row each, chosen in secret (claim C67)."""
+    """Select one secret random row of each person, to estimate units from (claim C67)."""
     if not records.means:
         return records
     persons: Any = records
@@ -52,7 +52,7 @@ def person_sums(
     threads: int,
     meat_bound: float,
 ) -> tuple[Any, Any, Array]:
-    """Exact means over persons of score, curvature and product of the score (claim C72)."""
+    """Compute exact means over persons of score, curvature and product of the score (claim C72)."""
     n, rest = float(records.n), want & ~MEAT
     gradient, curvature = None, None
     if rest:
@@ -64,35 +64,41 @@ def person_sums(
 def _products(
     records: PersonMeans, kernel: RecordKernel, theta: Array, meat_bound: float
 ) -> Iterator[Array]:
-    """Sums of products of some persons at a time, the same however many scores are kept."""
+    """Yield sums of outer products of the scores, one group of persons at a time.
+
+    The groups do not depend on how many scores fit into memory.
+    """
     p = len(theta)
     step = max(1, SCORE_BYTES // (16 * p * PERSONS_AT_A_TIME)) * PERSONS_AT_A_TIME
     for low in range(0, records.n, step):
         means = _scores(records, kernel, theta, low, min(low + step, records.n))
         with np.errstate(all="ignore"):
             squares = np.einsum("ij,ij->i", means, means)
-            held = np.minimum(1.0, np.sqrt(meat_bound / squares))
-            means *= np.where(squares > 0.0, held, 1.0)[:, None]
+            factors = np.minimum(1.0, np.sqrt(meat_bound / squares))
+            means *= np.where(squares > 0.0, factors, 1.0)[:, None]
         for first in range(0, len(means), PERSONS_AT_A_TIME):
-            some = means[first : first + PERSONS_AT_A_TIME]
-            yield some.T @ some
+            rows = means[first : first + PERSONS_AT_A_TIME]
+            yield rows.T @ rows
 
 
 def _scores(records: PersonMeans, kernel: RecordKernel, theta: Array, low: int, high: int) -> Array:
-    """Mean scores of the persons from ``low`` to ``high - 1``, from one pass over the rows."""
-    found, errors = np.zeros((2, high - low, len(theta)))
+    """Compute mean scores of the persons from ``low`` to ``high - 1`` in one pass over the rows.
+
+    Sums are compensated (Ogita, Rump and Oishi 2005).
+    """
+    sums, errors = np.zeros((2, high - low, len(theta)))
     for X, y, persons in records.pieces():
-        mine = np.flatnonzero((persons >= low) & (persons < high))
-        if not len(mine):
+        matched = np.flatnonzero((persons >= low) & (persons < high))
+        if not len(matched):
             continue
-        mine = mine[np.argsort(persons[mine], kind="stable")]
-        sorted_persons = persons[mine]
-        ends = np.append(np.flatnonzero(np.diff(sorted_persons)), len(mine) - 1) + 1
-        who = sorted_persons[ends - 1] - low
-        part = kernel.scores_of_runs(X[mine], y[mine], theta, ends)
-        before = found[who]
+        matched = matched[np.argsort(persons[matched], kind="stable")]
+        sorted_persons = persons[matched]
+        ends = np.append(np.flatnonzero(np.diff(sorted_persons)), len(matched) - 1) + 1
+        positions = sorted_persons[ends - 1] - low
+        part = kernel.scores_of_runs(X[matched], y[matched], theta, ends)
+        before = sums[positions]
         after = before + part
         added = after - before
-        errors[who] += (before - (after - added)) + (part - added)
-        found[who] = after
-    return np.asarray(found + errors)
+        errors[positions] += (before - (after - added)) + (part - added)
+        sums[positions] = after
+    return np.asarray(sums + errors)

@@ -1,4 +1,4 @@
-"""Records under a released linear map: Grams, lengths and clipped scores of what is seen."""
+"""Queries about records under a released linear map: Grams, lengths and clipped scores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from dpfast.curator.answers import (
     JointAnswer,
     Receipt,
     StepBudget,
-    answer_of,
-    joint_answer_of,
 )
 from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.joint import Layout, Plan, make_plan
@@ -51,24 +49,25 @@ __all__ = [
 ]
 
 
-#: Entries of rows from which on turning what is released takes less time than half a matrix saves.
-TURNED = 500_000
+#: Entries of rows from which on rotation saves time: a triangular map is half a matrix, but
+#: released answers must be rotated back.
+MIN_ROTATED_ENTRIES = 500_000
 
 
 class PreconditionedQueries:
-    """Answers about rows ``a = z'W``, z a design row with its intercept and W released.
+    """Queries about rows ``a = z'W``, z a design row with its intercept and W released.
 
-    ``few`` is of a secret sample of the same records, whose answers the same ledger pays (C85).
+    ``subsample`` is of a secret sample of the same records; the same ledger pays (C85).
 
     Notes
     -----
-    No row is stored: the kernels make what is seen of a record where they need it.  The mean score
+    No row is stored: the kernels transform each record when they read it.  The mean score
     of a person is a record (claim C81).
 
     Privacy
     -------
-    Row and response are replaced by a function of them that the transcript fixes, so each answer
-    has the sensitivity of a query about records of the new kind (adaptive composition, claim C9).
+    A function that the transcript fixes replaces row and response.  So each answer has the
+    sensitivity of a query about the transformed records (adaptive composition, claim C9).
     """
 
     def __init__(
@@ -76,10 +75,10 @@ class PreconditionedQueries:
         curator: Curator,
         matrix: Array | None = None,
         *,
-        few: Curator | None = None,
+        subsample: Curator | None = None,
         weigh: float = 0.0,
     ) -> None:
-        self._curator, self._few, self._weigh = curator, few, weigh
+        self._curator, self._sample, self._weigh = curator, subsample, weigh
         records = curator._records
         self._means = records.means
         self._raw, self._units = records.uncoded
@@ -88,37 +87,43 @@ class PreconditionedQueries:
         columns = records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
-        own, row = curator._layout, self.dimension // records.parts
-        seen = matrix is not None  # through a map
-        #: Of what is seen, through a map or of persons.
-        self._layout = Layout(
-            own.n, row, own.largest_block, own.additions, own.excess, own.means, seen
-        )
-        self._many: Any = None
-        if matrix is not None and not self._means and self.n * self.dimension >= TURNED:
+        layout, row_length = curator._layout, self.dimension // records.parts
+        #: Layout of sums of transformed rows.
+        self._layout = layout._replace(row=row_length, seen=matrix is not None)
+        self._rotated: Any = None
+        if (
+            matrix is not None
+            and not self._means
+            and self.n * self.dimension >= MIN_ROTATED_ENTRIES
+        ):
             from dpfast.curator.rotated import rotate
 
-            self._many = rotate(matrix, self._raw, self._layout)
+            self._rotated = rotate(matrix, self._raw, self._layout)
 
     def mapped(self, matrix: Array) -> PreconditionedQueries:
-        """The same records with rows ``a'W``."""
-        matrix = matrix if self._matrix is None else self._matrix.dot(matrix)
-        return PreconditionedQueries(self._curator, matrix, few=self._few, weigh=self._weigh)
+        """Return queries about the same records with rows ``a'W``."""
+        matrix = matrix if self._matrix is None else self._matrix @ matrix
+        return PreconditionedQueries(
+            self._curator, matrix, subsample=self._sample, weigh=self._weigh
+        )
 
     def weighed(self, weigh: float) -> PreconditionedQueries:
-        """The same records, their weights times a released number a part of what is seen."""
-        assert not self._means  # whose rows have parts of their person for weights
-        return PreconditionedQueries(self._curator, self._matrix, few=self._few, weigh=weigh)
+        """Return queries that join a released multiple of the weight to each transformed record."""
+        assert not self._means  # persons: the weight of a row is its part of its person
+        return PreconditionedQueries(
+            self._curator, self._matrix, subsample=self._sample, weigh=weigh
+        )
 
     def subsample(self) -> PreconditionedQueries:
-        """A few of the records, if there are so many that these tell enough; else all."""
-        few = self._few
-        return self if few is None else PreconditionedQueries(few, self._matrix, weigh=self._weigh)
+        """Return queries about a secret sample if there are many records, else about all."""
+        if self._sample is None:
+            return self
+        return PreconditionedQueries(self._sample, self._matrix, weigh=self._weigh)
 
     def gram(self, radius: float, mu: float, at: Linearization | None = None) -> Answer:
         """Mean of ``min(c, radius^2/|a|^2) a a'``, c the curvature or 1: ``mu`` (claim C14)."""
         view = self._view("response" if at is None else "curvature", at)
-        return self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian
+        return self._release_means(view, Mallows, radius, 0.0, 0.0, mu).hessian
 
     def moment(
         self,
@@ -129,10 +134,10 @@ class PreconditionedQueries:
         what: str = "response",
         shift: float = 0.0,
     ) -> Answer:
-        """Mean of ``min(1, radius^2/|a|^2) a r``, r held to ``+-cap``; costs ``mu`` (claim C13)."""
+        """Mean of ``min(1, radius^2/|a|^2) a r``, r clipped to ``+-cap``; ``mu`` (claim C13)."""
         view = self._view(what, at, shift)
-        gradient = self._ask(view, Mallows, radius, cap, mu).gradient
-        return answer_of((-gradient.value, *gradient[1:]))
+        gradient = self._release_means(view, Mallows, radius, cap, mu).gradient
+        return gradient._replace(value=-gradient.value)
 
     def clipped(
         self,
@@ -140,13 +145,13 @@ class PreconditionedQueries:
         radius: float,
         mu: float,
         mu_meat: float = 0.0,
-        held: RowClipping = NO_CLIPPING,
+        row_clipping: RowClipping = NO_CLIPPING,
     ) -> JointAnswer:
-        """Mean of the scores held to a norm, and its meat: less than both (claim C17)."""
-        view = self._view("score", at, held=held)
-        gradient, nothing, meat, cost = self._ask(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
-        score = answer_of((-gradient.value, *gradient[1:]))
-        return joint_answer_of((score, nothing, meat, cost))
+        """Release the mean of norm-clipped scores, and its meat: less than both (claim C17)."""
+        view = self._view("score", at, row_clipping=row_clipping)
+        answer = self._release_means(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
+        score = answer.gradient._replace(value=-answer.gradient.value)
+        return answer._replace(gradient=score)
 
     def clipped_and_counted(
         self,
@@ -155,31 +160,30 @@ class PreconditionedQueries:
         mu: float,
         edges: Array,
         mu_counts: float,
-        held: RowClipping = NO_CLIPPING,
+        row_clipping: RowClipping = NO_CLIPPING,
     ) -> tuple[Answer, Answer]:
-        """The mean of held scores, and :meth:`lengths` of scores: of one reading, not of persons.
+        """Release the mean of clipped scores and their norm histogram in one pass; not of persons.
 
         Costs the root of the sum of squares (claim C9).
         """
-        curator, many, view = self._curator, self._many, self._view("score", at, held=held)
-        layout = many.layout(view, radius, 0.0) if many else self._layout
-        kernel, plan = _planned(Clip, radius, 0.0, layout, mu)
-        receipt, _ = _lengths_receipt(self.n, self._layout.excess, len(edges) + 1, mu_counts)
-        label, cost = (
-            f"{plan.label} + {receipt.query}",
-            math.hypot(mu, mu_counts) * (1 + ROUNDING_PRODUCT),
-        )
+        curator, rotated = self._curator, self._rotated
+        view = self._view("score", at, row_clipping=row_clipping)
+        layout = rotated.layout(view, radius, 0.0) if rotated else self._layout
+        kernel, plan = _kernel_and_plan(Clip, radius, 0.0, layout, mu)
+        receipt, _ = _histogram_receipt(self.n, self._layout.excess, len(edges) + 1, mu_counts)
+        label = f"{plan.label} + {receipt.query}"
+        cost = math.hypot(mu, mu_counts) * (1 + ROUNDING_PRODUCT)
         curator.ledger.charge(GDP(cost), label)
         if self._raw.read_again or self._raw.is_remote:
             *sums, counts = self._sums(view, Counting(kernel, edges), plan.want, radius, layout)
         else:
             sums = self._sums(view, kernel, plan.want, radius, layout)
             counts = self._counts(view, edges)
-        question = (label, cost, edges, "score", at.theta, *self._seen(view, radius))
+        question = (label, cost, edges, "score", at.theta, *self._observed(view, radius))
         score = release_with_noise(curator._noise, question, plan.receipts[0], sums[0])
         counted = release_with_noise(curator._noise, question, receipt, counts / self.n)
-        score = many.back(score) if many else score
-        return answer_of((-score.value, *score[1:])), counted
+        score = rotated.back(score) if rotated else score
+        return score._replace(value=-score.value), counted
 
     def norm_histogram(
         self,
@@ -187,55 +191,57 @@ class PreconditionedQueries:
         mu: float,
         at: Linearization | None = None,
         what: str = "response",
-        held: RowClipping = NO_CLIPPING,
-        along: Array | None = None,
+        row_clipping: RowClipping = NO_CLIPPING,
+        direction: Array | None = None,
     ) -> Answer:
-        """Release a histogram of norms of what a :class:`TransformedView` shows (claim C60)."""
+        """Release a histogram of norms of the transformed records (claim C60)."""
         curator = self._curator
-        receipt, cost = _lengths_receipt(self.n, self._layout.excess, len(edges) + 1, mu)
+        receipt, cost = _histogram_receipt(self.n, self._layout.excess, len(edges) + 1, mu)
         if what == "weight":
             receipt = receipt._replace(query="histogram of weights")
         curator.ledger.charge(cost, receipt.query)
-        view = self._view(what, at, held=held, turned=along is None)
-        if along is not None:
+        view = self._view(what, at, row_clipping=row_clipping, rotate=direction is None)
+        if direction is not None:
             from dpfast.data.scaling.transformed import count_along
 
-            counts = curator._records.total(count_along, edges, view, along)
+            counts = curator._records.total(count_along, edges, view, direction)
         elif not self._means:
             counts = self._counts(view, edges)
         elif what == "score":
-            of = self._persons(compiled(view, self._units), float(edges[-1]))
-            counts = of.total(_as_they_are(self.dimension).counts, edges, curator._threads, 0.0)
-        else:  # each row is in its own cell, with its part of a person
+            persons = self._persons(compiled(view, self._units), float(edges[-1]))
+            identity = _identity_view(self.dimension)
+            counts = persons.total(identity.counts, edges, curator._threads, 0.0)
+        else:  # each row has its own cell, and counts as its part of a person
             from dpfast.data.persons.scores import counting_unit
 
-            whole, seen = counting_unit(self.n), compiled(view, self._units)
-            counts = self._raw.total(seen.counts, edges, curator._threads, whole) / whole
-        theta, beside = None if at is None else at.theta, () if along is None else (along,)
-        question = (receipt.query, mu, edges, what, theta, *beside, *self._seen(view))
+            unit, compiled_view = counting_unit(self.n), compiled(view, self._units)
+            counts = self._raw.total(compiled_view.counts, edges, curator._threads, unit) / unit
+        theta = None if at is None else at.theta
+        directions = () if direction is None else (direction,)
+        question = (receipt.query, mu, edges, what, theta, *directions, *self._observed(view))
         return curator._release(question, receipt, counts / self.n)
 
     def refuse(
         self,
         grams: Sequence[float],
         moments: Sequence[float] = (),
-        lengths: Sequence[float] = (),
+        histograms: Sequence[float] = (),
         steps: Sequence[float] = (),
         *,
         cells: int = 1,
     ) -> None:
-        """Refuse budgets at which an answer would be, whatever the radius; costs nothing."""
+        """Refuse budgets that an answer would refuse at any radius; costs nothing."""
         for rows in {self, self.subsample()}:
-            asked = (*grams,), (*moments,), (*lengths,), (*steps,), cells
-            _refuse(rows._layout, rows._scores_layout, *asked)
+            costs = (*grams,), (*moments,), (*histograms,), (*steps,)
+            _refuse(rows._layout, rows._scores_layout, *costs, cells)
 
     def refuse_norm_histogram(self, cells: int, mu: float) -> None:
-        """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
-        _lengths_receipt(self.n, self._layout.excess, cells, mu)
+        """Refuse budgets that :meth:`norm_histogram` would refuse; costs nothing."""
+        _histogram_receipt(self.n, self._layout.excess, cells, mu)
 
     @property
     def _scores_layout(self) -> Layout:
-        """Of scores, of which persons have one each."""
+        """Layout of sums of scores; a person has one score."""
         if not self._means:
             return self._layout
         from dpfast.data.persons.scores import blocks_of_persons
@@ -249,15 +255,15 @@ class PreconditionedQueries:
         what: str,
         at: Linearization | None,
         shift: float = 0.0,
-        held: RowClipping = NO_CLIPPING,
-        turned: bool = True,
+        row_clipping: RowClipping = NO_CLIPPING,
+        rotate: bool = True,
     ) -> TransformedView:
-        matrix = _known(self.dimension)[1] if self._matrix is None else self._matrix
-        if turned and self._many:
-            matrix, at, held = self._many.rotated(at, held)
-        return TransformedView(matrix, self._intercept, what, at, shift, held, self._weigh)
+        matrix = _zero_and_identity(self.dimension)[1] if self._matrix is None else self._matrix
+        if rotate and self._rotated:
+            matrix, at, row_clipping = self._rotated.rotated(at, row_clipping)
+        return TransformedView(matrix, self._intercept, what, at, shift, row_clipping, self._weigh)
 
-    def _ask(
+    def _release_means(
         self,
         view: TransformedView,
         weights: Callable[[float], Weighting],
@@ -267,32 +273,40 @@ class PreconditionedQueries:
         hessian: float = 0.0,
         meat: float = 0.0,
     ) -> JointAnswer:
-        """Answers about what is seen, at these mu: of squares, or of Huber's loss with its cap."""
+        """Release means of the transformed records at these mu.
+
+        The loss is the square, or Huber's if there is a ``cap``.
+        """
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
             layout = self._scores_layout
-        layout = self._many.layout(view, radius, cap) if self._many else layout
-        kernel, plan = _planned(weights, radius, cap, layout, gradient, hessian, meat)
+        layout = self._rotated.layout(view, radius, cap) if self._rotated else layout
+        kernel, plan = _kernel_and_plan(weights, radius, cap, layout, gradient, hessian, meat)
         curator.ledger.charge(plan.cost, plan.label)
         sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None, layout)
-        at = _known(self.dimension)[0]
-        question = (plan.label, plan.cost.mu, at, *self._seen(view, radius, cap))
+        at = _zero_and_identity(self.dimension)[0]
+        question = (plan.label, plan.cost.mu, at, *self._observed(view, radius, cap))
         answers = release_jointly_with_noise(
             curator._noise, question, plan.receipts, plan.grids, sums
         )
-        answers = [*map(self._many.back, answers)] if self._many else answers
-        return joint_answer_of((*answers, plan.cost.mu))
+        answers = [*map(self._rotated.back, answers)] if self._rotated else answers
+        gradient_answer, hessian_answer, meat_answer = answers
+        return JointAnswer(gradient_answer, hessian_answer, meat_answer, plan.cost.mu)
 
-    def _seen(self, view: TransformedView, *norms: float) -> tuple[Any, ...]:
-        """For observers: what rows and responses are made with, and held to."""
+    def _observed(self, view: TransformedView, *norms: float) -> tuple[Any, ...]:
+        """Return what observers receive: the view, the clipping norms, and the units."""
         return for_observers(view, norms, self._units, self._curator._made_with)
 
     def _counts(self, view: TransformedView, edges: Array) -> Any:
-        """Exact numbers of rows with lengths between these edges."""
-        given, units, total = (edges, self._curator._threads), self._units, self._raw.total
-        if self._many:
-            return self._many.asked(lambda of: total(of.counts, *given), view, units)
-        return total(compiled(view, units).counts, *given)
+        """Count rows with lengths between these edges, exactly."""
+        arguments = edges, self._curator._threads
+
+        def query(kernel_view: RecordView) -> Any:
+            return self._raw.total(kernel_view.counts, *arguments)
+
+        if self._rotated:
+            return self._rotated.asked(query, view, self._units)
+        return query(compiled(view, self._units))
 
     def _sums(
         self,
@@ -302,60 +316,66 @@ class PreconditionedQueries:
         radius: float | None,
         layout: Any = None,
     ) -> Any:
-        """Exact means of what is seen, by the kernels; of persons their rows, or scores."""
-        asked = kernel.sums, _known(self.dimension)[0], want, float(self.n), self._curator._threads
-        many, units = self._many, self._units
-        if many:
-            return many.asked(lambda of: self._raw.total(*asked, of), view, units, layout)
-        seen = compiled(view, units)
+        """Compute exact means of the transformed records; of persons, their rows or scores."""
+        zero, _ = _zero_and_identity(self.dimension)
+        arguments = kernel.sums, zero, want, float(self.n), self._curator._threads
+        if self._rotated:
+            return self._rotated.asked(
+                lambda kernel_view: self._raw.total(*arguments, kernel_view),
+                view, self._units, layout,
+            )  # fmt: skip
+        compiled_view = compiled(view, self._units)
         if self._means and radius is not None:
             from dpfast.data.persons.scores import ROW_NORM_FACTOR
 
-            return self._persons(seen, ROW_NORM_FACTOR * radius).total(*asked)
-        return self._raw.total(*asked, seen)
+            return self._persons(compiled_view, ROW_NORM_FACTOR * radius).total(*arguments)
+        return self._raw.total(*arguments, compiled_view)
 
-    def _persons(self, seen: RecordView, longest: float) -> Any:
-        """The mean scores of persons, as records."""
+    def _persons(self, view: RecordView, longest: float) -> Any:
+        """Make records of the mean scores of persons."""
         from dpfast.data.persons.scores import PersonScores
 
         persons: Any = self._raw
-        return PersonScores(persons, seen, self.dimension, longest)
+        return PersonScores(persons, view, self.dimension, longest)
 
 
 class Counting(NamedTuple):
-    """A kernel whose sums have the counts of what they are of beside them."""
+    """Kernel whose sums are followed by the norm histogram of the same rows."""
 
     kernel: RecordKernel
     edges: Array
 
-    def sums(self, X: Any, y: Array, *asked: Any) -> Any:
-        """Of a block, through a view."""
-        *_, threads, seen = asked
-        return *self.kernel.sums(X, y, *asked), seen.counts(X, y, self.edges, threads)
+    def sums(self, X: Any, y: Array, *arguments: Any) -> Any:
+        """Compute sums and histogram of one block."""
+        *_, threads, view = arguments
+        return *self.kernel.sums(X, y, *arguments), view.counts(X, y, self.edges, threads)
 
 
 @lru_cache(maxsize=64)
-def _known(p: int) -> tuple[Array, Array]:
-    """Where kernels are asked, as what is seen is that of the parameter already; and no map."""
+def _zero_and_identity(p: int) -> tuple[Array, Array]:
+    """Make the parameter of kernel queries, zero, and the identity map; both are cached.
+
+    Zero, because transformed responses already contain the parameter.
+    """
     zero, identity = np.zeros(p), np.eye(p)
     zero.flags.writeable = identity.flags.writeable = False
     return zero, identity
 
 
 @lru_cache(maxsize=256)
-def _prepared(
+def _kernel_and_constants(
     weights: Callable[[float], Weighting], radius: float, cap: float, p: int
 ) -> tuple[RecordKernel, Constants]:
-    """What the kernels are asked about rows that are seen, remembered."""
+    """Make the kernel and constants of queries about transformed rows; both are cached."""
     loss, scale = (Huber(cap), 1.0) if cap else (LeastSquares(), None)
-    about = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
-    kernel, constants = prepare(about)
+    objective = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
+    kernel, constants = prepare(objective)
     assert constants is not None
     return kernel, constants
 
 
 @lru_cache(maxsize=512)
-def _planned(
+def _kernel_and_plan(
     weights: Callable[[float], Weighting],
     radius: float,
     cap: float,
@@ -364,8 +384,8 @@ def _planned(
     hessian: float = 0.0,
     meat: float = 0.0,
 ) -> tuple[RecordKernel, Plan]:
-    """A kernel, and the plan of what it is asked, remembered."""
-    kernel, constants = _prepared(weights, radius, cap, layout.row)
+    """Make a kernel and the plan of its query; both are cached."""
+    kernel, constants = _kernel_and_constants(weights, radius, cap, layout.row)
     return kernel, make_plan(constants, layout, StepBudget(gradient, hessian, meat))
 
 
@@ -375,24 +395,24 @@ def _refuse(
     scores: Layout,
     grams: tuple[float, ...],
     moments: tuple[float, ...],
-    lengths: tuple[float, ...],
+    histograms: tuple[float, ...],
     steps: tuple[float, ...],
     cells: int,
 ) -> None:
-    """Plan such answers; what was not refused is remembered."""
+    """Plan such answers, which refuses impossible budgets; accepted ones are cached."""
     for mu in filter(None, grams):
-        _planned(Mallows, 1.0, 0.0, layout, 0.0, mu)
+        _kernel_and_plan(Mallows, 1.0, 0.0, layout, 0.0, mu)
     for mu in moments:
-        _planned(Mallows, 1.0, 1.0, layout, mu)
+        _kernel_and_plan(Mallows, 1.0, 1.0, layout, mu)
     for mu in steps:
-        _planned(Clip, 1.0, 0.0, scores, mu, 0.0, 0.5 * mu)
-    for mu in filter(None, lengths):
-        _lengths_receipt(layout.n, layout.excess, cells, mu)
+        _kernel_and_plan(Clip, 1.0, 0.0, scores, mu, 0.0, 0.5 * mu)
+    for mu in filter(None, histograms):
+        _histogram_receipt(layout.n, layout.excess, cells, mu)
 
 
 @lru_cache(maxsize=512)
-def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receipt, GDP]:
-    """Of a histogram, and what it costs; remembered."""
+def _histogram_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receipt, GDP]:
+    """Make the receipt of a histogram of norms, and its cost; both are cached."""
     sensitivity = histogram_sensitivity(n, excess)
     scale = gaussian_scale(sensitivity, mu, cells)
     check_grid_range(float(excess), scale, cells)
@@ -400,40 +420,45 @@ def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> tuple[Receip
 
 
 @lru_cache(maxsize=64)
-def _as_they_are(p: int) -> RecordView:
-    """Rows that nothing is done to."""
+def _identity_view(p: int) -> RecordView:
+    """Make the view of rows that are not transformed."""
     return RecordView((p + 1, p))
 
 
 def compiled(
-    view: TransformedView, units: ReleasedScales | None = None, **kept: Array | None
+    view: TransformedView,
+    units: ReleasedScales | None = None,
+    *,
+    squares: Array | None = None,
+    keep: Array | None = None,
 ) -> RecordView:
-    """The kernels' form of a view with a matrix, of records that are in these units or in none;
-    ``kept``: lengths to keep, or that were kept.
+    """Compile a view with a matrix, of records in these units, for the kernels.
+
+    ``squares`` are stored squared lengths of the rows, ``keep`` is an array to store them in.
     """
     matrix: Any = view.matrix
-    at, shift, p = view.at, view.shift, int(matrix.shape[1])
-    if matrix is _known(p)[1]:  # no map
+    at, p = view.at, int(matrix.shape[1])
+    if matrix is _zero_and_identity(p)[1]:  # no map
         matrix = p + 1 - view.intercept, p
     elif view.intercept:
         matrix = np.ascontiguousarray(matrix)
     else:
         matrix = np.concatenate([np.zeros((1, p)), np.ascontiguousarray(matrix)])
-    discount, reach = view.row_clipping
+    weights, max_leverage = view.row_clipping
     back = None
-    if discount is not None:
-        far, scale = np.ascontiguousarray(discount.at.theta), discount.at.scale
-        back = (np.ascontiguousarray(discount.back), far, scale, discount.radius, discount.power)
-    code, c, h, theta, of_scale = None, 1.0, 1.0, None, 1.0
+    if weights is not None:
+        far_theta, scale = np.ascontiguousarray(weights.at.theta), weights.at.scale
+        back = (np.ascontiguousarray(weights.back), far_theta, scale, weights.radius, weights.power)
+    code, c, h, theta, scale_of_loss = None, 1.0, 1.0, None, 1.0
     if at is not None:
-        own = at.loss.code, at.loss.c, at.loss.h
-        code, c, h = getattr(at.loss, "_kernel_parameters", own)
+        declared = at.loss.code, at.loss.c, at.loss.h
+        code, c, h = getattr(at.loss, "_kernel_parameters", declared)
         theta = np.ascontiguousarray(at.theta, dtype=np.float64)
-        of_scale = at.scale
-        if not 1e-100 <= of_scale <= 1e100:
-            of_scale = min(max(1e-100, of_scale), 1e100)
+        scale_of_loss = at.scale
+        if not 1e-100 <= scale_of_loss <= 1e100:
+            scale_of_loss = min(max(1e-100, scale_of_loss), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
-        matrix, view.what, code, c, h, of_scale, theta, shift, centres, spreads, response, reach,
-        back, view.weigh, **kept,
+        matrix, view.what, code, c, h, scale_of_loss, theta, view.shift, centres, spreads, response,
+        max_leverage, back, view.weigh, squares=squares, keep=keep,
     )  # fmt: skip

@@ -16,12 +16,12 @@ Array = NDArray[np.float64]
 
 
 def share_receipt(n: int, mu: float) -> Receipt:
-    """What a share of n records would be released with; public numbers only."""
+    """Make the receipt of a share of n records; from public numbers only."""
     return gaussian_receipt("share below", "C46", mu, share_sensitivity(n), 1.0, 1)
 
 
 class Shares:
-    """Answers how far the share of values below a threshold is from a given one."""
+    """Queries about the share of values below a threshold."""
 
     def __init__(self, values: Array, ledger: Ledger, noise: NoiseSource) -> None:
         self.n = len(values)
@@ -30,7 +30,7 @@ class Shares:
         self._noise = source_of_noise(noise)
 
     def receipt(self, mu: float) -> Receipt:
-        """What :meth:`excess` would release; touches nothing, costs nothing."""
+        """Make the receipt of :meth:`excess`; reads no record, costs nothing."""
         return share_receipt(self.n, mu)
 
     def excess(self, threshold: float, probability: float, mu: float) -> Answer:

@@ -1,4 +1,4 @@
-"""Queries that steer a step: a difference of losses, and an extreme eigenvalue."""
+"""Queries that control a step: a difference of losses, and an extreme eigenvalue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOSS_DIFFERENCE = 16
 
 
 class Counted(Protocol):
-    """The public side of a curator, from which receipts are made."""
+    """Public attributes of a curator that receipts need."""
 
     @property
     def objective(self) -> Objective: ...
@@ -51,17 +51,17 @@ def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answ
 
 
 #: Shorter vectors count as so long: of their entries the squares are lost.
-SHORTEST = 1e-140
+MIN_LENGTH = 1e-140
 
 
 def _length(vector: Array) -> float:
-    """Norm of a public vector, never too small: noise is in proportion to it."""
+    """Compute the norm of a public vector, never too small: noise is in proportion to it."""
     length = float(np.linalg.norm(vector))
-    return SHORTEST if length < SHORTEST and np.any(vector) else length
+    return MIN_LENGTH if length < MIN_LENGTH and np.any(vector) else length
 
 
 def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
-    """How a loss difference over this distance would be released; costs nothing."""
+    """Make the receipt of a loss difference over this distance; costs nothing."""
     objective, n = curator.objective, curator.n
     if not objective.weighting.has_loss:
         raise InvalidInput(
@@ -93,7 +93,7 @@ def largest_curvature(curator: Curator, mu: float) -> Answer:
 
 
 def curvature_receipt(curator: Counted, mu: float) -> Receipt:
-    """How :func:`largest_curvature` would be released; touches nothing, costs nothing."""
+    """Make the receipt of :func:`largest_curvature`; reads no record, costs nothing."""
     objective = curator.objective
     refuse_free_scale(objective, "the largest curvature")
     if not objective.has_curvature:
@@ -133,7 +133,7 @@ def _block_peak_hessian(
 
 
 def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:
-    """Exact numbers of records with absolute residuals below each edge, and beyond: not private."""
+    """Count records with absolute residuals below each edge, and all: exact, not private."""
     from dpfast.curator.preconditioned import Linearization, compiled
     from dpfast.data.scaling.maps import TransformedView
 
@@ -141,5 +141,5 @@ def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:
     objective = curator.objective
     at = Linearization(theta, objective.loss)
     view = TransformedView(np.eye(len(theta)), objective.fit_intercept, "residual", at)
-    found: Array = rows.total(compiled(view, units).counts, edges, curator._threads)
-    return found.cumsum()
+    counts: Array = rows.total(compiled(view, units).counts, edges, curator._threads)
+    return counts.cumsum()

@@ -1,4 +1,4 @@
-"""Silence around a user's function of records: its warnings would tell of values."""
+"""Suppression of warnings of a user's function of records, which would reveal values."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 _QUIET: ContextVar[bool] = ContextVar("dpfast_quiet", default=False)
 
 
-class _HereAndNow:
-    """In place of a filter's pattern: matches where it is quiet, in this context only."""
+class _QuietPattern:
+    """Pattern of a warnings filter that matches in contexts of :func:`ignore_warnings` only."""
 
     @staticmethod
     def match(message: str) -> bool:
         return _QUIET.get()
 
 
-_FILTER: Any = ("ignore", _HereAndNow(), Warning, None, 0)
+_FILTER: Any = ("ignore", _QuietPattern(), Warning, None, 0)
 
 
 @contextmanager
 def ignore_warnings() -> Iterator[None]:
-    """Neither floating-point nor other warnings, for the duration of a ``with`` block."""
+    """Suppress floating-point and other warnings in a ``with`` block."""
     if not (warnings.filters and warnings.filters[0] is _FILTER):
         warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
     token = _QUIET.set(True)

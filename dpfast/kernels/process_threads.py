@@ -1,4 +1,4 @@
-"""How many threads this process is given: by its environment, or by its control group's quota."""
+"""Number of threads of this process, by its environment or its control group's quota."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MOST_THREADS = 65_536
 
 
 def asked_threads() -> int:
-    """Threads that the environment asks for; 0 if it does not."""
+    """Read the number of threads of the environment variable; 0 if it is not set."""
     text = os.environ.get(VARIABLE, "")
     return int(text) if _well_formed(text) else 0
 
 
 def refuse_malformed() -> None:
-    """Refuse an environment variable that is no number of threads."""
+    """Refuse an environment variable that does not give a number of threads."""
     text = os.environ.get(VARIABLE, "")
     if text and not _well_formed(text):
         raise InvalidInput(
@@ -38,29 +38,29 @@ def _well_formed(text: str) -> bool:
 
 
 def quota_threads(root: str = "/") -> int:
-    """CPUs that the control groups of this process pay for, rounded up; 0 without a limit."""
+    """Read the CPU quota of this process's control groups, rounded up; 0 without a limit."""
     limits = [limit for folder in _groups(Path(root)) if (limit := _limit(folder)) > 0.0]
     return math.ceil(min(limits)) if min(limits, default=math.inf) <= MOST_THREADS else 0
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Folders that may hold a limit of this process, innermost first."""
+    """Yield folders that may hold a limit of this process, innermost first."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
         for mount in {controllers, "cpu"} if controllers else {"", "unified"}:
             top = root / "sys/fs/cgroup" / mount
-            inside = top / path.strip("/")
+            folder = top / path.strip("/")
             while True:
-                yield inside
-                if inside == top or top not in inside.parents:
+                yield folder
+                if folder == top or top not in folder.parents:
                     break
-                inside = inside.parent
+                folder = folder.parent
 
 
 def _limit(folder: Path) -> float:
-    """CPUs that one group pays for; 0 without a limit, or where none can be read."""
+    """Read the CPU quota of one group; 0 if there is none or it cannot be read."""
     quota, period = (*_text(folder / "cpu.max").split(), "", "")[:2]
     if not quota:
         quota = _text(folder / "cpu.cfs_quota_us")

@@ -300,7 +300,7 @@ class DefaultFit:
         if request.subsample is not None:
             subsample = request.curator(objective, prepared, ledger=ledger, from_subsample=True)
         curator = request.curator(objective, prepared, ledger=ledger)
-        rows = PreconditionedQueries(curator, few=subsample)
+        rows = PreconditionedQueries(curator, subsample=subsample)
         if self._weight_unit:
             rows = self._weight_unit.weighted(rows)
         return rows if self.estimated is None else rows.mapped(self.estimated)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import positive, whole_number
-from dpfast.curator.tables.cells import MOST_RECORDS, Cells
+from dpfast.curator.tables.cells import MAX_RECORDS, Cells
 from dpfast.data import Records
 from dpfast.data.schema import Schema
 from dpfast.inference.degrees import coverage
@@ -111,7 +111,7 @@ def plan(
     True
     """
     grouping = grouping_of(schema, by, columns)
-    n = whole_number(n, "n", 1, MOST_RECORDS - 1)
+    n = whole_number(n, "n", 1, MAX_RECORDS - 1)
     min_count, level = positive(least, "least", or_zero=True), coverage(level)
     mu, q = GDP.within(privacy).mu * (1.0 - ROUNDING_SUM), len(grouping.columns)
     nothing: Any = np.broadcast_to(np.nan, (n, q + 1))

@@ -166,7 +166,7 @@ SAMPLES = list(calls.samples())
 def test_registered_calls_leak_nothing_where_a_secret_sample_is_drawn(sized, kind, monkeypatch):
     """At their own size, of a record that is in every sample: of others nothing would move."""
     X, y = sized.table()
-    example, asked, ask = sized.example, set(), PreconditionedQueries._ask
+    example, asked, ask = sized.example, set(), PreconditionedQueries._release_means
 
     def noted(rows, *arguments):
         found = ask(rows, *arguments)
@@ -174,7 +174,7 @@ def test_registered_calls_leak_nothing_where_a_secret_sample_is_drawn(sized, kin
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(PreconditionedQueries, "_ask", noted)
+        patch.setattr(PreconditionedQueries, "_release_means", noted)
         events = perform(example.call, (X, y), None).events
     drawn = [event.value for event in events if isinstance(event, Chosen)]
     assert len(drawn) == sized.draws and sized.shows(asked)

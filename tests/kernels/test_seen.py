@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.preconditioned import _known, compiled
+from dpfast.curator.preconditioned import _zero_and_identity, compiled
 from dpfast.data.scaling.maps import (
     NO_CLIPPING,
     LeverageWeights,
@@ -174,7 +174,7 @@ def test_scores_have_the_same_bits_wherever_rows_stand(isa, q):
     theta, whose = rng.normal(size=q + 1), rng.integers(0, 40, 1000)
     order = rng.permutation(1000)
     for W in (rng.normal(size=(q + 1, q + 1)), np.eye(q + 1)):
-        matrix = _known(q + 1)[1] if np.array_equal(W, np.eye(q + 1)) else W
+        matrix = _zero_and_identity(q + 1)[1] if np.array_equal(W, np.eye(q + 1)) else W
         found = set()
         for rows, kept in (
             (X, slice(None)),
@@ -342,7 +342,7 @@ def kept_views(view, X, y, units=None):
     mapped = compiled(view, units, keep=keep)
     mapped.counts(X, y, EDGES, 1)
     at = view.at._replace(theta=view.matrix @ view.at.theta)
-    plain = view._replace(matrix=_known(len(at.theta))[1], at=at)
+    plain = view._replace(matrix=_zero_and_identity(len(at.theta))[1], at=at)
     return mapped, keep, compiled(plain, units, squares=keep)
 
 
@@ -488,7 +488,7 @@ def test_rows_without_a_map_are_those_under_an_identity(isa, n, q):
         p = q + intercept
         X, y = table(n, q, rng, beside=True)
         theta = 0.3 * rng.normal(size=p)
-        for view in views("log-cosh", _known(p)[1], theta):
+        for view in views("log-cosh", _zero_and_identity(p)[1], theta):
             assert_alike(X, y, view._replace(intercept=intercept))
 
 

@@ -187,7 +187,7 @@ class Straight:
 
     n, dimension = 10_000, 2
 
-    def clipped(self, at, radius, mu, mu_meat=0.0, held=None):
+    def clipped(self, at, radius, mu, mu_meat=0.0, row_clipping=None):
         answer = Answer(np.ones(2) - at.theta, 9.0, None)
         return JointAnswer(answer, answer, answer, mu)
 
@@ -257,7 +257,7 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(start, close, flatter)
     class Steep:
         n, dimension = 10**6, 2
 
-        def clipped(self, at, radius, mu, mu_meat=0.0, held=None):
+        def clipped(self, at, radius, mu, mu_meat=0.0, row_clipping=None):
             slope = (whiten @ at.theta)[0]
             score = (masses * (expit(8.0 * fine) - expit(slope * fine))) @ fine
             answer = Answer(whiten @ [score, 0.0], 1e-4, None)

@@ -1476,9 +1476,9 @@ MONEY = (
         CURATOR_TESTS,
         "        self.ledger.charge(plan.cost, plan.label)\n        sums",
         "        sums",
-        "        return joint_answer_of((*answers, mu))\n",
+        "        return JointAnswer(gradient, hessian, meat, mu)\n",
         "        self.ledger.charge(plan.cost, plan.label)\n"
-        "        return joint_answer_of((*answers, mu))\n",
+        "        return JointAnswer(gradient, hessian, meat, mu)\n",
     ),
     plant(
         "refund-on-exception",
@@ -2128,24 +2128,24 @@ BLACK_BOX = (
         "a record's vector keeps its length",
         VECTORS,
         BLACK_BOX_TESTS,
-        "np.minimum(scale * lengths, bound) / lengths * usable",
-        "scale * lengths / lengths * usable",
+        "np.minimum(scale * norms, bound) / norms * usable",
+        "scale * norms / norms * usable",
     ),
     plant(
         "another-records-value-stands-for-a-failure",
         "what a failed training counts as is the largest value of all records, not of its own",
         VECTORS,
         BLACK_BOX_TESTS,
-        "told, self._largest[block])",
-        "told, self._largest.max())",
+        "part, self._largest[block])",
+        "part, self._largest.max())",
     ),
     plant(
         "vectors-clipped-entry-by-entry",
         "clipped by the largest entry instead of the norm",
         VECTORS,
         BLACK_BOX_TESTS,
-        'lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))',
-        "lengths = np.ones(vectors.shape[1])",
+        'norms = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))',
+        "norms = np.ones(vectors.shape[1])",
     ),
     plant(
         "values-that-are-not-finite-stay",
@@ -2334,7 +2334,7 @@ PERSONS = (
         "the noise of a difference is in proportion to a norm whose squares are lost",
         "dpfast/curator/steps.py",
         ("tests/privacy/test_attacks.py::test_c21_squares_of_tiny_steps_are_not_lost",),
-        "return SHORTEST if length < SHORTEST and np.any(vector) else length",
+        "return MIN_LENGTH if length < MIN_LENGTH and np.any(vector) else length",
         "return length",
     ),
     plant(
@@ -2437,8 +2437,8 @@ PERSONS = (
         "the rounding of a person's score grows with the number of pieces",
         PERSON_SUMS,
         (SOURCES + "::test_c66_a_score_from_many_pieces_is_as_exact_as_from_one",),
-        "return np.asarray(found + errors)",
-        "return np.asarray(found)",
+        "return np.asarray(sums + errors)",
+        "return np.asarray(sums)",
     ),
     plant(
         "pieces-as-the-file-is-cut",
@@ -2692,11 +2692,11 @@ NON_CONVEX = (
         "after an exception a vectorised function is asked about fewer rows, in another shape",
         "dpfast/curator/nonconvex/recordwise.py",
         ("tests/nonconvex/test_recordwise.py",),
-        "found = self._evaluate(theta, some, y if whole else np.where(inside, y, 0.0))\n            if found is not None:\n"
-        "                rows[first:last] = found[first:last]\n",
-        "found = self._evaluate(theta, X[first:last], y[first:last])\n"
-        "            if found is not None:\n"
-        "                rows[first:last] = found\n",
+        "gradients = self._evaluate(theta, X_part, y if all_rows else np.where(in_part, y, 0.0))\n            if gradients is not None:\n"
+        "                rows[first:last] = gradients[first:last]\n",
+        "gradients = self._evaluate(theta, X[first:last], y[first:last])\n"
+        "            if gradients is not None:\n"
+        "                rows[first:last] = gradients\n",
     ),
     plant(
         "records-together-by-default",
@@ -2751,8 +2751,8 @@ NON_CONVEX = (
         "what a compiled function does to its parameters reaches the next record",
         "dpfast/kernels/user_gradients.py",
         ("tests/nonconvex/test_recordwise.py",),
-        "                own_theta[:] = theta\n",
-        "                own_theta = theta\n",
+        "                theta_copy[:] = theta\n",
+        "                theta_copy = theta\n",
     ),
     plant(
         "change-not-clipped-to-the-step",
@@ -2951,8 +2951,8 @@ NON_CONVEX = (
         "of two answers of one charge the square leaves as it is",
         "dpfast/curator/effects.py",
         (HANDED_OUT,),
-        "        return found[0], found[1] if square else None\n",
-        "        return found[0], found[1]._replace(value=values[1]) if square else None\n",
+        "        return answers[0], answers[1] if square else None\n",
+        "        return answers[0], answers[1]._replace(value=values[1]) if square else None\n",
     ),
     plant(
         "exact-share-in-the-receipt",
@@ -3068,7 +3068,7 @@ RELEASE_ALGORITHMS = (
         "parameters are not compressed before they get the noise of compressed ones",
         "dpfast/curator/release/perturbation.py",
         POLISHED_TESTS,
-        "value = compressed(polished_minimiser(curator, terms.plan, terms.depth, tilt), unit)",
+        "value = compressed(polished_minimiser(curator, terms.plan, terms.depth, tilt), knee_length)",
         "value = polished_minimiser(curator, terms.plan, terms.depth, tilt)",
     ),
 )
@@ -3226,8 +3226,8 @@ SMOOTH_RELEASE = (
         "small ridges pass the test of descent at a hundredth of what the proof counts on",
         SMOOTH_SEARCH,
         SMOOTH_TESTS,
-        "least = length * length / (2.0 * ridge)",
-        "least = 0.01 * length * length / (2.0 * ridge)",
+        "proved = length * length / (2.0 * ridge)",
+        "proved = 0.01 * length * length / (2.0 * ridge)",
     ),
     plant(
         "smooth-search-with-unsafe-steps",
@@ -3313,8 +3313,8 @@ ONE_STEP = (
         "a Newton step that is not paid for reads the records and is refused afterwards",
         "dpfast/curator/release/one_step.py",
         (STEP + "test_a_step_is_charged_before_the_records_are_read",),
-        "    cost, gradient, found = PureDP(terms.each), None, []\n",
-        "    cost, found = PureDP(terms.each), []\n"
+        "    cost, gradient, steps = PureDP(terms.each), None, []\n",
+        "    cost, steps = PureDP(terms.each), []\n"
         "    gradient, _, _ = curator._sums(theta, GRADIENT)\n",
     ),
     plant(
@@ -3379,8 +3379,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "what is left of a total is rounded up, and parts are more than the total",
         "dpfast/curator/release/terms.py",
         (SUMS + "test_parts_of_a_total_add_up_to_its_last_bit",),
-        "ratio_to_float(x.numerator, x.denominator, up=False) for x in left",
-        "ratio_to_float(x.numerator, x.denominator, up=True) for x in left",
+        "ratio_to_float(x.numerator, x.denominator, up=False) for x in remaining",
+        "ratio_to_float(x.numerator, x.denominator, up=True) for x in remaining",
     ),
     plant(
         "blocks-recorded-as-free",
@@ -3794,8 +3794,8 @@ CHARGED_AFTER = (
         "what an exception carries of a run are the values behind its answers",
         "dpfast/curator/noisy_release.py",
         (DOOR + "test_what_is_kept_for_an_exception_is_what_was_handed_out",),
-        "tape.keep(question, found)",
-        "tape.keep(question, [NOTHING if x is None else one._replace(value=x) for one, x in zip(found, values)])",
+        "tape.keep(question, answers)",
+        "tape.keep(question, [NOTHING if exact is None else answer._replace(value=exact) for answer, exact in zip(answers, values)])",
     ),
     plant(
         "release-beside-its-verdict",
@@ -3883,8 +3883,8 @@ CHARGED_AFTER = (
             "tests/bayesopt/test_sensitivities.py::"
             "test_g4_one_record_moves_the_share_that_failed_by_itself_and_no_more",
         ),
-        "beside.append(np.sum(lost, axis=0) / self.n_points)",
-        "beside.append(np.sum(lost, axis=0))",
+        "shares.append(np.sum(counts, axis=0) / self.n_points)",
+        "shares.append(np.sum(counts, axis=0))",
     ),
     plant(
         "told-losses-charged-after-the-mean",
@@ -4200,7 +4200,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
         "the test of descent takes computed gradients as exact",
         "dpfast/curator/release/smooth.py",
         (ERRORS + "test_a_step_is_accepted_only_beyond_what_errors_can_feign",),
-        "        least += 2.0 * self.plan.error * float(np.linalg.norm(back))\n",
+        "        proved += 2.0 * self.plan.error * float(np.linalg.norm(back))\n",
         "",
     ),
     plant(
@@ -4468,16 +4468,18 @@ RANDOM_BLOCKS = (
         "a sample on a cluster allows for the additions within one piece",
         BLOCKS,
         ("tests/privacy/test_samples.py",),
-        "return own + additions(len(self._records.block_sizes)) if self.is_remote else own",
-        "return own",
+        "return count + additions(len(self._records.block_sizes)) if self.is_remote else count",
+        "return count",
     ),
     plant(
         "additions-of-seen-pieces-forgotten",
         "seen through a map, pieces on a cluster are added up for nothing",
         "dpfast/curator/preconditioned.py",
         ("tests/privacy/test_samples.py",),
-        "own.largest_block, own.additions,",
-        "own.largest_block, additions(len(records.block_sizes)),",
+        "layout._replace(",
+        "layout._replace(additions=summed.additions(len(records.block_sizes)), ",
+        "from dpfast.data.scaling.units import",
+        "from dpfast.data import reduction as summed\nfrom dpfast.data.scaling.units import",
     ),
     plant(
         "additions-of-tasks-forgotten",
@@ -4761,15 +4763,15 @@ LEAST_SQUARES = (
         "rows under a map have the lengths that they had under the one before it",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_c94_an_uneven_map_is_allowed_for_or_made",),
-        "        return PreconditionedQueries(self._curator, matrix, few=self._few, weigh=self._weigh)\n\n    def weighed",
-        "        found = PreconditionedQueries(self._curator, matrix, few=self._few, weigh=self._weigh)\n        if found._many and self._many:\n            found._many.squares = self._many.squares\n        return found\n\n    def weighed",
+        "        return PreconditionedQueries(\n            self._curator, matrix, subsample=self._sample, weigh=self._weigh\n        )\n\n    def weighed",
+        "        found = PreconditionedQueries(self._curator, matrix, subsample=self._sample, weigh=self._weigh)\n        if found._rotated and self._rotated:\n            found._rotated.squares = self._rotated.squares\n        return found\n\n    def weighed",
     ),
     plant(
         "roundings-before-the-map",
         "what is mapped after it was summed is taken to be rounded as much as rows under the map",
         "dpfast/curator/rotated.py",
         ("tests/privacy/test_whitened.py::test_c94_an_uneven_map_is_allowed_for_or_made",),
-        "        unmapped = unmapped._replace(additions=layout.additions + more)\n",
+        "        unmapped = unmapped._replace(additions=layout.additions + extra)\n",
         "",
     ),
     plant(
@@ -4819,8 +4821,8 @@ LEAST_SQUARES = (
         "sums of what is seen are taken to be cut up like sums of records",
         "dpfast/curator/joint.py",
         ("tests/privacy/test_samples.py",),
-        "        cut = want | SEEN if self.seen else want\n",
-        "        cut = want\n",
+        "        code = want | SEEN if self.seen else want\n",
+        "        code = want\n",
     ),
     plant(
         "sample-answers-for-all-records",
@@ -4835,8 +4837,8 @@ LEAST_SQUARES = (
         "a sample is the head of the table, which may be sorted",
         "dpfast/curator/blocks.py",
         ("tests/privacy/test_samples.py",),
-        "            slots = _dealt(self._records, self._source, number_of_slots(self._records.n))\n",
-        "            where = np.arange(self._records.n) * 256 // self._records.n\n            slots = dealt(self._records, where.astype(np.uint8), 256)\n",
+        "            slots = _assign_slots(self._records, self._source, number_of_slots(self._records.n))\n",
+        "            where = np.arange(self._records.n) * 256 // self._records.n\n            slots = random_partition(self._records, where.astype(np.uint8), 256)\n",
     ),
     plant(
         "sample-on-a-ledger-of-its-own",
@@ -4957,8 +4959,8 @@ LEAST_SQUARES = (
         "rows are whitened with a Gram to which no noise was added",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_answers_carry_the_noise_of_their_receipts",),
-        "        return self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian\n",
-        "        exact = self._sums(view, _prepared(Mallows, radius, 0.0, self.dimension)[0], 2)[1]\n        return self._ask(view, Mallows, radius, 0.0, 0.0, mu).hessian._replace(value=exact)\n",
+        "        return self._release_means(view, Mallows, radius, 0.0, 0.0, mu).hessian\n",
+        "        exact = self._sums(view, _kernel_and_constants(Mallows, radius, 0.0, self.dimension)[0], 2)[1]\n        return self._release_means(view, Mallows, radius, 0.0, 0.0, mu).hessian._replace(value=exact)\n",
     ),
     plant(
         "curvature-at-an-exact-parameter",
@@ -4966,7 +4968,7 @@ LEAST_SQUARES = (
         WHITENED,
         SEEN_TESTS,
         '        view = self._view("response" if at is None else "curvature", at)\n',
-        '        if at is not None:\n            exact = self._sums(self._view("score", at), _prepared(Clip, 1.0, 0.0, self.dimension)[0], 1)[0]\n            at = at._replace(theta=at.theta - exact)\n        view = self._view("response" if at is None else "curvature", at)\n',
+        '        if at is not None:\n            exact = self._sums(self._view("score", at), _kernel_and_constants(Clip, 1.0, 0.0, self.dimension)[0], 1)[0]\n            at = at._replace(theta=at.theta - exact)\n        view = self._view("response" if at is None else "curvature", at)\n',
     ),
     plant(
         "first-rows-counted-again-and-again",
@@ -5021,8 +5023,8 @@ LEAST_SQUARES = (
         "rows of persons are held one by one, and the meat is that of rows",
         WHITENED,
         (PERSONS_SEEN[0] + "::test_c81_answers_are_means_over_persons_from_every_source",),
-        "return self._persons(seen, ROW_NORM_FACTOR * radius).total(*asked)",
-        "return self._raw.total(*asked, seen)",
+        "return self._persons(compiled_view, ROW_NORM_FACTOR * radius).total(*arguments)",
+        "return self._raw.total(*arguments, compiled_view)",
     ),
     plant(
         "lengths-of-rows-for-those-of-persons",
@@ -5094,7 +5096,7 @@ LEAST_SQUARES = (
         "what is released of turned rows is taken for what is released of rows as they are",
         "dpfast/curator/rotated.py",
         ("tests/privacy/test_whitened.py::test_c80_turned_rows_are_turned_back",),
-        "        value = self._turn @ answer.value\n",
+        "        value = self._rotation @ answer.value\n",
         "        value = answer.value\n",
     ),
     plant(
@@ -5801,8 +5803,8 @@ TREATMENT_EFFECTS = (
         "a record is given the nuisances that it helped to fit",
         EFFECTS,
         EFFECT_TESTS,
-        "other = nuisances[1 - fold]",
-        "other = nuisances[fold]",
+        "nuisance = nuisances[1 - fold]",
+        "nuisance = nuisances[fold]",
     ),
     plant(
         "records-in-both-arms",
@@ -5825,7 +5827,7 @@ TREATMENT_EFFECTS = (
         "nuisances are fitted to all rows of a person, who counts as one record",
         EFFECTS,
         EFFECT_TESTS,
-        "self._rows = [self._one[folds == fold] for fold in range(FOLDS)]",
+        "self._rows = [self._row_of_record[folds == fold] for fold in range(FOLDS)]",
         "whose = folds if persons is None else folds[persons]\n        self._rows = [np.flatnonzero(whose == fold) for fold in range(FOLDS)]",
     ),
     plant(
@@ -6124,8 +6126,8 @@ ABSORBED_LEVELS = (
         "a finite row over a small norm is infinite, held to NaN, and wipes out its level's sums",
         LEVELS,
         ABSORBED_TESTS,
-        "units = rows / np.where(largest > 0.0, largest, 1.0)[:, None]",
-        "units = (rows / radius) / np.where(largest > 0.0, largest / radius, 1.0)[:, None]",
+        "scaled = rows / np.where(largest > 0.0, largest, 1.0)[:, None]",
+        "scaled = (rows / radius) / np.where(largest > 0.0, largest / radius, 1.0)[:, None]",
     ),
     plant(
         "sums-by-level-as-a-histogram",
@@ -6140,7 +6142,7 @@ ABSORBED_LEVELS = (
         "a row adds all of itself to the sums of its level",
         LEVELS,
         ABSORBED_TESTS,
-        "(shorter * SHORTER)[:, None]",
+        "(shorter * SHRINKAGE)[:, None]",
         "np.maximum(largest, 1.0)[:, None]",
     ),
     plant(
@@ -6148,8 +6150,8 @@ ABSORBED_LEVELS = (
         "means that nobody released are taken from the records of a level",
         LEVELS,
         ABSORBED_TESTS,
-        "found = self._all - means[np.maximum(self._codes, 0)]",
-        "found = self._all - np.mean(self._all) - means[np.maximum(self._codes, 0)]",
+        "centred = self._all - means[np.maximum(self._codes, 0)]",
+        "centred = self._all - np.mean(self._all) - means[np.maximum(self._codes, 0)]",
     ),
     plant(
         "sums-by-level-not-charged",
@@ -6180,8 +6182,8 @@ INSTRUMENTS = (
         "residuals are centred at the mean response, which every record moves",
         STAGES,
         TWO_STAGE_TESTS,
-        "        left = y - params[0]\n",
-        "        left = y - np.mean(y) - params[0]\n",
+        "        residual = y - params[0]\n",
+        "        residual = y - np.mean(y) - params[0]\n",
     ),
     plant(
         "hazards-from-their-mean",
@@ -6196,8 +6198,8 @@ INSTRUMENTS = (
         "times are divided by the longest of all persons",
         "dpfast/curator/instruments/risk.py",
         ("tests/tables/test_cox.py",),
-        "        times = np.where(told, time, np.nan)[:, None]\n",
-        "        times = np.where(told, time / np.nanmax(time) * cuts[-1], np.nan)[:, None]\n",
+        "        times = np.where(usable, time, np.nan)[:, None]\n",
+        "        times = np.where(usable, time / np.nanmax(time) * cuts[-1], np.nan)[:, None]\n",
     ),
     plant(
         "units-of-hazards-free",
@@ -6221,9 +6223,9 @@ INSTRUMENTS = (
         "events within a unit are seen from the longest time of all persons",
         "dpfast/curator/instruments/risk.py",
         ("tests/tables/test_cox.py",),
-        "        came = unit * (event == 1.0)\n",
-        "        came = np.minimum(unit, np.nanmax(time[np.isfinite(time)])) * (event == 1.0)\n"
-        "        came = came * (1.0 + 1e-3 * np.nanmean(event))\n",
+        "        unit_of_events = unit * (event == 1.0)\n",
+        "        unit_of_events = np.minimum(unit, np.nanmax(time[np.isfinite(time)])) * (event == 1.0)\n"
+        "        unit_of_events = unit_of_events * (1.0 + 1e-3 * np.nanmean(event))\n",
     ),
     plant(
         "events-that-are-not-0-or-1-in-silence",
@@ -6285,7 +6287,7 @@ BOUGHT_TESTS = ("tests/scaling/test_columns.py",)
 SEARCH_TESTS = ("tests/scaling/test_search.py",)
 KEY_TESTS = ("tests/kernels/test_keys.py",)
 DISTANCE_TESTS = ("tests/scaling/test_distances.py",)
-_HANDED_OUT = """        question = (receipt.query, mu, tuple(asked))
+_HANDED_OUT = """        question = (receipt.query, mu, tuple(thresholds))
         return release_with_noise(self._noise, question, receipt, self._centred(values))"""
 
 BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
@@ -6410,8 +6412,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/privacy/test_paid_before.py::test_a_query_that_cannot_pay_reads_and_draws_nothing",
         ),
-        "        receipt, cost = _distances_receipt(self._most, len(columns), mu)\n        self.ledger.charge(cost, receipt.query)\n",
-        "        receipt, cost = _distances_receipt(self._most, len(columns), mu)\n",
+        "        receipt, cost = _distances_receipt(self._max_records, len(columns), mu)\n        self.ledger.charge(cost, receipt.query)\n",
+        "        receipt, cost = _distances_receipt(self._max_records, len(columns), mu)\n",
         "        answer = release_with_noise(self._noise, question, receipt, value)\n",
         "        answer = release_with_noise(self._noise, question, receipt, value)\n        self.ledger.charge(cost, receipt.query)\n",
     ),

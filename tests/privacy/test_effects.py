@@ -150,7 +150,7 @@ def test_c78_receipts_add_up_to_the_total():
 def test_c78_each_record_is_given_the_nuisances_of_the_other_fold():
     X, T, y = table()
     folds = (np.arange(40) < 20).astype(int)
-    outcomes = pseudo(X, T, y, folds)._told
+    outcomes = pseudo(X, T, y, folds)._outcomes
     for i in range(40):
         other = NUISANCES[1 - folds[i]]
         row = np.array([1.0, X[i, 0]])
@@ -204,7 +204,7 @@ def test_what_is_missing_contributes_zero():
     y[3], X[4], T[5] = np.nan, np.inf, 2.0
     found = pseudo(X, T, y, folds)
     assert isinstance(found, PseudoOutcomes)
-    values = found._alone(found._deviations(0.3), Ledger(GDP(1.0)))._records
+    values = found._curator_of_values(found._deviations(0.3), Ledger(GDP(1.0)))._records
     assert isinstance(values, Records)
     assert np.flatnonzero(~np.isfinite(values.y)).tolist() == [3, 4, 5]
     (shares,) = watched(lambda: found.overlap(np.array([0.1, 0.9]), 0.5))
@@ -274,7 +274,7 @@ def test_a_row_of_a_person_is_chosen_at_random_among_the_usable_ones():
         people = Trial(
             X, y, T, np.arange(40) % 2, dpfast.SeededNoise(seed), 1, Aim(True, True), persons=group
         )
-        assert people._one[7] == 120
-        counts += np.bincount(np.delete(people._one, 7) // 40, minlength=3)
+        assert people._row_of_record[7] == 120
+        counts += np.bincount(np.delete(people._row_of_record, 7) // 40, minlength=3)
     assert counts[1] == 0
     assert abs(counts[0] - 292.5) < 5 * (585 / 4) ** 0.5

@@ -306,7 +306,7 @@ def test_a_shortage_of_memory_is_an_exception_as_any():
 def test_answers_are_copies_and_only_so_many_numbers_are_kept(monkeypatch):
     from dpfast.curator import answers
 
-    monkeypatch.setattr(answers, "MOST_KEPT", 100)
+    monkeypatch.setattr(answers, "MAX_TAPE_NUMBERS", 100)
     tape = Tape()
     receipt, value = answers.Receipt("a mean", "C9", 0.1, 1.0, 2.0), np.zeros(30)
     for k in range(9):

@@ -134,7 +134,7 @@ def test_c67_counts_of_persons_attain_the_sensitivity_of_records():
         columns = Columns(records, dpfast.Ledger(1e6), SeededNoise(0))
         columns._count_windows([(c, [(52, -(1 << 63))]) for c, _ in asked])
         values.append(columns._centred([columns._below(c, key) for c, key in asked]))
-    receipt, _ = _counts_receipt(columns._most, 3, 1.0)
+    receipt, _ = _counts_receipt(columns._max_records, 3, 1.0)
     moved = np.linalg.norm(values[0] - values[1]) / receipt.l2_sensitivity
     assert 0.99 <= moved <= 1.0
 

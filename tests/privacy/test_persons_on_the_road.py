@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.preconditioned import LeverageWeights, RowClipping, _prepared, compiled
+from dpfast.curator.preconditioned import (
+    LeverageWeights,
+    RowClipping,
+    _kernel_and_constants,
+    compiled,
+)
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import of_slots, person_means
 from dpfast.data.persons.scores import ROW_NORM_FACTOR, PersonScores, counting_unit
@@ -113,7 +118,9 @@ def questions(name):
         "curvature": lambda rows: rows.gram(radius, 0.1, at),
         "moment": lambda rows: rows.moment(2.0, 0.5, 0.1, at, "response", 0.5),
         **{
-            f"clipped {name}": lambda rows, held=held: rows.clipped(at, bound, 0.1, held=held)
+            f"clipped {name}": lambda rows, held=held: rows.clipped(
+                at, bound, 0.1, row_clipping=held
+            )
             for name, held in {"free": free, "reach": reach, "long": long}.items()
         },
         **{
@@ -224,7 +231,7 @@ def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():
 
 def meat_of(rows, at, bound):
     """The exact meat that is released beside clipped scores."""
-    kernel, _ = _prepared(Clip, bound, 0.0, 3)
+    kernel, _ = _kernel_and_constants(Clip, bound, 0.0, 3)
     return rows._sums(rows._view("score", at), kernel, MEAT, bound)[2]
 
 

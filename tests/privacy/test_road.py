@@ -80,7 +80,7 @@ class Rows:
         size = self._rng.choice([0.0, 1.0, -1.0]) * radius * cap / np.linalg.norm(unit)
         return self._answer(size * unit, 2.0 * radius * cap, mu)
 
-    def norm_histogram(self, edges, mu, at=None, what="response", held=None):
+    def norm_histogram(self, edges, mu, at=None, what="response", row_clipping=None):
         self._known(at)
         self.spent.append(mu)
         shares = np.zeros(len(edges) + 1)
@@ -89,7 +89,7 @@ class Rows:
             shares = self._rng.dirichlet(np.ones(len(shares)))
         return self._answer(shares, 2.0**0.5, mu)
 
-    def clipped(self, at, radius, mu, mu_meat=0.0, held=None):
+    def clipped(self, at, radius, mu, mu_meat=0.0, row_clipping=None):
         Clip(radius)
         self._known(at)
         cost = joint_mu("independent", mu, 0.0, mu_meat) if mu_meat else mu

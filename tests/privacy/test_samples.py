@@ -54,7 +54,7 @@ def sampled(X, y, seed):
         Curator(one, objective, Ledger(dpfast.GDP(1e9)), dpfast.SeededNoise(0))
         for one in (records, few)
     ]
-    return PreconditionedQueries(curators[0], few=curators[1]).subsample()
+    return PreconditionedQueries(curators[0], subsample=curators[1]).subsample()
 
 
 def indices(n, seed):
@@ -380,5 +380,5 @@ def test_c85_a_sample_on_a_cluster_allows_for_the_additions_of_its_pieces(monkey
     coded = CodedBlocks(few, units, coding)
     own = sample(as_records(X, y), dpfast.SeededNoise(1), WANTED).additions
     for one in (few, coded):
-        assert one.additions >= own + additions(few._found()._n_tasks) > own
+        assert one.additions >= own + additions(few._draw()._n_tasks) > own
         assert Layout(*one._summed(2)).additions == layout_of_seen(one).additions == one.additions

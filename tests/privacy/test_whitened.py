@@ -200,7 +200,7 @@ def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
         (lambda rows: rows.gram(1.7, 0.1, at), rows.gram(1.7, 0.1).receipt),
         (lambda rows: rows.moment(1.7, 2.0, 0.1, at, "score"), rows.moment(1.7, 2.0, 0.1).receipt),
         (lambda rows: rows.clipped(at, 1.7, 0.1), clipped),
-        (lambda rows: rows.clipped(at, 1.7, 0.1, held=held), clipped),
+        (lambda rows: rows.clipped(at, 1.7, 0.1, row_clipping=held), clipped),
     ):
         assert worst(ask, PAIRS[::2], n, beside=beside) <= bound.l2_sensitivity
 
@@ -215,7 +215,10 @@ def test_c80_weights_that_are_seen_need_no_bound(loss, weigh):
     asks = (
         (lambda rows: rows.gram(1.7, 0.1, at), rows.gram(1.7, 0.1).receipt),
         (lambda rows: rows.clipped(at, 1.7, 0.1), clipped),
-        (lambda rows: rows.clipped(at, 1.7, 0.1, held=RowClipping(max_leverage=40.0)), clipped),
+        (
+            lambda rows: rows.clipped(at, 1.7, 0.1, row_clipping=RowClipping(max_leverage=40.0)),
+            clipped,
+        ),
         (lambda rows: rows.moment(1.7, 2.0, 0.1), rows.moment(1.7, 2.0, 0.1).receipt),
         (
             lambda rows: rows.norm_histogram(cells, 0.1, at, "score"),
@@ -272,11 +275,15 @@ def test_c80_clipped_scores_attain_their_sensitivity(loss, held):
         bound = 0.02
     at, held = point(loss), holds()[held]
     small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
-    ask = lambda rows: rows.clipped(at, bound, 0.1, held=held)  # noqa: E731
+    ask = lambda rows: rows.clipped(at, bound, 0.1, row_clipping=held)  # noqa: E731
     if held.max_leverage < bound:  # what is foreseen of a score is no more
         bound = 0.1
     move = worst(ask, [*small, *PAIRS], n)
-    answer = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX).clipped(at, bound, 0.1, held=held)
+    answer = (
+        whitened(np.ones((n, 2)), np.ones(n))
+        .mapped(MATRIX)
+        .clipped(at, bound, 0.1, row_clipping=held)
+    )
     sensitivity = answer.gradient.receipt.l2_sensitivity
     assert sensitivity == pytest.approx(2.0 * bound / n, rel=1e-6)
     assert 0.99 * sensitivity <= move <= sensitivity
@@ -388,7 +395,7 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
         elif held.leverage_weights is not None:
             size = np.linalg.norm(a @ MATRIX, axis=1) * np.sqrt(curvature)
             factor = np.minimum(1.0, 0.6 / np.maximum(size, 1e-300))
-        clipped = observed_value(lambda held=held: rows.clipped(at, 0.9, 0.1, held=held))
+        clipped = observed_value(lambda held=held: rows.clipped(at, 0.9, 0.1, row_clipping=held))
         scores = a * (psi * factor)[:, None]
         norms = np.maximum(np.linalg.norm(scores, axis=1), 1e-300)
         scores *= (w * np.minimum(1.0, 0.9 / norms))[:, None]
@@ -415,9 +422,9 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
     records, *_ = table("arrays beside")
     at, found = point(loss), []
     for turned in (0, 10**9):
-        monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", turned)
+        monkeypatch.setattr("dpfast.curator.preconditioned.MIN_ROTATED_ENTRIES", turned)
         rows = whitened(None, None, 1e9, rows=records).mapped(MATRIX).mapped(MATRIX.T + 1.0)
-        assert (rows._many is None) == bool(turned)
+        assert (rows._rotated is None) == bool(turned)
         asked = [rows.gram(1.4, 1e5, at).value, rows.moment(1.4, 0.3, 1e5, at).value]
         for held in (
             RowClipping(),
@@ -434,7 +441,9 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
             rows.norm_histogram(bin_edges(2)[:-1], 1e5, at, what).value
             for what in ("curvature", "residual")
         ]
-        asked.append(rows.norm_histogram(bin_edges(2)[:-1], 1e5, at, "score", along=THETA).value)
+        asked.append(
+            rows.norm_histogram(bin_edges(2)[:-1], 1e5, at, "score", direction=THETA).value
+        )
         asked.append(np.array(mean_along(rows, THETA, 1.0, 1e3, rows._curator.ledger, at)))
         found.append(asked)
     for one, other in zip(*found, strict=True):
@@ -444,14 +453,14 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
 def keep(rows):
     """Rows whose lengths are kept, which some query has asked for."""
     rows.norm_histogram(bin_edges(1)[:-1], 1e-3, point("log-cosh"), "foreseen")
-    assert rows._many.squares is not None
+    assert rows._rotated.squares is not None
     return rows
 
 
 @pytest.fixture
 def kept(monkeypatch):
     """However few the records are."""
-    monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", 0)
+    monkeypatch.setattr("dpfast.curator.preconditioned.MIN_ROTATED_ENTRIES", 0)
 
 
 @pytest.mark.parametrize("reach", [np.inf, 0.8])
@@ -463,7 +472,9 @@ def test_c94_sums_of_kept_lengths_attain_their_sensitivity(loss, reach, kept):
     pairs = [*small, *PAIRS, *[((x, 1.0), y) for x in (1e90, -1e90) for y in RESPONSES]]
     rows = keep(whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX))
     answer, gram = rows.clipped(at, bound, 0.1, 0.05, held), rows.gram(bound, 0.1, at)
-    move = worst(lambda rows: rows.clipped(at, bound, 0.1, held=held), pairs, n, prepare=keep)
+    move = worst(
+        lambda rows: rows.clipped(at, bound, 0.1, row_clipping=held), pairs, n, prepare=keep
+    )
     sensitivity = answer.gradient.receipt.l2_sensitivity
     assert 2.0 * bound / n < sensitivity <= 2.0 * bound / n * (1.0 + 1e-9)
     assert 0.99 * sensitivity <= move <= sensitivity
@@ -482,7 +493,7 @@ def test_c94_sums_of_kept_lengths_are_those_of_rows(loss, monkeypatch):
     records.y[6] = np.nan
     at, found = point(loss), []
     for turned in (0, 10**9):
-        monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", turned)
+        monkeypatch.setattr("dpfast.curator.preconditioned.MIN_ROTATED_ENTRIES", turned)
         rows = whitened(None, None, 1e9, rows=records).mapped(MATRIX).mapped(MATRIX.T + 1.0)
         asks = [
             lambda what=what, held=held, rows=rows: rows.norm_histogram(
@@ -492,20 +503,20 @@ def test_c94_sums_of_kept_lengths_are_those_of_rows(loss, monkeypatch):
             for held in (RowClipping(), RowClipping(max_leverage=0.7))
         ]
         asks += [
-            lambda rows=rows, held=held: rows.clipped(at, 0.9, 0.1, held=held)
+            lambda rows=rows, held=held: rows.clipped(at, 0.9, 0.1, row_clipping=held)
             for held in (RowClipping(), RowClipping(max_leverage=0.7))
         ]
         asks += [lambda rows=rows: rows.gram(1.4, 0.1, at)]
         first = [observed_value(ask) for ask in asks]
-        assert (rows._many is not None and rows._many.squares is not None) == (turned == 0)
+        assert (rows._rotated is not None and rows._rotated.squares is not None) == (turned == 0)
         again = [observed_value(ask) for ask in asks]  # by lengths alone
         meat = rows.clipped(at, 0.9, 1e5, 4e4).meat.value
         found.append([*again, meat])
         for one, other in zip(first, again, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
     turn = whitened(None, None, rows=records)
-    monkeypatch.setattr("dpfast.curator.preconditioned.TURNED", 0)
-    turn = turn.mapped(MATRIX).mapped(MATRIX.T + 1.0)._many._turn
+    monkeypatch.setattr("dpfast.curator.preconditioned.MIN_ROTATED_ENTRIES", 0)
+    turn = turn.mapped(MATRIX).mapped(MATRIX.T + 1.0)._rotated._rotation
     counts = 2 * len(QUANTITIES[1:])
     for one, other in zip(found[0][:counts], found[1][:counts], strict=True):
         assert np.array_equal(one, other)
@@ -523,7 +534,7 @@ def test_c94_an_uneven_map_is_allowed_for_or_made(kept):
     rows, at = whitened(None, None, rows=records), point("log-cosh")
     for stretch in (1.0, 30.0, 1e3):
         some = keep(rows.mapped(np.diag([1.0, stretch, 1.0])))
-        plain, depth = some._layout._replace(seen=False), some._many.unmapped.depth
+        plain, depth = some._layout._replace(seen=False), some._rotated.unmapped.depth
         for want in (GRADIENT, HESSIAN, MEAT, GRADIENT | MEAT):
             allowed = stretch**2 * (plain.depth(want) + 2 * math.ceil(3**1.5) + 4)
             assert allowed <= depth(want) <= 1.1 * (allowed + 1e3)
@@ -534,16 +545,19 @@ def test_c94_an_uneven_map_is_allowed_for_or_made(kept):
         some.norm_histogram(
             bin_edges(1)[:-1], 0.1, point("log-cosh", np.zeros(matrix.shape[1])), "score"
         )
-        assert some._many is None or some._many.squares is some._many.unmapped is None
+        assert some._rotated is None or some._rotated.squares is some._rotated.unmapped is None
     some = keep(rows.mapped(MATRIX))
-    assert some._many.layout(some._view("score", at), 1e10, 0.0) is some._many.unmapped
-    assert some._many.layout(some._view("score", at), 1e60, 0.0) is some._layout
-    assert some._many.layout(some._view("score", at), 1.0, 2.0) is some._layout
+    assert some._rotated.layout(some._view("score", at), 1e10, 0.0) is some._rotated.unmapped
+    assert some._rotated.layout(some._view("score", at), 1e60, 0.0) is some._layout
+    assert some._rotated.layout(some._view("score", at), 1.0, 2.0) is some._layout
     discount = RowClipping(LeverageWeights(at, 0.6, 0.5, MATRIX))
-    assert some._many.layout(some._view("score", at, held=discount), 1.0, 0.0) is some._layout
-    assert some.mapped(MATRIX)._many.squares is None
+    assert (
+        some._rotated.layout(some._view("score", at, row_clipping=discount), 1.0, 0.0)
+        is some._layout
+    )
+    assert some.mapped(MATRIX)._rotated.squares is None
     beside, *_ = table("arrays beside")
-    assert whitened(None, None, rows=beside).mapped(MATRIX)._many.unmapped is None
+    assert whitened(None, None, rows=beside).mapped(MATRIX)._rotated.unmapped is None
 
 
 @pytest.mark.pairs
@@ -704,7 +718,7 @@ def test_scores_and_their_lengths_are_of_one_reading(loss, again):
         curator = Curator(records, objective, ledgers[-1], dpfast.SeededNoise(4))
         rows.append(PreconditionedQueries(curator).mapped(MATRIX))
     apart = (
-        rows[0].clipped(at, 1.5, 0.3, held=far).gradient,
+        rows[0].clipped(at, 1.5, 0.3, row_clipping=far).gradient,
         rows[0].norm_histogram(edges, 0.2, at, "score", far),
     )
     together = rows[1].clipped_and_counted(at, 1.5, 0.3, edges, 0.2, far)

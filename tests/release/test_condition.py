@@ -34,7 +34,7 @@ OPTIONS = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0)}
 @pytest.mark.parametrize("certificate", ["global", "recursive"])
 def test_enough_records_are_released_near_the_exact_value(certificate):
     X, y = sample(40_000)
-    exact = opened(X, y, LOSS, 1.0, Box(1.0))._found()
+    exact = opened(X, y, LOSS, 1.0, Box(1.0))._search()
     found = certified_functional(X, y, LOSS, "x2", certificate=certificate, **OPTIONS)
     assert isinstance(found, FunctionalRelease)
     # the announced scale is a bound: 8 of them fail with probability below 1e-14
@@ -57,12 +57,12 @@ def test_scales_of_neighbours_are_in_proportion():
     for options, pair, w in extreme_pairs(120, 300, 2):
         sides = [opened(*data, *options, certificates=2) for data in pair]
         plan, bound = sides[0].kind.plan, sides[0].kind.domain
-        found, other = (side._found() for side in sides)
+        found, other = (side._search() for side in sides)
         l0, top = found.eigenvalue - plan.eta, found.largest * (1.0 + plan.solver_error)
         counted = largest_scale(plan, l0)
         if counted is None:
             continue
-        counts = [largest_count(side._found().largest, counted) for side in sides]
+        counts = [largest_count(side._search().largest, counted) for side in sides]
         assert abs(counts[1] - counts[0]) <= COUNT
         most[0] = max(most[0], abs(counts[1] - counts[0]) / COUNT)
         spread = psi_over_delta(plan.radius, bound.inner_radius, l0, top, plan.solver_error)
@@ -74,7 +74,7 @@ def test_scales_of_neighbours_are_in_proportion():
             support=bound.support(w), solver_error=plan.solver_error,
         )  # fmt: skip
         choice = FunctionalTerms(terms.tau, terms.factor, 1.0, largest, largest)
-        omega, omega2 = (side._scale(side._found(), w, choice) for side in sides)
+        omega, omega2 = (side._scale(side._search(), w, choice) for side in sides)
         shift = abs(w @ (found.theta - other.theta))
         assert shift <= omega <= largest
         assert abs(omega2 / omega - 1.0) <= choice.tau
@@ -154,7 +154,7 @@ def test_several_functionals_and_one_charge():
 
 def test_certify_bounds_the_condition_number():
     X, y = sample(20_000)
-    exact = opened(X, y, LOSS, 1.0, Box(1.0))._found()
+    exact = opened(X, y, LOSS, 1.0, Box(1.0))._search()
     options = {"scale": 1.0, "domain": Box(1.0), "which": "both"}
     for seed in range(20):
         found = flat(dpfast.release.certify)(

@@ -273,7 +273,7 @@ def test_either_certificate_leads_to_a_release(certificate):
     assert found.certified
     assert certificate in found.method
     assert flat(dpfast.release_parameter)(X, y, LOSS, privacy=BUDGET, **options).certified
-    exact = opened(X, y, LOSS, 1.0, Box(1.0))._found().eigenvalue
+    exact = opened(X, y, LOSS, 1.0, Box(1.0))._search().eigenvalue
     bound = flat(dpfast.release.certify)(
         X, y, LOSS, privacy=dpfast.PureDP(1.0), **options
     ).lower_bound
@@ -286,7 +286,7 @@ def test_either_certificate_leads_to_a_release(certificate):
 
 def test_a_certificate_is_a_lower_bound():
     X, y = sample(4000)
-    exact = opened(X, y, LOSS, 1.0, Box(1.0))._found().eigenvalue
+    exact = opened(X, y, LOSS, 1.0, Box(1.0))._search().eigenvalue
     for seed in range(60):
         found = dpfast.release.certify(
             X, y, dpfast.Objective(LOSS, scale=1.0), privacy=dpfast.PureDP(2.0), domain=Box(1.0),

@@ -11,7 +11,7 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
-from dpfast.curator.release.one_step import _sum_held, mean_along
+from dpfast.curator.release.one_step import _sum_clipped, mean_along
 from dpfast.data import as_records
 from dpfast.data.scaling.maps import CHUNK, TransformedView
 from dpfast.data.scaling.transformed import projections
@@ -36,7 +36,7 @@ def sample(n, seed=0):
 def summed(X, y, loss=None, held=None):
     at = Linearization(np.array([0.1, 0.2, -0.1]), LeastSquares() if loss is None else loss)
     view = TransformedView(MATRIX, True, "score", at, 0.0, RowClipping() if held is None else held)
-    return int(_sum_held(X, y, DIRECTION, BOUND, view)[0])
+    return int(_sum_clipped(X, y, DIRECTION, BOUND, view)[0])
 
 
 @pytest.mark.parametrize(

@@ -38,22 +38,24 @@ BOUND_RANGE = (1e-100, 1e100)
 
 
 def checked_values(values: ArrayLike, n: int, points: int | None = None) -> Array:
-    """A copy of per-record values with shape (points, n), checked by shape and dtype alone."""
+    """Copy per-record values to shape (points, n), checked by shape and dtype alone."""
     expected = (n,) if points is None else (points, n)
     if points is None or not _is_list(values):
-        return _checked(values, expected).reshape(-1, n)
+        return _checked_array(values, expected).reshape(-1, n)
     rows: Any = values
     if len(rows) != points:
-        raise _another_shape(expected, f"with {len(rows)} rows")
-    return np.concatenate([np.empty((0, n)), *(_checked(row, (n,)).reshape(1, n) for row in rows)])
+        raise _wrong_shape(expected, f"with {len(rows)} rows")
+    return np.concatenate(
+        [np.empty((0, n)), *(_checked_array(row, (n,)).reshape(1, n) for row in rows)]
+    )
 
 
-def _checked(values: Any, expected: tuple[int, ...]) -> Array:
-    """A copy of an array, or of a list of cells."""
+def _checked_array(values: Any, expected: tuple[int, ...]) -> Array:
+    """Copy an array, or a list of cells, to an array of float64."""
     if _is_list(values):
         if (len(values),) != expected:
-            raise _another_shape(expected, f"of {len(values)} entries")
-        return _numbers(values)
+            raise _wrong_shape(expected, f"of {len(values)} entries")
+        return _to_numbers(values)
     found = foreign_array(values, "the array of per-record values")
     if found.dtype.kind not in "fiubO":
         raise InvalidInput(
@@ -61,9 +63,9 @@ def _checked(values: Any, expected: tuple[int, ...]) -> Array:
             f"received dtype {found.dtype}."
         )
     if found.shape != expected:
-        raise _another_shape(expected, f"of shape {found.shape}")
+        raise _wrong_shape(expected, f"of shape {found.shape}")
     if found.dtype.kind == "O":
-        return _numbers(found.ravel().tolist()).reshape(expected)
+        return _to_numbers(found.ravel().tolist()).reshape(expected)
     with np.errstate(all="ignore"):  # what does not fit a double becomes infinite: contributes zero
         return np.array(found, dtype=np.float64, order="C")
 
@@ -72,23 +74,23 @@ def _is_list(values: Any) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, (str, bytes))
 
 
-def _another_shape(expected: tuple[int, ...], received: str) -> InvalidInput:
+def _wrong_shape(expected: tuple[int, ...], received: str) -> InvalidInput:
     return InvalidInput(
         f"expected one value per validation record, shape {expected}; received values {received}. "
         "A loss that is already averaged over records cannot be privatised."
     )
 
 
-def _numbers(cells: Sequence[Any]) -> Array:
-    """Each cell as a number, whatever it holds: one record's cell must not stop the others'."""
-    found = number_cells(cells)
-    for i in np.flatnonzero(np.isnan(found)):
-        found[i] = _scalar(cells[int(i)])
-    return found
+def _to_numbers(cells: Sequence[Any]) -> Array:
+    """Convert each cell to a number; a cell that has none becomes NaN and stops no other."""
+    numbers = number_cells(cells)
+    for i in np.flatnonzero(np.isnan(numbers)):
+        numbers[i] = _to_number(cells[int(i)])
+    return numbers
 
 
-def _scalar(cell: Any) -> float:
-    """A number in an array of one entry, as other libraries' scalars are; NaN for the rest."""
+def _to_number(cell: Any) -> float:
+    """Convert an array of one entry, such as other libraries' scalars; NaN for the rest."""
     if type(cell) is float:
         return cell
     try:
@@ -106,32 +108,32 @@ class RecordValues:
         self.ledger = ledger
         self._noise = source_of_noise(noise)
         self._chunks: list[Array] = []
-        #: largest finite value of each record, which its values that are not finite count as
+        #: largest finite value of each record, in place of its values that are not finite
         self._largest: Array = np.array(-np.inf)
 
     @property
     def n_points(self) -> int:
-        """Number of values told for each record so far."""
+        """Number of values given for each record so far."""
         return sum([len(chunk) for chunk in self._chunks])
 
     def append(self, values: ArrayLike, points: int | None = None) -> None:
-        """Take the values of all records at one point, shape (n,), or at several, (points, n)."""
+        """Append the values of every record at one point, shape (n,), or several, (points, n)."""
         chunk = checked_values(values, self.n, points)
         finite = np.where(np.isfinite(chunk), chunk, -np.inf)
         self._largest = np.maximum(self._largest, finite.max(axis=0, initial=-np.inf))
         self._chunks.append(chunk)
 
-    def _filled(self, chunk: Array, block: slice) -> Array:
-        """Values of some records: where a training failed, what was worst for that record."""
-        told = chunk[:, block]
-        return np.where(np.isfinite(told), told, self._largest[block])
+    def _without_failures(self, chunk: Array, block: slice) -> Array:
+        """Replace values of failed trainings by the worst value of that record."""
+        part = chunk[:, block]
+        return np.where(np.isfinite(part), part, self._largest[block])
 
     def depth(self) -> int:
-        """Most sequential roundings of a mean (claim G1): within a block, then block by block."""
+        """Count the sequential roundings of a mean: in a block, then over blocks (claim G1)."""
         return min(self.n, BLOCK) + -(-self.n // BLOCK) + 1
 
     def mean_receipt(self, bound: float, mu: float, dimension: int) -> Receipt:
-        """What :meth:`mean` would release and with which noise; touches nothing, costs nothing."""
+        """Make the receipt of :meth:`mean`; reads no record, costs nothing."""
         bound = real_number(bound, "the clipping norm")
         if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
             raise InvalidInput(
@@ -155,15 +157,17 @@ class RecordValues:
         return release_with_noise(self._noise, (label, mu, weights, bound), receipt, value)
 
     def norms(self, weights: Array) -> Shares:
-        """Norms of ``weights' y_i``, NaN if not finite; a share costs its ``mu`` (claim C46)."""
+        """Compute norms of ``weights' y_i``, NaN if not finite; a share costs its ``mu`` (C46)."""
         values = np.concatenate(self._chunks)
         with np.errstate(all="ignore"):
-            vectors = [weights.T @ self._filled(values, block) for block in _blocks(self.n)]
-            found = np.concatenate([np.linalg.norm(rows, axis=0) for rows in vectors])
-        return Shares(np.where(np.isfinite(found), found, np.nan), self.ledger, self._noise)
+            vectors = [
+                weights.T @ self._without_failures(values, block) for block in _blocks(self.n)
+            ]
+            lengths = np.concatenate([np.linalg.norm(rows, axis=0) for rows in vectors])
+        return Shares(np.where(np.isfinite(lengths), lengths, np.nan), self.ledger, self._noise)
 
     def loss_receipt(self, lower: float, upper: float, mu: float) -> Receipt:
-        """What :meth:`mean_loss` would release; touches nothing, costs nothing."""
+        """Make the receipt of :meth:`mean_loss`; reads no record, costs nothing."""
         sensitivity = mean_loss(lower, upper, self.n, depth=self.depth())
         return gaussian_receipt("mean loss", "G4", mu, sensitivity, upper - lower, 1)
 
@@ -182,21 +186,21 @@ class RecordValues:
         return answer._replace(value=answer.value + middle)
 
     def failed(self, mu: float) -> float:
-        """Share of all values that are not finite, released; costs ``mu`` (claim G4)."""
-        beside = RecordValues(self.n, self.ledger, self._noise)
-        lost = [np.count_nonzero(~np.isfinite(chunk), axis=0) for chunk in self._chunks]
-        beside.append(np.sum(lost, axis=0) / self.n_points)
-        return float(beside.mean_loss(0, 0.0, 1.0, mu, label="share that failed").value[0])
+        """Release the share of values that are not finite; costs ``mu`` (claim G4)."""
+        shares = RecordValues(self.n, self.ledger, self._noise)
+        counts = [np.count_nonzero(~np.isfinite(chunk), axis=0) for chunk in self._chunks]
+        shares.append(np.sum(counts, axis=0) / self.n_points)
+        return float(shares.mean_loss(0, 0.0, 1.0, mu, label="share that failed").value[0])
 
     def loss_grid(self, lower: float, upper: float) -> tuple[float, int]:
-        """Of mean losses as whole numbers, the unit and how many one record moves them (G5)."""
+        """Return the unit in which mean losses are integers, and one record's effect in it (G5)."""
         grid = (upper - lower) / (self.n * float(STEPS_PER_RECORD))
         return grid, loss_steps(lower, upper, self.n, grid, depth=self.depth())
 
     def choice_receipt(
         self, lower: float, upper: float, mu: float
     ) -> tuple[Receipt, tuple[int, int]]:
-        """What :meth:`choice` would release, and its rate; touches nothing, costs nothing."""
+        """Make the receipt of :meth:`choice`, and its rate; reads no record, costs nothing."""
         steps = self.loss_grid(lower, upper)[1]
         rate = laplace_rate(steps, choice_exponent(mu))
         return Receipt("choice of a point", "G7", mu, float(steps), steps / mu), rate
@@ -218,7 +222,7 @@ class RecordValues:
         )
 
     def _mean_loss(self, point: int, middle: float, half: float, failed: float = 0.0) -> float:
-        """Exact mean deviation from the middle of the range, block by block."""
+        """Compute the exact mean deviation from the middle of the range, block by block."""
         row = [row for chunk in self._chunks for row in chunk][point]
         total = 0.0
         with np.errstate(all="ignore"):
@@ -228,11 +232,11 @@ class RecordValues:
         return total / self.n
 
     def _clipped_mean(self, weights: Array, bound: float) -> Array:
-        """Exact mean of the clipped vectors."""
-        return self._mean(weights, lambda vectors: _clipping(vectors, bound))
+        """Compute the exact mean of the clipped vectors."""
+        return self._mean(weights, lambda vectors: _clipping_factors(vectors, bound))
 
     def _mean(self, weights: Array, factors: Callable[[Array], Array]) -> Array:
-        """Mean of vectors times one factor per record, one block of records at a time."""
+        """Compute the mean of vectors times one factor per record, block by block."""
         parts = []
         start = 0
         for chunk in self._chunks:
@@ -243,7 +247,7 @@ class RecordValues:
             for block in _blocks(self.n):
                 vectors = np.zeros((len(total), block.stop - block.start))
                 for part, chunk in parts:
-                    vectors += part @ self._filled(chunk, block)
+                    vectors += part @ self._without_failures(chunk, block)
                 factor = factors(vectors)  # first: it may rescale the vectors
                 total += vectors @ factor
             return total / self.n
@@ -253,13 +257,16 @@ def _blocks(n: int) -> Iterator[slice]:
     return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
 
 
-def _clipping(vectors: Array, bound: float) -> Array:
-    """Factor that clips each column to the bound, in place on its direction (claim G1)."""
+def _clipping_factors(vectors: Array, bound: float) -> Array:
+    """Compute the factor that clips each column to the bound (claim G1).
+
+    Scales the columns in place, so that no square overflows or underflows.
+    """
     largest = np.abs(vectors).max(axis=0)
     usable = (largest > 0.0) & (largest < np.inf)  # False for NaN
     scale = np.where(usable, largest, 1.0)
     vectors /= scale
     vectors[:, ~usable] = 0.0
-    lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
-    lengths[~usable] = 1.0
-    return np.asarray(np.minimum(scale * lengths, bound) / lengths * usable)
+    norms = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+    norms[~usable] = 1.0
+    return np.asarray(np.minimum(scale * norms, bound) / norms * usable)

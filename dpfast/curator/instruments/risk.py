@@ -1,4 +1,4 @@
-"""Scores of proportional hazards: of each person one row, their own and released (claim T7)."""
+"""Scores of proportional hazards: each person has one row, from their data and releases (T7)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dpfast.privacy.noise import NoiseSource
 
 Array = NDArray[np.float64]
 
-#: Logarithms of hazards are held to it, so that every score is a number.
+#: Logarithms of hazards are clipped to it, so that every score is a number.
 LARGEST = 100.0
 
 
 class AtRisk(Stages):
-    """Persons at risk until an event or until they are not followed any more, copied."""
+    """Persons at risk until an event or until follow-up ends, copied."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class AtRisk(Stages):
         self.dimension = self.intervals + self._X.shape[1]
 
     def exposures(self, mu: float) -> Answer:
-        """Mean parts of the intervals that persons are at risk; costs ``mu`` (claim T7)."""
+        """Release the mean part of each interval that persons are at risk; ``mu`` (claim T7)."""
         bound = float(np.sqrt(self.intervals))
         return self._of(self._risk).clipped(self._at(np.eye(self.intervals)), bound, mu).gradient
 
     def ties(self, mu: float) -> Answer:
-        """Share of the records whose event is at a cut exactly; costs ``mu`` (claim T7)."""
+        """Release the share of records with an event exactly at a cut; costs ``mu`` (claim T7)."""
         return self._of(self._ties).clipped(self._at(np.eye(1)), 1.0, mu).gradient
 
     def _rows(self, matrix: Array, params: Array | None = None) -> PreconditionedQueries:
-        """Of persons with an event their interval and covariates; or scores at coefficients."""
+        """Make queries about interval and covariates of events, or about scores at coefficients."""
         if params is None:
             rows = np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]])
         else:
@@ -76,40 +76,46 @@ class AtRisk(Stages):
 
 
 def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:
-    """In which interval a person's event is, and which part of each they are at risk."""
+    """Compute the interval of each person's event, and the part of each interval at risk."""
     with np.errstate(all="ignore"):
-        told = np.isfinite(time) & ((event == 0.0) | (event == 1.0))
-        times = np.where(told, time, np.nan)[:, None]
+        usable = np.isfinite(time) & ((event == 0.0) | (event == 1.0))
+        times = np.where(usable, time, np.nan)[:, None]
         risk = np.clip((times - cuts[:-1]) / np.diff(cuts), 0.0, 1.0)
-        came = (times > cuts[:-1]) & (times <= cuts[1:]) & (event == 1.0)[:, None]
-        return np.where(told[:, None], came, np.nan), risk
+        events = (times > cuts[:-1]) & (times <= cuts[1:]) & (event == 1.0)[:, None]
+        return np.where(usable[:, None], events, np.nan), risk
 
 
 def earlier(time: Array, event: Array, cuts: Array, unit: float) -> tuple[Array, Array]:
-    """Parts at risk until the unit of a person's event begins, and until its middle."""
+    """Compute parts at risk until the unit of a person's event begins, and until its middle."""
     with np.errstate(all="ignore"):
-        came = unit * (event == 1.0)
-        return intervals(time - came, event, cuts)[1], intervals(time - 0.5 * came, event, cuts)[1]
+        unit_of_events = unit * (event == 1.0)
+        return intervals(time - unit_of_events, event, cuts)[1], intervals(
+            time - 0.5 * unit_of_events, event, cuts
+        )[1]
 
 
 def scores_of(
     X: Array, events: Array, risk: Array, params: Array, last: Array | None = None
 ) -> Array:
-    """Of each person ``(d_k - h_k)_k`` and ``x sum_k (d_k - h_k)``, h_k their expected events.
+    """Compute each person's score ``(d_k - h_k)_k`` and ``x sum_k (d_k - h_k)``.
 
-    With ``last``, parts of intervals within one unit of which the event came: d_k is then the part
-    of interval k in the hazard x of that unit, times ``x / (exp(x) - 1)``, and h_k are the
-    expected events before it (the likelihood of an event between two times).
+    h_k are their expected events: a piecewise exponential model (Holford 1980).
+
+    ``last`` holds the parts of intervals within one unit, in which the event came.  Then d_k is
+    the part of interval k in the hazard x of that unit, times ``x / (exp(x) - 1)``.  And h_k are
+    the expected events before it (the likelihood of an event between two times).
     """
     K = events.shape[1]
     with np.errstate(all="ignore"):
         predictor = np.zeros(len(X))
-        for column, slope in zip(X.T, params[K:], strict=True):  # one after the other: of no other
+        for column, slope in zip(
+            X.T, params[K:], strict=True
+        ):  # by column: no row depends on another
             predictor = predictor + slope * column
         hazards = np.clip(predictor[:, None] + params[:K], None, LARGEST)
         if last is not None:
             parts = last * np.exp(np.maximum(hazards, -LARGEST))
-            within = parts.sum(axis=1)
-            events = parts * np.where(within > 0.0, 1.0 / np.expm1(within), within)[:, None]
-        left = events - risk * np.exp(hazards)
-        return np.hstack([left, X * left.sum(axis=1)[:, None]])
+            total = parts.sum(axis=1)
+            events = parts * np.where(total > 0.0, 1.0 / np.expm1(total), total)[:, None]
+        residuals = events - risk * np.exp(hazards)
+        return np.hstack([residuals, X * residuals.sum(axis=1)[:, None]])

@@ -1,4 +1,4 @@
-"""The curator of non-convex objectives: clipped gradients, their changes, their norms."""
+"""Curator of non-convex objectives: clipped gradients, their changes, their norms."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STEPS_PER_RECORD = 4096
 
 
 class GradientCurator:
-    """Answers questions about gradients of an objective that need not be convex."""
+    """Queries about gradients of an objective that need not be convex."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class GradientCurator:
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel: RecordKernel | None = None
-        self._kept = 0.0
+        self._reserved = 0.0
         if isinstance(objective, Objective):
             refuse_free_scale(objective, "a curator of gradients")
             self.lipschitz = objective.score_bound
@@ -79,29 +79,29 @@ class GradientCurator:
             self._rows = RecordGradients(objective, records)
 
     def with_ledger(self, ledger: Ledger) -> GradientCurator:
-        """The same curator, paid by another ledger (a child of this one's)."""
+        """Copy the curator with another ledger, a child of its own."""
         other = copy.copy(self)  # what was compiled stays compiled
-        other.ledger, other._kept = ledger, 0.0
+        other.ledger, other._reserved = ledger, 0.0
         return other
 
     def keeping(self, rho: float) -> GradientCurator:
-        """The same curator with the same ledger, of which it says that so much less is left."""
-        other = copy.copy(self)
-        other._kept = rho
-        return other
+        """Copy the curator with ``rho`` of its budget reserved; the ledger is the same."""
+        copied = copy.copy(self)
+        copied._reserved = rho
+        return copied
 
     def check(self, rho: float) -> None:
-        """Refuse from public numbers a budget of which one gradient could not be released."""
+        """Refuse a budget that is too small to release one gradient; from public numbers."""
         self._gradient_receipt(_mu(rho))
 
     @property
     def remaining(self) -> float:
-        """Zero-concentrated budget that is left and not kept, rounded down."""
-        return max(remaining_rho(self.ledger) - self._kept, 0.0)
+        """Zero-concentrated budget that is left and not reserved, rounded down."""
+        return max(remaining_rho(self.ledger) - self._reserved, 0.0)
 
     @property
     def can_clip(self) -> bool:
-        """Whether gradients can be clipped below ``lipschitz``: users' gradients can."""
+        """True if gradients can be clipped below ``lipschitz``: users' gradients can."""
         return self._kernel is None
 
     def gradient(self, theta: Array, rho: float, clip: float | None = None) -> Answer:
@@ -123,7 +123,7 @@ class GradientCurator:
         return release_with_noise(self._noise, (receipt.query, mu, theta), receipt, value)
 
     def gradient_norm_histogram(self, theta: Array, edges: Array, rho: float) -> Answer:
-        """Release the shares of records whose gradient is as long as each cell says (claim K7)."""
+        """Release a histogram of the norms of the records' gradients (claim K7)."""
         self._checked_clip(float(edges[0]))
         mu = _mu(rho)
         receipt = gaussian_receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))
@@ -164,7 +164,10 @@ class GradientCurator:
         return release_with_noise(self._noise, (receipt.query, mu, new, old), receipt, value)
 
     def loss_change(self, new: Array, old: Array, rho: float, clip: float | None = None) -> Answer:
-        """Release the change of the mean loss from ``old`` to ``new``, shape (1,) (claim K8)."""
+        """Release the change of the mean loss from ``old`` to ``new``, shape (1,) (claim K8).
+
+        Integrates the gradient along the line by Gauss-Legendre quadrature.
+        """
         mu = _mu(rho)
         limit = None if clip is None or not clip < self.lipschitz else self._checked_clip(clip)
         line = new - old
@@ -258,12 +261,12 @@ class GradientCurator:
 
 
 def remaining_rho(ledger: Ledger) -> float:
-    """What a ledger in zCDP or Gaussian DP has left, as zCDP, rounded down."""
-    left: Any = ledger.remaining
-    if isinstance(left, ZCDP):
-        return left.rho
-    if isinstance(left, GDP):
-        return 0.5 * left.mu * left.mu * (1.0 - ROUNDING_PRODUCT)
+    """Return the remaining budget of a ledger in zCDP or Gaussian DP, as zCDP, rounded down."""
+    remaining: Any = ledger.remaining
+    if isinstance(remaining, ZCDP):
+        return remaining.rho
+    if isinstance(remaining, GDP):
+        return 0.5 * remaining.mu * remaining.mu * (1.0 - ROUNDING_PRODUCT)
     raise InvalidInput(
         "a ledger in ZCDP or GDP is needed for gradients with Gaussian noise; received "
         f"{described(ledger)}."
@@ -276,12 +279,12 @@ def _difference(new: Array, old: Array) -> float:
 
 
 def _mu(rho: float) -> float:
-    """The largest mu with ``mu^2 / 2 <= rho``, decided exactly."""
+    """Compute the largest mu with ``mu^2 / 2 <= rho``, decided exactly."""
     return GDP.within(ZCDP(rho)).mu
 
 
 def public_length(vector: Array) -> float:
-    """Norm of a public vector; infinite rather than wrong."""
+    """Compute the norm of a public vector; infinite where it would overflow."""
     with np.errstate(all="ignore"):
         size = np.abs(vector)
         largest = float(size.max(initial=0.0))

@@ -1,4 +1,4 @@
-"""Gradients from a user's function, held to their declared bounds record by record."""
+"""Gradients from a user's function, clipped to their declared bounds record by record."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dpfast.models.nonconvex import PerRecordObjective
 Array = NDArray[np.float64]
 
 #: Records from which compiling the function is worth its seconds; public.
-COMPILE_FROM = 10_000
+MIN_COMPILED_RECORDS = 10_000
 
 #: Entries that are clipped at once: of these, what is computed on the way stays in the cache.
-AT_ONCE = 8192
+CLIPPED_ENTRIES = 8192
 
 
 class RecordGradients:
@@ -31,11 +31,11 @@ class RecordGradients:
         records.blocks()  # refused, while nothing is spent, where records never leave their workers
         self._records = records
         self._compiled: CompiledGradients | None = None
-        if not objective.vectorized and records.n >= COMPILE_FROM:
+        if not objective.vectorized and records.n >= MIN_COMPILED_RECORDS:
             self._compiled = objective.compiled(records.n_covariates)
 
     def depth(self) -> int:
-        """Most sequential roundings of a record's contribution (claim C11)."""
+        """Count the sequential roundings of a record's contribution (claim C11)."""
         rows = self._objective.block_rows
         n_blocks = int(sum([-(-size // rows) for size in self._records.block_sizes]))
         return int(min(rows, self._records.n) + n_blocks + 8)
@@ -48,12 +48,12 @@ class RecordGradients:
         return total / divisor
 
     def norm_histogram(self, theta: Array, edges: Array) -> Array:
-        """Counts of records by the length of their gradient, one cell for each edge."""
+        """Count records by the norm of their gradient, one cell for each edge."""
         counts = np.zeros(len(edges))
         for X, y in self._blocks():
             rows = self._clipped(theta, X, y)
-            lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-            cells = np.searchsorted(edges[:-1], lengths)
+            norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+            cells = np.searchsorted(edges[:-1], norms)
             counts += np.bincount(cells, minlength=len(edges))
         return counts
 
@@ -102,7 +102,7 @@ class RecordGradients:
     def _one_by_one(
         self, theta: Array, X: Array, y: Array, usable: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """Each row from its record alone; zero where the function raises."""
+        """Compute each row from its record alone; zero where the function raises."""
         rows = np.zeros((len(y), self._objective.dimension))
         if self._compiled is not None:
             # writable copies in C order: the loop was compiled for these and for no other
@@ -116,54 +116,57 @@ class RecordGradients:
         return rows
 
     def _together(self, theta: Array, X: Array, y: Array) -> Array:
-        """All rows from one call, of a function for which the caller vouches."""
+        """Compute all rows in one call of a vectorized function; halve the block if it fails."""
         rows = np.zeros((len(y), self._objective.dimension))
         parts = [(0, len(y))]
         while parts:
             first, last = parts.pop()
-            inside = np.zeros(len(y), dtype=bool)
-            inside[first:last] = True
-            whole = last - first == len(y)
-            some = X if whole else np.where(inside[:, None], X, 0.0)
-            found = self._evaluate(theta, some, y if whole else np.where(inside, y, 0.0))
-            if found is not None:
-                rows[first:last] = found[first:last]
+            in_part = np.zeros(len(y), dtype=bool)
+            in_part[first:last] = True
+            all_rows = last - first == len(y)
+            X_part = X if all_rows else np.where(in_part[:, None], X, 0.0)
+            gradients = self._evaluate(theta, X_part, y if all_rows else np.where(in_part, y, 0.0))
+            if gradients is not None:
+                rows[first:last] = gradients[first:last]
             elif last - first > 1:
                 middle = (first + last) // 2
                 parts += [(first, middle), (middle, last)]
         return rows
 
     def _evaluate(self, theta: Array, X: Array, y: Array) -> Array | None:
-        """A fresh array of the right shape, or None."""
+        """Call the user's function; return a fresh array of the right shape, or None."""
         try:
             # copies, so that the function can change neither records nor parameters
-            found = np.array(
+            gradients = np.array(
                 self._objective.gradients(theta.copy(), X.copy(), y.copy()), dtype=np.float64
             )
         except KeyboardInterrupt:
             raise
         except BaseException:  # also sys.exit() and a lack of memory: they may depend on values
             return None
-        return found if found.shape == (len(y), self._objective.dimension) else None
+        return gradients if gradients.shape == (len(y), self._objective.dimension) else None
 
 
 def _clip_rows(rows: Array, limit: float) -> Array:
-    """Scale rows down to a norm of at most ``limit``, in place; what is not finite becomes zero."""
-    many = max(1, AT_ONCE // rows.shape[1])
+    """Clip rows to a norm of at most ``limit``, in place; rows that are not finite become zero."""
+    size_of_block = max(1, CLIPPED_ENTRIES // rows.shape[1])
     with np.errstate(all="ignore"):
-        for first in range(0, len(rows), many):
-            some = rows[first : first + many]
-            unit, length, size = _taken_apart(some)
-            inside = length * size <= limit
-            scaled = unit * (limit / np.where(length > 0.0, length, 1.0))
-            some[:] = np.where(inside, unit * size, scaled)
+        for first in range(0, len(rows), size_of_block):
+            block = rows[first : first + size_of_block]
+            directions, length, size = _normalise_rows(block)
+            within_limit = length * size <= limit
+            scaled = directions * (limit / np.where(length > 0.0, length, 1.0))
+            block[:] = np.where(within_limit, directions * size, scaled)
     return rows
 
 
-def _taken_apart(rows: Array) -> tuple[Array, Array, Array]:
-    """Rows over their largest entry, the lengths of these, and the entries; zero if not finite."""
+def _normalise_rows(rows: Array) -> tuple[Array, Array, Array]:
+    """Divide rows by their largest entry; return them, their norms and the entries.
+
+    All are zero for rows that are not finite.
+    """
     largest = np.ascontiguousarray(np.abs(rows).T).max(axis=0)  # along rows it is slow
     usable = (largest > 0.0) & (largest < np.inf)
     size = np.where(usable, largest, 1.0)[:, None]
-    unit = np.where(usable[:, None], rows, 0.0) / size  # entries at most 1 in absolute value
-    return unit, np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None], size
+    scaled = np.where(usable[:, None], rows, 0.0) / size  # entries at most 1 in absolute value
+    return scaled, np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None], size

@@ -1,7 +1,7 @@
-"""The minimiser of a self-concordant objective, to a tolerance that is met for every data set.
+"""Minimiser of a self-concordant objective, to a tolerance that holds for every data set.
 
-Newton steps until the gradient proves that the minimiser is near (claim R20 of PROOFS-release.md);
-where they have not arrived in time, a path of vanishing ridges does (claim R21).
+Newton steps until the gradient proves that the minimiser is near (claim R20 of PROOFS-release.md).
+If these do not converge in time, a path of vanishing ridges does (claim R21).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ LAST_STEPS = 100
 
 #: Damping step length, relative to the radius of convergence, beyond which a step of the
 #: majorising curvature goes further than a damped Newton step.
-FAR = 3.0
+MAX_DAMPED = 3.0
 
 #: Records of the pilot problem whose minimiser is where the search starts.
 PILOT = 1 << 15
 
 
 class Minimiser(NamedTuple):
-    """Secret: the point found, the computed Hessian there, its smallest and largest eigenvalue."""
+    """Secret point of the search, its computed Hessian, and that Hessian's extreme eigenvalues."""
 
     theta: Array
     hessian: Array
@@ -58,14 +58,14 @@ class Minimiser(NamedTuple):
 
 
 def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
-    """Public constants of the search; touches nothing, costs nothing."""
+    """Compute public constants of the search; reads no record, costs nothing."""
     problem = public_problem(curator, radius)
     constants = release_constants(curator.objective.loss, curator.objective.scale)._asdict()
     return minimiser_plan(c=constants.pop("concordance"), **constants, **problem)
 
 
 def public_problem(curator: Curator, radius: float) -> dict[str, Any]:
-    """What every plan needs beside the constants of the loss."""
+    """Collect the public constants that every plan needs besides the loss's."""
     objective = curator.objective
     refuse_free_scale(objective, "a certified minimiser")
     if not isinstance(objective.weighting, Bounded):
@@ -86,34 +86,36 @@ def public_problem(curator: Curator, radius: float) -> dict[str, Any]:
 def certified_minimiser(
     curator: Curator, plan: MinimiserPlan, tilt: Array | None = None
 ) -> Minimiser:
-    """A point at which the exact gradient is at most ``plan.tolerance``, for every data set."""
+    """Find a point with exact gradient at most ``plan.tolerance``, for every data set."""
     search = _Search(curator, plan, tilt)
     start = np.zeros(plan.dimension)
-    few = pilot(curator, plan) if tilt is None else None
-    if few is not None:
-        start = _Search(*few).fast(start, 30)[0]
+    pilot_problem = pilot(curator, plan) if tilt is None else None
+    if pilot_problem is not None:
+        start = _Search(*pilot_problem).fast(start, 30)[0]
     return search.run(start)
 
 
 def polished_minimiser(curator: Curator, plan: MinimiserPlan, depth: int, tilt: Array) -> Array:
-    """A point at which the exact gradient is at most four errors of a computed one (claim R37)."""
-    found = certified_minimiser(curator, plan, tilt)
-    return _Search(curator, plan, tilt).polish(found.theta, depth)
+    """Find a point with exact gradient at most four errors of a computed one (claim R37)."""
+    minimiser = certified_minimiser(curator, plan, tilt)
+    return _Search(curator, plan, tilt).polish(minimiser.theta, depth)
 
 
 Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
 
 
 def pilot(curator: Curator, plan: Plan) -> tuple[Curator, Plan] | None:
-    """Few records and a rough plan, for where a search starts: no proof rests on that."""
+    """Make a small problem of few records, to start the search; no proof rests on it."""
     if not curator.n > 4 * PILOT:
         return None
     try:
-        few = thinned(curator._records, PILOT)
+        sample = thinned(curator._records, PILOT)
     except InvalidInput:  # records on a cluster stay there; the search can do without
         return None
-    room = type(curator)(few, curator.objective, curator.ledger, curator._noise, curator._threads)
-    return room, plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
+    subproblem = type(curator)(
+        sample, curator.objective, curator.ledger, curator._noise, curator._threads
+    )
+    return subproblem, plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
 
 
 class PenalisedObjective(Generic[Plan]):
@@ -128,13 +130,13 @@ class PenalisedObjective(Generic[Plan]):
         self.enough = plan.tolerance * (1.0 - 1e-9) - plan.error
 
     def evaluate(self, theta: Array, want: int = GRADIENT | HESSIAN) -> tuple[Array, Array, float]:
-        """Computed gradient, curvature and length of the gradient."""
+        """Compute gradient, curvature and length of the gradient."""
         plan = self.plan
         self.passes += 1
         gradient, curvature, _ = self.curator._sums(theta, want)
         scaled = plan.rate * theta
-        bend = plan.ridge + plan.stiffness * np.cosh(scaled)
-        curvature = curvature + np.diag(bend)
+        penalty_curvature = plan.ridge + plan.stiffness * np.cosh(scaled)
+        curvature = curvature + np.diag(penalty_curvature)
         if not want & GRADIENT:
             return gradient, curvature, 0.0
         gradient = gradient + plan.ridge * theta + (plan.stiffness / plan.rate) * np.sinh(scaled)
@@ -144,10 +146,10 @@ class PenalisedObjective(Generic[Plan]):
 
 
 class _Search(PenalisedObjective[MinimiserPlan]):
-    """Steps of one search."""
+    """Damped Newton search."""
 
     def into_box(self, theta: Array) -> Array:
-        """Nearest point of the box that contains the minimiser; zero for what is not a number."""
+        """Project to the box that contains the minimiser; NaN becomes zero."""
         box = self.plan.box
         return np.clip(np.nan_to_num(theta, nan=0.0, posinf=box, neginf=-box), -box, box)
 
@@ -161,7 +163,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return Minimiser(theta, hessian, float(values[0]), float(values[-1]), self.passes)
 
     def polish(self, theta: Array, depth: int) -> Array:
-        """Newton steps to the last digits, from where the search ended (claim R37)."""
+        """Take Newton steps to the last digits, from the end of the search (claim R37)."""
         for _ in range(LAST_STEPS):
             gradient, hessian, length = self.evaluate(theta)
             error = gradient_error_at(self.plan, depth, float(np.linalg.norm(theta)))
@@ -171,7 +173,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return theta
 
     def fast(self, theta: Array, steps: int) -> tuple[Array, Array, bool]:
-        """Newton steps, damped where they do not halve the gradient."""
+        """Take Newton steps, damped where they do not halve the gradient."""
         plan = self.plan
         gradient, hessian, length = self.evaluate(theta)
         for _ in range(steps):
@@ -182,7 +184,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
             following = self.evaluate(candidate)
             if not following[2] <= 0.5 * length:
                 b = plan.c * plan.radius * float(np.linalg.norm(direction))
-                if b > FAR:
+                if b > MAX_DAMPED:
                     _, majorizer, _ = self.evaluate(theta, MAJORIZER)
                     candidate = self.into_box(theta - self.direction(majorizer, gradient))
                 else:
@@ -196,7 +198,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return direction
 
     def largest_ridge(self) -> float:
-        """Zero is in the region of quadratic convergence of the objective with this ridge."""
+        """Compute a ridge with which zero is in the region of quadratic convergence."""
         plan = self.plan
         score = plan.slope * plan.radius * (1.0 + 1e-9)
         if self.tilt is not None:
@@ -204,25 +206,25 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return 8.0 * plan.c * plan.radius * score
 
     def eager(self) -> tuple[Array, Array, bool]:
-        """Newton steps with a ridge that is divided by as much as they bear."""
+        """Take Newton steps with a ridge that falls as fast as they allow."""
         plan = self.plan
         theta, ridge, factor = np.zeros(plan.dimension), self.largest_ridge(), 16.0
         gradient, hessian, length = self.evaluate(theta)
         last = self.passes + EAGER_STEPS
         while self.passes < last and not length <= self.enough:
             target = ridge / factor if ridge / factor > 1e-3 * plan.floor else 0.0
-            point, slope, bend = theta, gradient, hessian
+            point, slope, curvature = theta, gradient, hessian
             first = size = float(np.linalg.norm(slope + target * point))
             for _ in range(4):
-                shifted = bend + target * np.eye(plan.dimension)
+                shifted = curvature + target * np.eye(plan.dimension)
                 step = self.direction(shifted, slope + target * point)
                 point = self.into_box(point - step)
-                slope, bend, length = self.evaluate(point)
+                slope, curvature, length = self.evaluate(point)
                 size = float(np.linalg.norm(slope + target * point))
                 if not size <= 4.0 * first or size <= 0.1 * first:
                     break
             if size <= 0.1 * first:
-                theta, gradient, hessian, ridge = point, slope, bend, target
+                theta, gradient, hessian, ridge = point, slope, curvature, target
                 factor = min(factor * factor, 1e4)
             else:
                 factor = math.sqrt(factor)
@@ -230,7 +232,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         return theta, hessian, length <= self.enough
 
     def path(self) -> tuple[Array, Array]:
-        """One Newton step for each of a public sequence of ridges that falls to 0 (claim R21)."""
+        """Take one Newton step for each of a public sequence of ridges down to 0 (claim R21)."""
         plan = self.plan
         reach = plan.c * plan.radius * plan.reach
         ridge = self.largest_ridge()

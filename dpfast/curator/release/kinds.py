@@ -1,4 +1,4 @@
-"""The kinds of certificates: what each counts, and what its lower bound allows."""
+"""Kinds of certificates: their counts, and their lower bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Kind:
-    """One kind of certificate, by itself the smallest eigenvalue by theorem A."""
+    """Certificate of the smallest eigenvalue by theorem A; base of the other kinds."""
 
     #: What cannot be asked for beside it ("functional", "largest eigenvalue"), and what to do
     #: instead.
@@ -38,7 +38,7 @@ class Kind:
 
     @classmethod
     def refuse(cls, *wanted: str) -> None:
-        """Refuse what it excludes."""
+        """Refuse requests that this kind of certificate excludes."""
         for what in wanted:
             if what in cls.excludes:
                 raise InvalidInput(cls.excludes[what])
@@ -48,30 +48,30 @@ class Kind:
         return certified_minimiser(curator, self.plan)
 
     def count(self, eigenvalue: float) -> int:
-        """Integer that one record changes by ``COUNT`` at most; secret as the eigenvalue is."""
+        """Compute the secret integer; one record changes it by ``COUNT`` at most."""
         plan = self.plan
         return scaled_count(eigenvalue, plan.step, plan.eta, largest=plan.largest)
 
     def lower_bound(self, count: int, tail: int) -> float:
-        """At most what is certified, unless the noise of the released count exceeds ``tail``."""
+        """Compute the certified lower bound; valid unless the count's noise exceeds ``tail``."""
         plan = self.plan
         return lower_bound_from_release(count, tail, plan.step, plan.eta, lreg=plan.floor)
 
     def estimate(self, count: int) -> float:
-        """What is certified, by its released count."""
+        """Estimate the eigenvalue by its released count."""
         plan = self.plan
         return float(plan.step + max(count, 0) * (plan.step + 2.0 * plan.eta) / COUNT)
 
     def records_needed(self, bound: float, count: int, tail: int) -> float:
-        """About how many records like these certify ``bound``; infinity if that is not known."""
+        """Estimate how many such records certify ``bound``; infinity if that is unknown."""
         if not (count > tail / 4 and bound < math.inf):
             return math.inf
-        wanted = self.estimate(self.count(bound) + tail)
-        return float(self.plan.n * (wanted / self.estimate(count)) ** self.root)
+        target = self.estimate(self.count(bound) + tail)
+        return float(self.plan.n * (target / self.estimate(count)) ** self.root)
 
 
 class RecursiveKind(Kind):
-    """The paper's recursion for the smallest eigenvalue, corrected (claims R12 and R13)."""
+    """Certificate by the paper's recursion for the smallest eigenvalue, corrected (R12 and R13)."""
 
     def __init__(self, curator: Curator, domain: Domain) -> None:
         super().__init__(curator, domain)
@@ -92,7 +92,7 @@ class RecursiveKind(Kind):
 
 
 class SmoothKind(RecursiveKind):
-    """The smallest eigenvalue for losses that are convex and smooth only (claims R25 to R27)."""
+    """Certificate for losses that are convex and smooth only (claims R25 to R27)."""
 
     excludes: ClassVar[Mapping[str, str]] = {
         "functional": (
@@ -123,7 +123,7 @@ KINDS: dict[str, type[Kind]] = {
 
 
 def kind_of(certificate: str, *wanted: str) -> type[Kind]:
-    """The kind of this name; refuses one that excludes what is wanted of it."""
+    """Find the kind of this name; refuse one that excludes a request."""
     kind = KINDS[one_of(certificate, tuple(KINDS), "certificate")]
     kind.refuse(*wanted)
     return kind

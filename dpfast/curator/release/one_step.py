@@ -1,8 +1,8 @@
-"""One scalar Newton step: ``a'`` times the mean score, for directions that the transcript fixes.
+"""Scalar Newton step: ``a'`` times the mean score, for directions that the transcript fixes.
 
-Directions are ``H^-1 w`` of a pilot's released H: one record moves each number by ``2 sup|a'x|
-l/n`` at most (claim R39 of ``PROOFS-release.md``), or scores along it are held to a bound (claim
-R40).
+Directions are ``H^-1 w`` of a pilot's released H.  One record moves each number by
+``2 sup|a'x| l/n`` at most (claim R39 of ``PROOFS-release.md``).  Or scores along a direction
+are clipped to a bound (claim R40).
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
 
-#: Of the least and the largest grid; numbers beyond them are left alone.
+#: Range of grids: outside of it, squares or quotients would overflow, and nothing is released.
 GRIDS = (1e-250, 1e250)
 
 
 class StepTerms(NamedTuple):
     """Public constants of steps along directions."""
 
-    #: Epsilon of each number.
+    #: Epsilon of each step.
     each: float
     #: Released or public.
     directions: Array
-    #: Of each number; one record moves it by ``STEP_COUNT`` cells at most.
+    #: Cell of each step; one record moves it by ``STEP_COUNT`` cells at most.
     grids: tuple[float, ...]
-    #: Of the noise of each.
+    #: Rate of the noise of each step.
     rate: tuple[int, int]
 
     @property
     def scales(self) -> Array:
-        """Scale of the Laplace noise of each."""
+        """Scale of the Laplace noise of each step."""
         return np.array(self.grids) * (self.rate[1] / self.rate[0])
 
 
 def step_rate(epsilon: float, count: int) -> tuple[int, int]:
-    """Rate of the noise of each of so many steps; refuses a budget that no grid serves."""
+    """Compute the noise rate of each of ``count`` steps; refuses a budget that no grid serves."""
     return laplace_rate(STEP_COUNT, shared(epsilon, count))
 
 
 def step_terms(
     curator: Curator, domain: Domain, directions: Array, epsilon: float
 ) -> StepTerms | None:
-    """How steps along these directions are released; touches nothing, costs nothing."""
+    """Calibrate steps along these directions; reads no record, costs nothing."""
     objective, n, depth = curator.objective, curator.n, curator.depth(GRADIENT)
     slope, grids = objective.loss.psi_bound, []
     with np.errstate(all="ignore"):
@@ -86,7 +86,7 @@ def step_terms(
 
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
     """Release ``a'`` times the mean score at ``theta`` for each direction, (k,) (claim R39)."""
-    cost, gradient, found = PureDP(terms.each), None, []
+    cost, gradient, steps = PureDP(terms.each), None, []
     noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
     mu = STEP_COUNT / noise_scale  # for audits, as that of a certificate
     receipt = Receipt("Newton step", "R39", mu, float(STEP_COUNT), noise_scale)
@@ -96,13 +96,13 @@ def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
             gradient, _, _ = curator._sums(theta, GRADIENT)
         count = math.floor(exact_product(a, gradient) / Fraction(grid))
         question = (receipt.query, mu, theta, a, grid)
-        kept = release_count_with_noise(curator._noise, question, receipt, count, terms.rate)
-        found.append((kept + 0.5) * grid)
-    return np.array(found)
+        cells = release_count_with_noise(curator._noise, question, receipt, count, terms.rate)
+        steps.append((cells + 0.5) * grid)
+    return np.array(steps)
 
 
 def exact_product(direction: Array, theta: Array) -> Fraction:
-    """``direction @ theta`` without rounding."""
+    """Compute ``direction @ theta`` without rounding."""
     pairs = zip(direction.tolist(), theta.tolist(), strict=True)
     return sum((Fraction(w) * Fraction(t) for w, t in pairs), Fraction(0))
 
@@ -114,31 +114,31 @@ def mean_along(
     epsilon: float,
     ledger: Ledger,
     at: Linearization,
-    held: RowClipping = NO_CLIPPING,
+    row_clipping: RowClipping = NO_CLIPPING,
 ) -> float:
-    """Mean of the scores along a direction, each number held to ``+-bound`` (claim R40)."""
-    assert not rows._means  # the rows of a person would count each
+    """Release the mean of scores along a direction, each clipped to ``+-bound`` (claim R40)."""
+    assert not rows._means  # each row of a person would count as a record
     cost, curator = PureDP(epsilon), rows._curator
     ledger.charge(cost, "held Newton step")
     rate = laplace_rate(2 * HELD_CELLS, epsilon)
     noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
     mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
     receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
-    view = rows._view("score", at, held=held, turned=False)
-    count = int(curator._records.total(_sum_held, direction, bound, view)[0])
+    view = rows._view("score", at, row_clipping=row_clipping, rotate=False)
+    count = int(curator._records.total(_sum_clipped, direction, bound, view)[0])
     question = (receipt.query, mu, at.theta, direction, bound)
-    found = release_count_with_noise(curator._noise, question, receipt, count, rate)
-    return float(found / HELD_CELLS / rows.n * bound)
+    cells = release_count_with_noise(curator._noise, question, receipt, count, rate)
+    return float(cells / HELD_CELLS / rows.n * bound)
 
 
-def _sum_held(
+def _sum_clipped(
     X: Covariates, y: Array, direction: Array, bound: float, view: TransformedView
 ) -> NDArray[np.int64]:
-    """Sum of whole numbers of cells: of each record's score along a direction, held to a bound."""
-    found = np.zeros(1, dtype=np.int64)
+    """Sum the records' scores along a direction, clipped to a bound, in whole cells."""
+    total = np.zeros(1, dtype=np.int64)
     for first in range(0, len(X), BLOCK):
-        some = slice(first, first + BLOCK)
-        parts = projections(X[some], y[some], view, direction) / bound
+        chunk = slice(first, first + BLOCK)
+        parts = projections(X[chunk], y[chunk], view, direction) / bound
         cells = np.rint(HELD_CELLS * np.clip(parts, -1.0, 1.0))
-        found += np.where(np.isnan(cells), 0.0, cells).astype(np.int64).sum()
-    return found
+        total += np.where(np.isnan(cells), 0.0, cells).astype(np.int64).sum()
+    return total

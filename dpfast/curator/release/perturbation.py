@@ -1,4 +1,4 @@
-"""Objective perturbation: the minimiser of a randomly tilted objective, to a public tolerance.
+"""Objective perturbation: minimiser of a randomly tilted objective, to a public tolerance.
 
 The tilt is normal and secret (claims R10, R23, R37 and R38 of PROOFS-release.md).
 """
@@ -56,7 +56,7 @@ class PerturbationTerms(NamedTuple):
 
 
 def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> PerturbationTerms:
-    """Calibrate both noises; touches nothing, costs nothing."""
+    """Calibrate both noises; reads no record, costs nothing."""
     objective, n = curator.objective, curator.n
     ridge = objective.ridge
     if not ridge > 0.0:
@@ -69,14 +69,14 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
     depth = public_problem(curator, radius)["depth"]
     constants = release_constants(objective.loss, objective.scale)
     curvature = constants.curvature * radius * radius
-    share = _share(budget, plan, depth, curvature)
-    scale = _tilt(budget, plan, share, curvature)
+    share = _output_share(budget, plan, depth, curvature)
+    scale = _tilt_deviation(budget, plan, share, curvature)
     if not scale < math.inf:
         raise InvalidBudget(
             f"ridge = {ridge:g} is too small for epsilon = {budget.epsilon:g} and n = {n}: "
             f"log(1 + {curvature:g}/(n ridge)) must be below epsilon. Pass a larger ridge."
         )
-    distance, noise_scale = _output(budget, plan, depth, share, scale)
+    distance, noise_scale = _output_noise(budget, plan, depth, share, scale)
     # the tilt must leave the minimiser in its box, up to a probability below 1e-300
     if not 80.0 * scale <= ridge * plan.box:
         raise InvalidBudget(
@@ -90,28 +90,28 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
     return PerturbationTerms(budget, plan, depth, share, scale, distance, receipt)
 
 
-def _share(budget: ApproxDP, plan: MinimiserPlan, depth: int, curvature: float) -> float:
-    """The part of the budget for the output's noise with which both noises are least together."""
-    least = OUTPUT_SHARES[-1]
-    scale = _tilt(budget, plan, least, curvature)
+def _output_share(budget: ApproxDP, plan: MinimiserPlan, depth: int, curvature: float) -> float:
+    """Choose the part of the budget for the output's noise that minimises both noises together."""
+    smallest = OUTPUT_SHARES[-1]
+    scale = _tilt_deviation(budget, plan, smallest, curvature)
     if not scale < math.inf:
-        return least
+        return smallest
     slope = curvature / plan.dimension + plan.floor
     spent = math.log1p(curvature / (plan.n * plan.ridge))
-    most = budget.epsilon * (1.0 - least) - spent
+    most_epsilon = budget.epsilon * (1.0 - smallest) - spent
 
     def total(share: float) -> float:
         rest = budget.epsilon * (1.0 - share) - spent
         if not rest > 0.0:
             return math.inf
-        output = _output(budget, plan, depth, share, scale)[1]
-        return math.hypot(scale * most / rest / slope, output)
+        output = _output_noise(budget, plan, depth, share, scale)[1]
+        return math.hypot(scale * most_epsilon / rest / slope, output)
 
     return min(OUTPUT_SHARES, key=total)
 
 
-def _tilt(budget: ApproxDP, plan: MinimiserPlan, share: float, curvature: float) -> float:
-    """Standard deviation of the tilt, with what the noise on the output leaves of the budget."""
+def _tilt_deviation(budget: ApproxDP, plan: MinimiserPlan, share: float, curvature: float) -> float:
+    """Compute the standard deviation of the tilt, for the budget less the output's share."""
     epsilon = budget.epsilon * (1.0 - share)
     delta = budget.delta * (1.0 - share)
     return objective_perturbation_scale(
@@ -119,16 +119,16 @@ def _tilt(budget: ApproxDP, plan: MinimiserPlan, share: float, curvature: float)
     )
 
 
-def _output(
+def _output_noise(
     budget: ApproxDP, plan: MinimiserPlan, depth: int, share: float, scale: float
 ) -> tuple[float, float]:
-    """Distance of what is found from the minimiser, and scale of the noise that covers it."""
+    """Bound the distance of the search's end from the minimiser; scale the noise that covers it."""
     slack = normal_error(scale, plan.dimension)
     distance = (worst(plan, depth) + slack / plan.floor) * (1.0 + ROUNDING_SUM)
     spend = GDP.within(ApproxDP(budget.epsilon * share, budget.delta * share))
     # no less than the grid of a release resolves at values up to the edge
-    least = 4.0 * edge(plan) * 2.0 ** grid_bits(plan.dimension) / CLAMP
-    return distance, max(least, gaussian_scale(2.0 * distance, spend.mu, plan.dimension))
+    grid_scale = 4.0 * edge(plan) * 2.0 ** grid_bits(plan.dimension) / CLAMP
+    return distance, max(grid_scale, gaussian_scale(2.0 * distance, spend.mu, plan.dimension))
 
 
 def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
@@ -136,8 +136,8 @@ def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
     curator.ledger.charge(terms.budget, terms.receipt.query)
     p = terms.plan.dimension
     tilt = normal_vector(terms.tilt_scale, p, curator._noise)
-    unit = knee(terms.plan)
-    value = compressed(polished_minimiser(curator, terms.plan, terms.depth, tilt), unit)
+    knee_length = knee(terms.plan)
+    value = compressed(polished_minimiser(curator, terms.plan, terms.depth, tilt), knee_length)
     question = (terms.receipt.query, terms.receipt.mu, terms)
     answer = curator._release(question, terms.receipt, value)
-    return answer._replace(value=expanded(answer.value, unit))
+    return answer._replace(value=expanded(answer.value, knee_length))

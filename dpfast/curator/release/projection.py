@@ -47,7 +47,7 @@ def _projected(domain: Domain, function: Callable[..., Any], X: Array, y: Array,
 
 
 def thinned(records: Records, size: int) -> Records:
-    """About ``size`` records spread evenly over the first block, copied."""
+    """Copy about ``size`` records spread evenly over the first block."""
     X, y = next(records.blocks())
-    every = max(1, len(y) // size)
-    return Records(np.ascontiguousarray(X[::every]), np.ascontiguousarray(y[::every]), None)
+    stride = max(1, len(y) // size)
+    return Records(np.ascontiguousarray(X[::stride]), np.ascontiguousarray(y[::stride]), None)

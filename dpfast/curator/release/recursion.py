@@ -54,8 +54,8 @@ class RecursiveCertificate:
         alpha = linear_slope(c, rho)
         square = radius * radius * ROWS * _UP
         g = B2 * square / n * _UP
-        least = 4.0 * B1 * alpha * square / (rho * (1.0 - rho) * n) + g / rho
-        threshold = max(0.0, least * _UP - lreg / rho)
+        bound = 4.0 * B1 * alpha * square / (rho * (1.0 - rho) * n) + g / rho
+        threshold = max(0.0, bound * _UP - lreg / rho)
         error = eta + 2.0**-52 * (B2 * square + lreg)
         table = RecursionTable(
             LINEAR_MODEL,
@@ -83,7 +83,7 @@ class RecursiveCertificate:
 
     @classmethod
     def of_plan(cls, plan: SmoothPlan) -> RecursiveCertificate:
-        """Of the point that a search finds, whose gradient is not quite zero (claim R26)."""
+        """Make the certificate of a search whose final gradient is not quite zero (claim R26)."""
         return cls.smooth_loss(
             plan.gradient_bound,
             plan.hessian_bound,

@@ -1,4 +1,4 @@
-"""Test and release: a certificate of the curvature, then what it allows (claims R35, R22)."""
+"""Test and release: a certificate of the curvature, then a release (claims R35, R22)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class CountAnswer(NamedTuple):
-    """The released integer of a certificate."""
+    """Released integer of a certificate."""
 
     value: int
     receipt: Receipt
 
 
 class CertifiedRelease(ChargedAnswers):
-    """A certificate and one release, charged before (claims R5 to R7, R20 to R29, R35, C48)."""
+    """Certificate and one release, charged before (claims R5 to R7, R20 to R29, R35, C48)."""
 
     def __init__(self, curator: Curator, terms: Terms, kind: Kind) -> None:
         second = ["largest eigenvalue"] * (terms.certificates - 1)
@@ -54,18 +54,18 @@ class CertifiedRelease(ChargedAnswers):
     def certificate(self) -> CountAnswer:
         """Release the count of steps with discrete Laplace noise (claim R5)."""
         self._take("certificate")
-        return self._count("certificate", "R5", (), self.kind.count(self._found().eigenvalue))
+        return self._count("certificate", "R5", (), self.kind.count(self._search().eigenvalue))
 
     def largest(self, scale: LogScale) -> CountAnswer:
         """Release the count of the largest eigenvalue with discrete Laplace noise (claim R28)."""
         self._take("largest eigenvalue", after="certificate")
-        count = largest_count(self._found().largest, scale)
+        count = largest_count(self._search().largest, scale)
         return self._count("largest eigenvalue", "R28", (scale,), count)
 
     def _count(
         self, query: str, claim: str, parameters: tuple[Any, ...], count: int
     ) -> CountAnswer:
-        """An integer of sensitivity ``COUNT``, released."""
+        """Release an integer of sensitivity ``COUNT``."""
         noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
         terms, mu = self.terms, COUNT / noise_scale  # a Gaussian-DP reading, for audits
         if terms.delta == 0.0:
@@ -83,9 +83,9 @@ class CertifiedRelease(ChargedAnswers):
                 f"{len(directions)}. Nothing was released: ask for as many."
             )
         self._take_paid("functional")
-        found = self._found()
-        values = [exact_product(w, found.theta) for w in directions]
-        scales = [self._scale(found, w, t) for w, t in zip(directions, choices, strict=True)]
+        search = self._search()
+        values = [exact_product(w, search.theta) for w in directions]
+        scales = [self._scale(search, w, t) for w, t in zip(directions, choices, strict=True)]
         bounds = [choice.scale_bound for choice in choices]
         # the public bound, not the secret scale: what is announced may be published
         sensitivity = math.hypot(*(choice.shift_bound for choice in choices))
@@ -101,23 +101,23 @@ class CertifiedRelease(ChargedAnswers):
         shift, scale = choice.shift, choice.noise_scale
         receipt = Receipt("parameter", self.kind.plan.claim, shift / scale, shift, scale)
         question = ("parameter", receipt.mu, choice)
-        return self._curator._release(question, receipt, self._found().theta).value
+        return self._curator._release(question, receipt, self._search().theta).value
 
-    def _scale(self, found: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
-        """Secret scale of one functional's noise (claim R29)."""
-        factor = cho_factor(found.hessian, check_finite=False)
+    def _scale(self, minimiser: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
+        """Compute the secret scale of one functional's noise (claim R29)."""
+        factor = cho_factor(minimiser.hessian, check_finite=False)
         step = cho_solve(factor, direction, check_finite=False)
         delta = 2.0 * self.kind.plan.slope / self.kind.plan.n * self.kind.domain.support(step)
         return float(choice.multiplier * choice.factor * delta)
 
     def _take_paid(self, answer: str) -> None:
-        """Mark what follows the certificate as given, and charge it."""
+        """Mark the release after the certificate as used, and charge it."""
         terms, ledger = self.terms, self._curator.ledger
         ledger.check(terms.rest, answer)  # refused, it is still there to be asked for
         self._take(answer, after="certificate")
         ledger.charge(terms.rest, answer)
 
-    def _found(self) -> Minimiser:
+    def _search(self) -> Minimiser:
         with self._searching:  # two threads would search twice
             if self._minimiser is None:
                 self._minimiser = self.kind.minimiser(self._curator)

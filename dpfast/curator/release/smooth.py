@@ -1,4 +1,4 @@
-"""The minimiser of a convex objective whose Hessian is Lipschitz, to a public tolerance.
+"""Minimiser of a convex objective whose Hessian is Lipschitz, to a public tolerance.
 
 Newton steps with a ridge of ``sqrt(2 L ||gradient||)`` (Mishchenko 2023) end after a public number
 (claim R25 of PROOFS-release.md); smaller ridges are tried first.
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 PILOT_STEPS = 60
 
 #: By how much a ridge is lowered after a step that it allowed, and raised after one it did not.
-LOWER, RAISE, LEAST = 1.0 / 16.0, 64.0, 2.0**-40
+LOWER, RAISE, MIN_SHARE = 1.0 / 16.0, 64.0, 2.0**-40
 
 
 def smooth_plan(curator: Curator, radius: float) -> SmoothPlan:
-    """Public constants of the search; touches nothing, costs nothing."""
+    """Compute public constants of the search; reads no record, costs nothing."""
     constants = smooth_constants(curator.objective.loss, curator.objective.scale)
     return smooth_minimiser_plan(**constants._asdict(), **public_problem(curator, radius))
 
 
 def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
-    """A point at which the exact gradient is at most ``plan.tolerance``, for every data set."""
+    """Find a point with exact gradient at most ``plan.tolerance``, for every data set."""
     search = _Search(curator, plan)
-    few = pilot(curator, plan)
+    pilot_problem = pilot(curator, plan)
     done = False
-    if few is not None:
-        start, _, _ = _Search(*few).run(np.zeros(plan.dimension), PILOT_STEPS)
+    if pilot_problem is not None:
+        start, _, _ = _Search(*pilot_problem).run(np.zeros(plan.dimension), PILOT_STEPS)
         theta, hessian, done = search.run(start, PILOT_STEPS)
     if not done:
         theta, hessian, _ = search.run(np.zeros(plan.dimension), plan.most_steps)
@@ -49,10 +49,10 @@ def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
 
 
 class _Search(PenalisedObjective[SmoothPlan]):
-    """Steps of one search."""
+    """Regularised Newton search."""
 
     def run(self, theta: Array, steps: int) -> tuple[Array, Array, bool]:
-        """Regularised Newton steps; the last member says whether the tolerance was reached."""
+        """Take regularised Newton steps; the last result says if the tolerance was reached."""
         plan = self.plan
         gradient, hessian, length = self.evaluate(theta)
         share = 1.0
@@ -71,7 +71,7 @@ class _Search(PenalisedObjective[SmoothPlan]):
                         break
                 share = min(1.0, share * RAISE)
             theta, (gradient, hessian, length) = candidate, following
-            share = max(share * LOWER, LEAST)
+            share = max(share * LOWER, MIN_SHARE)
         return theta, hessian, length <= self.enough
 
     def direction(self, hessian: Array, gradient: Array, ridge: float) -> Array:
@@ -80,10 +80,10 @@ class _Search(PenalisedObjective[SmoothPlan]):
         return direction
 
     def accepts(self, back: Array, following: tuple[Array, Array, float], ridge: float) -> bool:
-        """Whether the search ended, or convexity proves the descent; ``back`` leads back."""
+        """Say whether the search ended, or convexity proves the descent along ``back``."""
         gradient, _, length = following
         if length <= self.enough:
             return True
-        least = length * length / (2.0 * ridge)
-        least += 2.0 * self.plan.error * float(np.linalg.norm(back))
-        return float(gradient @ back) >= least
+        proved = length * length / (2.0 * ridge)
+        proved += 2.0 * self.plan.error * float(np.linalg.norm(back))
+        return float(gradient @ back) >= proved

@@ -1,4 +1,4 @@
-"""What a certificate and a release cost and which noise they get: public numbers (claim R35)."""
+"""Costs and noise of a certificate and a release, from public numbers (claim R35)."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.privacy.rounding import ROUNDING_SUM
 
 
-def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
-    """What is left of a budget: together with the part the whole at most, exactly."""
-    pairs = zip(whole.values(), part.values(), strict=True)
-    left = [Fraction(*written(a)) - Fraction(*written(b)) for a, b in pairs]
-    return ApproxDP(*[ratio_to_float(x.numerator, x.denominator, up=False) for x in left])
+def difference(total: ApproxDP, part: ApproxDP) -> ApproxDP:
+    """Subtract a part from a budget, rounded so that the two together never exceed it."""
+    pairs = zip(total.values(), part.values(), strict=True)
+    remaining = [Fraction(*written(a)) - Fraction(*written(b)) for a, b in pairs]
+    return ApproxDP(*[ratio_to_float(x.numerator, x.denominator, up=False) for x in remaining])
 
 
 def shared(amount: float, count: int) -> float:
-    """What each of so many may cost: together no more, exactly."""
+    """Divide an amount by ``count``, rounded so that the parts together never exceed it."""
     numerator, denominator = written(amount)
     return ratio_to_float(numerator, denominator * count, up=False)
 
 
 class Terms(NamedTuple):
-    """Budget of a certificate and what follows it."""
+    """Budget of a certificate and of the release after it."""
 
     #: ``"functional"``, ``"parameter"`` or ``"nothing"``.
     what: str
@@ -67,35 +67,35 @@ class Terms(NamedTuple):
 
     @property
     def budget(self) -> ApproxDP | PureDP:
-        """All of it."""
+        """Whole budget."""
         if self.delta == 0.0:
             return PureDP(self.epsilon1)
         return ApproxDP(self.epsilon, self.delta)
 
     @property
     def opening(self) -> ApproxDP | PureDP:
-        """What opening the release charges."""
+        """Charge for the opening of the release."""
         if self.what == "nothing":
             return self.budget
         return ApproxDP(self.epsilon1, self.delta1)
 
     @property
     def rest(self) -> ApproxDP:
-        """What is left beside the certificate: exactly no more (claim R35)."""
-        whole = ApproxDP(self.epsilon, self.delta)
-        return difference(whole, ApproxDP(self.epsilon1, self.delta1))
+        """Budget left after the certificate, never rounded up (claim R35)."""
+        total = ApproxDP(self.epsilon, self.delta)
+        return difference(total, ApproxDP(self.epsilon1, self.delta1))
 
     @property
     def count_epsilon(self) -> float:
-        """What each integer of the certificate costs."""
+        """Epsilon of each integer of the certificate."""
         return self.epsilon1 / self.certificates
 
     def tail(self) -> int:
-        """How far the noise of each integer is taken to reach (claims R5 and R28)."""
+        """Bound the noise of each integer, up to its failure probability (claims R5 and R28)."""
         return tail_count(self.count_epsilon, self.delta1 / self.certificates)
 
     def multiplier(self, tau: float) -> float:
-        """Noise over omega of each functional at a tolerance, infinite if there is none (R35)."""
+        """Compute noise over omega of each functional at a tolerance; infinite if none (R35)."""
         epsilon, delta = (shared(amount, self.n_functionals) for amount in self.rest.values())
         grid = grid_delta(epsilon)
         if not delta > 2.0 * grid:
@@ -106,12 +106,12 @@ class Terms(NamedTuple):
         return functional_multiplier(epsilon, delta, tau, other_delta=grid)
 
     def scale(self, shift: float, dimension: int) -> float:
-        """Scale of the noise of a whole parameter that moves so far (claim R35)."""
+        """Compute the noise scale of a whole parameter that moves by ``shift`` (claim R35)."""
         return gaussian_scale(shift, GDP.within(self.rest).mu, dimension)
 
 
 def largest_scale(plan: MinimiserPlan, l0: float) -> LogScale | None:
-    """How the largest eigenvalue is counted, or None if the lower bound is too low for it."""
+    """Calibrate the count of the largest eigenvalue; None if the lower bound is too low."""
     v = hessian_ratio(plan.step, l0)
     if not small_enough(v, plan.solver_error):
         return None
@@ -119,7 +119,7 @@ def largest_scale(plan: MinimiserPlan, l0: float) -> LogScale | None:
 
 
 class FunctionalTerms(NamedTuple):
-    """How one functional is released, from public and released numbers."""
+    """Noise of one functional, from public and released numbers."""
 
     #: Tolerance of the ratio of neighbouring scales.
     tau: float
@@ -132,7 +132,7 @@ class FunctionalTerms(NamedTuple):
 
 
 class ParameterTerms(NamedTuple):
-    """How the whole parameter is released."""
+    """Noise of the whole parameter."""
 
     l0: float
     shift: float
@@ -147,32 +147,32 @@ def functional_terms(
     domain: Domain,
     directions: Iterable[Array],
 ) -> tuple[FunctionalTerms, ...] | None:
-    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R35)."""
+    """Calibrate noise proportional to Delta; None without a certificate (R29 and R35)."""
     if evaluation_error(plan.dimension, plan.largest, 0.5 * l0) > EVALUATION:
         return None
     e = plan.solver_error
     spread = psi_over_delta(plan.radius, domain.inner_radius, l0, largest, e)
-    found = proportional_factors(hessian_ratio(plan.step, l0), spread, e)
-    if found is None:
+    factors = proportional_factors(hessian_ratio(plan.step, l0), spread, e)
+    if factors is None:
         return None
-    multiplier = terms.multiplier(found.tau)
+    multiplier = terms.multiplier(factors.tau)
     if not multiplier < math.inf:
         return None
     choices = []
     for w in directions:
         shift = public_scale(
-            found.factor, plan.slope, plan.radius, plan.n, l0, float(np.linalg.norm(w)),
+            factors.factor, plan.slope, plan.radius, plan.n, l0, float(np.linalg.norm(w)),
             support=domain.support(w), solver_error=e,
         )  # fmt: skip
         bound = multiplier * shift * (1.0 + ROUNDING_SUM)
-        choices.append(FunctionalTerms(found.tau, found.factor, multiplier, shift, bound))
+        choices.append(FunctionalTerms(factors.tau, factors.factor, multiplier, shift, bound))
     return tuple(choices)
 
 
 def parameter_terms(
     plan: MinimiserPlan | SmoothPlan, terms: Terms, l0: float
 ) -> ParameterTerms | None:
-    """Noise of the whole parameter, or None if nothing can be certified (claims R4, R21, R26)."""
+    """Calibrate noise of the whole parameter; None without a certificate (R4, R21, R26)."""
     shift = plan.shift(l0)
     if not shift < math.inf:
         return None

@@ -1,1 +1,1 @@
-"""Counts and moments of columns, from which their locations and scales are bought."""
+"""Counts and moments of columns, for estimates of their locations and scales."""

@@ -30,11 +30,11 @@ Array = NDArray[np.float64]
 UNIT = 1 << 20
 
 #: Sums of so many of them are exact.
-MOST_RECORDS = 1 << 32
+MAX_RECORDS = 1 << 32
 
 
 class Cells:
-    """Answers what is in each cell."""
+    """Queries about the cells of a grouping."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Cells:
         ledger: Ledger,
         noise: NoiseSource,
     ) -> None:
-        if not sum(records.block_sizes) < MOST_RECORDS:
-            raise InvalidInput(f"tables are made of fewer than {MOST_RECORDS} records.")
+        if not sum(records.block_sizes) < MAX_RECORDS:
+            raise InvalidInput(f"tables are made of fewer than {MAX_RECORDS} records.")
         self.n, self.n_cells = records.n, n_cells
         self.ledger = ledger
         self._records = records
@@ -53,25 +53,25 @@ class Cells:
         self._noise = source_of_noise(noise)
 
     def counts_receipt(self, mu: float) -> Receipt:
-        """What :meth:`counts` would release; touches nothing."""
+        """Make the receipt of :meth:`counts`; reads no record."""
         return gaussian_receipt("counts by cell", "T1", mu, cell_counts(), self.n, self.n_cells)
 
     def moments_receipt(self, mu: float) -> Receipt:
-        """What :meth:`moments` would release; touches nothing."""
+        """Make the receipt of :meth:`moments`; reads no record."""
         q, a = self._records.n_covariates, len(self._squared)
         sensitivity = cell_moments(a, q - a, self.n)
         bound, size = self.n * max(SQUARE_WEIGHT, self.count_weight), self.n_cells * (q + a + 1)
         return gaussian_receipt("moments by cell", "T3", mu, sensitivity, bound, size)
 
     def below_receipt(self, probabilities: Array, mu: float) -> Receipt:
-        """What :meth:`below` would release; touches nothing."""
+        """Make the receipt of :meth:`below`; reads no record."""
         farthest = np.max(np.maximum(probabilities, 1.0 - probabilities), axis=1).tolist()
         sensitivity = cell_excess(farthest, self.n)
         return gaussian_receipt("below by cell", "T5", mu, sensitivity, self.n, probabilities.size)
 
     @property
     def count_weight(self) -> float:
-        """What counts are multiplied with in :meth:`moments`; public."""
+        """Factor of the counts in :meth:`moments`; public."""
         a = len(self._squared)
         return count_weight(a, self._records.n_covariates - a)
 
@@ -114,38 +114,41 @@ class Cells:
 
 
 def _counts(X: Any, y: Any, n_cells: int) -> NDArray[np.int64]:
-    cells, _ = _in_cells(X, y, n_cells)
+    cells, _ = _complete_rows(X, y, n_cells)
     return np.bincount(cells, minlength=n_cells).astype(np.int64)
 
 
 def _moments(X: Any, y: Any, n_cells: int, squared: NDArray[np.intp]) -> Any:
-    """Records of each cell; sums of whole numbers, and of their squares' upper and lower half."""
-    cells, rows = _in_cells(X, y, n_cells)
-    whole = np.rint(np.clip(rows, -1.0, 1.0) * float(UNIT))
-    squares = whole[:, squared] ** 2  # below 2^40: exact
+    """Count the records of each cell; sum their integers, and both halves of the squares."""
+    cells, rows = _complete_rows(X, y, n_cells)
+    scaled = np.rint(np.clip(rows, -1.0, 1.0) * float(UNIT))
+    squares = scaled[:, squared] ** 2  # below 2^40: exact
     high = np.floor(squares / float(UNIT))
     counted = np.bincount(cells, minlength=n_cells).astype(np.int64)
-    parts = [_summed(cells, some, n_cells) for some in (whole, high, squares - high * float(UNIT))]
+    parts = [
+        _sum_by_cell(cells, values, n_cells)
+        for values in (scaled, high, squares - high * float(UNIT))
+    ]
     return counted, *parts
 
 
 def _below(X: Any, y: Any, thresholds: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     n_cells = thresholds.shape[1]
-    cells, rows = _in_cells(X, y, n_cells)
+    cells, rows = _complete_rows(X, y, n_cells)
     values = np.clip(rows[:, 0], -1.0, 1.0)
     below = [np.bincount(cells[values <= t[cells]], minlength=n_cells) for t in thresholds]
     return np.array(below, dtype=np.int64), np.bincount(cells, minlength=n_cells).astype(np.int64)
 
 
-def _in_cells(X: Any, y: Any, n_cells: int) -> tuple[NDArray[np.intp], Array]:
-    """The cells of the complete records, and their rows."""
+def _complete_rows(X: Any, y: Any, n_cells: int) -> tuple[NDArray[np.intp], Array]:
+    """Return the cells of the complete records, and their rows."""
     complete = (y >= 0.0) & (y < n_cells) & np.isfinite(X).all(axis=1)
     return y[complete].astype(np.intp), X[complete]
 
 
-def _summed(cells: NDArray[np.intp], whole: Array, n_cells: int) -> NDArray[np.int64]:
-    """Sums by cell of the columns of an array of whole numbers; exact, in any order."""
-    found = np.empty((n_cells, whole.shape[1]), dtype=np.int64)
-    for j in range(whole.shape[1]):
-        found[:, j] = np.bincount(cells, weights=whole[:, j], minlength=n_cells)
-    return found
+def _sum_by_cell(cells: NDArray[np.intp], integers: Array, n_cells: int) -> NDArray[np.int64]:
+    """Sum the columns of an array of whole numbers by cell; exact, in any order."""
+    sums = np.empty((n_cells, integers.shape[1]), dtype=np.int64)
+    for j in range(integers.shape[1]):
+        sums[:, j] = np.bincount(cells, weights=integers[:, j], minlength=n_cells)
+    return sums

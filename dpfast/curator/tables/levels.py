@@ -1,4 +1,4 @@
-"""Records whose level's released means are taken from them, and what is left (claim T8)."""
+"""Records of declared levels, centred at the released means of their level (claim T8)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.curator import Curator
 from dpfast.curator.noisy_release import release_with_noise, source_of_noise
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.curator.tables.cells import MOST_RECORDS, UNIT
+from dpfast.curator.tables.cells import MAX_RECORDS, UNIT
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import LeastSquares, Mallows, Objective
@@ -25,11 +25,11 @@ from dpfast.privacy.tables.sensitivity import cell_sums
 Array = NDArray[np.float64]
 
 #: Held rows are so much shorter than 1: no rounding makes them longer.
-SHORTER = 1.0 - ROUNDING_SHARES
+SHRINKAGE = 1.0 - ROUNDING_SHARES
 
 
 class Levels:
-    """Records in declared levels, copied, and their columns less what was released of a level."""
+    """Records in declared levels, copied, and their columns less the released means of a level."""
 
     def __init__(
         self,
@@ -43,26 +43,26 @@ class Levels:
         blocks = [np.column_stack([X, y]).astype(np.float64) for X, y in records.blocks()]
         self._all, self._codes, self.n_levels = np.concatenate(blocks), codes, n_levels
         self.n, self.columns = self._all.shape
-        if not self.n < MOST_RECORDS:
-            raise InvalidInput(f"levels are of fewer than {MOST_RECORDS} records.")
+        if not self.n < MAX_RECORDS:
+            raise InvalidInput(f"levels are of fewer than {MAX_RECORDS} records.")
         self._ledger, self._noise, self._threads = ledger, noise, threads
 
-    def within_level(self, means: Array, kept: NDArray[np.bool_]) -> Array:
-        """Columns less the means of their level; missing in levels that are not kept."""
-        inside = (self._codes >= 0) & kept[np.maximum(self._codes, 0)]
+    def within_level(self, means: Array, kept_levels: NDArray[np.bool_]) -> Array:
+        """Subtract the means of the level; rows of dropped levels are missing."""
+        complete = (self._codes >= 0) & kept_levels[np.maximum(self._codes, 0)]
         with np.errstate(all="ignore"):
-            found = self._all - means[np.maximum(self._codes, 0)]
-            inside &= np.isfinite(found).all(axis=1)
-        return np.where(inside[:, None], found, np.nan)
+            centred = self._all - means[np.maximum(self._codes, 0)]
+            complete &= np.isfinite(centred).all(axis=1)
+        return np.where(complete[:, None], centred, np.nan)
 
-    def mapped(self, means: Array, kept: NDArray[np.bool_], matrix: Array) -> Array:
-        """The same under a map, row by row: of each record, a function of itself."""
-        within = self.within_level(means, kept)
-        found = np.zeros((self.n, matrix.shape[1]))
+    def mapped(self, means: Array, kept_levels: NDArray[np.bool_], matrix: Array) -> Array:
+        """Map the centred rows; each row is a function of its record alone."""
+        within = self.within_level(means, kept_levels)
+        result = np.zeros((self.n, matrix.shape[1]))
         with np.errstate(all="ignore"):
             for column, row in zip(within.T, matrix, strict=True):
-                found += column[:, None] * row
-        return found
+                result += column[:, None] * row
+        return result
 
     def gram(
         self,
@@ -70,62 +70,65 @@ class Levels:
         matrix: Array,
         radius: float,
         mu: float,
-        kept: NDArray[np.bool_] | None = None,
+        kept_levels: NDArray[np.bool_] | None = None,
     ) -> Answer:
-        """Mean product of what is mapped with itself, weighted (claim C14); costs ``mu``."""
-        seen = _Mapped(self, means, matrix, kept)
-        objective = Objective(LeastSquares(), Mallows(1.0), seen.n_covariates, fit_intercept=False)
-        curator = Curator(seen, objective, self._ledger, self._noise, self._threads)
-        curator._made_with = (means, matrix, kept)
+        """Release the weighted Gram matrix of the mapped rows; costs ``mu`` (claim C14)."""
+        records = _Mapped(self, means, matrix, kept_levels)
+        objective = Objective(
+            LeastSquares(), Mallows(1.0), records.n_covariates, fit_intercept=False
+        )
+        curator = Curator(records, objective, self._ledger, self._noise, self._threads)
+        curator._made_with = (means, matrix, kept_levels)
         return PreconditionedQueries(curator).gram(radius, mu)
 
     def sums(self, means: Array, matrix: Array, radius: float, mu: float) -> Answer:
-        """Sums by level of rows held to a norm, and counts: ``mu`` (claims T2 and T8)."""
+        """Release sums by level of norm-clipped rows, and counts: ``mu`` (claims T2 and T8)."""
         receipt = levels_receipt(self.n, self.n_levels, matrix.shape[1], mu)
         self._ledger.charge(GDP(mu), receipt.query)
         rows = self.mapped(means, np.ones(self.n_levels, dtype=bool), matrix)
-        whole, inside = clip_rows(rows, radius), np.isfinite(rows).all(axis=1)
-        levels = self._codes[inside]
-        found = [
-            np.bincount(levels, weights=some, minlength=self.n_levels)
-            for some in (*(whole[inside].T / float(UNIT)), np.ones(len(levels)))
+        integers, complete = clip_rows(rows, radius), np.isfinite(rows).all(axis=1)
+        levels = self._codes[complete]
+        totals = [
+            np.bincount(levels, weights=column, minlength=self.n_levels)
+            for column in (*(integers[complete].T / float(UNIT)), np.ones(len(levels)))
         ]
         noise, question = source_of_noise(self._noise), (receipt.query, mu, means, matrix, radius)
         return release_with_noise(
-            noise, question, receipt, np.array(found, dtype=np.float64).T.ravel()
+            noise, question, receipt, np.array(totals, dtype=np.float64).T.ravel()
         )
 
 
 class _Mapped(Records):
-    """Rows of levels under a map, which are made when they are read: once that is paid for."""
+    """Rows of levels under a map; made when they are read, which is after the charge."""
 
     __slots__ = ("_made",)
 
     def __init__(
-        self, levels: Levels, means: Array, matrix: Array, kept: NDArray[np.bool_] | None
+        self, levels: Levels, means: Array, matrix: Array, kept_levels: NDArray[np.bool_] | None
     ) -> None:
-        kept = np.ones(levels.n_levels, dtype=bool) if kept is None else kept
-        self._made = partial(levels.mapped, means, kept, matrix)
+        kept_levels = np.ones(levels.n_levels, dtype=bool) if kept_levels is None else kept_levels
+        self._made = partial(levels.mapped, means, kept_levels, matrix)
         self.n, self.n_covariates, self.names = levels.n, matrix.shape[1], None
         self.block_sizes = (self.n,)
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """In one, without responses."""
+        """Yield all rows in one block, without responses."""
         rows = self._made()
         yield rows, np.where(np.isnan(rows[:, 0]), np.nan, 0.0)
 
 
 def clip_rows(rows: Array, radius: float) -> Array:
-    """Whole multiples of the radius over ``UNIT``, of norms of at most that: sums are exact."""
+    """Clip rows to the radius, in whole multiples of radius / ``UNIT``: their sums are exact."""
     with np.errstate(all="ignore"):
         largest = np.abs(rows).max(axis=1)
-        units = rows / np.where(largest > 0.0, largest, 1.0)[:, None]  # squares stay within float64
-        length = np.sqrt((units * units).sum(axis=1))
+        # divided by their largest entry first, so that no square overflows
+        scaled = rows / np.where(largest > 0.0, largest, 1.0)[:, None]
+        length = np.sqrt((scaled * scaled).sum(axis=1))
         shorter = np.minimum(length * (largest / radius), 1.0) / np.maximum(length, 1.0)
-        return np.asarray(np.trunc(units * (shorter * SHORTER)[:, None] * float(UNIT)))
+        return np.asarray(np.trunc(scaled * (shorter * SHRINKAGE)[:, None] * float(UNIT)))
 
 
 def levels_receipt(n: int, n_levels: int, k: int, mu: float) -> Receipt:
-    """How sums by level of k columns would be released, in radii; touches nothing."""
+    """Make the receipt of sums by level of k columns, in radii; reads no record."""
     sensitivity = cell_sums(1.0, 1.0)  # counts are free beside them
     return gaussian_receipt("sums by level", "T8", mu, sensitivity, n, n_levels * (k + 1))

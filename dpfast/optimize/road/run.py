@@ -551,7 +551,7 @@ def _round(
     scores = NormHistogram.from_noisy_shares(*counts[:2], COARSE, setting.score_unit)
     bound, _ = choose_clipping_norm(scores, 2.0 / (rows.n * budget.vector), theta.size)
     row_clipping = setting.short_enough(bound, at.scale)
-    answer = rows.mapped(whiten).clipped(at, bound, budget.vector, held=row_clipping).gradient
+    answer = rows.mapped(whiten).clipped(at, bound, budget.vector, row_clipping=row_clipping).gradient
     scored = NoisyScore(at.theta, *answer[:2])
     square, error = scored.debiased_squared_norm
     noise = answer.noise_scale * max(float(values[-1]), floor) ** 0.5

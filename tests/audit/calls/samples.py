@@ -43,7 +43,7 @@ class Sized(NamedTuple):
 
 def seen(rows: PreconditionedQueries) -> tuple[int, bool, bool]:
     """How many records are asked about, whether turned, and whether their lengths are kept."""
-    many = rows._many
+    many = rows._rotated
     return rows.n, many is not None, many is not None and many.squares is not None
 
 
