@@ -54,7 +54,7 @@ EXTENSIONS = [
             "records.h",
             "vectors.h",
             "records/faults.pxi",
-            "records/seen.pxi",
+            "records/view.pxi",
             *headers("losses"),
             *headers("records"),
             *headers("machine"),

@@ -58,7 +58,7 @@ cdef extern from "acquisition/acquisition.h" nogil:
 
 
 def instruction_sets():
-    """Names of the variants this machine can run, best first."""
+    """List the variants this machine can run, best first."""
     cdef const char *const *name = acquisition_isas()
     names = []
     while name[0] != NULL:
@@ -76,7 +76,7 @@ def use_instruction_set(str name=""):
 
 
 cdef cnp.ndarray _floats(object value, str name, int ndim, Py_ssize_t width):
-    """`value` as a C-contiguous float64 array of `ndim` dimensions, the last `width` long."""
+    """Convert to a C-contiguous float64 array of `ndim` dimensions, the last `width` long."""
     cdef cnp.ndarray array
     if (cnp.PyArray_CheckExact(value) and cnp.PyArray_TYPE(value) == cnp.NPY_FLOAT64
             and cnp.PyArray_ISCARRAY_RO(value)):
@@ -107,7 +107,7 @@ cdef int _check_memory(int status) except -1:
 
 
 cdef class AcquisitionKernel:
-    """The surrogate at the points evaluated so far; one thread at a time works with it.
+    """Surrogate at the points evaluated so far; one thread at a time works with it.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ cdef class AcquisitionKernel:
             return _rebuild, (self.arguments, self.raw)
 
     cdef cnp.ndarray _scaled(self, cnp.ndarray points):
-        """(points - centre) / length-scale, clamped, as a new array."""
+        """Compute (points - centre) / length-scale, clamped, as a new array."""
         cdef Py_ssize_t d = self.model.d, rows = cnp.PyArray_DIM(points, 0), i, j
         cdef cnp.ndarray out = _new(rows, d)
         cdef const double *source = _data(points)
@@ -176,7 +176,7 @@ cdef class AcquisitionKernel:
         return out
 
     def condition(self, points):
-        """Take `points`, (m, d), as the evaluated ones; returns how many were known already."""
+        """Set the evaluated points, (m, d); return how many were known already."""
         cdef cnp.ndarray given = _floats(points, "points", 2, self.model.d)
         cdef cnp.ndarray scaled
         cdef double *coordinates
@@ -202,7 +202,7 @@ cdef class AcquisitionKernel:
         return keep
 
     cdef int _at(self, cnp.ndarray theta) except -1:
-        """Make B and the trace those at `theta`; the lock is held."""
+        """Update B and the trace to `theta`; the caller holds the lock."""
         cdef cnp.ndarray scaled
         cdef size_t size = self.model.d * sizeof(double)
         if not self.stale and memcmp(_data(theta), _data(self.raw_theta), size) == 0:
@@ -216,7 +216,7 @@ cdef class AcquisitionKernel:
         return 0
 
     def value(self, Z, theta):
-        """The trace once Z, (b, d), has joined."""
+        """Compute the trace after Z, (b, d), is added."""
         cdef cnp.ndarray new = _floats(Z, "Z", 2, self.model.d)
         cdef cnp.ndarray at = _floats(theta, "theta", 1, self.model.d)
         cdef cnp.ndarray scaled = self._scaled(new)
@@ -232,7 +232,7 @@ cdef class AcquisitionKernel:
         return value
 
     def value_and_gradient(self, Z, theta):
-        """The trace and its derivative with respect to Z, (b, d)."""
+        """Compute the trace and its derivative with respect to Z, (b, d)."""
         cdef cnp.ndarray new = _floats(Z, "Z", 2, self.model.d)
         cdef cnp.ndarray at = _floats(theta, "theta", 1, self.model.d)
         cdef cnp.ndarray scaled = self._scaled(new)
@@ -289,7 +289,7 @@ cdef class AcquisitionKernel:
         return points, value, options.evaluations
 
     def weights(self, theta):
-        """W = (K + noise)^-1 A_D', (m, d)."""
+        """Compute W = (K + noise)^-1 A_D', (m, d)."""
         cdef cnp.ndarray at = _floats(theta, "theta", 1, self.model.d)
         cdef cnp.ndarray out
         cdef double *W
@@ -302,7 +302,7 @@ cdef class AcquisitionKernel:
         return np.ascontiguousarray(out[:, :self.model.d])
 
     def mean_weights(self):
-        """(K + noise)^-1 1, (m,): up to their sum, the weights of the values in their mean."""
+        """Compute (K + noise)^-1 1, (m,): the weights of the values in their mean, up to scale."""
         cdef cnp.ndarray out
         cdef double *w
         with self.lock:
@@ -313,7 +313,7 @@ cdef class AcquisitionKernel:
         return out[0, :self.model.m].copy()
 
     def whitened(self, theta):
-        """B, (m, d): the posterior gradient covariance is the prior one minus B'B."""
+        """Compute B, (m, d): the posterior gradient covariance is the prior one minus B'B."""
         cdef cnp.ndarray at = _floats(theta, "theta", 1, self.model.d)
         cdef cnp.ndarray out
         with self.lock:

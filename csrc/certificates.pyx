@@ -48,7 +48,7 @@ cdef enum:
 
 
 cdef class RecursionTable:
-    """A public recursion ``x -> x - step(x)``, its counts, their inverse and the skip integral.
+    """Public recursion ``x -> x - step(x)``, its counts, their inverse and the skip integral.
 
     Parameters
     ----------
@@ -113,32 +113,32 @@ cdef class RecursionTable:
             )
 
     def exact_count(self, double x, int64_t most=1 << 40):
-        """The plain recursion without outward rounding; for comparison, not for a release."""
+        """Count steps of the plain recursion, without outward rounding; not for a release."""
         cdef int64_t count
         with nogil:
             count = dpf_recursion_count(&self.recursion, x, most)
         return count
 
     def count(self, double x):
-        """``min{N : S^N(x) = 0}`` of the tabulated minorant S: sensitivity one (claim R12)."""
+        """Compute ``min{N : S^N(x) = 0}`` of the tabulated minorant S: sensitivity 1 (R12)."""
         cdef int64_t count
         with nogil:
             count = dpf_table_count(self.size, self.b, self.e, self.s, x)
         return count
 
     def inverse(self, int64_t count):
-        """A number whose count is at most this, within rounding of the largest (claim R12)."""
+        """Find a number whose count is at most this, within rounding of the largest (R12)."""
         cdef double x
         with nogil:
             x = dpf_table_inverse(self.size, self.b, self.e, self.s, count)
         return x
 
     def integral(self, double x):
-        """Integral of one over the step: sensitivity one without iterating (claim R13)."""
+        """Compute the integral of one over the step: sensitivity 1 without iterating (R13)."""
         return dpf_table_integral(self.size, self.b, self.D, self.p, x)
 
     def integral_inverse(self, double t):
-        """A number at which :meth:`integral` is at most t, within rounding of the largest."""
+        """Find a number at which :meth:`integral` is at most t, within rounding of the largest."""
         return dpf_table_integral_inverse(self.size, self.b, self.D, self.p, t)
 
     @property
@@ -151,7 +151,7 @@ cdef class RecursionTable:
 
 cdef bint take(dpf_recursion *r, int kind, double a, double k, double g, double ridge,
                double threshold, double largest, double eta, double growth) noexcept nogil:
-    """Fill the constants; whether they are some that RecursionTable takes."""
+    """Fill the constants; return whether RecursionTable accepts them."""
     r.kind, r.a, r.k, r.g, r.ridge, r.threshold = kind, a, k, g, ridge, threshold
     if not (0 <= kind <= 1 and 0.0 <= a <= DBL_MAX and 0.0 <= k <= DBL_MAX and 0.0 < g <= DBL_MAX):
         return False

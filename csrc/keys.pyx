@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Counts, distances and moments of columns, as integers: what releases of locations are made of.
+"""Counts, distances and moments of columns, as integers, for releases of locations.
 
 A double's *key* is its bit pattern as a 64-bit integer in numeric order: ``key(-x) = -key(x)``, both
 zeros have key 0, and ``x <= y`` if and only if ``key(x) <= key(y)``.  A cell is an interval of
@@ -40,7 +40,7 @@ WHOLE = 1 << 19
 
 
 def parts_of_an_octave():
-    """What a distance of ``1 + t/512`` adds to the cells of 1 and 2, in WHOLE: shape (512, 2).
+    """Compute the parts of a distance ``1 + t/512`` in two cells, in WHOLE: shape (512, 2).
 
     The sum of these parts times 1 and times 4 is the squared distance, and the root of the sum of
     their squares is not above WHOLE, because the first is a root that is rounded down.
@@ -101,20 +101,20 @@ cdef int64_t key(double x) noexcept nogil:
 cdef void count_keys(const double *x, Py_ssize_t n, Py_ssize_t step_bytes, int64_t first, int shift,
                      int64_t *counts, Py_ssize_t cells) noexcept nogil:
     cdef Py_ssize_t i
-    cdef int64_t own
+    cdef int64_t entry_key
     cdef uint64_t cell
     cdef double entry
     for i in range(n):
         memcpy(&entry, <const char *>x + i * step_bytes, sizeof(double))
-        own = key_of(entry)
-        cell = (<uint64_t>own - <uint64_t>first) >> shift
-        if fabs(entry) <= DBL_MAX and own >= first and cell < <uint64_t>cells:
+        entry_key = key_of(entry)
+        cell = (<uint64_t>entry_key - <uint64_t>first) >> shift
+        if fabs(entry) <= DBL_MAX and entry_key >= first and cell < <uint64_t>cells:
             counts[cell] += 1
 
 
 cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
                double *block) noexcept nogil:
-    """m records, the entries of each column side by side, so that several are done at a time.
+    """Copy m records column by column, so that vectors of records are processed together.
 
     By memcpy, because a column may lie anywhere: a field of packed records is not aligned.
     """
@@ -139,7 +139,7 @@ cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_s
 
 def key_cells(const floating[:, :] X, y, const int64_t[::1] columns,
               const int64_t[::1] starts, const int64_t[::1] shifts):
-    """How many entries some windows have before each cell, and in all; shape (windows, CELLS + 1).
+    """Count the entries before each cell of some windows, and all; (windows, CELLS + 1).
 
     Parameters
     ----------
@@ -150,8 +150,8 @@ def key_cells(const floating[:, :] X, y, const int64_t[::1] columns,
         Window w counts column ``columns[w]`` in CELLS cells of ``2^shifts[w]`` keys, the first of
         which begins at key ``starts[w]``.
     """
-    cdef const double[:] own = y if y.ndim == 1 else y[:, 0]
-    cdef Py_ssize_t w, start, m, t, cell, n = own.shape[0], q = X.shape[1]
+    cdef const double[:] responses = y if y.ndim == 1 else y[:, 0]
+    cdef Py_ssize_t w, start, m, t, cell, n = responses.shape[0], q = X.shape[1]
     cdef int64_t total
     # several tables, so that an entry need not wait for the one before to be counted
     cdef Py_ssize_t tables = TABLES if columns.shape[0] <= MANY and n >= SEVERAL else 1
@@ -160,27 +160,27 @@ def key_cells(const floating[:, :] X, y, const int64_t[::1] columns,
     cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t complete[ROWS]
     below = np.empty((columns.shape[0], CELLS + 1), dtype=np.int64)
-    cdef int64_t[:, ::1] told = below
+    cdef int64_t[:, ::1] before_cell = below
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            load(X, own, start, m, &block[0])
+            load(X, responses, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
             for w in range(columns.shape[0]):
                 count_in_window(ISA, &block[columns[w] * ROWS], complete, m, starts[w],
                                 <int>shifts[w], &table[w, 0, 0], tables)
         for w in range(columns.shape[0]):
-            told[w, 0] = total = 0
+            before_cell[w, 0] = total = 0
             for cell in range(WINDOW_CELLS):
                 for t in range(tables):
                     total += table[w, t, cell]
-                told[w, cell + 1] = total
+                before_cell[w, cell + 1] = total
     return below
 
 
 def distances(const floating[:, :] X, y, const double[::1] centres,
               const double[::1] nearest):
-    """How far entries are from centres, on either side, in octaves; shape (q + 1, 2, OCTAVES).
+    """Histogram the distances from centres, by side, in octaves; shape (q + 1, 2, OCTAVES).
 
     An entry at the distance ``2^e (1 + t/512)``, its mantissa cut to 9 bits, adds the two numbers
     ``PARTS[t]`` to cells e and e + 1.  One that is not farther away than the nearest adds nothing,
@@ -202,8 +202,8 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
     ndarray
         Above the centre first, then below it.
     """
-    cdef const double[:] own = y if y.ndim == 1 else y[:, 0]
-    cdef Py_ssize_t j, start, m, n = own.shape[0], q = X.shape[1], packed = 0
+    cdef const double[:] responses = y if y.ndim == 1 else y[:, 0]
+    cdef Py_ssize_t j, start, m, n = responses.shape[0], q = X.shape[1], packed = 0
     sums = np.zeros((q + 1, 2, OCTAVES), dtype=np.int64)
     cdef int64_t[:, :, ::1] octaves = sums
     cdef uint64_t[:, ::1] table = np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64)
@@ -213,7 +213,7 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            load(X, own, start, m, &block[0])
+            load(X, responses, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
             packed += m
             for j in range(q + 1):
@@ -230,7 +230,7 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
 
 def moments(const floating[:, :] X, y, const double[::1] middles,
             const double[::1] halves):
-    """Sums of clipped entries and of their squares, shape (2, q + 1), in whole numbers.
+    """Sum clipped entries and their squares, shape (2, q + 1), in whole numbers.
 
     The entry ``clip((x - middle)/half, -1, 1)`` is rounded to a multiple k of ``1/UNIT``; the sums are
     of k and of ``k^2``.
@@ -243,10 +243,10 @@ def moments(const floating[:, :] X, y, const double[::1] middles,
     middles, halves : ndarray of shape (q + 1,)
         Finite; halves are positive.
     """
-    cdef const double[:] own = y if y.ndim == 1 else y[:, 0]
+    cdef const double[:] responses = y if y.ndim == 1 else y[:, 0]
     sums = np.zeros((2, X.shape[1] + 1), dtype=np.int64)
     cdef int64_t[:, ::1] table = sums
-    cdef Py_ssize_t i, j, start, m, n = own.shape[0], q = X.shape[1]
+    cdef Py_ssize_t i, j, start, m, n = responses.shape[0], q = X.shape[1]
     cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t k, first, second
     cdef double u, middle, half
@@ -255,7 +255,7 @@ def moments(const floating[:, :] X, y, const double[::1] middles,
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            load(X, own, start, m, &block[0])
+            load(X, responses, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
             for j in range(q + 1):
                 first = second = 0

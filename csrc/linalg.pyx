@@ -49,7 +49,7 @@ cdef inline bint _is_ready(object value):
 
 
 cdef cnp.ndarray _float_array(object value, str name):
-    """`value` as an aligned C-contiguous float64 array; the usual case costs two comparisons."""
+    """Convert to an aligned C-contiguous float64 array; usually two comparisons."""
     if _is_ready(value):
         return <cnp.ndarray> value
     array = np.asarray(value)
@@ -124,7 +124,7 @@ include "linalg/steps.pxi"
 # Python functions
 
 def eigh(A):
-    """Eigenvalues, ascending, and eigenvectors, as columns, of a symmetric matrix.
+    """Compute eigenvalues, ascending, and eigenvectors, as columns, of a symmetric matrix.
 
     NaN where `A` has a non-finite entry.
     """
@@ -147,7 +147,7 @@ def eigh(A):
 
 
 def floor_eigenvalues(A, double floor):
-    """Nearest symmetric matrix whose eigenvalues are at least `floor`.
+    """Compute the nearest symmetric matrix whose eigenvalues are at least `floor`.
 
     Nearest in the Frobenius and in the operator norm.  Where no eigenvalue is below `floor` the
     matrix comes back unchanged, without reconstruction error.
@@ -195,7 +195,7 @@ def floor_eigenvalues(A, double floor):
 
 
 def weighted_mean(arrays, weights):
-    """Weighted mean of vectors or matrices of one shape, added up in their order.
+    """Compute the weighted mean of vectors or matrices of one shape, added in order.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def weighted_mean(arrays, weights):
 
 
 def congruence(A, S):
-    """``A S A'`` of a symmetric matrix, exactly symmetric.
+    """Compute ``A S A'`` of a symmetric matrix, exactly symmetric.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def congruence(A, S):
 
 
 def noise_after_steps(inverses, curvatures, step_sizes, gradient_scales, curvature_scales):
-    """Covariance of the error that damped Newton steps on noisy answers leave of noise.
+    """Compute the error covariance that noise leaves after damped Newton steps.
 
     The step with inverse P and curvature H takes an error e to ``A e + eta P W e - eta P z`` with
     ``A = I - eta P H``, z normal of scale s, and W symmetric normal noise of scale w, for which
@@ -308,29 +308,29 @@ def noise_after_steps(inverses, curvatures, step_sizes, gradient_scales, curvatu
 cdef void _noise_after_step(const double *P, const double *H, Py_ssize_t p, double size,
                             double gradient_scale, double curvature_scale, double *memory,
                             double *C) noexcept nogil:
-    """One step of the above, in place; `memory` has room for 3 p*p numbers."""
+    """Take one step of this recursion in place; `memory` has room for 3 p*p numbers."""
     cdef double *contraction = memory
-    cdef double *own = memory + p * p
+    cdef double *excitation = memory + p * p
     cdef double *scratch = memory + 2 * p * p
     cdef double trace = 0.0, half = 0.5 * curvature_scale * curvature_scale
     cdef Py_ssize_t i
     _product(P, H, p, contraction)
     for i in range(p * p):
         contraction[i] *= -size
-        own[i] = half * C[i]
+        excitation[i] = half * C[i]
     for i in range(p):
         contraction[i * p + i] += 1.0
         trace += C[i * p + i]
     for i in range(p):
-        own[i * p + i] += gradient_scale * gradient_scale + half * trace
+        excitation[i * p + i] += gradient_scale * gradient_scale + half * trace
     _congruence(contraction, C, p, scratch, C)
-    _congruence(P, own, p, scratch, contraction)
+    _congruence(P, excitation, p, scratch, contraction)
     for i in range(p * p):
         C[i] += size * size * contraction[i]
 
 
 def sandwich(H, Q, double floor_h):
-    """Sandwich covariance ``Hf^-1 Qf Hf^-1`` of two symmetric matrices.
+    """Compute the sandwich covariance ``Hf^-1 Qf Hf^-1`` of two symmetric matrices.
 
     Parameters
     ----------

@@ -46,10 +46,9 @@ enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_D
        WANT_MAJORIZE = 32,
        /* with WANT_GRADIENT: each record's change of gradient between two parameters */
        WANT_CHANGE = 1024,
-       /* with a view: how many records have what is seen of them in each cell of lengths; the others
-        * of what is seen */
-       WANT_LENGTHS = 2048, WANT_SEEN = 4096,
-       /* with a view: each group's sum of what is seen of its rows, times what is beside them */
+       /* with a view: the number of records in each cell of lengths; and the other sums of a view */
+       WANT_LENGTHS = 2048, WANT_VIEW = 4096,
+       /* with a view: each group's sum of its rows times their numbers */
        WANT_SCORES = 8192 };
 
 /* A user's loss: psi and psi', psi alone, and rho, of `count` residuals (finite or infinite, never
@@ -69,7 +68,7 @@ typedef struct {
     double c, scale, radius; /* LOSS_USER: c is the bound on |psi| */
     double scale_factor, kappa;
     double h; /* second constant of the loss; LOSS_USER: the bound on psi' */
-    double largest_weight; /* records' own weights are held to it */
+    double largest_weight; /* records' own weights are clipped to it */
     int user_coupled; /* hold psi'/h to at most 1 - (psi/c)^2 as well */
     records_user_slopes user_slopes;
     records_user_values user_psi, user_values;
@@ -80,7 +79,7 @@ typedef struct {
  * copied, nothing is rounded, and all that is said of float64 records holds for the widened ones.
  * The results are those of the widened x, bit for bit.
  *
- * A record's own weight a, held to [0, A] with A = largest_weight (NaN: 0), multiplies its loss,
+ * A record's own weight a, clipped to [0, A] with A = largest_weight (NaN: 0), multiplies its loss,
  * score, curvature and change of gradient, and a^2 its part of the meat: each bound times A, or A^2.
  * Its offset is taken from y, or for a loss OF_PREDICTOR added to x'theta; a record whose offset is
  * not finite contributes zero.  Divisors are the caller's and have nothing to do with weights. */
@@ -95,23 +94,23 @@ typedef struct {
     size_t n, q;
 } records_data;
 
-/* What is seen of a record: a row a = (1, z) W, z = (x - centre) inverse, and one number beside it.
+/* View of a record: a row a = (1, z) W, z = (x - centre) inverse, and one number.
  *
- *   SEEN_RESPONSE   a beside (y - y_centre) / y_spread - shift, less the offset where there is no loss
- *   SEEN_CURVATURE  sqrt(c) a beside the response, c the loss's curvature in the predictor a'theta
- *   SEEN_SCORE      d a beside the score psi; d is what the row is held by
- *   SEEN_FORESEEN   a beside what can be foreseen of the score
- *   SEEN_RESIDUAL   a beside y - a'theta
- *   SEEN_WEIGHT     a beside the record's own weight
+ *                    row        number
+ *   VIEW_RESPONSE    a          (y - y_centre) / y_spread - shift, less the offset without a loss
+ *   VIEW_CURVATURE   sqrt(c) a  the response; c is the loss's curvature in the predictor a'theta
+ *   VIEW_SCORE       d a        the score psi; d is the row's clipping factor
+ *   VIEW_SCORE_SIZE  a          how large a score may be at this predictor
+ *   VIEW_RESIDUAL    a          y - a'theta
+ *   VIEW_WEIGHT      a          the record's own weight
  *
- * With weigh > 0 a record's weight, times weigh, is part of what is seen: rows are multiplied by its
- * root and so is a response, scores and what is foreseen of them by all of it; sums then know no
- * weights.
+ * With weigh > 0 a record's weight, times weigh, is part of the view: its root multiplies rows and
+ * responses, and the whole multiplies scores and their sizes.  Sums then use no weights.
  *
- * A record that is not finite, in any entry of x, is beside NaN, and so is one with a response that
- * the loss cannot have.  All of it is a function of one record, the same wherever it stands. */
-enum { SEEN_RESPONSE, SEEN_CURVATURE, SEEN_SCORE, SEEN_FORESEEN, SEEN_RESIDUAL, SEEN_WEIGHT };
-enum { NO_LOSS = -1, PLAIN_SQUARES = -2 }; /* y - a'theta, whatever it is, with a curvature of 1 */
+ * The number is NaN if any entry of x is not finite, or if the loss cannot have the response.  A view
+ * is a function of one record, whatever its position. */
+enum { VIEW_RESPONSE, VIEW_CURVATURE, VIEW_SCORE, VIEW_SCORE_SIZE, VIEW_RESIDUAL, VIEW_WEIGHT };
+enum { NO_LOSS = -1, PLAIN_SQUARES = -2 }; /* psi = y - a'theta without a bound, curvature 1 */
 
 typedef struct {
     size_t q, p;
@@ -120,24 +119,24 @@ typedef struct {
     const double *centre, *inverse; /* q */
     const double *matrix; /* (q + 1) rows of p; of the constant first; NULL: rows (1, z), or z */
     const double *theta;            /* p */
-    double reach; /* rows are shortened until what is foreseen of the score is no longer */
+    double reach; /* rows are shortened until |a| times the score size is at most this */
     /* Or by (radius / size)^(2 power) where size = sqrt(c at far_theta) |a B| is more; B may be NULL. */
     const double *back, *far_theta; /* p rows of p; p */
     double far_scale, radius, power;
-    /* Of each record, and read without a map: |a|^2 under a map that is not told, rounded up.  What is
-     * seen of a record is then that of a row a of this length, summed as (1, z); sums of clipped scores
-     * or of curvatures with Mallows weights, and lengths, of records with nothing beside them. */
+    /* For views without a map: |a|^2 of each record under some other map, rounded up.  The view is then
+     * that of a row a of this length, summed as (1, z).  Only for sums of clipped scores, of curvatures
+     * with Mallows weights, and lengths; of records without weights and offsets. */
     const double *squares;
-    double *keep; /* with a map: where they are kept, infinite of records that count for nothing */
+    double *keep; /* with a map: where to store them; infinite for records that are not usable */
     const double *edges; /* WANT_LENGTHS: increasing; inside, `most` infinities come after them */
     size_t n_edges;
-    double whole; /* if positive, a record with weight a counts floor(whole a) times */
-    /* WANT_SCORES: whose each row is, `groups` of them from the first on, and their sums. */
-    const ptrdiff_t *whose;
+    double whole; /* if positive, a record with weight a is counted floor(whole a) times */
+    /* WANT_SCORES: the group of each row; `groups` groups from first_group on, and their sums. */
+    const ptrdiff_t *group_of_row;
     ptrdiff_t first_group;
     size_t groups;
     double longest, *scores;
-    unsigned char *told;
+    unsigned char *has_row;
     const uint32_t *first; /* inside: for each exponent the first cell of such lengths, and how many */
     size_t most;           /* edges one exponent has at most */
 } records_view;
@@ -148,18 +147,18 @@ typedef struct {
 int records_sums(const records_model *model, const records_data *data, const double *theta,
                  int want, double divisor, int threads, double *gradient, double *hessian,
                  double *meat);
-/* The same of what is seen of the records: x has view->q columns, p = view->p, no intercept. */
-int records_sums_of_seen(const records_model *model, const records_data *data,
+/* The same for a view of the records: x has view->q columns, p = view->p, no intercept. */
+int records_sums_of_view(const records_model *model, const records_data *data,
                          const records_view *view, const double *theta, int want, double divisor,
                          int threads, double *gradient, double *hessian, double *meat);
-/* How many records have a length |row| |number| (of curvatures |row|, of residuals |number|) up to each
- * edge and beyond the one before; beyond all: counts[n_edges].  One that is no number is in no cell.
- * Weights do not matter unless they are seen. */
+/* Number of records with a length |row| |number| (of curvatures |row|, of residuals |number|) up to each
+ * edge and above the one before; above all: counts[n_edges].  NaN is in no cell.  Weights do not matter
+ * unless they are part of the view. */
 int records_lengths(const records_data *data, const records_view *view, int threads,
                     long long *counts);
-/* Add to each group's `scores` (p whole numbers) the nearest ones to 2^44 a s/longest, s the row that
- * is seen times what is beside it, held to a norm of `longest`, and a its weight: exactly, and so in
- * whatever order, up to 2^42 rows of weights that add up to 1.  `told`: who has a row that counts. */
+/* Add to each group's `scores` (p integers) the integers nearest to 2^44 a s/longest: s is the row times
+ * its number, clipped to norm `longest`, and a its weight.  Exact, and so independent of the order, for
+ * up to 2^42 rows with weights that add up to 1.  `has_row`: groups with a usable row. */
 int records_scores(const records_data *data, const records_view *view);
 int records_loss(const records_model *model, const records_data *data, const double *theta,
                  double divisor, int threads, double *result);
@@ -217,7 +216,7 @@ typedef struct {
     records_model model;
     records_data data;
     records_plan plan;
-    const records_view *view; /* or NULL; data.q is then the length of what is seen */
+    const records_view *view; /* or NULL; with a view data.q is the length of its rows */
     const double *map, *back; /* its matrices, rows zero-padded to `width` */
     /* Its centres and inverses for rows, and the length of either: what comes after the columns is
      * zero, or where there is no map the constant and then zeros. */
@@ -230,7 +229,7 @@ typedef struct {
     const double *theta, *theta_new, *theta_step;
     double theta0, theta0_new, theta0_step;
     double limit; /* WANT_CHANGE: the largest norm of one record's change */
-    double limit_square; /* a little below limit^2; negative if it could not be told */
+    double limit_square; /* a little below limit^2; negative if limit is too small or large to square */
     /* Derived public constants. */
     double room;           /* BOUNDED: radius left for the x part; SCHWEPPE: the radius */
     double norm2_lo, norm2_hi; /* squared norms outside [lo, hi) take the careful path */

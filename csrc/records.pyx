@@ -22,7 +22,7 @@ cdef extern from "records.h" nogil:
         FREE_SCALE
         NO_CURVATURE
         OF_PREDICTOR
-        WANT_SEEN
+        WANT_VIEW
         NO_LOSS
         PLAIN_SQUARES
 
@@ -53,12 +53,12 @@ cdef extern from "records.h" nogil:
         const double *edges
         size_t n_edges
         double whole
-        const Py_ssize_t *whose
+        const Py_ssize_t *group_of_row
         Py_ssize_t first_group
         size_t groups
         double longest
         double *scores
-        unsigned char *told
+        unsigned char *has_row
 
     ctypedef struct records_loss_row:
         const char *name
@@ -103,7 +103,7 @@ cdef extern from "records.h" nogil:
     int records_sums(const records_model *model, const records_data *data, const double *theta,
                      int want, double divisor, int threads, double *gradient, double *hessian,
                      double *meat)
-    int records_sums_of_seen(const records_model *model, const records_data *data,
+    int records_sums_of_view(const records_model *model, const records_data *data,
                              const records_view *view, const double *theta, int want,
                              double divisor, int threads, double *gradient, double *hessian,
                              double *meat)
@@ -145,8 +145,8 @@ while row.name != NULL:
     row += 1
 USER_LOSS = LOSS_USER
 WEIGHT_CODES = (0, 1, 2, 3, 4)
-#: Sums of what is seen are cut up otherwise: to be added to what is wanted, for their depth.
-SEEN = WANT_SEEN
+#: Flag of sums of a view, whose blocks are smaller: added to the sums' codes, for their depth.
+VIEW = WANT_VIEW
 #: In place of a code: squares of residuals, without a bound.
 SQUARES = PLAIN_SQUARES
 
@@ -158,7 +158,7 @@ cdef int SCHWEPPE = 3
 cdef int MALLOWS_LINEAR = 4
 
 include "records/faults.pxi"
-include "records/seen.pxi"
+include "records/view.pxi"
 
 
 # ---- for other compiled modules; documented in dpfast/kernels/records.pxd ----------------------
@@ -167,7 +167,7 @@ cdef int take(records_model *model, records_data *data, int loss, int weighting,
               double c, double h, double scale, double radius, const void *x, Py_ssize_t n,
               Py_ssize_t q, Py_ssize_t row_bytes, int item_bytes, const double *y,
               double divisor, int threads) noexcept nogil:
-    """Fill model and data from plain arguments; 0, or REFUSED."""
+    """Fill model and data from plain arguments; return 0 or REFUSED."""
     model.loss, model.weighting, model.intercept = loss, weighting, intercept
     model.c, model.h, model.scale, model.radius = c, h, scale, radius
     model.scale_factor = model.kappa = 0.0
@@ -243,7 +243,7 @@ cdef int weighted_loss(int loss, int weighting, bint intercept, double c, double
 
 
 def default_threads():
-    """Threads of a sum that does not say how many: see ``dpfast.kernels.process_threads``."""
+    """Return the default number of threads: see ``dpfast.kernels.process_threads``."""
     return records_default_threads()
 
 
@@ -260,19 +260,19 @@ def summation_depth(Py_ssize_t n, Py_ssize_t p, int want):
 
 
 def _plan(Py_ssize_t n, Py_ssize_t p, int want):
-    """Rows of a block, blocks of a chunk, and chunks (for tests)."""
+    """Return rows of a block, blocks of a chunk, and chunks (for tests)."""
     cdef records_plan plan = records_make_plan(n, p, want)
     return plan.block_rows, plan.blocks_per_chunk, plan.n_chunks
 
 
 def _available_isas():
-    """Names of the instruction sets this machine can run, best first (for tests)."""
+    """List the instruction sets this machine can run, best first (for tests)."""
     cdef const char *const *names = records_isas()
-    found = []
+    names_found = []
     while names[0] != NULL:
-        found.append(names[0].decode())
+        names_found.append(names[0].decode())
         names += 1
-    return tuple(found)
+    return tuple(names_found)
 
 
 def _set_isa(str name):
@@ -307,7 +307,7 @@ cdef int check_array(object array, int dimensions, str name, bint narrow=False) 
 
 
 cdef const double *coefficients(object theta, Py_ssize_t p, str name) except NULL:
-    """Data of a contiguous vector of p coefficients."""
+    """Check a vector of p coefficients, contiguous, and return its data."""
     check_array(theta, 1, name)
     if cnp.PyArray_DIM(theta, 0) != p:
         raise ValueError(f"{name} must have {p} entries, one per coefficient; "
@@ -320,9 +320,9 @@ cdef const double *coefficients(object theta, Py_ssize_t p, str name) except NUL
 cdef Py_ssize_t describe(X, y, records_data *data) except -1:
     """Check shapes and types, fill `data` and return the number of columns."""
     check_array(X, 2, "X", narrow=True)
-    cdef bint beside = cnp.PyArray_Check(y) and cnp.PyArray_NDIM(y) == 2
-    check_array(y, 2 if beside else 1, "y")
-    if beside and cnp.PyArray_DIM(y, 1) != 3:
+    cdef bint with_weights = cnp.PyArray_Check(y) and cnp.PyArray_NDIM(y) == 2
+    check_array(y, 2 if with_weights else 1, "y")
+    if with_weights and cnp.PyArray_DIM(y, 1) != 3:
         raise ValueError("y must be a vector, or have three columns: response, weight and "
                          f"offset; got shape {y.shape}")
     data.n, data.q = cnp.PyArray_DIM(X, 0), cnp.PyArray_DIM(X, 1)
@@ -332,8 +332,8 @@ cdef Py_ssize_t describe(X, y, records_data *data) except -1:
     data.x, data.y = <const char *> cnp.PyArray_DATA(X), <const char *> cnp.PyArray_DATA(y)
     data.x_row, data.x_column = cnp.PyArray_STRIDE(X, 0), cnp.PyArray_STRIDE(X, 1)
     data.y_step = data.weight_step = data.offset_step = cnp.PyArray_STRIDE(y, 0)
-    data.weight = data.y + cnp.PyArray_STRIDE(y, 1) if beside else NULL
-    data.offset = data.y + 2 * cnp.PyArray_STRIDE(y, 1) if beside else NULL
+    data.weight = data.y + cnp.PyArray_STRIDE(y, 1) if with_weights else NULL
+    data.offset = data.y + 2 * cnp.PyArray_STRIDE(y, 1) if with_weights else NULL
     data.x_item = cnp.PyArray_ITEMSIZE(X)
     if data.q == 1:
         data.x_column = data.x_item  # never used as a distance
@@ -341,7 +341,7 @@ cdef Py_ssize_t describe(X, y, records_data *data) except -1:
 
 
 cdef class RecordKernel:
-    """The sums over records of one objective (loss, scale and weights).
+    """Sums over records of one objective (loss, scale and weights).
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ cdef class RecordKernel:
         Second constant of losses that have one (``h`` of their class); the declared bound on
         ``psi'`` of a user's loss.
     largest_weight : float, default 1
-        A: records' own weights are held to [0, A].
+        A: records' own weights are clipped to [0, A].
     user : object, optional
         The compiled functions of a user's loss: ``slopes_address``, ``psi_address`` and
         ``values_address`` are addresses of C functions as in records.h.  Kept alive and pickled
@@ -434,26 +434,26 @@ cdef class RecordKernel:
         return p
 
     cdef Py_ssize_t further(self) noexcept:
-        """Coefficients of which there is no column."""
+        """Count the coefficients without a column."""
         return self.intercept + (self.scale_factor > 0.0)
 
-    cdef int check_sees(self) except -1:
+    cdef int check_view(self) except -1:
         if self.intercept or self.scale_factor > 0.0 or self.weighting not in (MALLOWS, CLIP):
-            raise ValueError("what is seen has Mallows weights or clipping, and neither an "
-                             "intercept nor a scale of its own")
+            raise ValueError("sums of a view have Mallows weights or clipping, and no intercept "
+                             "or free scale")
         return 0
 
-    cdef int check_kept(self, str what, int want) except -1:
-        """Of rows whose lengths were kept: what is made without the rows."""
+    cdef int check_stored(self, str what, int want) except -1:
+        """Refuse sums that need more of the rows than stored lengths."""
         scores = what == "score" and self.weighting == CLIP and not want & WANT_HESSIAN
         if not scores and not (what == "curvature" and self.weighting == MALLOWS
                                and want == WANT_HESSIAN):
-            raise ValueError("of lengths that were kept clipped scores are summed, or curvatures "
-                             "with Mallows weights")
+            raise ValueError("stored lengths serve sums of clipped scores, or of curvatures with "
+                             "Mallows weights, only")
         return 0
 
     cdef const double *parameters(self, theta, Py_ssize_t p, str name) except NULL:
-        """Data of a contiguous parameter whose last entry, if it is a scale, is a usable one."""
+        """Check a contiguous parameter, and a scale in its last entry; return its data."""
         cdef const double *at = coefficients(theta, p, name)
         if self.scale_factor > 0.0 and not 1e-100 <= self.scale_factor * at[p - 1] <= 1e100:
             raise ValueError("the scale, scale_factor times the last entry of theta, must lie "
@@ -478,7 +478,7 @@ cdef class RecordKernel:
         threads : int, default 0
             0 uses every CPU the process may run on; the result is the same bit for bit.
         view : RecordView, optional
-            Sum over what is seen of the records, as if it were they; ``theta`` is then zero, and p
+            Sum over this view of the records; ``theta`` is then zero, and p
             the view's.
 
         Returns
@@ -488,13 +488,13 @@ cdef class RecordKernel:
         """
         cdef records_data data
         cdef Py_ssize_t p = describe(X, y, &data) + self.further()
-        cdef const records_view *seen = NULL
+        cdef const records_view *view_of_records = NULL
         if view is not None:
-            self.check_sees()
+            self.check_view()
             p = view.check(&data)
-            seen = &view.view
-            if seen.squares != NULL:
-                self.check_kept(view.what, want)
+            view_of_records = &view.view
+            if view_of_records.squares != NULL:
+                self.check_stored(view.what, want)
         elif p == 0:
             raise ValueError("X must have at least one column when there is no intercept")
         cdef const double *at = self.parameters(theta, p, "theta")
@@ -522,14 +522,14 @@ cdef class RecordKernel:
             m = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
             meat = <double *> cnp.PyArray_DATA(m)
         with nogil:
-            failed = records_sums_of_seen(&self.model, &data, seen, at, want, divisor, threads,
-                                          gradient, hessian, meat)
+            failed = records_sums_of_view(&self.model, &data, view_of_records, at, want, divisor,
+                                          threads, gradient, hessian, meat)
         if failed:
             raise MemoryError("no memory for the partial sums")
         return g, h, m
 
     def scores_of_runs(self, X, y, theta, ends):
-        """Sum of the scores of each run of consecutive rows: that of ``sums`` of the run alone.
+        """Sum the scores of each run of consecutive rows, as ``sums`` of the run alone does.
 
         Parameters
         ----------
@@ -598,7 +598,7 @@ cdef class RecordKernel:
     def loss_difference(self, X, y, theta_new, theta_old, double divisor, int threads=0):
         """Sum L(theta_new) - L(theta_old) over the records and divide by ``divisor``.
 
-        Each record's difference is held to psi_max |w xi'(theta_new - theta_old)|.
+        Each record's difference is clipped to psi_max |w xi'(theta_new - theta_old)|.
         """
         cdef records_data data
         cdef Py_ssize_t p = self.describe(X, y, &data)

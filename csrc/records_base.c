@@ -102,7 +102,7 @@ enum {
     COLUMNAR_MATRIX = RECORDS_COLUMNAR, /* and with matrices */
     MOST_CHUNKS = 64,
     WORTH_WAKING = 150000, /* cycles: a thread that sleeps takes tens of microseconds to join */
-    /* Doubles held by all chunks together, unless fewer than 4 chunks: from 32 MB on malloc returns
+    /* Doubles of all chunks together, unless fewer than 4 chunks: from 32 MB on malloc returns
      * memory to the system at once, and touching it anew costs more than the sums. */
     MOST_SUMS = 3 << 20
 };
@@ -152,7 +152,7 @@ records_plan records_make_plan(size_t n, size_t p, int want)
 {
     records_plan plan;
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
-    int wide = matrices || want & WANT_SEEN; /* rows under a map are copies anyway */
+    int wide = matrices || want & WANT_VIEW; /* rows under a map are copies anyway */
     plan.columnar = p <= (wide ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
     /* Without matrices a block, its copy and the next block fit the first-level cache, or rows are
      * so long that few of them do.  With matrices of many columns blocks are long enough to spread
@@ -311,7 +311,7 @@ static void *run(records_job *job, const records_model *model, const records_dat
     if (view) {
         task->data.q = view->p;
         task->view = view;
-        want |= view->matrix ? WANT_SEEN : 0;
+        want |= view->matrix ? WANT_VIEW : 0;
     }
     int free_scale = model->scale_factor > 0.0;
     task->want = want;
@@ -340,7 +340,8 @@ static void *run(records_job *job, const records_model *model, const records_dat
     at += want & WANT_LENGTHS ? (COUNT_TABLES * (view->n_edges + 2) + 7) / 8 * 8 : 0;
     task->sum_doubles = at;
     task->scratch_doubles =
-        rows * (VECTORS + 2 * task->width + SCALED_ROWS + (has_beside(data) ? BESIDE : 0)) + 8;
+        rows * (VECTORS + 2 * task->width + SCALED_ROWS
+                + (has_weight_or_offset(data) ? WEIGHT_AND_OFFSET : 0)) + 8;
     task->unit_width = view ? (view->matrix ? (view->q + 7) / 8 * 8 : task->width) : 0;
     if (view) /* rows of their own, two groups of them in units, and one that is padded */
         task->scratch_doubles += (rows + 3 * 8) * task->unit_width;
@@ -420,11 +421,11 @@ int records_sums(const records_model *model, const records_data *data, const dou
                  int want, double divisor, int threads, double *gradient, double *hessian,
                  double *meat)
 {
-    return records_sums_of_seen(model, data, NULL, theta, want, divisor, threads, gradient,
+    return records_sums_of_view(model, data, NULL, theta, want, divisor, threads, gradient,
                                 hessian, meat);
 }
 
-int records_sums_of_seen(const records_model *model, const records_data *data,
+int records_sums_of_view(const records_model *model, const records_data *data,
                          const records_view *view, const double *theta, int want, double divisor,
                          int threads, double *gradient, double *hessian, double *meat)
 {
@@ -460,10 +461,10 @@ static size_t cells_of_exponents(const double *edges, size_t n, uint32_t *first)
     for (size_t k = 0; k < n; k++) {
         uint64_t bits;
         memcpy(&bits, edges + k, sizeof bits);
-        size_t own = edges[k] > 0.0 ? bits >> 52 : 0;
-        same = own + 1 == next ? same + 1 : 1;
+        size_t exponent = edges[k] > 0.0 ? bits >> 52 : 0;
+        same = exponent + 1 == next ? same + 1 : 1;
         most = same > most ? same : most;
-        while (next <= own)
+        while (next <= exponent)
             first[next++] = (uint32_t)k;
     }
     while (next < EXPONENTS)
@@ -471,7 +472,7 @@ static size_t cells_of_exponents(const double *edges, size_t n, uint32_t *first)
     return most;
 }
 
-/* What is seen of records has nothing to do with a model. */
+/* A view of records does not depend on a model. */
 static const records_model plain = {.loss = LOSS_HUBER, .weighting = WEIGHT_CLIP, .c = 1.0,
                                     .scale = 1.0, .radius = 1.0, .h = 1.0, .largest_weight = 1.0};
 
@@ -487,18 +488,18 @@ int records_lengths(const records_data *data, const records_view *view, int thre
                     long long *counts)
 {
     records_job job;
-    records_view own = *view;
+    records_view with_cells = *view;
     uint32_t first[EXPONENTS];
     size_t n = view->n_edges;
-    own.most = cells_of_exponents(view->edges, n, first);
-    double *edges = malloc((n + own.most + 1) * sizeof *edges);
+    with_cells.most = cells_of_exponents(view->edges, n, first);
+    double *edges = malloc((n + with_cells.most + 1) * sizeof *edges);
     if (!edges)
         return -1;
-    for (size_t k = 0; k <= n + own.most; k++)
+    for (size_t k = 0; k <= n + with_cells.most; k++)
         edges[k] = k < n ? view->edges[k] : INFINITY;
-    own.edges = edges;
-    own.first = first;
-    void *memory = run(&job, &plain, data, &own, NULL, NULL, WANT_LENGTHS, 0.0, threads);
+    with_cells.edges = edges;
+    with_cells.first = first;
+    void *memory = run(&job, &plain, data, &with_cells, NULL, NULL, WANT_LENGTHS, 0.0, threads);
     free(edges);
     if (!memory)
         return -1;

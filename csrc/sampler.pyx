@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Exact samplers on bytes that somebody else supplies, and noise addition on a public grid.
+"""Exact samplers on supplied random bytes, and noise addition on a public grid.
 
 This module draws no randomness: :mod:`dpfast.privacy.noise` hands it the bytes.
 """
@@ -207,7 +207,7 @@ cdef class ExactSampler:
         return self.stream.consumed
 
     def normals(self, Py_ssize_t size, int bits):
-        """``floor(2**bits * Z)`` for ``size`` independent exactly normal Z, int64."""
+        """Draw ``floor(2**bits * Z)`` for ``size`` independent exactly normal Z, int64."""
         if size < 0 or bits < MIN_BITS or bits > MAX_BITS:
             raise InvalidInput(
                 f"size must be at least 0 and bits in [{MIN_BITS}, {MAX_BITS}]; received "
@@ -221,7 +221,7 @@ cdef class ExactSampler:
         return out
 
     def discrete_laplace(self, Py_ssize_t size, numerator, denominator):
-        """Integers j with probability proportional to exp(-|j| numerator/denominator), int64."""
+        """Draw integers j with probability proportional to exp(-|j| numerator/denominator)."""
         if size < 0 or not (
             0 < numerator < 2**62 and 0 < denominator < 2**62
             and numerator << 40 >= denominator
@@ -250,15 +250,15 @@ cdef class ExactSampler:
 # ---- for other compiled modules; documented in dpfast/kernels/sampler.pxd ----------------------
 
 cdef int exact_normals(object sampler, int64_t *out, Py_ssize_t size, int bits) except -1:
-    cdef cnp.ndarray found = (<ExactSampler?>sampler).normals(size, bits)
-    memcpy(out, cnp.PyArray_DATA(found), size * sizeof(int64_t))
+    cdef cnp.ndarray drawn = (<ExactSampler?>sampler).normals(size, bits)
+    memcpy(out, cnp.PyArray_DATA(drawn), size * sizeof(int64_t))
     return 0
 
 
 cdef int exact_laplace(object sampler, int64_t *out, Py_ssize_t size, int64_t numerator,
                        int64_t denominator) except -1:
-    cdef cnp.ndarray found = (<ExactSampler?>sampler).discrete_laplace(size, numerator, denominator)
-    memcpy(out, cnp.PyArray_DATA(found), size * sizeof(int64_t))
+    cdef cnp.ndarray drawn = (<ExactSampler?>sampler).discrete_laplace(size, numerator, denominator)
+    memcpy(out, cnp.PyArray_DATA(drawn), size * sizeof(int64_t))
     return 0
 
 
@@ -284,12 +284,12 @@ cdef cnp.ndarray as_doubles(object value, int n_dim):
 
 
 def nearest(double value, double grid):
-    """Integer nearest to ``value / grid``, clamped at 2^51; NaN gives 0."""
+    """Compute the integer nearest to ``value / grid``, clamped at 2^51; NaN gives 0."""
     return dpf_nearest(value, grid)
 
 
 cdef cnp.ndarray coarser(cnp.ndarray noise, Py_ssize_t start, Py_ssize_t size, int shift):
-    """``floor(2^(bits - shift) Z)`` of ``floor(2^bits Z)``: floors of floors are floors."""
+    """Compute ``floor(2^(bits - shift) Z)`` from ``floor(2^bits Z)``: a floor of a floor."""
     cdef cnp.npy_intp length = size
     cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
     cdef const int64_t *source = <const int64_t *>cnp.PyArray_DATA(noise) + start
@@ -302,7 +302,7 @@ cdef cnp.ndarray coarser(cnp.ndarray noise, Py_ssize_t start, Py_ssize_t size, i
 
 
 def release(values, cnp.ndarray noise not None, int bits, grids):
-    """``grid * (nearest(value / grid) + noise)`` for vectors and symmetric matrices.
+    """Compute ``grid * (nearest(value / grid) + noise)`` for vectors and symmetric matrices.
 
     Parameters
     ----------
@@ -312,17 +312,17 @@ def release(values, cnp.ndarray noise not None, int bits, grids):
         ``floor(2^bits Z)`` for one Z for each entry, or entry of an upper triangle, in order.
     bits : int
     grids : sequence of (int, float, float), or None
-        Bits of a value's own grid, at most ``bits``; the grid; for a matrix the grid off its
+        Bits of the value's grid, at most ``bits``; the grid; for a matrix the grid off its
         diagonal, for a vector 0.  None where the value is.
 
     Returns
     -------
     list of ndarray or None
     """
-    cdef cnp.ndarray source, own, out
+    cdef cnp.ndarray source, rounded, out
     cdef cnp.npy_intp shape[2]
     cdef Py_ssize_t start = 0, size
-    cdef int own_bits
+    cdef int value_bits
     cdef double grid, grid_off
     cdef const int64_t *integers
     if (cnp.PyArray_TYPE(noise) != cnp.NPY_INT64 or cnp.PyArray_NDIM(noise) != 1
@@ -337,7 +337,7 @@ def release(values, cnp.ndarray noise not None, int bits, grids):
                 raise InvalidInput("a value without a grid; only None has none")
             released.append(None)
             continue
-        own_bits, grid, grid_off = steps
+        value_bits, grid, grid_off = steps
         source = as_doubles(value, 2 if grid_off > 0.0 else 1)
         shape[0] = size = cnp.PyArray_DIM(source, 0)
         if grid_off > 0.0:
@@ -349,12 +349,12 @@ def release(values, cnp.ndarray noise not None, int bits, grids):
             size = shape[0] * (shape[0] + 1) // 2
         if start + size > cnp.PyArray_DIM(noise, 0):
             raise InvalidInput(f"noise has {len(noise)} entries; at least {start + size} needed")
-        if not 0 <= bits - own_bits < 63:
-            raise InvalidInput(f"noise of {bits} bits cannot meet a grid of {own_bits} bits")
+        if not 0 <= bits - value_bits < 63:
+            raise InvalidInput(f"noise of {bits} bits cannot meet a grid of {value_bits} bits")
         integers = <const int64_t *>cnp.PyArray_DATA(noise) + start
-        if own_bits != bits:
-            own = coarser(noise, start, size, bits - own_bits)
-            integers = <const int64_t *>cnp.PyArray_DATA(own)
+        if value_bits != bits:
+            rounded = coarser(noise, start, size, bits - value_bits)
+            integers = <const int64_t *>cnp.PyArray_DATA(rounded)
         out = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(source), shape, cnp.NPY_DOUBLE, 0)
         if grid_off > 0.0:
             dpf_release_symmetric(

@@ -1,6 +1,6 @@
 /* Projected L-BFGS in a box: Bertsekas' two-metric projection with a limited-memory Hessian.
  *
- * Coordinates at a bound whose derivative points outside are held; the two-loop recursion runs on
+ * Coordinates at a bound whose derivative points outside are fixed; the two-loop recursion runs on
  * the others, with inner products over them only; the step is projected on the box and shortened
  * until the value has decreased enough (Armijo along the projection arc), or lengthened while the
  * value still falls nearly as steeply as at the start: where the function is not convex, no
@@ -27,7 +27,7 @@ typedef struct {
     double *lower, *upper;
     double *s[PAIRS], *y[PAIRS]; /* differences of points and of gradients, a ring */
     double curvature[PAIRS];     /* s'y / y'y */
-    double *is_free;             /* 0 where a coordinate is held, otherwise 1 */
+    double *is_free;             /* 0 where a coordinate is fixed at a bound, otherwise 1 */
 } workspace;
 
 static double clip(const workspace *w, size_t i, double value)
@@ -36,7 +36,7 @@ static double clip(const workspace *w, size_t i, double value)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Inner product over the coordinates that are not held; partial sums, or each addition would wait
+/* Inner product over the free coordinates; partial sums, or each addition would wait
  * for the last. */
 static double dot_free(const workspace *w, const double *a, const double *b)
 {
@@ -52,13 +52,13 @@ static double dot_free(const workspace *w, const double *a, const double *b)
            ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-/* Mark what is held at x; the largest move of a projected unit gradient step. */
+/* Mark the coordinates fixed at x; return the largest move of a projected unit gradient step. */
 static double hold(workspace *w, const double *x, const double *g)
 {
     double largest = 0.0;
     for (size_t i = 0; i < w->n; i++) {
-        int held = (x[i] <= w->lower[i] && g[i] > 0.0) || (x[i] >= w->upper[i] && g[i] < 0.0);
-        w->is_free[i] = held ? 0.0 : 1.0;
+        int at_bound = (x[i] <= w->lower[i] && g[i] > 0.0) || (x[i] >= w->upper[i] && g[i] < 0.0);
+        w->is_free[i] = at_bound ? 0.0 : 1.0;
         double move = fabs(clip(w, i, x[i] - g[i]) - x[i]);
         if (move > largest)
             largest = move;
@@ -66,7 +66,7 @@ static double hold(workspace *w, const double *x, const double *g)
     return largest;
 }
 
-/* direction = -H g on the free coordinates, zero on the held ones. */
+/* direction = -H g on the free coordinates, zero on the fixed ones. */
 static void direction_of(const workspace *w, const double *g, double *direction)
 {
     double alpha[PAIRS], inner[PAIRS];

@@ -39,9 +39,9 @@ TARGET static void NAME(cells_of)(const double *x, const int64_t *complete, size
         memcpy(&bits, x + i, sizeof bits);
         negative = bits >> 63;
         key = ((bits & INT64_MAX) ^ negative) - negative;
-        uint64_t own = ((uint64_t)key - (uint64_t)first) >> shift;
-        int counts = (key >= first) & (own < WINDOW_CELLS) & (complete[i] != 0);
-        cell[i] = counts ? (int32_t)own : WINDOW_CELLS;
+        uint64_t steps = ((uint64_t)key - (uint64_t)first) >> shift;
+        int counts = (key >= first) & (steps < WINDOW_CELLS) & (complete[i] != 0);
+        cell[i] = counts ? (int32_t)steps : WINDOW_CELLS;
     }
 }
 
@@ -53,13 +53,13 @@ TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, si
     first >>= 52;
     for (size_t i = 0; i < m; i++) {
         double d = x[i] - centre, far = fabs(d);
-        int64_t bits, own;
+        int64_t bits, octave;
         memcpy(&bits, &far, sizeof bits);
         int counts = (far > nearest) & (complete[i] != 0);
-        own = (bits >> 52) - first;
-        int inside = own < SIDE_OCTAVES - 1;
+        octave = (bits >> 52) - first;
+        int inside = octave < SIDE_OCTAVES - 1;
         int32_t of = inside ? (int32_t)((bits >> 43) & 511) : PART_OF_FAR;
-        int32_t to = inside ? (int32_t)own : SIDE_OCTAVES - 1;
+        int32_t to = inside ? (int32_t)octave : SIDE_OCTAVES - 1;
         part[i] = counts ? of : PART_OF_NONE;
         cell[i] = (counts ? to : 0) + (d < 0.0 ? SIDE_OCTAVES : 0);
     }

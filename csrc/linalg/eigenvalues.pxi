@@ -15,7 +15,7 @@ cdef void _symmetric_part(const double *A, Py_ssize_t p, double *S) noexcept nog
 
 
 cdef double _largest(const double *A, Py_ssize_t size) noexcept nogil:
-    """Largest absolute entry, NaN if any entry is NaN or infinite."""
+    """Compute the largest absolute entry; NaN if any is NaN or infinite."""
     cdef Py_ssize_t i
     cdef double largest = 0.0, value
     for i in range(size):
@@ -29,7 +29,7 @@ cdef double _largest(const double *A, Py_ssize_t size) noexcept nogil:
 
 @cython.cdivision(True)
 cdef int _jacobi(double *A, Py_ssize_t p, double *values, double *vectors) noexcept nogil:
-    """Cyclic Jacobi rotations on the upper triangle of `A`, whose entries are at most 1.
+    """Diagonalise by cyclic Jacobi rotations the upper triangle of `A`, entries at most 1.
 
     Golub and Van Loan, section 8.5.  Quadratically convergent, so that the sweep after the
     off-diagonal norm passes 1e-9 brings it below rounding.
@@ -106,7 +106,7 @@ cdef void _sort_ascending(double *values, double *vectors, Py_ssize_t p) noexcep
 
 
 cdef int _lapack(double *vectors, Py_ssize_t p, double *values) noexcept nogil:
-    """dsyevd in place: `vectors` holds the matrix on entry."""
+    """Call LAPACK's dsyevd in place: `vectors` holds the matrix on entry."""
     cdef int n = <int> p, info = 0
     cdef int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n
     cdef double *work = <double *> malloc(lwork * sizeof(double) + liwork * sizeof(int))
@@ -120,7 +120,7 @@ cdef int _lapack(double *vectors, Py_ssize_t p, double *values) noexcept nogil:
 
 cdef int _rotated(const double *S, Py_ssize_t p, double largest, double *values, double *vectors,
                   double *work) noexcept nogil:
-    """Eigenvalues and vectors of a symmetric matrix, entries at most `largest`, by rotations."""
+    """Compute eigenvalues and vectors by rotations; entries are at most `largest`."""
     cdef Py_ssize_t i
     cdef int exponent
     cdef double unit
@@ -141,7 +141,7 @@ cdef int _rotated(const double *S, Py_ssize_t p, double largest, double *values,
 
 cdef int symmetric_eigen(const double *A, Py_ssize_t p, double *values, double *vectors,
                          double *scratch) noexcept nogil:
-    """Eigenvalues of the symmetric part of `A`, ascending, and eigenvectors as rows.
+    """Compute eigenvalues, ascending, and eigenvectors, as rows, of `A`'s symmetric part.
 
     `scratch` has room for p*p numbers and holds the symmetric part of `A` afterwards.
     Returns 0, or 1 where `A` is not finite (values and vectors are then NaN), or -1 (no memory).

@@ -1,7 +1,7 @@
 # Products and solves of small symmetric matrices: loops, BLAS beyond; part of linalg.pyx.
 
 cdef void _sum_of_squares(double *rows, Py_ssize_t p, double *out) noexcept nogil:
-    """out = sum_k rows[k] rows[k]', exactly symmetric."""
+    """Compute out = sum_k rows[k] rows[k]', exactly symmetric."""
     cdef Py_ssize_t i, j, k
     cdef double factor, one = 1.0, zero = 0.0
     cdef int n = <int> p
@@ -21,7 +21,7 @@ cdef void _sum_of_squares(double *rows, Py_ssize_t p, double *out) noexcept nogi
 
 
 cdef void _product(const double *A, const double *B, Py_ssize_t p, double *out) noexcept nogil:
-    """out = A B."""
+    """Compute out = A B."""
     cdef Py_ssize_t i, j, k
     cdef double factor, one = 1.0, zero = 0.0
     cdef int n = <int> p
@@ -39,7 +39,7 @@ cdef void _product(const double *A, const double *B, Py_ssize_t p, double *out) 
 
 cdef void _congruence(const double *A, const double *S, Py_ssize_t p, double *scratch,
                       double *out) noexcept nogil:
-    """out = A S A' for a symmetric S, exactly symmetric; `scratch` has room for p*p numbers.
+    """Compute out = A S A' for a symmetric S, exactly symmetric; `scratch` has p*p numbers.
 
     `out` may be `S`.
     """
@@ -62,7 +62,7 @@ cdef void _congruence(const double *A, const double *S, Py_ssize_t p, double *sc
 
 
 cdef Py_ssize_t _count_floored(const double *values, Py_ssize_t p, double floor) noexcept nogil:
-    """How many eigenvalues are not at least `floor`; NaN counts."""
+    """Count the eigenvalues that are not at least `floor`, NaN included."""
     cdef Py_ssize_t i, count = 0
     for i in range(p):
         if not values[i] >= floor:
@@ -71,13 +71,13 @@ cdef Py_ssize_t _count_floored(const double *values, Py_ssize_t p, double floor)
 
 
 cdef inline double _floored(double value, double floor) noexcept nogil:
-    """max(value, floor), NaN kept."""
+    """Compute max(value, floor); NaN stays NaN."""
     return floor if value < floor else value
 
 
 cdef void _solve(const double *vectors, const double *values, const double *b, Py_ssize_t p,
                  double *x) noexcept nogil:
-    """x = sum_k v_k (v_k'b) / values[k], the eigenvectors in rows."""
+    """Solve: x = sum_k v_k (v_k'b) / values[k], the eigenvectors in rows."""
     cdef Py_ssize_t i, k
     cdef double coefficient
     memset(x, 0, p * sizeof(double))

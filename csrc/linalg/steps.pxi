@@ -42,7 +42,7 @@ def newton_direction(H, g, double floor):
 
 
 def floored_step(H, g, double floor):
-    """Newton direction, and the floored inverse behind it.
+    """Compute the Newton direction and the floored inverse.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def floored_step(H, g, double floor):
 
 cdef int _floored_step(const double *H, const double *g, Py_ssize_t p, double floor, double *values,
                        double *vectors, double *direction, double *inverse) noexcept nogil:
-    """As above; `vectors` has room for p*p numbers.  The status is that of `symmetric_eigen`."""
+    """Do the same; `vectors` has p*p numbers.  Returns the status of `symmetric_eigen`."""
     cdef Py_ssize_t i, k
     cdef double root
     cdef int status = symmetric_eigen(H, p, values, vectors, inverse)
@@ -97,7 +97,7 @@ cdef int _floored_step(const double *H, const double *g, Py_ssize_t p, double fl
 
 
 def capped_step(theta, direction, double step_size, double max_step):
-    """``theta - step_size * direction``, where a direction longer than `max_step` is cut to it.
+    """Compute ``theta - step_size * direction``, the direction clipped to `max_step`.
 
     A direction whose length is not finite carries no information: the step is then zero.
 

@@ -9,13 +9,13 @@
  *
  * and either, in FUSED_LOSSES,
  *
- *   fraction name_fraction(k, far, r, y)   psi; residuals may be held to `far` times c
+ *   fraction name_fraction(k, far, r, y)   psi; residuals may be clipped to `far` times c
  *   vd name_slope(majorize, k, a, psi, inverse, size)   from it, 1/denominator and psi's value
  *
  * or, in STORED_LOSSES, void name_psi_and_slope(majorize, k, r, *psi, *slope).  In PREDICTOR_LOSSES
  * these are name_psi_and_slope(majorize, k, t, y, *psi, *slope) and vd name_rho(k, t, y), and r stands
- * for the predictor t in what follows, or for the margin of a label.  All losses of a predictor bring vd name_foreseen(h, t), about how
- * large a score may be there, whatever the response is.
+ * for the predictor t in what follows, or for the margin of a label.  All losses of a predictor bring
+ * vd name_score_size(h, t), about how large a score may be there, whatever the response is.
  *
  * The slope is psi'(r) or, with `majorize`, the chord psi(r)/r, whose parabola lies above the loss.
  */
@@ -110,7 +110,7 @@ static INLINE vd residual(int loss, const loss_constants *k, vd t, vd y)
     return (y - t) * k->inverse_scale;
 }
 
-/* Where psi has long reached its bound: residuals beyond are held to so many c.  A weight may then
+/* Where psi has long reached its bound: residuals beyond are clipped to so many c.  A weight may then
  * multiply the denominator (up to 1e200) without overflow; psi' r^2 needs psi' farther out.  Powers
  * of two: psi is then exactly c. */
 #define FAR_FOR_SCORES 0x1p200
@@ -181,18 +181,18 @@ static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, 
 }
 
 /* How large a score may be at a predictor, whatever the response is; NaN where that is none. */
-static INLINE vd foreseen_score(int loss, double c, double h, vd t)
+static INLINE vd score_size(int loss, double c, double h, vd t)
 {
-    vd found;
+    vd size;
     switch (loss) {
-#define FORESEEN(NAME, name, code, falling, rising, traits, scale_part)                         \
-    case code: found = name##_foreseen(h, t); break;
-        FUSED_PREDICTOR_LOSSES(FORESEEN)
-        PREDICTOR_LOSSES(FORESEEN)
-#undef FORESEEN
+#define SCORE_SIZE(NAME, name, code, falling, rising, traits, scale_part)                       \
+    case code: size = name##_score_size(h, t); break;
+        FUSED_PREDICTOR_LOSSES(SCORE_SIZE)
+        PREDICTOR_LOSSES(SCORE_SIZE)
+#undef SCORE_SIZE
     default: return vset(loss < 0 ? 1.0 : steepest_slope(loss, c, h));
     }
-    return vselect(t == t, found, t);
+    return vselect(t == t, size, t);
 }
 
 static INLINE vd rho(int loss, const loss_constants *k, vd r, vd y, vd *complement)

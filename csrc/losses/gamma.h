@@ -1,5 +1,5 @@
 /* A positive response with a log link: t is the linear predictor, and the score the response over its
- * mean exp(t), less 1, held to c from above.  A negative response is zero.
+ * mean exp(t), less 1, clipped to c from above.  A negative response is zero.
  *
  * exp(-t) is computed for |t| <= 708. */
 
@@ -20,7 +20,7 @@ static INLINE void gamma_psi_and_slope(int majorize, const loss_constants *k, vd
 }
 
 /* The same, whatever the mean is. */
-static INLINE vd gamma_foreseen(double h, vd t)
+static INLINE vd gamma_score_size(double h, vd t)
 {
     (void)h, (void)t;
     return vset(1.0);

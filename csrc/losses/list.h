@@ -57,7 +57,7 @@ enum {
 
 #define BUILT_IN_LOSSES(ROW) FUSED_LOSSES(ROW) STORED_LOSSES(ROW) PREDICTOR_LOSSES(ROW)
 
-/* Not in the table: psi, psi' and rho come from functions of the caller, held to declared bounds. */
+/* Not in the table: psi, psi' and rho come from functions of the caller, clipped to declared bounds. */
 enum { LOSS_USER = 7 };
 
 #define CODE(NAME, name, code, falling, rising, traits, scale_part) LOSS_##NAME = code,

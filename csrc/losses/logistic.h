@@ -16,7 +16,7 @@ static INLINE fraction logistic_fraction(const loss_constants *k, double far, vd
 }
 
 /* That of the rarer response. */
-static INLINE vd logistic_foreseen(double h, vd t)
+static INLINE vd logistic_score_size(double h, vd t)
 {
     vd e, unused;
     (void)h;

@@ -14,7 +14,7 @@ static INLINE void poisson_psi_and_slope(int majorize, const loss_constants *k, 
 }
 
 /* The deviation of a Poisson count. */
-static INLINE vd poisson_foreseen(double h, vd t) { return vsqrt(vmin(uncapped_mean(t), vset(h))); }
+static INLINE vd poisson_score_size(double h, vd t) { return vsqrt(vmin(uncapped_mean(t), vset(h))); }
 
 /* exp(s) - y s at the s next to t where the residual is not clipped, and on from there in a line.
  * Counts beyond h + c have the same slopes as h + c. */

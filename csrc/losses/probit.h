@@ -1,5 +1,5 @@
 /* A response in {0, 1} that is 1 with the probability of a normal number below the predictor; r is the
- * margin (2y - 1) t, held to at least -c. */
+ * margin (2y - 1) t, clipped to at least -c. */
 
 #define PROBIT_TERMS 26
 
@@ -42,7 +42,7 @@ static INLINE vd hazard(vd r)
 }
 
 /* How large the score of the rarer response is. */
-static INLINE vd probit_foreseen(double h, vd t)
+static INLINE vd probit_score_size(double h, vd t)
 {
     (void)h;
     return hazard(-vabs(t));
@@ -68,11 +68,11 @@ static INLINE vd probit_rho(const loss_constants *k, vd r, vd y)
     const vd root = vset(0x1.6a09e667f3bcdp-1);
     (void)y;
     r = vmin(vmax(r, vset(-1e300)), vset(1e300));
-    vd held = vmax(r, -k->c), a = vmin(vabs(held), vset(1e150)) * root, e, unused;
+    vd clipped = vmax(r, -k->c), a = vmin(vabs(clipped), vset(1e150)) * root, e, unused;
     vd rest = scaled_erfc(a), a2 = a * a;
     exp_minus(vmin(a2, vset(1e3)), &e, &unused);
     vd below = a2 - log_of(half * rest);
     vd lost = half * e * rest; /* at most a half */
     vd above = -vselect(lost < vset(0.25), log_one_plus(-lost), log_of(one - lost));
-    return vselect(held < zero, below, above) + vmax(held - r, zero) * hazard(held);
+    return vselect(clipped < zero, below, above) + vmax(clipped - r, zero) * hazard(clipped);
 }

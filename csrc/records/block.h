@@ -111,10 +111,10 @@ static INLINE const char *take_ahead(block *b, size_t lines, size_t times)
 }
 
 #define VECTORS 15
-#define BESIDE 2 /* further ones, where records have weights or offsets */
+#define WEIGHT_AND_OFFSET 2 /* further ones, where records have weights or offsets */
 #define SCALED_ROWS 8
 
-static int has_beside(const records_data *data) { return data->weight || data->offset; }
+static int has_weight_or_offset(const records_data *data) { return data->weight || data->offset; }
 
 static void block_init(block *b, const records_task *task, double *scratch)
 {
@@ -136,5 +136,5 @@ static void block_init(block *b, const records_task *task, double *scratch)
     b->scaled = scratch;
     b->a = b->scaled + SCALED_ROWS * rows;
     b->o = b->a + rows;
-    b->own = b->a + (has_beside(&task->data) ? BESIDE * rows : 0);
+    b->own = b->a + (has_weight_or_offset(&task->data) ? WEIGHT_AND_OFFSET * rows : 0);
 }

@@ -8,7 +8,7 @@
  *   2. guards: rows that are not finite are zeroed, rows whose squared norm overflows (or, for
  *      clipping, underflows) are rescaled by a power of two that the weights then undo;
  *   3. loss and weights: vectors of records, no branches, giving one multiplier per record and
- *      wanted sum, which beside.h multiplies by the record's own weight, if it has one;
+ *      wanted sum, which weights_and_offsets.h multiplies by the record's own weight, if it has one;
  *   4. sums: the block's contribution to the gradient and, as rank-k updates of the lower
  *      triangle with tiles of accumulators held in registers, to the Hessian and the meat.
  *
@@ -35,7 +35,7 @@
 #include "columns.h"
 #include "rows.h"
 
-#include "beside.h"
+#include "weights_and_offsets.h"
 #include "guards.h"
 #include "weights.h"
 
@@ -43,7 +43,7 @@
 #include "losses.h"
 #include "matrix.h"
 #include "maps.h"
-#include "seen.h"
+#include "view.h"
 
 /* For the matrices columnar blocks hold xi itself: the projected x, then the intercept's entry. */
 static void finish_columns(const block *b)
@@ -67,7 +67,7 @@ static void load_y(block *b, size_t first)
     const records_data *data = &b->task->data;
     ptrdiff_t step = data->y_step;
     const char *y = data->y + (ptrdiff_t)first * step;
-    int other = has_beside(data);
+    int other = has_weight_or_offset(data);
     if (step == 8 && b->rows == b->padded && (uintptr_t)y % 8 == 0 && !other) {
         b->y = (const double *)y;
         return;
@@ -79,7 +79,7 @@ static void load_y(block *b, size_t first)
         b->norm2[i] = b->task->norm2_lo;
     }
     if (other)
-        load_beside(b, first);
+        load_weights_and_offsets(b, first);
     b->y = b->y_copy;
 }
 
@@ -177,7 +177,7 @@ static void run_block(block *b, size_t first, double *sums)
     const records_task *task = b->task;
     look_ahead(b, first);
     if (task->view) {
-        see(b, row_of(task, first), first);
+        make_view(b, row_of(task, first), first);
         if (task->want & WANT_LENGTHS) {
             count_lengths(b, sums + task->counts_at);
             return;
@@ -187,7 +187,7 @@ static void run_block(block *b, size_t first, double *sums)
             return;
         }
         if (task->view->squares) {
-            kept_multipliers(b);
+            stored_length_multipliers(b);
             if (wants_matrix(task) && !task->plan.columnar)
                 finish_rows(b);
             if (wants_matrix(task))

@@ -85,7 +85,7 @@ cdef int judge_want(const records_model *m, int want) noexcept nogil:
 
 
 cdef str explanation(int fault, const records_model *m, int want):
-    """What to tell the caller of a fault."""
+    """Describe a fault to the caller."""
     if fault == NO_SUCH_LOSS:
         return f"loss must be one of {LOSS_CODES} or {LOSS_USER}; got {m.loss}"
     if fault == NO_SUCH_WEIGHTING:

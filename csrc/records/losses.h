@@ -82,7 +82,7 @@ static INLINE void losses_of(int loss, const block *b, double *sums)
 
 /* Per record, with delta = xi'(theta_new - theta_old): the part linear in |r| changes by exactly
  * -sign(r) psi_max delta / sigma where r keeps its sign, so that huge losses cancel on paper and
- * not in floating point; the result is held to the proved bound psi_max |w delta|.  The sum is in
+ * not in floating point; the result is clipped to the proved bound psi_max |w delta|.  The sum is in
  * units of the score (sigma cancels). */
 static INLINE void loss_differences_of(int loss, const block *b, double *sums)
 {

@@ -2,16 +2,16 @@
 
 #define MAP_COLUMNS (LANES == 8 ? 8 : 4) /* of two groups of rows: their sums fill the registers */
 
-/* Columns v[0..count) in units; `told` is NaN from the first entry that is not finite.  With theta
+/* Columns v[0..count) in units; `finite_mark` is NaN from the first entry that is not finite.  With theta
  * they are added to the group's products, as take_columns adds them. */
 static INLINE void put_in_units(const vd *v, int count, const double *centre,
-                                const double *inverse, double *out, vd *told, const double *theta,
+                                const double *inverse, double *out, vd *finite_mark, const double *theta,
                                 vd *dot, vd *norm2)
 {
     UNROLL for (int i = 0; i < count; i++) {
         vd z = (v[i] - vset(centre[i])) * vset(inverse[i]);
         vstore(out + (size_t)i * L, z);
-        told[i % 2] += z * vset(0.0);
+        finite_mark[i % 2] += z * vset(0.0);
         if (theta) {
             dot[i % 2] += z * vset(theta[i]);
             norm2[i % 2] += z * z;
@@ -23,7 +23,7 @@ static INLINE void put_in_units(const vd *v, int count, const double *centre,
     do {                                                                                        \
         vd v[count];                                                                            \
         transpose_##count(x + j, step, v);                                                      \
-        put_in_units(v, count, centre + j, inverse + j, out + j * L, told,                      \
+        put_in_units(v, count, centre + j, inverse + j, out + j * L, finite_mark,                      \
                      theta ? theta + j : NULL, dot, norm2);                                     \
         ahead = fetch(ahead, shares * LINES_WITH(count));                                       \
         j += count;                                                                             \
@@ -35,7 +35,7 @@ static INLINE vd group_in_units(const double *x, ptrdiff_t step, size_t q, const
                                 const double *inverse, double *out, const double *theta, vd *dot,
                                 vd *norm2, const char *ahead, size_t shares)
 {
-    vd told[2] = {{0}};
+    vd finite_mark[2] = {{0}};
     size_t j = 0;
 #if LANES >= 4
     while (j + 4 <= q)
@@ -45,7 +45,7 @@ static INLINE vd group_in_units(const double *x, ptrdiff_t step, size_t q, const
         PUT(2);
     if (j < q)
         PUT(1);
-    return told[0] + told[1];
+    return finite_mark[0] + finite_mark[1];
 }
 
 /* How many rows of a map begin with zeros in these columns: of a triangular one half of them. */

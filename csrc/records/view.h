@@ -1,19 +1,19 @@
-/* Step 1 of what is seen of records: rows of a block in units and under a map, and beside each the
- * number that counts.  The steps after it know nothing of this: to them these are the records. */
+/* Step 1 of a view: rows of a block in units and under a map, and a number for each.  Later steps
+ * treat them as the records. */
 
-/* The block's own rows: where they are, or copied; and how far apart they are. */
-static const double *own_rows(block *b, const char *x, ptrdiff_t *step)
+/* The block's rows as they are stored, in place or copied, and their stride. */
+static const double *stored_rows(block *b, const char *x, ptrdiff_t *step)
 {
     const records_view *view = b->task->view;
-    records_data own = b->task->data;
-    own.q = view->q;
-    if (is_in_place(&own)) {
-        *step = own.x_row / 8;
+    records_data stored = b->task->data;
+    stored.q = view->q;
+    if (is_in_place(&stored)) {
+        *step = stored.x_row / 8;
         return (const double *)x;
     }
     records_task task = *b->task;
     block copied = *b;
-    task.data = own;
+    task.data = stored;
     copied.task = &task;
     gather_rows(&copied, x, b->own);
     *step = (ptrdiff_t)view->q;
@@ -21,7 +21,7 @@ static const double *own_rows(block *b, const char *x, ptrdiff_t *step)
 }
 
 /* Rows from `start` on as a group, zeros after the last. */
-static const double *whole_group(const double *x, ptrdiff_t *step, size_t rows, size_t q,
+static const double *padded_group(const double *x, ptrdiff_t *step, size_t rows, size_t q,
                                  double *padded)
 {
     if (rows >= L)
@@ -33,7 +33,7 @@ static const double *whole_group(const double *x, ptrdiff_t *step, size_t rows, 
     return padded;
 }
 
-/* A record that is in none of the sums, whatever a map or units made of it. */
+/* Remove a record from all sums, whatever a map or units made of it. */
 static void clear_lane(block *b, size_t i)
 {
     size_t p = b->task->p;
@@ -41,22 +41,22 @@ static void clear_lane(block *b, size_t i)
         b->columns[(i / L) * p * L + j * L + i % L] = 0.0;
 }
 
-/* A map may be of any numbers, infinite ones too: lanes beyond the last record hold none. */
+/* A map may have infinite entries: lanes beyond the last record become zero. */
 static void clear_lanes(block *b)
 {
     for (size_t i = b->rows; i < b->padded; i++)
         clear_lane(b, i);
 }
 
-/* The block as columns of what is seen: predictors in dot, squared norms, NaN in g for none. */
-static void see_columns(block *b, const char *x)
+/* The block's view as columns: predictors in dot, squared norms, and NaN in g if not finite. */
+static void view_columns(block *b, const char *x)
 {
     const records_task *task = b->task;
     const records_view *view = task->view;
     size_t q = view->q, p = task->p, groups = b->padded / L;
     double *z = b->own + task->plan.block_rows * q, *tail = z + 2 * q * L;
     ptrdiff_t step;
-    const double *own = own_rows(b, x, &step);
+    const double *stored = stored_rows(b, x, &step);
     const int counts = !!(task->want & WANT_LENGTHS); /* and nothing else that could fetch */
     size_t lines = (lines_left(b, groups) + !counts) / (counts ? 1 : 2);
     const char *ahead = take_ahead(b, lines, groups);
@@ -68,10 +68,10 @@ static void see_columns(block *b, const char *x)
         some = groups - g < 2 ? 1 : 2;
         for (size_t k = 0; k < some; k++) {
             size_t row = (g + k) * L, rows = row < b->rows ? b->rows - row : 0;
-            ptrdiff_t apart = step;
-            const double *from = whole_group(own + (ptrdiff_t)row * step, &apart, rows, q, tail);
+            ptrdiff_t stride = step;
+            const double *from = padded_group(stored + (ptrdiff_t)row * step, &stride, rows, q, tail);
             ahead = fetch(ahead, lines);
-            vstore(b->g + row, group_in_units(from, apart, q, view->centre, view->inverse,
+            vstore(b->g + row, group_in_units(from, stride, q, view->centre, view->inverse,
                                               z + k * q * L, NULL, NULL, NULL, NULL, 0));
         }
         double *out = b->columns + g * p * L, *dot = b->dot + g * L, *norm2 = b->norm2 + g * L;
@@ -86,7 +86,7 @@ static void see_columns(block *b, const char *x)
 }
 
 /* The same without a map: rows (z, 1), or z; `q` may be a constant. */
-static INLINE void see_plain_groups(block *b, const double *own, ptrdiff_t step, size_t q,
+static INLINE void view_unmapped_groups(block *b, const double *stored, ptrdiff_t step, size_t q,
                                     const char *ahead, size_t shares)
 {
     const records_task *task = b->task;
@@ -97,12 +97,12 @@ static INLINE void see_plain_groups(block *b, const double *own, ptrdiff_t step,
     const vd start = vset(lead ? theta[q] : 0.0), one = vset((double)lead);
     for (size_t g = 0; g < groups; g++, out += p * L) {
         size_t row = g * L, rows = row < b->rows ? b->rows - row : 0;
-        ptrdiff_t apart = step;
-        const double *from = whole_group(own + (ptrdiff_t)row * step, &apart, rows, q, tail);
+        ptrdiff_t stride = step;
+        const double *from = padded_group(stored + (ptrdiff_t)row * step, &stride, rows, q, tail);
         vd dot[2] = {start, vset(0.0)}, norm2[2] = {one, vset(0.0)};
         if (lead)
             vstore(out + q * L, one);
-        vstore(b->g + row, group_in_units(from, apart, q, centre, inverse, out, theta, dot, norm2,
+        vstore(b->g + row, group_in_units(from, stride, q, centre, inverse, out, theta, dot, norm2,
                                           ahead, shares));
         ahead += shares * lines_with_group(q) * LINE;
         vstore(b->dot + row, dot[0] + dot[1]);
@@ -110,19 +110,19 @@ static INLINE void see_plain_groups(block *b, const double *own, ptrdiff_t step,
     }
 }
 
-static void see_plain_columns(block *b, const char *x)
+static void view_unmapped_columns(block *b, const char *x)
 {
     size_t q = b->task->view->q, groups = b->padded / L;
     ptrdiff_t step;
-    const double *own = own_rows(b, x, &step);
+    const double *stored = stored_rows(b, x, &step);
     size_t shares = b->ahead == b->ahead_end ? 0 : wants_matrix(b->task) ? 1 : 2;
     const char *ahead = take_ahead(b, shares * lines_with_group(q), groups);
     switch (q) {
 #define PLAIN(count)                                                                            \
-    case count: see_plain_groups(b, own, step, count, ahead, shares); break
+    case count: view_unmapped_groups(b, stored, step, count, ahead, shares); break
         PLAIN(1); PLAIN(2); PLAIN(3); PLAIN(4); PLAIN(5); PLAIN(6); PLAIN(7); PLAIN(8); PLAIN(9);
         PLAIN(10); PLAIN(11); PLAIN(12); PLAIN(13); PLAIN(14); PLAIN(15); PLAIN(16);
-    default: see_plain_groups(b, own, step, q, ahead, shares);
+    default: view_unmapped_groups(b, stored, step, q, ahead, shares);
     }
     clear_lanes(b);
 }
@@ -145,15 +145,15 @@ static INLINE double some_lane(vd v)
 static INLINE double row_in_units(const double *centre, const double *inverse, const double *x,
                                   size_t q, size_t width, double *out)
 {
-    vd told = vset(0.0);
+    vd finite_mark = vset(0.0);
     for (size_t j = width; j > 0;) {
         j -= L;
-        vd own = j + L <= q ? vload(x + j) : vload_part(x + j, j < q ? q - j : 0);
-        vd z = (own - vload(centre + j)) * vload(inverse + j);
+        vd stored = j + L <= q ? vload(x + j) : vload_part(x + j, j < q ? q - j : 0);
+        vd z = (stored - vload(centre + j)) * vload(inverse + j);
         vstore(out + j, z);
-        told += z * vset(0.0);
+        finite_mark += z * vset(0.0);
     }
-    return some_lane(told);
+    return some_lane(finite_mark);
 }
 
 /* Four rows of (1, z) W, some vectors of columns. */
@@ -181,7 +181,7 @@ static INLINE void map_rows_of(const double *const *z, size_t q, size_t begin, c
 }
 
 /* Rows of length q, `apart` doubles apart, times a map, into rows of `width`. */
-static void map_rows(const double *z, ptrdiff_t apart, size_t rows, size_t q, const double *first,
+static void map_rows(const double *z, ptrdiff_t stride, size_t rows, size_t q, const double *first,
                      const double *map, size_t width, double *out)
 {
     for (size_t j = 0; j < width; j += 2 * L) {
@@ -193,7 +193,7 @@ static void map_rows(const double *z, ptrdiff_t apart, size_t rows, size_t q, co
             double *to[4];
             for (size_t k = 0; k < 4; k++) { /* the last four repeat the last row */
                 size_t row = i + k < rows ? i + k : rows - 1;
-                from[k] = z + (ptrdiff_t)row * apart;
+                from[k] = z + (ptrdiff_t)row * stride;
                 to[k] = out + row * width + j;
             }
             if (columns == 2 * L)
@@ -204,8 +204,8 @@ static void map_rows(const double *z, ptrdiff_t apart, size_t rows, size_t q, co
     }
 }
 
-/* Rows in units and their predictors, in one go: of rows whose norms are known. */
-static void see_known_rows(block *b, const double *own, ptrdiff_t step)
+/* Rows in units and their predictors in one pass, for rows whose norms are known. */
+static void view_rows_of_known_norm(block *b, const double *stored, ptrdiff_t step)
 {
     const records_task *task = b->task;
     const double *centre = task->units, *inverse = centre + task->unit_width;
@@ -220,7 +220,7 @@ static void see_known_rows(block *b, const double *own, ptrdiff_t step)
         vd acc[LANES];
         for (size_t k = 0; k < L; k++) { /* the last ones repeat the last row */
             size_t row = i + k < b->rows ? i + k : b->rows - 1;
-            from[k] = own + (ptrdiff_t)row * step;
+            from[k] = stored + (ptrdiff_t)row * step;
             to[k] = b->gathered + row * width;
             acc[k] = vset(0.0);
         }
@@ -239,11 +239,11 @@ static void see_known_rows(block *b, const double *own, ptrdiff_t step)
         vstore(b->dot + i, sum_lanes(acc));
     }
     for (size_t i = 0; i < b->rows; i++) { /* an entry that is not finite makes no finite sum */
-        double told = 0.0;
+        double finite_mark = 0.0;
         if (!(fabs(b->dot[i]) <= DBL_MAX))
             for (size_t j = 0; j < q; j++)
-                told += b->gathered[i * width + j] * 0.0;
-        b->g[i] = told;
+                finite_mark += b->gathered[i * width + j] * 0.0;
+        b->g[i] = finite_mark;
     }
     for (size_t i = b->rows; i < b->padded; i++)
         b->dot[i] = b->norm2[i] = b->g[i] = 0.0;
@@ -251,22 +251,22 @@ static void see_known_rows(block *b, const double *own, ptrdiff_t step)
     b->step = (ptrdiff_t)width;
 }
 
-/* The block as rows of what is seen, likewise. */
-static void see_rows(block *b, const char *x)
+/* The block's view as rows, likewise. */
+static void view_rows(block *b, const char *x)
 {
     const records_task *task = b->task;
     const records_view *view = task->view;
     size_t q = view->q;
     ptrdiff_t step;
-    const double *own = own_rows(b, x, &step);
+    const double *stored = stored_rows(b, x, &step);
     if (view->squares) {
-        see_known_rows(b, own, step);
+        view_rows_of_known_norm(b, stored, step);
         return;
     }
     const double *centre = task->units, *inverse = centre + task->unit_width;
     double *z = view->matrix ? b->own : b->gathered;
-    for (size_t i = b->rows; i-- > 0;) /* own rows may be in z's place, closer together */
-        b->g[i] = row_in_units(centre, inverse, own + (ptrdiff_t)i * step, q, task->unit_width,
+    for (size_t i = b->rows; i-- > 0;) /* stored rows may be in z's place, closer together */
+        b->g[i] = row_in_units(centre, inverse, stored + (ptrdiff_t)i * step, q, task->unit_width,
                                z + i * task->unit_width);
     if (view->matrix)
         map_rows(b->own, (ptrdiff_t)task->unit_width, b->rows, q, task->map,
@@ -280,7 +280,7 @@ static void see_rows(block *b, const char *x)
         b->dot[i] = b->norm2[i] = b->g[i] = 0.0;
 }
 
-/* |a B|^2 in `norms` and a'theta in `dots`, for the rows that are held. */
+/* |a B|^2 in `norms` and a'theta in `dots`, for leverage weights. */
 static void far_products(block *b, double *dots, double *norms)
 {
     const records_task *task = b->task;
@@ -325,20 +325,20 @@ static void multiply_rows(block *b, const double *factor)
     row_products(b, task->theta, b->ahead, 0, b->dot, b->norm2);
 }
 
-/* Whether weights are part of what is seen, and these weights, one where none are. */
-static INLINE int weighs(const records_task *task)
+/* Whether weights are part of the view, and these weights; one if not. */
+static INLINE int view_has_weights(const records_task *task)
 {
-    return task->view->weigh > 0.0 && has_beside(&task->data);
+    return task->view->weigh > 0.0 && has_weight_or_offset(&task->data);
 }
 
-static INLINE vd seen_weight(const block *b, size_t i)
+static INLINE vd view_weight(const block *b, size_t i)
 {
-    return weighs(b->task) ? vload(b->a + i) : vset(1.0);
+    return view_has_weights(b->task) ? vload(b->a + i) : vset(1.0);
 }
 
-/* Responses in units in y_copy, NaN for none; weights in a, and offsets in o.  Offsets of a loss join
- * the predictor; elsewhere they are taken from the response. */
-static void see_responses(block *b, size_t first)
+/* Responses in units in y_copy, NaN if missing; weights in a, and offsets in o.  With a loss, offsets
+ * are added to the predictor; without one, they are subtracted from the response. */
+static void view_responses(block *b, size_t first)
 {
     const records_task *task = b->task;
     const records_view *view = task->view;
@@ -348,17 +348,17 @@ static void see_responses(block *b, size_t first)
     for (size_t i = 0; i < b->rows; i++)
         b->y_copy[i] = (element(y + (ptrdiff_t)i * data->y_step) - view->y_centre) / view->y_spread;
     for (size_t i = b->rows; i < b->padded; i++)
-        b->y_copy[i] = NAN; /* lanes beyond the last record count for nothing */
+        b->y_copy[i] = NAN; /* lanes beyond the last record are ignored */
     b->y = b->y_copy;
-    if (!has_beside(data))
+    if (!has_weight_or_offset(data))
         return;
     for (size_t i = 0; i < b->rows; i++) {
-        double a = element(beside(data->weight, data->weight_step, first + i));
-        double o = element(beside(data->offset, data->offset_step, first + i));
+        double a = element(at_row(data->weight, data->weight_step, first + i));
+        double o = element(at_row(data->offset, data->offset_step, first + i));
         int weightless = !(a > 0.0) && !(task->want & (WANT_LENGTHS | WANT_SCORES));
         a = a > 0.0 ? a : 0.0;
         a = a < most ? a : most;
-        b->a[i] = weighs(task) ? a * view->weigh : a;
+        b->a[i] = view_has_weights(task) ? a * view->weigh : a;
         b->o[i] = o;
         if (weightless)
             b->y_copy[i] = NAN;
@@ -369,8 +369,8 @@ static void see_responses(block *b, size_t first)
         b->a[i] = b->o[i] = 0.0;
 }
 
-/* Responses that this loss can have, psi and curvature at the predictors `dots`, NaN for none. */
-static INLINE void seen_slopes(int loss, const records_view *view, double scale, const block *b,
+/* psi and curvature at the predictors `dots`; NaN for responses that the loss cannot have. */
+static INLINE void view_slopes(int loss, const records_view *view, double scale, const block *b,
                                const double *dots, double *psi, double *slope)
 {
     records_model model = b->task->model;
@@ -399,20 +399,20 @@ static void slopes_of_view(const block *b, double scale, const double *dots, dou
 {
     const records_view *view = b->task->view;
     switch (view->loss) {
-#define SEEN_LOSS(NAME, name, code, falling, rising, traits, scale_part)                        \
-    case code: seen_slopes(code, view, scale, b, dots, psi, slope); break;
-        BUILT_IN_LOSSES(SEEN_LOSS)
-#undef SEEN_LOSS
+#define VIEW_LOSS(NAME, name, code, falling, rising, traits, scale_part)                        \
+    case code: view_slopes(code, view, scale, b, dots, psi, slope); break;
+        BUILT_IN_LOSSES(VIEW_LOSS)
+#undef VIEW_LOSS
     default: plain_slopes(b, dots, psi, slope); break;
     }
 }
 
-static INLINE vd foreseen(const records_view *view, vd t)
+static INLINE vd view_score_size(const records_view *view, vd t)
 {
-    return foreseen_score(view->loss, view->c, view->h, t);
+    return score_size(view->loss, view->c, view->h, t);
 }
 
-/* Whether the loss can have this response. */
+/* The response, or NaN if the loss cannot have it. */
 static INLINE vd possible(int loss, vd y)
 {
     vi labels = vseti(has_trait(loss, LABELS) ? -1 : 0);
@@ -423,70 +423,70 @@ static INLINE vd possible(int loss, vd y)
     return vselect(ok, y, vset(NAN));
 }
 
-/* What rows are multiplied by; whether some are at all. */
-static int holds_of_view(block *b, const double *dots, double *factor)
+/* The clipping factors of rows; whether any is below 1. */
+static int clipping_factors(block *b, const double *dots, double *factor)
 {
     const records_view *view = b->task->view;
     const vd one = vset(1.0);
     if (view->back) {
         double *far_dots = b->dot_step, *norms = b->m, *psi = b->up;
         far_products(b, far_dots, norms);
-        if (has_beside(&b->task->data))
+        if (has_weight_or_offset(&b->task->data))
             for (size_t i = 0; i < b->padded; i += L)
                 vstore(far_dots + i, vload(far_dots + i) + vload(b->o + i));
         slopes_of_view(b, view->far_scale, far_dots, psi, factor);
-        int held = 0;
+        int any_clipped = 0;
         for (size_t i = 0; i < b->padded; i++) {
-            double weight = weighs(b->task) ? b->a[i] : 1.0;
+            double weight = view_has_weights(b->task) ? b->a[i] : 1.0;
             double size = sqrt(norms[i]) * sqrt(factor[i] * weight);
             int beyond = size > view->radius;
             factor[i] = beyond ? pow(view->radius / size, 2.0 * view->power) : 1.0;
-            held |= beyond;
+            any_clipped |= beyond;
             b->up[i] = 1.0;
         }
-        return held;
+        return any_clipped;
     }
     if (!(view->reach <= DBL_MAX))
         return 0;
     const vd reach = vset(view->reach);
     vi some = vseti(0);
     for (size_t i = 0; i < b->padded; i += L) {
-        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i)) * seen_weight(b, i);
+        vd size = vsqrt(vload(b->norm2 + i)) * view_score_size(view, vload(dots + i)) * view_weight(b, i);
         vi beyond = size > reach;
         some |= beyond;
         vstore(factor + i, vselect(beyond, reach / size, one));
     }
-    int held = 0;
+    int any_clipped = 0;
     for (size_t i = 0; i < L; i++)
-        held |= some[i] != 0;
-    return held;
+        any_clipped |= some[i] != 0;
+    return any_clipped;
 }
 
-/* Squares of lengths that are kept, and what they are rounded up by: the roundings of a map are far
- * less of the length (claim C94 says of which maps). */
-#define LEAST_KEPT 1e-200
-#define MOST_KEPT 1e200
-#define KEPT_UP (1.0 + 0x1p-23)
+/* Range of stored squared lengths, and the factor that rounds them up.  The roundings of a map are far
+ * smaller (for maps that claim C94 names). */
+#define MIN_STORED 1e-200
+#define MAX_STORED 1e200
+#define ROUND_UP (1.0 + 0x1p-23)
 
 static void keep_squares(const block *b, size_t first)
 {
     double *keep = b->task->view->keep + first;
     for (size_t i = 0; i < b->rows; i++) {
         double square = b->norm2[i] + b->g[i];
-        double most = square > LEAST_KEPT ? square : LEAST_KEPT;
-        keep[i] = square <= MOST_KEPT ? most * KEPT_UP : INFINITY;
+        double most = square > MIN_STORED ? square : MIN_STORED;
+        keep[i] = square <= MAX_STORED ? most * ROUND_UP : INFINITY;
     }
 }
 
-/* Squared norms that were kept; rows that had none are zero, beside NaN. */
+/* Stored squared norms; rows without one become zero, with the number NaN. */
 static void take_squares(block *b, size_t first)
 {
     const double *squares = b->task->view->squares + first;
     size_t p = b->task->p, width = b->task->width;
     for (size_t i = 0; i < b->rows; i++) {
-        double told = b->g[i];
+        double finite_mark = b->g[i];
         b->norm2[i] = squares[i];
-        if (squares[i] <= DBL_MAX && told == told)
+        if (squares[i] <= DBL_MAX && finite_mark == finite_mark)
             continue;
         if (b->task->plan.columnar)
             clear_lane(b, i);
@@ -498,11 +498,11 @@ static void take_squares(block *b, size_t first)
     }
 }
 
-/* Multipliers of rows whose lengths were kept: of scores held to the radius, or of curvatures; zero
- * beside NaN. */
-static void kept_multipliers(block *b)
+/* Multipliers of rows with stored lengths: of scores clipped to the radius, or of curvatures; zero if
+ * the number is NaN. */
+static void stored_length_multipliers(block *b)
 {
-    const int scores = b->task->view->what == SEEN_SCORE;
+    const int scores = b->task->view->what == VIEW_SCORE;
     const vd radius = vset(b->task->model.radius), zero = vset(0.0);
     /* sums fetch the others, and matrices all of them */
     const size_t lines = wants_matrix(b->task) ? 0 : lines_left(b, b->padded / L) / 2;
@@ -521,58 +521,58 @@ static void kept_multipliers(block *b)
     b->careful = b->shrunk = 0;
 }
 
-/* Step 1: rows, squared norms and numbers of the block.  Lengths keep what rows are multiplied by in
- * h; elsewhere it is done. */
-static void see(block *b, const char *x, size_t first)
+/* Step 1: rows, squared norms and numbers of the block.  For lengths, the factors of rows stay in h;
+ * otherwise rows are multiplied by them. */
+static void make_view(block *b, const char *x, size_t first)
 {
     const records_task *task = b->task;
     const records_view *view = task->view;
-    double *told = b->g, *factor = b->h, *psi = b->dot_new, *slope = b->dot_step;
+    double *finite_mark = b->g, *factor = b->h, *psi = b->dot_new, *slope = b->dot_step;
     int multiply = 0;
     if (!task->plan.columnar)
-        see_rows(b, x);
+        view_rows(b, x);
     else if (view->matrix)
-        see_columns(b, x);
+        view_columns(b, x);
     else
-        see_plain_columns(b, x);
+        view_unmapped_columns(b, x);
     if (view->keep)
         keep_squares(b, first);
     if (view->squares)
         take_squares(b, first);
-    see_responses(b, first);
+    view_responses(b, first);
     if (view->loss != NO_LOSS) {
         for (size_t i = 0; i < b->padded; i += L) {
-            if (has_beside(&task->data))
+            if (has_weight_or_offset(&task->data))
                 vstore(b->dot + i, vload(b->dot + i) + vload(b->o + i));
             vstore(b->y_copy + i, possible(view->loss, vload(b->y_copy + i)));
         }
     }
-    if (view->what == SEEN_SCORE) {
+    if (view->what == VIEW_SCORE) {
         slopes_of_view(b, view->scale, b->dot, psi, slope);
-        multiply = holds_of_view(b, b->dot, factor);
+        multiply = clipping_factors(b, b->dot, factor);
         for (size_t i = 0; i < b->padded; i += L)
-            vstore(b->y_copy + i, vload(psi + i) * seen_weight(b, i));
-    } else if (view->what == SEEN_CURVATURE) {
+            vstore(b->y_copy + i, vload(psi + i) * view_weight(b, i));
+    } else if (view->what == VIEW_CURVATURE) {
         slopes_of_view(b, view->scale, b->dot, psi, slope);
-        multiply = weighs(task) || view->loss != PLAIN_SQUARES;
+        multiply = view_has_weights(task) || view->loss != PLAIN_SQUARES;
         for (size_t i = 0; i < b->padded; i += L)
-            vstore(factor + i, vsqrt(vload(slope + i) * seen_weight(b, i)));
-    } else if (view->what == SEEN_RESPONSE && weighs(task)) {
+            vstore(factor + i, vsqrt(vload(slope + i) * view_weight(b, i)));
+    } else if (view->what == VIEW_RESPONSE && view_has_weights(task)) {
         multiply = 1;
         for (size_t i = 0; i < b->padded; i += L)
-            vstore(factor + i, vsqrt(seen_weight(b, i)));
+            vstore(factor + i, vsqrt(view_weight(b, i)));
     }
     for (size_t i = 0; i < b->padded; i += L) {
         vd y = vload(b->y_copy + i), t = vload(b->dot + i);
-        if (view->what == SEEN_RESPONSE)
-            y = (y - vset(view->shift)) * vsqrt(seen_weight(b, i));
-        else if (view->what == SEEN_FORESEEN)
-            y = y * vset(0.0) + foreseen(view, t) * seen_weight(b, i);
-        else if (view->what == SEEN_RESIDUAL)
+        if (view->what == VIEW_RESPONSE)
+            y = (y - vset(view->shift)) * vsqrt(view_weight(b, i));
+        else if (view->what == VIEW_SCORE_SIZE)
+            y = y * vset(0.0) + view_score_size(view, t) * view_weight(b, i);
+        else if (view->what == VIEW_RESIDUAL)
             y = y - t;
-        else if (view->what == SEEN_WEIGHT)
-            y = y * vset(0.0) + (has_beside(&task->data) ? vload(b->a + i) : vset(1.0));
-        vstore(b->y_copy + i, y + vload(told + i));
+        else if (view->what == VIEW_WEIGHT)
+            y = y * vset(0.0) + (has_weight_or_offset(&task->data) ? vload(b->a + i) : vset(1.0));
+        vstore(b->y_copy + i, y + vload(finite_mark + i));
         vstore(b->dot + i, vset(0.0));
         if (!multiply)
             vstore(factor + i, vset(1.0));
@@ -585,12 +585,12 @@ static void see(block *b, const char *x, size_t first)
         multiply_rows(b, factor);
     for (size_t i = b->rows; i < b->padded; i++)
         b->norm2[i] = 1.0;
-    for (size_t i = 0; weighs(task) && i < b->rows; i++)
+    for (size_t i = 0; view_has_weights(task) && i < b->rows; i++)
         b->a[i] = 1.0;
 }
 
-/* Add the block's records to the cells of their lengths, in several tables in turn, so that one need
- * not wait for the one before to be counted; beyond the last cell are those that are in none. */
+/* Count the block's records in the cells of their lengths.  Several tables are used in turn, so that
+ * one addition does not wait for the one before.  Records in no cell are counted after the last. */
 static void count_lengths(block *b, double *counts)
 {
     const records_view *view = b->task->view;
@@ -599,8 +599,8 @@ static void count_lengths(block *b, double *counts)
     const size_t none = view->n_edges + 1;
     for (size_t i = 0; i < b->padded; i += L) {
         vd y = vload(b->y_copy + i), length = vsqrt(vload(b->norm2 + i));
-        length = view->what >= SEEN_RESIDUAL ? vabs(y) : length * vload(b->h + i);
-        if (view->what == SEEN_SCORE || view->what == SEEN_FORESEEN)
+        length = view->what >= VIEW_RESIDUAL ? vabs(y) : length * vload(b->h + i);
+        if (view->what == VIEW_SCORE || view->what == VIEW_SCORE_SIZE)
             length = length * vabs(y);
         vstore(lengths + i, vselect(vabs(y) <= vset(DBL_MAX), length, vset(NAN)));
     }
@@ -617,23 +617,22 @@ static void count_lengths(block *b, double *counts)
     }
 }
 
-/* What a row is multiplied by to be its score, over the longest and no longer than 1; NaN for one
- * that is not finite.  Rows whose squares may have under- or overflown are brought to entries of at
- * most 1 before. */
-static INLINE double times_of_score(double *row, ptrdiff_t apart, size_t p, double square,
+/* The factor that makes a row its score over `longest`, clipped to norm 1; NaN if not finite.  Rows
+ * whose squares may under- or overflow are first scaled to entries of at most 1. */
+static INLINE double times_of_score(double *row, ptrdiff_t stride, size_t p, double square,
                                     double value, double longest)
 {
     double largest = 1.0, size = sqrt(square);
-    if (!(square > LEAST_KEPT && square < MOST_KEPT)) {
+    if (!(square > MIN_STORED && square < MAX_STORED)) {
         largest = square = 0.0;
         for (size_t j = 0; j < p; j++) {
-            double entry = fabs(row[(ptrdiff_t)j * apart]);
+            double entry = fabs(row[(ptrdiff_t)j * stride]);
             largest = entry > largest ? entry : largest;
         }
         if (largest == 0.0)
             return 0.0;
         for (size_t j = 0; j < p; j++) {
-            double entry = row[(ptrdiff_t)j * apart] /= largest;
+            double entry = row[(ptrdiff_t)j * stride] /= largest;
             square += entry * entry;
         }
         size = sqrt(square);
@@ -642,7 +641,7 @@ static INLINE double times_of_score(double *row, ptrdiff_t apart, size_t p, doub
     return copysign(length < 1.0 ? length : 1.0, value) / size;
 }
 
-/* The nearest whole numbers, below 2^51. */
+/* Round to integers, below 2^51. */
 static INLINE vd nearest_whole(vd v)
 {
     const vd shift = vset(0x1.8p52);
@@ -654,24 +653,24 @@ static void add_scores(block *b, size_t first)
 {
     const records_view *view = b->task->view;
     const size_t p = b->task->p, columnar = b->task->plan.columnar, width = b->task->width;
-    const size_t lead = !view->matrix && p > view->q; /* the constant is last here, and first there */
-    const ptrdiff_t apart = columnar ? L : 1;
+    const size_t lead = !view->matrix && p > view->q; /* the constant is last in rows, and first in scores */
+    const ptrdiff_t stride = columnar ? L : 1;
     for (size_t at = 0; at < b->rows; at += L) {
         const size_t some = b->rows - at < L ? b->rows - at : L;
         double *score[LANES], *row[LANES], times[LANES] = {0};
         for (size_t k = 0; k < some; k++) {
             const size_t i = at + k;
-            const ptrdiff_t group = view->whose[first + i] - view->first_group;
+            const ptrdiff_t group = view->group_of_row[first + i] - view->first_group;
             row[k] = columnar ? b->columns + at * p + k : b->gathered + i * width;
             score[k] = NULL;
             if (group < 0 || (size_t)group >= view->groups || !(fabs(b->y_copy[i]) <= DBL_MAX))
                 continue;
-            times[k] = times_of_score(row[k], apart, p, b->norm2[i], b->y_copy[i], view->longest);
+            times[k] = times_of_score(row[k], stride, p, b->norm2[i], b->y_copy[i], view->longest);
             if (times[k] != times[k])
                 continue;
             times[k] *= b->a[i] * 0x1p44;
             score[k] = view->scores + (size_t)group * p;
-            view->told[group] = 1;
+            view->has_row[group] = 1;
         }
         for (size_t j = 0; columnar && j < p; j++) {
             double *column = b->columns + at * p + j * L;
@@ -683,9 +682,9 @@ static void add_scores(block *b, size_t first)
             for (size_t j = 0; !columnar && j < width; j += L)
                 vstore(row[k] + j, nearest_whole(vload(row[k] + j) * vset(times[k])));
             for (size_t j = 0; j + lead < p; j++)
-                score[k][j + lead] += row[k][(ptrdiff_t)j * apart];
+                score[k][j + lead] += row[k][(ptrdiff_t)j * stride];
             if (lead)
-                score[k][0] += row[k][(ptrdiff_t)(p - 1) * apart];
+                score[k][0] += row[k][(ptrdiff_t)(p - 1) * stride];
         }
     }
 }

@@ -96,7 +96,7 @@ static INLINE void store_slopes(int loss, int majorize, block *b, double theta0,
 }
 
 /* A user's functions are believed only within the declared bounds; NaN becomes zero. */
-static INLINE vd held(vd value, vd low, vd high)
+static INLINE vd clamp(vd value, vd low, vd high)
 {
     return (vd)((vi)vmin(vmax(value, low), high) & (value == value));
 }
@@ -124,14 +124,14 @@ static void store_user_slopes(int matrices, block *b, double theta0, const doubl
         model->user_psi(b->g, psi, b->padded);
         for (size_t i = 0; i < b->padded; i += L) {
             vd bound = vload(most + i);
-            vstore(psi + i, held(vload(psi + i), -bound, bound));
+            vstore(psi + i, clamp(vload(psi + i), -bound, bound));
         }
         return;
     }
     model->user_slopes(b->g, psi, slope, b->padded);
     for (size_t i = 0; i < b->padded; i += L) {
         vd r = vload(b->g + i), bound = vload(most + i), steepest = k.h;
-        vd size = held(vload(psi + i), -bound, bound), bend = vload(slope + i);
+        vd size = clamp(vload(psi + i), -bound, bound), bend = vload(slope + i);
         if (matrices == CHORD) {
             bend = vselect(vabs(r) > vset(1e-150), size / r, bend);
         } else if (model->user_coupled) {
@@ -139,7 +139,7 @@ static void store_user_slopes(int matrices, block *b, double theta0, const doubl
             steepest = vmax(k.h * (one - tau * tau), zero);
         }
         vstore(psi + i, size);
-        vstore(slope + i, (vd)((vi)held(bend, zero, steepest) & (bound > zero)));
+        vstore(slope + i, (vd)((vi)clamp(bend, zero, steepest) & (bound > zero)));
     }
 }
 
@@ -409,7 +409,7 @@ static INLINE vd length2(const block *b, int weighting, int careful, vd ones, si
 }
 
 /* Multipliers of the stored row for the change of the score between two parameters, each record's
- * change held to a norm of `limit`.  With clipping it is the clipped scores that change.  Square
+ * change clipped to a norm of `limit`.  With clipping it is the clipped scores that change.  Square
  * roots are taken only in blocks where some record may be beyond the limit. */
 static INLINE void changes_of(int loss, int weighting, int careful, const block *b)
 {

@@ -1,38 +1,38 @@
-/* What stands beside a response: the record's weight and its offset, where there are any.
+/* The weight and the offset of a record, where there are any.
  *
- * The loops over losses and weightings know nothing of them.  An offset is taken from the response
- * or added to the stored products before these loops run, and what they made of a record is
- * multiplied by its weight afterwards; so records without either are summed as if neither existed.
+ * The loops over losses and weightings do not use them.  Before these loops, an offset is subtracted
+ * from the response or added to the stored products; after them, results are multiplied by the
+ * weight.  So records without either are summed as if neither existed.
  */
 
-static const char *beside(const char *column, ptrdiff_t step, size_t row)
+static const char *at_row(const char *column, ptrdiff_t step, size_t row)
 {
     return column + (ptrdiff_t)row * step;
 }
 
-/* Offsets of losses of the predictor are kept for add_offsets. */
+/* Offsets of losses of the predictor are added later, by add_offsets. */
 static int offset_joins_predictor(const records_task *task)
 {
     return task->data.offset && records_loss_traits(task->model.loss) & OF_PREDICTOR;
 }
 
-/* Weights held to [0, largest_weight], NaN to 0.  A record whose weight is zero or whose offset is
- * not finite gets a response that is none, and so contributes exactly zero. */
-static void load_beside(block *b, size_t first)
+/* Weights clipped to [0, largest_weight], NaN to 0.  A record whose weight is zero or whose offset is
+ * not finite gets a missing response, and so contributes exactly zero. */
+static void load_weights_and_offsets(block *b, size_t first)
 {
     const records_data *data = &b->task->data;
     const double most = b->task->model.largest_weight;
     const int joins = offset_joins_predictor(b->task);
     for (size_t i = 0; i < b->rows; i++) {
         if (data->weight) {
-            double a = element(beside(data->weight, data->weight_step, first + i));
+            double a = element(at_row(data->weight, data->weight_step, first + i));
             a = a > 0.0 ? a : 0.0;
             b->a[i] = a < most ? a : most;
             if (!(a > 0.0))
                 b->y_copy[i] = NAN;
         }
         if (data->offset) {
-            double o = element(beside(data->offset, data->offset_step, first + i));
+            double o = element(at_row(data->offset, data->offset_step, first + i));
             int finite = fabs(o) <= DBL_MAX;
             b->o[i] = finite ? o : 0.0;
             if (!finite)

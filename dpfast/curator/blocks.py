@@ -74,7 +74,7 @@ class Sample(Block):
 
 
 def sample(records: Records, source: NoiseSource, size: float) -> Sample | None:
-    """Draw a secret sample of about ``wanted`` records; None if that is a large part of them."""
+    """Draw a secret sample of about ``size`` records; None if that is a large part of them."""
     n_slots = number_of_slots(records.n)
     width = math.ceil(min(1.0, size / records.n) * n_slots)
     if width * MIN_SAMPLING_FACTOR > n_slots or not records.can_be_partitioned:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
-from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, SEEN, summation_depth
+from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, VIEW, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import Grids, check_grid_range, gaussian_scale, joint_grids
@@ -37,11 +37,11 @@ class Layout(NamedTuple):
     additions: int
     excess: int = 1
     means: bool = False
-    seen: bool = False
+    mapped: bool = False
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""
-        code = want | SEEN if self.seen else want
+        code = want | VIEW if self.mapped else want
         depth = summation_depth(self.largest_block, self.row, code) + self.additions
         if self.means and want & MEAT:
             from dpfast.curator.persons import depth_of_products

@@ -89,7 +89,7 @@ class PreconditionedQueries:
         self.dimension = columns if matrix is None else matrix.shape[1]
         layout, row_length = curator._layout, self.dimension // records.parts
         #: Layout of sums of transformed rows.
-        self._layout = layout._replace(row=row_length, seen=matrix is not None)
+        self._layout = layout._replace(row=row_length, mapped=matrix is not None)
         self._rotated: Any = None
         if (
             matrix is not None

@@ -55,7 +55,7 @@ class RotatedRows:
         strain = math.ceil(min(1.001 * sizes[0] / sizes[-1], MAX_STRAIN))
         if strain * p**1.5 > MAX_STRAIN:
             return None
-        unmapped = layout._replace(seen=False)
+        unmapped = layout._replace(mapped=False)
         deepest = max(map(unmapped.depth, (GRADIENT, GRADIENT | MEAT, HESSIAN))) // layout.excess
         # the map strains each rounding of a sum, and its products add their own
         extra = (strain**2 - 1) * deepest + strain**2 * (2 * math.ceil(p**1.5) + 4)

@@ -10,7 +10,7 @@ MAJORIZER: int
 LOSS_CODES: dict[str, int]
 USER_LOSS: int
 WEIGHT_CODES: tuple[int, ...]
-SEEN: int
+VIEW: int
 SQUARES: int
 
 class RecordView:
@@ -45,11 +45,11 @@ class RecordView:
         self,
         X: NDArray[np.float64 | np.float32],
         y: NDArray[np.float64],
-        whose: NDArray[np.intp],
+        group_of_row: NDArray[np.intp],
         first: int,
         longest: float,
         scores: NDArray[np.float64],
-        told: NDArray[np.bool_],
+        has_row: NDArray[np.bool_],
     ) -> None: ...
 
 class RecordKernel:

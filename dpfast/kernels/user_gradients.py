@@ -25,21 +25,21 @@ def compiled_gradients(function: Callable[..., Any]) -> CompiledGradients | None
     options: Any = {"error_model": "numpy", "boundscheck": True}
     vector, matrix = types.float64[::1], types.float64[:, ::1]
     try:
-        one = numba.njit(**options)(getattr(function, "py_func", function))
+        of_record = numba.njit(**options)(getattr(function, "py_func", function))
 
         def over_records(theta: Any, X: Any, y: Any, out: Any, usable: Any) -> None:
-            own_theta, own_X, own_y = np.empty_like(theta), X[:1].copy(), y[:1].copy()
+            theta_copy, X_copy, y_copy = np.empty_like(theta), X[:1].copy(), y[:1].copy()
             for i in range(len(y)):
                 if not usable[i]:
                     continue
-                own_theta[:] = theta
-                own_X[0] = X[i]
-                own_y[0] = y[i]
+                theta_copy[:] = theta
+                X_copy[0] = X[i]
+                y_copy[0] = y[i]
                 try:
-                    found = one(own_theta, own_X, own_y)
-                    if found.shape[0] == 1 and found.shape[1] == out.shape[1]:
+                    result = of_record(theta_copy, X_copy, y_copy)
+                    if result.shape[0] == 1 and result.shape[1] == out.shape[1]:
                         for j in range(out.shape[1]):
-                            out[i, j] = found[0, j]
+                            out[i, j] = result[0, j]
                 except Exception:
                     out[i] = 0.0
 

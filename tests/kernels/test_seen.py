@@ -19,7 +19,7 @@ from dpfast.data.scaling.maps import (
 )
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels import records as kernels
-from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, SEEN, SQUARES, RecordKernel, RecordView
+from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, SQUARES, VIEW, RecordKernel, RecordView
 from dpfast.models import Gamma, LeastSquares, Probit
 from tests.twins.seen import count_lengths, lengths, scores, seen
 
@@ -77,7 +77,7 @@ def views(name, W, theta):
     loss, scale = LOSSES[name]
     at = Linearization(theta, loss, scale)
     yield TransformedView(W, True, "response", at, 0.25)
-    for what in ("curvature", "score", "foreseen", "residual"):
+    for what in ("curvature", "score", "score size", "residual"):
         yield TransformedView(W, True, what, at)
     yield TransformedView(W, True, "score", at, row_clipping=RowClipping(max_leverage=0.3))
     if loss.link == "identity":
@@ -99,7 +99,7 @@ def assert_alike(X, y, view, units=None):
     expected = np.bincount(cells, minlength=len(EDGES) + 1)
     assert abs(counts - expected).sum() <= 2  # a length may be within a rounding of an edge
     assert counts.sum() == expected.sum()
-    if view.what in ("foreseen", "residual"):
+    if view.what in ("score size", "residual"):
         return
     rows, numbers = seen(X, y, view)
     zero = np.zeros(rows.shape[1])
@@ -194,20 +194,20 @@ def test_scores_have_the_same_bits_wherever_rows_stand(isa, q):
     ("change", "message"),
     [
         ({"y": np.ones(9)}, "weights"),
-        ({"whose": np.zeros(9, dtype=np.int32)}, "intp"),
-        ({"whose": np.zeros(8, dtype=np.intp)}, "whose"),
-        ({"whose": np.zeros(18, dtype=np.intp)[::2]}, "contiguous"),
+        ({"group_of_row": np.zeros(9, dtype=np.int32)}, "intp"),
+        ({"group_of_row": np.zeros(8, dtype=np.intp)}, "group_of_row"),
+        ({"group_of_row": np.zeros(18, dtype=np.intp)[::2]}, "contiguous"),
         ({"longest": 0.0}, "positive"),
         ({"scores": np.zeros((3, 2))}, "shape"),
         ({"scores": np.zeros((3, 6))[:, ::2]}, "contiguous"),
-        ({"told": np.zeros(3)}, "booleans"),
-        ({"told": np.zeros(4, dtype=bool)}, "booleans"),
+        ({"has_row": np.zeros(3)}, "booleans"),
+        ({"has_row": np.zeros(4, dtype=bool)}, "booleans"),
     ],
 )
 def test_scores_of_anything_else_are_refused(change, message):
     given = {
-        "X": np.ones((9, 2)), "y": np.ones((9, 3)), "whose": np.zeros(9, dtype=np.intp),
-        "first": 0, "longest": 1.0, "scores": np.zeros((3, 3)), "told": np.zeros(3, dtype=bool),
+        "X": np.ones((9, 2)), "y": np.ones((9, 3)), "group_of_row": np.zeros(9, dtype=np.intp),
+        "first": 0, "longest": 1.0, "scores": np.zeros((3, 3)), "has_row": np.zeros(3, dtype=bool),
     }  # fmt: skip
     view = RecordView((3, 3), "score", -2)
     view.add_scores(**given)
@@ -364,7 +364,7 @@ def test_without_a_map_sums_of_kept_lengths_are_those_of_rows(isa, n, q, name):
     usable = np.isfinite(Z).all(axis=1)
     views = [
         TransformedView(W, True, what, at, row_clipping=held)
-        for what in ("score", "curvature", "foreseen", "residual")
+        for what in ("score", "curvature", "score size", "residual")
         for held in (NO_CLIPPING, RowClipping(max_leverage=0.3))
         if what == "score" or held is NO_CLIPPING
     ]
@@ -461,7 +461,7 @@ def test_lengths_are_kept_of_the_records_that_are_asked_about():
     mapped, keep, plain = kept_views(TransformedView(W, True, "score", at), X, y)
     _, _, curved = kept_views(TransformedView(W, True, "curvature", at), X, y)
     beside, zero = np.column_stack([y, y, y]), np.zeros(3)
-    with pytest.raises(TypeError, match="stay with them"):
+    with pytest.raises(TypeError, match="are not copied"):
         pickle.dumps(plain)
     for wrong in (
         lambda: plain.counts(X[:30], y[:30], EDGES),
@@ -495,7 +495,7 @@ def test_rows_without_a_map_are_those_under_an_identity(isa, n, q):
 def test_what_is_not_a_view_is_refused():
     W, X, y = np.eye(3), np.ones((4, 2)), np.ones(4)
     assert LeastSquares()._kernel_parameters[0] == SQUARES
-    assert kernels.summation_depth(10**6, 20, GRADIENT | SEEN) >= 128
+    assert kernels.summation_depth(10**6, 20, GRADIENT | VIEW) >= 128
     for wrong in (
         lambda: RecordView(W, "everything"),
         lambda: RecordView(W, "score"),

@@ -3103,16 +3103,16 @@ OWN_LOSSES = (
         "psi of a user's loss may leave its bound where a gradient alone is wanted",
         WEIGHTS_H,
         USER_LOSS_TESTS,
-        "            vstore(psi + i, held(vload(psi + i), -bound, bound));\n",
-        "            vstore(psi + i, held(vload(psi + i), -2.0 * bound, 2.0 * bound));\n",
+        "            vstore(psi + i, clamp(vload(psi + i), -bound, bound));\n",
+        "            vstore(psi + i, clamp(vload(psi + i), -2.0 * bound, 2.0 * bound));\n",
     ),
     plant(
         "own-psi-not-held",
         "psi of a user's loss may leave its bound where matrices are wanted",
         WEIGHTS_H,
         USER_LOSS_TESTS,
-        "vd size = held(vload(psi + i), -bound, bound), bend",
-        "vd size = held(vload(psi + i), -2.0 * bound, 2.0 * bound), bend",
+        "vd size = clamp(vload(psi + i), -bound, bound), bend",
+        "vd size = clamp(vload(psi + i), -2.0 * bound, 2.0 * bound), bend",
     ),
     plant(
         "own-loss-of-unusable-records",
@@ -3127,8 +3127,8 @@ OWN_LOSSES = (
         "psi' of a user's loss may leave its bound",
         WEIGHTS_H,
         USER_LOSS_TESTS,
-        "(vi)held(bend, zero, steepest) &",
-        "(vi)held(bend, zero, 2.0 * steepest) &",
+        "(vi)clamp(bend, zero, steepest) &",
+        "(vi)clamp(bend, zero, 2.0 * steepest) &",
     ),
     plant(
         "own-coupling-not-held",
@@ -4523,7 +4523,7 @@ RANDOM_BLOCKS = (
     ),
 )
 
-BESIDE_H = "csrc/records/beside.h"
+OFFSETS_H = "csrc/records/weights_and_offsets.h"
 JOINED, GIVEN = (
     "dpfast/data/record_weights/joined.py",
     "dpfast/data/record_weights/columns_given.py",
@@ -4536,7 +4536,7 @@ WEIGHTS_AND_OFFSETS = (
     plant(
         "weight-not-held",
         "a record's own weight may exceed the public largest one",
-        BESIDE_H,
+        OFFSETS_H,
         BESIDE_TESTS,
         "b->a[i] = a < most ? a : most;",
         "b->a[i] = a;",
@@ -4544,7 +4544,7 @@ WEIGHTS_AND_OFFSETS = (
     plant(
         "weight-below-zero",
         "a record with a negative weight counts with it",
-        BESIDE_H,
+        OFFSETS_H,
         BESIDE_KERNELS,
         "a = a > 0.0 ? a : 0.0;",
         "a = a == a ? a : 0.0;",
@@ -4554,7 +4554,7 @@ WEIGHTS_AND_OFFSETS = (
     plant(
         "missing-weight-is-one",
         "a record without a weight counts fully",
-        BESIDE_H,
+        OFFSETS_H,
         BESIDE_KERNELS,
         "a = a > 0.0 ? a : 0.0;",
         "a = a != a ? 1.0 : a > 0.0 ? a : 0.0;",
@@ -4562,7 +4562,7 @@ WEIGHTS_AND_OFFSETS = (
     plant(
         "infinite-offset-counts",
         "a record whose offset is infinite counts with a saturated score",
-        BESIDE_H,
+        OFFSETS_H,
         BESIDE_KERNELS,
         "b->o[i] = finite ? o : 0.0;\n            if (!finite)\n",
         "b->o[i] = finite ? o : 0.0;\n            if (o != o)\n",
@@ -4570,7 +4570,7 @@ WEIGHTS_AND_OFFSETS = (
     plant(
         "weight-not-squared-in-the-meat",
         "the covariance of weighted scores has the weights to the first power",
-        BESIDE_H,
+        OFFSETS_H,
         WEIGHTED_FITS,
         "times(b->m, i, a * a);",
         "times(b->m, i, a);",
@@ -4610,7 +4610,7 @@ WEIGHTS_AND_OFFSETS = (
 )
 
 WHITENED = "dpfast/curator/preconditioned.py"
-SEEN_H = "csrc/records/seen.h"
+VIEW_H = "csrc/records/view.h"
 SEEN_BITS = ("tests/scaling/test_seen_rows.py",)
 WHITENED_TESTS = ("tests/privacy/test_whitened.py",)
 PERSONS_SEEN = ("tests/privacy/test_persons_on_the_road.py",)
@@ -4669,7 +4669,7 @@ LEAST_SQUARES = (
     plant(
         "histogram-of-sums",
         "a record counts in its cell and in all longer ones",
-        SEEN_H,
+        VIEW_H,
         ("tests/privacy/test_whitened.py::test_c60_the_worst_pair_of_a_histogram",),
         "        table[cell] += view->whole > 0.0 ? floor(view->whole * b->a[i]) : 1.0;\n",
         "        for (size_t c = 0; c <= cell; c++)\n            table[c] += 1.0;\n",
@@ -4711,19 +4711,19 @@ LEAST_SQUARES = (
     plant(
         "histogram-of-weights",
         "a record counts in its cell as much as its weight, which nothing holds there",
-        SEEN_H,
+        VIEW_H,
         ("tests/privacy/test_whitened.py::test_c80_weights_and_offsets_move_one_count",),
-        "        a = a < most ? a : most;\n        b->a[i] = weighs",
-        "        a = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n        b->a[i] = weighs",
+        "        a = a < most ? a : most;\n        b->a[i] = view_has_weights",
+        "        a = task->want & WANT_LENGTHS ? a : a < most ? a : most;\n        b->a[i] = view_has_weights",
         "        table[cell] += view->whole > 0.0 ? floor(view->whole * b->a[i]) : 1.0;\n",
         "        table[cell] += b->task->data.weight ? b->a[i] : 1.0;\n",
     ),
     plant(
         "weights-that-are-seen-twice",
         "weights of rows and scores that are held multiply them once more, and nothing holds these",
-        SEEN_H,
+        VIEW_H,
         ("tests/privacy/test_whitened.py::test_c80_weights_that_are_seen_need_no_bound",),
-        "    for (size_t i = 0; weighs(task) && i < b->rows; i++)\n        b->a[i] = 1.0;\n",
+        "    for (size_t i = 0; view_has_weights(task) && i < b->rows; i++)\n        b->a[i] = 1.0;\n",
         "",
     ),
     plant(
@@ -4745,7 +4745,7 @@ LEAST_SQUARES = (
     plant(
         "lanes-without-a-record",
         "what a map makes of nothing stands in the lanes beyond the last record",
-        SEEN_H,
+        VIEW_H,
         ("tests/privacy/test_whitened.py::test_released_numbers_of_any_size_leave_finite_answers",),
         "    for (size_t i = b->rows; i < b->padded; i++)\n        clear_lane(b, i);",
         "    for (size_t i = b->rows; i < b->rows; i++)\n        clear_lane(b, i);",
@@ -4753,10 +4753,10 @@ LEAST_SQUARES = (
     plant(
         "kept-lengths-too-short",
         "lengths that are kept are shorter than the rows are",
-        SEEN_H,
+        VIEW_H,
         ("tests/privacy/test_whitened.py::test_c94_sums_of_kept_lengths_attain_their_sensitivity",),
-        "#define KEPT_UP (1.0 + 0x1p-23)",
-        "#define KEPT_UP (1.0 - 0x1p-23)",
+        "#define ROUND_UP (1.0 + 0x1p-23)",
+        "#define ROUND_UP (1.0 - 0x1p-23)",
     ),
     plant(
         "kept-lengths-of-another-map",
@@ -4777,10 +4777,10 @@ LEAST_SQUARES = (
     plant(
         "rows-without-a-length",
         "records that count for nothing keep their entries beside a multiplier of zero",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py",),
-        "        if (squares[i] <= DBL_MAX && told == told)\n            continue;",
-        "        if (squares[i] > 0.0 || told != told)\n            continue;",
+        "        if (squares[i] <= DBL_MAX && finite_mark == finite_mark)\n            continue;",
+        "        if (squares[i] > 0.0 || finite_mark != finite_mark)\n            continue;",
     ),
     plant(
         "seen-rows-unguarded",
@@ -4793,15 +4793,15 @@ LEAST_SQUARES = (
     plant(
         "entries-that-no-map-tells",
         "a record that is not finite counts where its score is",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
-        "        vstore(b->y_copy + i, y + vload(told + i));\n",
+        "        vstore(b->y_copy + i, y + vload(finite_mark + i));\n",
         "        vstore(b->y_copy + i, y);\n",
     ),
     plant(
         "labels-of-any-kind",
         "a response that is no label has a score all the same",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "    vi labels = vseti(has_trait(loss, LABELS) ? -1 : 0);\n",
         "    vi labels = vseti(0);\n",
@@ -4811,17 +4811,17 @@ LEAST_SQUARES = (
     plant(
         "rows-of-lengths-by-a-neighbour",
         "a row is held by the length of the row in the lane beside it",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
-        "        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i)) * seen_weight(b, i);\n",
-        "        vd size = vsqrt(vload(b->norm2 + (i ? i - 1 : 0))) * foreseen(view, vload(dots + i)) * seen_weight(b, i);\n",
+        "        vd size = vsqrt(vload(b->norm2 + i)) * view_score_size(view, vload(dots + i)) * view_weight(b, i);\n",
+        "        vd size = vsqrt(vload(b->norm2 + (i ? i - 1 : 0))) * view_score_size(view, vload(dots + i)) * view_weight(b, i);\n",
     ),
     plant(
         "depth-of-rows-as-they-are",
         "sums of what is seen are taken to be cut up like sums of records",
         "dpfast/curator/joint.py",
         ("tests/privacy/test_samples.py",),
-        "        code = want | SEEN if self.seen else want\n",
+        "        code = want | VIEW if self.mapped else want\n",
         "        code = want\n",
     ),
     plant(
@@ -4859,7 +4859,7 @@ LEAST_SQUARES = (
     plant(
         "discount-by-the-longest-row",
         "a row is discounted by the length of the row beside it",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "double size = sqrt(norms[i]) * sqrt(factor[i] * weight);",
         "double size = sqrt(norms[i ^ 1]) * sqrt(factor[i] * weight);",
@@ -4867,7 +4867,7 @@ LEAST_SQUARES = (
     plant(
         "discount-that-lengthens",
         "rows that are short are made longer",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "factor[i] = beyond ? pow(view->radius / size, 2.0 * view->power) : 1.0;",
         "factor[i] = pow(view->radius / size, 2.0 * view->power);\n            beyond = 1;",
@@ -4875,7 +4875,7 @@ LEAST_SQUARES = (
     plant(
         "reach-that-lengthens",
         "rows whose foreseen score is short are made longer until it is not",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "vstore(factor + i, vselect(beyond, reach / size, one));",
         "vstore(factor + i, reach / size);",
@@ -4893,7 +4893,7 @@ LEAST_SQUARES = (
     plant(
         "offset-twice",
         "an offset is added to the predictor a second time",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "vstore(b->dot + i, vload(b->dot + i) + vload(b->o + i));",
         "vstore(b->dot + i, vload(b->dot + i) + 2.0 * vload(b->o + i));",
@@ -4901,7 +4901,7 @@ LEAST_SQUARES = (
     plant(
         "offset-left-beside-the-score",
         "an offset that is in a score is taken from the response, too",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "else if (view->loss == NO_LOSS && !(task->want & WANT_LENGTHS))",
         "else if (!(task->want & WANT_LENGTHS))",
@@ -4909,7 +4909,7 @@ LEAST_SQUARES = (
     plant(
         "offset-lost-under-a-map",
         "responses that no loss is of keep their offsets",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "fabs(o) <= DBL_MAX ? b->y_copy[i] - o : NAN",
         "fabs(o) <= DBL_MAX ? b->y_copy[i] : NAN",
@@ -4917,15 +4917,15 @@ LEAST_SQUARES = (
     plant(
         "curvature-in-place-of-its-root",
         "rows are multiplied by the curvature, so that their Gram has its square",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
-        "vsqrt(vload(slope + i) * seen_weight(b, i))",
-        "(vload(slope + i) * seen_weight(b, i))",
+        "vsqrt(vload(slope + i) * view_weight(b, i))",
+        "(vload(slope + i) * view_weight(b, i))",
     ),
     plant(
         "infinite-responses-have-scores",
         "a record whose response is infinite takes part where the score is bounded",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "vi ok = (vabs(y) <= vset(DBL_MAX)) & (~labels | label);",
         "vi ok = (y == y) & (~labels | label);",
@@ -4941,7 +4941,7 @@ LEAST_SQUARES = (
     plant(
         "moment-about-zero",
         "responses are held about zero and not about the middle of what they may be",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_sums_and_counts_are_those_of_the_twin",),
         "y = (y - vset(view->shift)) * vsqrt",
         "y = y * vsqrt",
@@ -4981,7 +4981,7 @@ LEAST_SQUARES = (
     plant(
         "rows-of-a-person-each-counted-once",
         "every row of a person counts as much as a person in the histogram of lengths",
-        SEEN_H,
+        VIEW_H,
         PERSONS_SEEN,
         "floor(view->whole * b->a[i])",
         "view->whole",
@@ -4989,7 +4989,7 @@ LEAST_SQUARES = (
     plant(
         "parts-of-a-person-rounded-up",
         "the parts of a person with many rows add up to more than a person",
-        SEEN_H,
+        VIEW_H,
         PERSONS_SEEN,
         "floor(view->whole * b->a[i])",
         "ceil(0x1p10 * b->a[i]) * (view->whole / 0x1p10)",
@@ -5037,7 +5037,7 @@ LEAST_SQUARES = (
     plant(
         "scores-of-persons-by-the-order-of-rows",
         "a person's score is a sum of rounded numbers, whose last bits follow others' rows",
-        SEEN_H,
+        VIEW_H,
         (PERSONS_SEEN[0] + "::test_c81_scores_of_persons_are_exact_in_any_order",),
         "    return (v + shift) - shift;",
         "    return v;",
@@ -5045,7 +5045,7 @@ LEAST_SQUARES = (
     plant(
         "rows-of-any-length",
         "a row's score is not held, so that whole numbers are larger than are exact",
-        SEEN_H,
+        VIEW_H,
         (PERSONS_SEEN[0] + "::test_c81_scores_of_persons_are_exact_in_any_order",),
         "copysign(length < 1.0 ? length : 1.0, value)",
         "copysign(length, value)",
@@ -5053,7 +5053,7 @@ LEAST_SQUARES = (
     plant(
         "parts-of-a-person-lost",
         "a row counts in the score of its person as if it were the only one",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_scores_of_groups_are_those_of_the_twin",),
         "times[k] *= b->a[i] * 0x1p44;",
         "times[k] *= 0x1p44;",
@@ -5061,10 +5061,10 @@ LEAST_SQUARES = (
     plant(
         "scores-of-others-rows",
         "rows of persons who come before those whose scores are made are theirs",
-        SEEN_H,
+        VIEW_H,
         ("tests/kernels/test_seen.py::test_scores_of_groups_are_those_of_the_twin",),
-        "            const ptrdiff_t group = view->whose[first + i] - view->first_group;\n",
-        "            ptrdiff_t group = view->whose[first + i] - view->first_group;\n"
+        "            const ptrdiff_t group = view->group_of_row[first + i] - view->first_group;\n",
+        "            ptrdiff_t group = view->group_of_row[first + i] - view->first_group;\n"
         "            group = group < 0 && view->first_group > 0 ? 0 : group;\n",
     ),
     plant(
@@ -6344,8 +6344,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "a record with a missing entry is counted by its other entries",
         KEY_LOOPS,
         KEY_TESTS,
-        "(own < WINDOW_CELLS) & (complete[i] != 0);",
-        "(own < WINDOW_CELLS);",
+        "(steps < WINDOW_CELLS) & (complete[i] != 0);",
+        "(steps < WINDOW_CELLS);",
     ),
     plant(
         "missing-responses-counted",
@@ -6368,8 +6368,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "entries below a window are counted in its first cell and in the windows before",
         KEY_LOOPS,
         KEY_TESTS,
-        "cell[i] = counts ? (int32_t)own : WINDOW_CELLS;",
-        "cell[i] = counts ? (int32_t)own : key < first ? 0 : WINDOW_CELLS;",
+        "cell[i] = counts ? (int32_t)steps : WINDOW_CELLS;",
+        "cell[i] = counts ? (int32_t)steps : key < first ? 0 : WINDOW_CELLS;",
     ),
     plant(
         "moments-of-complete-records",

@@ -125,7 +125,7 @@ def questions(name):
         },
         **{
             f"lengths {what}": lambda rows, what=what: rows.norm_histogram(CELLS, 0.1, at, what)
-            for what in ("response", "curvature", "score", "foreseen", "residual")
+            for what in ("response", "curvature", "score", "score size", "residual")
         },
     }
 

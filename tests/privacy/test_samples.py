@@ -18,7 +18,7 @@ from dpfast.data.records import Records, as_records
 from dpfast.data.reduction import additions
 from dpfast.data.scaling.units import CodedBlocks, ReleasedScales, released_coding
 from dpfast.data.streams import StreamedRecords
-from dpfast.kernels.records import GRADIENT, SEEN, summation_depth
+from dpfast.kernels.records import GRADIENT, VIEW, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.optimize.road.allocation import (
     SHARES,
@@ -151,12 +151,12 @@ def test_c85_depth_and_shares_cover_a_sample_of_all_records():
     layout, excess = layout_of_seen(few), N // WANTED
     assert (few.n, few.excess, layout.excess) == (WANTED, excess, excess)
     assert sum(few.block_sizes) >= N
-    one_piece = summation_depth(max(few.block_sizes), 20, GRADIENT | SEEN)
+    one_piece = summation_depth(max(few.block_sizes), 20, GRADIENT | VIEW)
     assert layout.depth(GRADIENT) == (one_piece + few.additions) * excess
     assert histogram(WANTED, excess) >= 2.0**0.5 / WANTED + 4.0 * 2.0**-53 * excess
     plain = layout_of_seen(Records(np.ones((10**6, 20)), np.ones(10**6), None))
-    assert plain.depth(GRADIENT) == summation_depth(10**6, 20, GRADIENT | SEEN)
-    assert summation_depth(10**6, 20, GRADIENT | SEEN) != summation_depth(10**6, 20, GRADIENT)
+    assert plain.depth(GRADIENT) == summation_depth(10**6, 20, GRADIENT | VIEW)
+    assert summation_depth(10**6, 20, GRADIENT | VIEW) != summation_depth(10**6, 20, GRADIENT)
 
 
 def test_of_small_tables_there_is_no_sample():

@@ -52,7 +52,7 @@ LOSSES = {
     "gamma": (Gamma(), 1.0),
     "probit": (Probit(), 1.0),
 }
-QUANTITIES = ("response", "curvature", "score", "foreseen", "residual")
+QUANTITIES = ("response", "curvature", "score", "score size", "residual")
 
 
 @pytest.fixture(params=LOSSES)
@@ -406,7 +406,7 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
         cells = np.searchsorted(bin_edges(2)[:-1], norms)
         assert (np.round(n * shares) == np.bincount(cells, minlength=len(shares))).all()
 
-    of = {"curvature": long * np.sqrt(curvature), "foreseen": long * foreseen}
+    of = {"curvature": long * np.sqrt(curvature), "score size": long * foreseen}
     of |= {"residual": np.abs(y - a @ THETA - offsets), "response": long * v**0.5}
     of["weight"] = given * (weigh or 1.0)
     for what, sizes in of.items():
@@ -452,7 +452,7 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
 
 def keep(rows):
     """Rows whose lengths are kept, which some query has asked for."""
-    rows.norm_histogram(bin_edges(1)[:-1], 1e-3, point("log-cosh"), "foreseen")
+    rows.norm_histogram(bin_edges(1)[:-1], 1e-3, point("log-cosh"), "score size")
     assert rows._rotated.squares is not None
     return rows
 
@@ -534,7 +534,7 @@ def test_c94_an_uneven_map_is_allowed_for_or_made(kept):
     rows, at = whitened(None, None, rows=records), point("log-cosh")
     for stretch in (1.0, 30.0, 1e3):
         some = keep(rows.mapped(np.diag([1.0, stretch, 1.0])))
-        plain, depth = some._layout._replace(seen=False), some._rotated.unmapped.depth
+        plain, depth = some._layout._replace(mapped=False), some._rotated.unmapped.depth
         for want in (GRADIENT, HESSIAN, MEAT, GRADIENT | MEAT):
             allowed = stretch**2 * (plain.depth(want) + 2 * math.ceil(3**1.5) + 4)
             assert allowed <= depth(want) <= 1.1 * (allowed + 1e3)

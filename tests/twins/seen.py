@@ -32,7 +32,7 @@ def lengths(X: Any, y: Any, view: TransformedView) -> Any:
             size = norms(a, view.intercept and view.matrix is None)
         if factor is not None:
             size = size * factor
-        times = np.abs(beside) if view.what in ("score", "foreseen", "residual") else 1.0
+        times = np.abs(beside) if view.what in ("score", "score size", "residual") else 1.0
         return size * np.where(np.isfinite(beside), times, np.nan)
 
 
@@ -91,7 +91,7 @@ def _beside(a: Any, y: Any, offset: Any, view: TransformedView) -> tuple[Any, An
     eta = predictor(view.at)
     if view.what == "curvature":
         return y, np.sqrt(loss._curvature_at(y, eta, scale))
-    if view.what == "foreseen":
+    if view.what == "score size":
         return np.where(np.isnan(y), np.nan, loss._score_bound_at(eta)), None
     if view.what == "residual":
         return y - eta, None

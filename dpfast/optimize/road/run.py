@@ -307,7 +307,7 @@ def clipped_newton(
     noise_per_bound = 2.0 / (n * math.hypot(*budget.steps[1:]))
     if setting.downweights_by_score_bound:
         shown_rows = steep_rows.subsample() if light_tail else steep_rows
-        counts = shown_rows.norm_histogram(fine, budget.histogram, at, "foreseen")
+        counts = shown_rows.norm_histogram(fine, budget.histogram, at, "score size")
         foreseen = NormHistogram.from_noisy_shares(*counts[:2], FINE)
         # by a bound of the score and not by the response, so that the estimand is the same
         row_clipping = RowClipping(
@@ -551,7 +551,9 @@ def _round(
     scores = NormHistogram.from_noisy_shares(*counts[:2], COARSE, setting.score_unit)
     bound, _ = choose_clipping_norm(scores, 2.0 / (rows.n * budget.vector), theta.size)
     row_clipping = setting.short_enough(bound, at.scale)
-    answer = rows.mapped(whiten).clipped(at, bound, budget.vector, row_clipping=row_clipping).gradient
+    answer = (
+        rows.mapped(whiten).clipped(at, bound, budget.vector, row_clipping=row_clipping).gradient
+    )
     scored = NoisyScore(at.theta, *answer[:2])
     square, error = scored.debiased_squared_norm
     noise = answer.noise_scale * max(float(values[-1]), floor) ** 0.5
