@@ -59,7 +59,7 @@ def sums(loss: str, p: int, want: str, beside: bool = False) -> Case:
     setup = DATA.format(p=p) + f"kernel = RecordKernel({loss}, 1.0, 1, 3.0, False)\n"
     if beside:
         setup += "y = np.column_stack((y, 0.5 + 0.5 * y, 0.1 * y))\n"
-    return Case(("records_sums_of_seen",), setup, f"kernel.sums(X, y, theta, {want}, 4096.0, 1)")
+    return Case(("records_sums_of_view",), setup, f"kernel.sums(X, y, theta, {want}, 4096.0, 1)")
 
 
 def over_keys(function: str, arguments: str) -> Case:
@@ -71,13 +71,14 @@ def over_keys(function: str, arguments: str) -> Case:
 def seen(what: str, call: str) -> Case:
     """What is seen of records through a map, of the logistic loss."""
     setup = DATA.format(p=10) + (
-        "from dpfast.curator.preconditioned import _prepared\n"
+        "from dpfast.curator.preconditioned import _kernel_and_constants\n"
         "from dpfast.kernels.records import RecordView\n"
         "from dpfast.models import Clip, Mallows\n"
         "matrix = np.linalg.qr(np.cos(np.arange(121.0)).reshape(11, 11))[0].copy()\n"
         f"view = RecordView(matrix, {what!r}, 3, theta=np.full(11, 0.1))\n"
         "zero, edges = np.zeros(11), np.exp2(np.arange(-6.0, 20.0))\n"
-        "clip, gram = (_prepared(weights, 3.0, 0.0, 11)[0] for weights in (Clip, Mallows))\n"
+        "clip = _kernel_and_constants(Clip, 3.0, 0.0, 11)[0]\n"
+        "gram = _kernel_and_constants(Mallows, 3.0, 0.0, 11)[0]\n"
     )
     calls = {
         "lengths": "view.counts(X, y, edges, 1)",
@@ -85,12 +86,12 @@ def seen(what: str, call: str) -> Case:
         "score and meat": "clip.sums(X, y, zero, GRADIENT | MEAT, 4096.0, 1, view)",
         "gram": "gram.sums(X, y, zero, HESSIAN, 4096.0, 1, view)",
     }
-    return Case(("records_sums_of_seen", "records_lengths"), setup, calls[call])
+    return Case(("records_sums_of_view", "records_lengths"), setup, calls[call])
 
 
 #: What reads records in a fit.
 READERS = (
-    "records_sums_of_seen",
+    "records_sums_of_view",
     "records_lengths",
     "__pyx_fuse_1*key_cells",
     "__pyx_fuse_1*distances",

@@ -91,7 +91,7 @@ class EntropyFailure(DpfastError, RuntimeError):
 
 
 class InferenceUnavailable(DpfastError, AttributeError):
-    """Standard errors were not bought in this fit, so they do not exist.
+    """Standard errors were not asked for in this fit, so they do not exist.
 
     An ``AttributeError``, so that ``hasattr(result, "bse")`` is simply False.
     """

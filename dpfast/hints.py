@@ -55,7 +55,7 @@ NAMES = {
     "Budget": "privacy=1.0 (mu), privacy=(1.0, 1e-6) (epsilon, delta), or dpfast.GDP(1.0)",
     "epsilon": "privacy=(1.0, 1e-6): epsilon and delta",
     "seed": "noise=dpfast.SeededNoise(0), for simulations: it voids the guarantee",
-    "StandardScaler": "nothing for it: where columns lie is bought inside the total",
+    "StandardScaler": "nothing for it: where columns lie is estimated inside the total",
     "GridSearchCV": "dpfast.tune, which pays for what it looks at",
     "cross_val_score": "dpfast.estimators.cross_validate, which pays for each fit and score",
     "train_test_split": "dpfast.estimators.cross_validate, which deals folds in secret",
@@ -158,7 +158,7 @@ _LISTED = "C(x, levels=['a', 'b']), with the reference first"
 _SPLINE = (
     "a spline with public knots and ends, bs(x, knots=[...], lower_bound=..., upper_bound=...)"
 )
-_ITSELF = "x itself: where columns lie, and how far apart, is bought inside the total"
+_ITSELF = "x itself: where columns lie, and how far apart, is estimated inside the total"
 
 #: Functions, and kinds of Python, in terms of formulas, and what to write instead.
 TERMS = {

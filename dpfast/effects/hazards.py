@@ -74,7 +74,7 @@ TIES = (
 
 HIDDEN = (
     "{} of {} directions of intervals and covariates are too noisy: intervals with almost no "
-    "event, or covariates that hardly vary among persons with one. Use fewer cuts, leave such "
+    "event, or covariates that barely vary among persons with one. Use fewer cuts, leave such "
     "covariates out, or use a larger budget."
 )
 

@@ -55,7 +55,7 @@ WEAK_ALONE = (
 )
 
 WEAK_TOGETHER = (
-    "instruments are weak: they hardly move one endogenous regressor apart from the others "
+    "instruments are weak: they barely move one endogenous regressor apart from the others "
     "(conditional first-stage F = {:.1f}). Estimates are biased towards least squares, "
     "and their intervals may not cover. Use instruments that move them apart, or one endogenous "
     "regressor."

@@ -257,7 +257,8 @@ def _read(
                 known = _column_beside(source.covariates, propensity, request, "propensity")
     if request.n < FOLDS:
         raise InvalidInput(
-            f"records are dealt into {FOLDS} folds; received {request.n}. Pass at least {FOLDS}."
+            f"records are split at random into {FOLDS} folds; received {request.n}. Pass at least "
+            f"{FOLDS}."
         )
     return _Inputs(request, treated, known)
 

@@ -71,7 +71,7 @@ class DealtFolds:
         """
         if groups is not None:
             raise InvalidInput(
-                "records are dealt one by one, so the rows of one person would be on both sides "
+                "records are assigned one by one, so the rows of one person would be on both sides "
                 "of a split. Pass no groups, and data with one row per person."
             )
         n = X.shape[0] if hasattr(X, "shape") else len(X)

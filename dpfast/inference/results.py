@@ -103,7 +103,7 @@ class Fit(AfterFit):
         self.iterates = iterates
         self._covariance = covariance and covariance.representable(params, names)
         self._predictor = predictor  # coefficients of predictions, if they are shrunk
-        self._of_units = remarks  # of what was bought before
+        self._of_units = remarks  # of what was estimated before
         self._missing = missing  # why there is no covariance although it was asked for
         self._linked, self._largest_mean = linked, largest_mean  # the loss's name, if it has a link
         self._fit_intercept = fit_intercept
@@ -275,7 +275,7 @@ class Fit(AfterFit):
             remarks.append(
                 f"the optimiser had not finished: an estimated {ratios[worst]:.2g} half-widths of "
                 f"error may remain in {self.names[worst]!r}. Use more records, a larger budget, or "
-                "a start nearer the solution; leave out covariates that hardly vary."
+                "a start nearer the solution; leave out covariates that barely vary."
             )
         return tuple(remarks)
 

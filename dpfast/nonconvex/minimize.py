@@ -51,7 +51,7 @@ SELECTION_SHARE = 0.1
 #: Part of the budget for the comparison of the answer with the start.
 CHECK_SHARE = 0.01
 
-#: Noise of that comparison, relative to the largest possible change, above which it is not bought:
+#: Noise of that comparison, relative to the largest possible change, above which it is left out:
 #: it would detect no loss of that size.
 CHECK_NOISE = 0.1
 

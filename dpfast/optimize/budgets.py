@@ -96,7 +96,7 @@ def step_budgets(
     inference_share = 0.0
     if inference:
         inference_share = MEAT_SHARE
-        # the only Hessian is bought for intervals, as dear as the meat
+        # the only Hessian is released for intervals, as dear as the meat
         if curvatures[-1] != "hessian" and hessian_costs(objective):
             inference_share *= 2.0
     steps_mu = mu * (1.0 - reserved - inference_share) ** 0.5

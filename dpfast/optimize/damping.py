@@ -258,7 +258,7 @@ class GradientSwitch(_Switch):
         curvature_receipt(answers, self._mu)
 
     def _near(self, situation: Situation) -> bool:
-        if math.isnan(self._threshold):  # bought once
+        if math.isnan(self._threshold):  # estimated once
             answer = situation.answers.largest_curvature(self._mu)
             largest = max(float(answer.value[0]), 0.0) + 2.0 * answer.noise_scale
             self._threshold = 0.25 / (self._change * largest)

@@ -46,7 +46,7 @@ def part_sizes(n: int, n_parts: int) -> list[int]:
     """Return the numbers of records in the parts of a random split; public."""
     if not 1 <= n_parts <= n:
         raise InvalidInput(
-            f"{n} records cannot be dealt into {n_parts} parts. Use at least one part and at most "
+            f"{n} records cannot be split into {n_parts} parts. Use at least one part and at most "
             "as many as there are records."
         )
     return [n // n_parts + (part < n % n_parts) for part in range(n_parts)]

@@ -121,9 +121,9 @@ def fit(
     Privacy
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public (claims C9 to
-    C19 of ``dpfast/privacy/PROOFS.md``; D1 to D6 where units are bought; C70 and C71 with weights
-    and offsets of records, which are private).  The objective, settings of the method and every
-    other option must be public.
+    C19 of ``dpfast/privacy/PROOFS.md``; D1 to D6 where units are estimated; C70 and C71 with
+    weights and offsets of records, which are private).  The objective, settings of the method and
+    every other option must be public.
 
     Examples
     --------

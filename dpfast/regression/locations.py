@@ -30,7 +30,7 @@ COUNT_SHARE, LOOK_SHARE = 0.4, 0.25
 #: Smallest mu of a count: below it the rounding to a grid costs more than a fifth of it.
 MIN_MU = 1e-5
 
-#: Noise of a count, as a part of n, below which more budget hardly improves a median.
+#: Noise of a count, as a part of n, below which more budget barely improves a median.
 _MIN_COUNT_NOISE = 0.03
 
 _BINADE = 1 << 52

@@ -9,12 +9,12 @@ from dpfast.optimize.road.allocation import BudgetAllocation
 from dpfast.optimize.road.run import TINY
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 
-#: A scale that was given is held to this range of spreads of the response: what is bought never
+#: A given scale is clipped to this range of spreads of the response: an estimated spread never
 #: makes a fit refuse that was paid for.
 FARTHEST = (1e-30, 1e30)
 
 #: Share of ``mu^2`` for units where records are many, and what is added where they are few.
-BOUGHT, BOUGHT_OF_FEW = 0.02, 0.05
+SCALING_SHARE, SCALING_SHARE_OF_FEW = 0.02, 0.05
 
 #: Largest noise of a count, as a part of n, at which quantiles still mean something.
 MAX_COUNT_NOISE = 0.12
@@ -38,7 +38,7 @@ class ScalingBudget(BudgetAllocation):
     def share(self) -> float:
         """Return the part of mu^2 for units: two percent where records are many, more where few."""
         min_share, strength = (
-            BOUGHT + BOUGHT_OF_FEW * self.small_sample_factor(),
+            SCALING_SHARE + SCALING_SHARE_OF_FEW * self.small_sample_factor(),
             ENOUGH * self.n * self.mu,
         )
         if not 1e-100 < strength < 1e100:  # its square would leave float64

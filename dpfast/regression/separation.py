@@ -87,7 +87,7 @@ def _separated(
     said = []
     for side in (False, True)[: 1 + labels]:
         counts, noise = _responses(scores, loss, forms, parts, offset, n, side)
-        # counts of enough responses are hardly ever lower, nor by their noise
+        # counts of enough responses are rarely lower, nor by their noise
         sure = np.minimum(SEEN * noise, (math.sqrt(min_responses) - 0.5 * SURE) ** 2 - noise)
         for k in np.flatnonzero((counts < sure) & (parts * counts[0] >= min_responses))[:MOST_SAID]:
             name, level = levels[k - 1]

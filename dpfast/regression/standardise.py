@@ -87,8 +87,8 @@ class Standardized:
     Examples
     --------
     >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
-    >>> bought = dpfast.standardize(X, y, privacy=2.0)
-    >>> bought.unseen, bool(1.4e6 < bought.centres[0] < 1.6e6)
+    >>> scales = dpfast.standardize(X, y, privacy=2.0)
+    >>> scales.unseen, bool(1.4e6 < scales.centres[0] < 1.6e6)
     ((), True)
     """
 

@@ -394,7 +394,7 @@ class _Plan:
         lost = [name for j, name in enumerate(self.names) if j not in within.regressors]
         if lost:
             yield (
-                f"within levels {lost} hardly {'varies' if len(lost) == 1 else 'vary'} beyond the "
+                f"within levels {lost} barely {'varies' if len(lost) == 1 else 'vary'} beyond the "
                 "noise, or depend on the other regressors: their coefficients are not estimable "
                 "(NaN), and the others are those of a model without them. Leave them out, or use "
                 "coarser levels or a larger budget."

@@ -133,9 +133,9 @@ def test_hooks_run_the_tools_of_the_lint_group():
     text = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     lint = {re.match(r"[\w-]+", r)[0] for r in groups["lint"]}
-    assert lint == {"ruff", "mypy", "cython-lint", "clang-format", "pre-commit"}
+    assert lint == {"ruff", "mypy", "cython-lint", "clang-format", "pre-commit", "codespell"}
     hooks = set(re.findall(r"- id: ([\w-]+)", text))
-    assert hooks == {"ruff", "ruff-format", "mypy", "cython-lint", "clang-format"}
+    assert hooks == {"ruff", "ruff-format", "mypy", "cython-lint", "clang-format", "codespell"}
     assert all(".venv/bin/" in entry for entry in re.findall(r"entry: (.*)", text))
 
 

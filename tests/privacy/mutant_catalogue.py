@@ -4256,7 +4256,7 @@ CROSS_VALIDATION = (
         "the score of a record's own fold is not in the total",
         DEALING,
         DEALING_TESTS,
-        '    account.charge(score, "score of the fold left out")\n',
+        '    total.charge(score, "score of the fold left out")\n',
         "",
     ),
     plant(

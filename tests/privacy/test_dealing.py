@@ -59,7 +59,7 @@ def test_ties_are_drawn_again():
 
 @pytest.mark.parametrize(("n", "n_parts"), [(4, 5), (4, 0)])
 def test_impossible_dealings_are_refused(n, n_parts):
-    with pytest.raises(InvalidInput, match="cannot be dealt"):
+    with pytest.raises(InvalidInput, match="cannot be split"):
         random_parts(n, n_parts, SeededNoise(0))
 
 

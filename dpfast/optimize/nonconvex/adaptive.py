@@ -28,7 +28,7 @@ from dpfast.optimize.nonconvex.steps import MAX_CLIPS, Steps
 Array = NDArray[np.float64]
 
 #: Weight of the past in the free estimate of a gradient's squared norm.  Smaller, the estimate is
-#: noise; larger, it lags behind a gradient that shrinks, and gradients are bought too cheaply.
+#: noise; larger, it lags behind a gradient that shrinks, and gradients get too little budget.
 MEMORY = 0.7
 
 

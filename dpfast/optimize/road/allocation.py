@@ -100,7 +100,7 @@ class Setting(NamedTuple):
 
     @property
     def query_counts(self) -> QueryCounts:
-        """Flag of rounds, number of further histograms, and flag of a bought scale."""
+        """Flag of rounds, number of further histograms, and flag of an estimated scale."""
         n_histograms = self.downweights_by_score_bound + (self.loss.peakedness > EVEN_PEAK)
         return bool(self.loss.curvature_varies), n_histograms, bool(self.loss.needs_scale)
 
@@ -154,7 +154,7 @@ class BudgetAllocation(NamedTuple):
     ) -> Budgets:
         """Divide the total for this number of rounds.
 
-        ``sampled``: whether a subsample gives the curvature, or not; None where none is bought.
+        ``sampled``: whether a subsample gives the curvature, or not; None where none is drawn.
         """
         mu, (curvature_varies, extra_histograms, needs_scale) = self.mu, asks
         times, first = 1.0 + SMALL_SAMPLE_EXTRA * self.small_sample_factor(), not begun

@@ -53,7 +53,7 @@ def fit_quantiles(
     """Fit several quantiles of a response under one total, with predictions that do not cross.
 
     Each level is a fit of :class:`dpfast.Quantile` with the mu of the total over the root of the
-    number of levels.  Where nothing is declared, units, scale and start are bought once for all.
+    number of levels.  Where nothing is declared, units, scale and start are estimated once for all.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def fit_quantiles(
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public: adaptive
     composition of the fits (claim C9), each as :func:`dpfast.fit` (claims C12 to C19 and C56), and
-    of what is bought (D1 to D6); C70 and C71 with weights and offsets, which are private.
+    of what is estimated (D1 to D6); C70 and C71 with weights and offsets, which are private.
 
     Notes
     -----
