@@ -65,13 +65,12 @@ def fit(
         loss: its Hessian costs nothing beside the gradient.  A :class:`dpfast.Objective` has a
         loss with a public scale, weights, a ridge, or no intercept.
         The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
-        they have neither Newton steps nor intervals, and :func:`dpfast.minimize` suits them better.
+        they have no Newton steps and no intervals, and :func:`dpfast.minimize` suits them better.
         "least-squares" estimates the coefficients of ordinary least squares, of columns in any
         units.  It estimates their scales and the norms of scores, and takes no scale, weights,
         ridge or method.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
-        The **total** to spend, inference included; a number is ``mu`` of Gaussian DP, two are
-        (epsilon, delta).
+        The **total** to spend, inference included: ``mu`` of Gaussian DP, or (epsilon, delta).
     method : {"auto", "newton", "gradient-descent"}
         Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
         start=[...])``: :class:`dpfast.optimize.Newton`, :class:`dpfast.optimize.GradientDescent`,

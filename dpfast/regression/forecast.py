@@ -85,11 +85,10 @@ class Plan:
     mu : float
         Total Gaussian-DP budget, inference included.
     width : float
-        Expected width of the widest slope's interval (the intercept's, if it is alone): of several
-        slopes at least the largest of their :attr:`widths`, because released standard errors
-        scatter.
+        Expected width of the widest slope's interval, or of the intercept's if it is alone.  With
+        several slopes it is at least the largest of :attr:`widths`: standard errors scatter.
     widths : ndarray of shape (p,)
-        Of every coefficient, the intercept first; how well its standard error is known included.
+        Widths of all coefficients, the intercept first; they allow for noisy standard errors.
     sampling_widths : ndarray of shape (p,)
         The same without privacy: sampling error alone.  From the public pilot, so it is public.
     level : float
@@ -97,11 +96,11 @@ class Plan:
     method : str
         What ``fit`` would do at this n and mu, and why.
     remarks : tuple of str
-        What makes the forecast optimistic.
+        Reasons why the forecast is optimistic.
 
     Privacy
     -------
-    Public numbers only, those of a public or synthetic pilot included.
+    It uses public numbers only, of a public or a synthetic pilot.
 
     Examples
     --------
@@ -127,7 +126,7 @@ class Plan:
         ----------
         n : sequence of int, or
         mu : sequence of float
-            Exactly one of them; the other stays that of the plan.
+            Exactly one of them; the other is the plan's.
 
         Returns
         -------
@@ -211,25 +210,25 @@ def plan(
     p : int
         Number of coefficients, the intercept included; taken from the pilot if there is one.
     loss : str, Loss or Objective
-        As in :func:`dpfast.fit`, whose every purchase is forecast: "least-squares", quantiles and
-        counts, too, with nothing declared; an objective without ridge.
+        As in :func:`dpfast.fit`, without a ridge.  The forecast covers the private estimation of
+        scales where nothing is declared.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
-        The total to spend, as in :func:`dpfast.fit`; :attr:`Plan.mu` is what it is in GDP.
+        The total to spend, as in :func:`dpfast.fit`; :attr:`Plan.mu` has it in Gaussian DP.
     width : float
         Width (not half of it) of the widest slope's interval, in the units of a coefficient.
     level : float
         Nominal coverage.
     rate : float
-        Share of ones in the response of a synthetic pilot for the logistic loss; of counts, their
-        mean as a part of the largest mean (of 2, where none is declared).
+        Share of ones in the response of a synthetic pilot for the logistic loss.  For counts, their
+        mean over the largest mean (over 2, if that is not declared).
     pilot : (X, y), optional
         **Public** data like the private ones: of an earlier year, another country, or simulated.
-        By default covariates are independent standard normal, residuals normal with standard
-        deviation ``scale`` of the objective (1, if it is not declared), and the coefficients zero.
+        By default covariates are independent standard normal, and coefficients are zero.  Residuals
+        are normal with standard deviation ``scale`` of the objective, 1 if that is not declared.
 
     Privacy
     -------
-    Spends nothing, and must see public data only: never pass the private records as a pilot.
+    Nothing is spent.  Never pass the private records as a pilot: it must be public.
 
     Examples
     --------
@@ -427,7 +426,7 @@ class _Forecast:
         return n * mu < NOISY_STRENGTH * p**1.5 and p <= MAX_SIMULATED_P
 
     def _rehearsed(self, objective: Objective, n: int, mu: float, k: int) -> Array:
-        """Return the widths of a fit with noise of n of the public rows, or of all."""
+        """Return the widths of a noisy fit of n public rows, or of every one if there are fewer."""
         X, y = self._rows
         if n < len(y):  # from anywhere in the table, in whatever order it is
             stride = round(len(y) / GOLDEN)

@@ -48,16 +48,15 @@ def fit_formula(
     ----------
     formula : str
         Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
-        the columns as scaled by the schema, the response too, and categorical ones for indicators
-        of their declared levels by the full-rank rule of formulaic and patsy.  Splines have public
-        knots and ends in the column's own units, ``bs(age, knots=[30, 45], lower_bound=18,
-        upper_bound=90)``, ``cr`` (natural ones) and ``ns``; values beyond the ends are taken for
-        them, and a declared range is where they end.
+        the columns, and the response, as scaled by the schema.  Categorical names stand for
+        indicators of their declared levels, by the full-rank rule of formulaic and patsy.  Splines
+        are ``bs(age, knots=[30, 45], lower_bound=18, upper_bound=90)``, ``cr`` (natural) and
+        ``ns``.  Their knots and ends are public, in the column's own units; a declared range gives
+        the ends, at which values are clipped.
     data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
         A Dask data frame stays where it is, and a Parquet file or folder, by its path, is read
         block by block: their terms are evaluated there.
-        :func:`dpfast.records` of a table has persons, weights and offsets, which may be names of
-        its columns, declared or not.
+        :func:`dpfast.records` of a table adds persons, weights and offsets, by column names.
     loss : str, Loss or Objective
         ``scale`` (and the bounds of a ``FreeScale``) is in the response's own units, as are
         offsets, predictions and an estimated scale; ``ridge``, ``weights``, a method's ``start``
@@ -100,35 +99,18 @@ def fit_formula(
     source = source_of(data, None)
     if source.response is not None or source.names is not None:
         raise InvalidInput("the formula names response and covariates: pass neither y nor names.")
-    data = source.covariates
-    on_disk, on_cluster = isinstance(data, str | os.PathLike), library(data) in DASK
-    if isinstance(data, Records):
+    if isinstance(source.covariates, Records):
         raise InvalidInput(
             "a formula reads a table, or a Parquet file by its path: dpfast.fit('y ~ x', "
             "'file.parquet', ...). Of records that are open already dpfast.open_parquet(path, "
             "covariates=[...], response=...) has the columns: dpfast.fit(opened, loss=...)."
         )
     named_offset = source.offset
-    if not on_disk:
-        source = with_columns(source)
+    coding, source = _coded_source(formula, source, schema)
     options: dict[str, Any] = {
         "privacy": privacy, "method": method, "standardize": standardize, "inference": inference,
         "ledger": ledger, "noise": noise, "progress": progress,
     }  # fmt: skip
-    coding: Coding
-    records: Records
-    if on_disk:
-        from dpfast.data.files.parquet import open_formula
-
-        coding, records = open_formula(data, formula, schema)
-        source = source.but(covariates=records)
-    elif on_cluster:
-        from dpfast.data.cluster import coded_frame
-
-        coding, records = coded_frame(formula, data, schema)
-        source = source.but(covariates=records)
-    else:
-        coding, source = of_table(formula, source, schema)
     if schema is None and options["standardize"] is None and terms_of(loss).scale is None:
         # a public scale declares that columns are coded already
         options["standardize"] = True
@@ -140,6 +122,25 @@ def fit_formula(
         for version in versions:
             version._new_rows = FormulaRows(coding, version._new_rows)
     return with_offset(result, named_offset)
+
+
+def _coded_source(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
+    """Code a file, a data frame of a cluster or a table in memory by a formula."""
+    data = source.covariates
+    coding: Coding
+    records: Records
+    if isinstance(data, str | os.PathLike):
+        from dpfast.data.files.parquet import open_formula
+
+        coding, records = open_formula(data, formula, schema)
+        return coding, source.but(covariates=records)
+    source = with_columns(source)
+    if library(data) in DASK:
+        from dpfast.data.cluster import coded_frame
+
+        coding, records = coded_frame(formula, data, schema)
+        return coding, source.but(covariates=records)
+    return of_table(formula, source, schema)
 
 
 def with_columns(source: Source) -> Source:

@@ -65,18 +65,19 @@ def fit_intercept_only(
             half = np.full(1, 0.5 * highest)
             share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
             share = min(max(share, 1.0 / (n + 1)), n / (n + 1))
-            location = [loss._link(share * highest)]
+            intercept = loss._link(share * highest)
         else:
             column_scale = search.run()[0]
-            location = [column_scale.centre, column_scale.spread]
+            intercept, spread = column_scale.centre, column_scale.spread
             if loss.link != "identity":
-                location = [loss._predictor(max(column_scale.centre, column_scale.spread / n))]
+                intercept = loss._predictor(max(intercept, spread / n))
             counted, names = search.counted, request.column_names
             request.remarks = complete_remarks(counted, request.n_units, names)
         if report is not None:
             report(1, 1)
-        params, predictor = np.full(objective.dimension, np.nan), np.zeros(objective.dimension)
-        params[0] = predictor[0] = location[0]
+        params = np.full(objective.dimension, np.nan)
+        predictor = np.zeros(objective.dimension)
+        params[0] = predictor[0] = intercept
         fit = request.make_result(
             params,
             objective,
@@ -87,7 +88,7 @@ def fit_intercept_only(
             missing=INTERCEPT_ONLY.format(strength=n * mu, q=q),
         )
         if loss.needs_scale:
-            fit._scale = location[1]
+            fit._scale = spread
         return fit
 
 

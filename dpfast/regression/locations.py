@@ -113,11 +113,9 @@ class _Distances(NamedTuple):
 
 def _locations(histograms: Sequence[_Distances], complete: float) -> list[ColumnScale]:
     """Return mean and spread of each column, up to the farthest cells above their noise."""
-    cells, noise = (
-        np.array([histogram.cells for histogram in histograms]),
-        np.array([histogram.noise for histogram in histograms]),
-    )
-    ends = _farthest(cells / noise[:, None, None]) + 1  # of the cells that are added up
+    cells = np.array([histogram.cells for histogram in histograms])
+    noise = np.array([histogram.noise for histogram in histograms])
+    ends = _farthest(cells / noise[:, None, None]) + 1  # the cells below are summed
     last_cells, octaves = ends.max(axis=1), np.arange(cells.shape[2])
     steps = np.exp2(octaves - np.maximum(last_cells, 1.0)[:, None])[:, None]
     steps = np.where(octaves < ends[:, :, None], steps, 0.0)
@@ -202,7 +200,7 @@ class ScaleSearch:
         return extremes
 
     def _again(self) -> list[ScaleSearch]:
-        """Return the search of all records that may follow a subsample's, at its least budget."""
+        """Return the later search with all records, at its least budget, if a subsample is used."""
         if self._every is self._answers:
             return []
         min_mu = self._total * math.sqrt(LOOK_SHARE) * (1.0 - ROUNDING_SUM)

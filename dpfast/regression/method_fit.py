@@ -105,22 +105,22 @@ class MethodFit:
         return MethodResult(trajectory.theta, trajectory.iterates, covariance, missing)
 
     def so_far(self, error: str) -> MethodResult | None:
-        """Return what was released before an error of this name, if anything."""
+        """Return the results released before an error of this name, if any."""
         if not self._answered:
             return None
         return MethodResult(self._answered[-1], self._answered, missing=UNFINISHED % error)
 
-    def result(self, found: MethodResult, privacy: Guarantee) -> Fit:
+    def result(self, output: MethodResult, privacy: Guarantee) -> Fit:
         """Make the fit, in the columns' original units."""
         fitted = self._request.make_result(
-            found.theta,
+            output.theta,
             self.objective,
             model=self._recipe.model,
             method=self._recipe.method,
             privacy=privacy,
-            iterates=found.iterates,
-            covariance=found.covariance,
-            missing=found.missing,
+            iterates=output.iterates,
+            covariance=output.covariance,
+            missing=output.missing,
         )
         if self._bought is None:
             return fitted
@@ -281,20 +281,19 @@ class MethodFits:
         report = checked_progress(progress, sum(steps))
         finished: list[MethodResult] = []
 
-        def results(finished: list[MethodResult]) -> Result:
+        def results(released: list[MethodResult]) -> Result:
             guarantee = request.guarantee()
-            pairs = zip(method_fits, finished, strict=False)
+            pairs = zip(method_fits, released, strict=False)
             return together(
                 [method_fit.result(result, guarantee) for method_fit, result in pairs], guarantee
             )
 
         def so_far(error: str) -> Result | None:
-            unfinished = [
-                method_fit.so_far(error)
-                for method_fit in method_fits[len(finished) : len(finished) + 1]
-            ]
-            known = [*finished, *[result for result in unfinished if result is not None]]
-            return results(known) if known else None
+            released = list(finished)
+            if len(finished) < len(method_fits):
+                unfinished = method_fits[len(finished)].so_far(error)
+                released += [] if unfinished is None else [unfinished]
+            return results(released) if released else None
 
         def units() -> Standardized | None:
             return None if scaling is None else scaling.units

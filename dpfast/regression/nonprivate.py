@@ -59,15 +59,15 @@ def nonprivate_fit(
 ) -> Fit:
     """Fit the objective of :func:`dpfast.fit` exactly: **not private**, for comparison only.
 
-    Majorise-minimise steps from zero until Newton's steps take over; ordinary sandwich errors.
+    Majorisation-minimisation from zero until Newton's steps take over; sandwich standard errors.
 
     Parameters
     ----------
     X, y, loss
-        As in :func:`dpfast.fit`, by default with full weight of each record; where neither
-        weights, a ridge nor a scale to be estimated are declared it has that in :func:`dpfast.fit`,
-        too.  A residual scale that nobody declared is the median absolute residual of least
-        squares over .6745 (``fit.scale`` of a private one was released).
+        As in :func:`dpfast.fit`, by default with full weight of each record.  The default fit
+        of :func:`dpfast.fit` has full weights, too: no weights, ridge or free scale are declared.
+        A missing residual scale is the median absolute residual of least squares over .6745
+        (``fit.scale`` of a private fit was released).
     tolerance : float
         The mean score is zero when no entry exceeds this times the root mean square of the
         records' own (1e-6 of it where rounding forbids more).
@@ -76,8 +76,8 @@ def nonprivate_fit(
     Returns
     -------
     Fit
-        Coefficients that the data do not determine (collinear columns, say) have the standard
-        error NaN, and ``warnings`` says so.
+        Coefficients that the data do not determine, as with collinear columns, have the standard
+        error NaN, with a warning.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def _sandwich(minimum: Minimum, n: int) -> Covariance:
 def _residual_scale(request: FitRequest, tolerance: float, max_steps: int) -> float:
     """Estimate the scale by the median absolute residual of least squares: **not private**.
 
-    It is divided by that of a standard normal (Hampel 1974).
+    The median is divided by the normal distribution's (Hampel 1974).
     """
     squares = request.objective(LeastSquares(), scale=None, weights=Mallows(FARTHEST), ridge=0.0)
     curator = request.curator(squares)

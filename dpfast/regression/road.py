@@ -313,7 +313,7 @@ class DefaultFit:
 
     @property
     def _released(self) -> bool:
-        """Whether the records are in private units of an earlier call."""
+        """True if the records are in private units of an earlier call."""
         coding = self.request.coding
         return coding is not None and bool(coding.released_units())
 

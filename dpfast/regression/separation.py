@@ -16,26 +16,27 @@ from dpfast.optimize.road.run import Scores
 
 Array = NDArray[np.float64]
 
-#: Deviations of its noise below which a number of responses is not told from none.
-SEEN = 2.0
+#: Standard deviations of its noise below which a number of responses may be zero.
+DETECTED_SDS = 2.0
 
-#: Deviations by which a level with enough responses would have to err for it to be said.
-SURE = 2.4
+#: Standard deviations by which a level with enough responses must err for a false warning.
+FALSE_WARNING_SDS = 2.4
 
-#: Responses times mu that a level would have, were it like all records, from which on it is said.
-ENOUGH = 20.0
+#: Responses times mu expected in a level, from which on it can be named; with fewer, none is seen
+#: by chance.
+MIN_EXPECTED = 20.0
 
-#: Columns that are named at most.
-MOST_SAID = 8
+#: Number of levels that are named, at most.
+MAX_NAMED = 8
 
-#: Instead of nothing below a division bar.
+#: Smallest divisor, in place of zero.
 TINY = 1e-150
 
-#: How far the second moment of a column of 0 and 1 may be from its mean, as a part.
-ALIKE = 0.25
+#: Relative difference of second moment and mean up to which a column passes for 0 and 1.
+INDICATOR_TOLERANCE = 0.25
 
-#: Part of the responses that a model expects by which they may be wrong.
-ROUGH = 0.1
+#: Relative error allowed to the number of responses that a model expects.
+MODEL_ERROR = 0.1
 
 SEPARATED = (
     "all responses of the records with {level} in {name!r} are {what}, up to the noise: a "
@@ -60,7 +61,7 @@ def separated(
     has the original columns as rows, in terms of the design's, with the constant first.
     """
     with np.errstate(all="ignore"):  # of released numbers, in whatever units
-        return _separated(scores, loss, natural, names, offset, n, ENOUGH / mu)
+        return _separated(scores, loss, natural, names, offset, n, MIN_EXPECTED / mu)
 
 
 def _separated(
@@ -76,7 +77,9 @@ def _separated(
     moments, labels = scores.moments, loss.largest_response is not None
     shares, known = columns @ moments @ constant, float(constant @ moments @ constant)
     squares = np.einsum("ij,ij->i", columns @ moments, columns)
-    is_indicator = (shares > 0.0) & (shares < known) & (np.abs(squares / shares - 1.0) < ALIKE)
+    is_indicator = (
+        (shares > 0.0) & (shares < known) & (np.abs(squares / shares - 1.0) < INDICATOR_TOLERANCE)
+    )
     indicators = np.flatnonzero(is_indicator & np.isfinite(columns).all(axis=1))
     if not indicators.size:
         return []
@@ -87,9 +90,11 @@ def _separated(
     said = []
     for side in (False, True)[: 1 + labels]:
         counts, noise = _responses(scores, loss, forms, parts, offset, n, side)
-        # counts of enough responses are rarely lower, nor by their noise
-        sure = np.minimum(SEEN * noise, (math.sqrt(min_responses) - 0.5 * SURE) ** 2 - noise)
-        for k in np.flatnonzero((counts < sure) & (parts * counts[0] >= min_responses))[:MOST_SAID]:
+        # levels with enough responses are rarely below this, by chance or by noise
+        sure = np.minimum(
+            DETECTED_SDS * noise, (math.sqrt(min_responses) - 0.5 * FALSE_WARNING_SDS) ** 2 - noise
+        )
+        for k in np.flatnonzero((counts < sure) & (parts * counts[0] >= min_responses))[:MAX_NAMED]:
             name, level = levels[k - 1]
             said.append(SEPARATED.format(level=level, name=name, what=int(side)))
     return said
@@ -112,15 +117,14 @@ def _responses(
     mean, sums = moments @ constant, forms @ moments
     covariances = sums - (forms @ mean)[:, None] * mean
     variances = np.maximum(np.einsum("ij,ij->i", covariances, forms), TINY)
-    mean_rows = (
-        sums / shares[:, None]
-    )  # mean rows, which have a 1 in both: of the level, and of all
+    # mean rows of the levels: both their own form and the constant must be 1 there
+    mean_rows = sums / shares[:, None]
     excess = np.stack(
         [1.0 - mean_rows @ constant, 1.0 - np.einsum("ij,ij->i", mean_rows, forms)], axis=1
     )
     row_pairs = np.stack([np.broadcast_to(constant, forms.shape), forms], axis=1)
     mean_rows = mean_rows + np.einsum("ikj,ik->ij", row_pairs, _solved(row_pairs, excess))
-    lengths = np.linalg.norm(scores.rows @ forms.T, axis=0)
+    score_norms = np.linalg.norm(scores.rows @ forms.T, axis=0)
     counts, errors = [], []
     for theta, score, noise in scores.asked:
         square = (
@@ -132,7 +136,7 @@ def _responses(
         score_range = np.maximum((high - low) @ MASSES, TINY)
         expected = n * shares * ((high if count_zeros else -low) @ MASSES) / score_range
         counts.append(expected + n * (forms @ score) / score_range * (-1.0 if count_zeros else 1.0))
-        errors.append(np.hypot(n * noise * lengths / score_range, ROUGH * expected))
+        errors.append(np.hypot(n * noise * score_norms / score_range, MODEL_ERROR * expected))
     precision = np.maximum(errors, TINY) ** -2.0
     total_precision = precision.sum(axis=0)
     return (precision * counts).sum(axis=0) / total_precision, total_precision**-0.5

@@ -69,7 +69,7 @@ class Standardized:
     Attributes
     ----------
     names : tuple of str
-        Of the covariates.
+        Names of the covariates.
     centres, spreads : ndarray of shape (q,)
         About the mean and the standard deviation of each.  For a heavy-tailed column they ignore
         entries too rare to be detected at this budget.  They are in the units of the coding.
@@ -87,8 +87,8 @@ class Standardized:
     Examples
     --------
     >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
-    >>> scales = dpfast.standardize(X, y, privacy=2.0)
-    >>> scales.unseen, bool(1.4e6 < scales.centres[0] < 1.6e6)
+    >>> units = dpfast.standardize(X, y, privacy=2.0)
+    >>> units.unseen, bool(1.4e6 < units.centres[0] < 1.6e6)
     ((), True)
     """
 
@@ -183,17 +183,17 @@ class Standardized:
         return f"<Standardized {columns}; {self.privacy.headline}>"
 
 
-def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
+def _remarks(constant: Sequence[str], response_detected: bool) -> tuple[str, ...]:
     """Return warnings about columns that look constant."""
     remarks = []
-    if unseen:
+    if constant:
         remarks.append(
-            f"{', '.join(unseen)} {'look' if len(unseen) > 1 else 'looks'} constant at this "
+            f"{', '.join(constant)} {'look' if len(constant) > 1 else 'looks'} constant at this "
             "budget; dropped from fits without weights or a method. Nearly all records seem to "
             "have one value there. Dropped coefficients are not estimable, and the others are "
             "those of a model without them. Use a larger budget."
         )
-    if not response_seen:
+    if not response_detected:
         remarks.append(
             "the response looks constant at this budget: nearly all records seem to have one "
             "value, so its scale is unknown. Use a larger budget, or declare its range in a schema."
@@ -392,7 +392,7 @@ class PrivateScaling:
 
     def run(self, spend: bool = True) -> Standardized:
         """Spend the budget; return the units of the columns and their coding."""
-        self.released = self._told(self._search.run(spend))
+        self.released = self._standardized(self._search.run(spend))
         return self.released
 
     def so_far(self) -> Standardized | None:
@@ -401,54 +401,72 @@ class PrivateScaling:
         They are made of released numbers, so they cost nothing.
         """
         if self.released is None and self._search.found:
-            return self._told([self._search.found[column] for column in self._search.columns])
+            scales = [self._search.found[column] for column in self._search.columns]
+            return self._standardized(scales)
         return self.released
 
-    def _told(self, found: list[ColumnScale]) -> Standardized:
+    def _standardized(self, locations: list[ColumnScale]) -> Standardized:
         """Convert released locations to units, and code the columns by them."""
-        request, q, size = self._request, len(self.names), None
-        found = [UNCHANGED] * q * self._own + found
-        offset = found.pop(q) if self._offset else UNCHANGED
-        if self._linked and len(found) > q:  # a response with a link stays as it is
-            size = math.hypot(found[q].centre, found[q].spread) if found[q].detected else None
-            found = found[:q]
-        of_response = len(found) > q
-        if not of_response:
-            found.append(UNCHANGED)
+        request, q = self._request, len(self.names)
+        settings: dict[str, Any] = {}
+        columns = [UNCHANGED] * q * self._own + locations
+        offset = columns.pop(q) if self._offset else None
+        response = columns[q] if len(columns) > q else None
+        columns = columns[:q]
+        if self._linked and response is not None:  # a response with a link keeps its unit
+            size = math.hypot(response.centre, response.spread)
+            if response.detected and size:
+                settings["size"] = size
+            response = None
+        if offset is not None:
+            settings["offset"] = offset.centre, offset.spread * offset.detected
+        response_column = UNCHANGED if response is None else response
         if not request.fit_intercept:
-            found = [_from_zero(location) for location in found]
-        *seen, response_seen = [location.detected for location in found]
-        unseen = tuple(
-            [name for name, was_seen in zip(self.names, seen, strict=True) if not was_seen]
-        )
-        weighted = request.record_weights is not None and request.record_weights.weight is not None
-        told = self._counted(), request.n_units, self.names, self._labels, weighted
-        request.undetected, request.few_complete = unseen, told[0][0] < DETECTED_SDS * told[0][1]
-        request.remarks = (
-            *complete_remarks(*told),
-            *self._outside(),
-            *_remarks(unseen, response_seen),
-        )
-        pairs = [(location.centre, location.spread) for location in found]
-        centres, spreads = np.array(pairs[:q]).reshape(q, 2).T.copy()
-        units = ReleasedScales(centres, spreads, pairs[q])
+            columns = [_from_zero(column) for column in columns]
+            response_column = _from_zero(response_column)
+        constant = tuple([
+            name
+            for name, column in zip(self.names, columns, strict=True)
+            if not column.detected
+        ])  # fmt: skip
+        self._report(constant, response_column.detected)
+        pairs = [(column.centre, column.spread) for column in columns]
+        centres, spreads = np.array(pairs).reshape(q, 2).T.copy()
+        units = ReleasedScales(centres, spreads, (response_column.centre, response_column.spread))
         coding = released_coding(
             units,
-            np.array([_held(location) for location in found[:q]]).reshape(q, 2),
+            np.array([_clipping_range(column) for column in columns]).reshape(q, 2),
             tuple(map(str, range(q))) if self._alike else self.names,
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )
         released = Standardized(
-            self.names, unseen, units, coding, request.guarantee(), request.remarks, of_response
+            self.names,
+            constant,
+            units,
+            coding,
+            request.guarantee(),
+            request.remarks,
+            response is not None,
         )
         released._uncounted = request.few_complete
         released._tied = self._search.tied(q + self._offset) if self._response else False
-        released._locations = found[q * self._own : q]
-        released._settings = {"size": size} if size else {}
-        if self._offset:
-            released._settings["offset"] = offset.centre, offset.spread * offset.detected
+        released._locations = columns[q * self._own :]
+        released._settings = settings
         return released
+
+    def _report(self, constant: tuple[str, ...], response_detected: bool) -> None:
+        """Tell the request which columns look constant, and its warnings."""
+        request = self._request
+        weighted = request.record_weights is not None and request.record_weights.weight is not None
+        count, noise = self._counted()
+        request.undetected = constant
+        request.few_complete = count < DETECTED_SDS * noise
+        request.remarks = (
+            *complete_remarks((count, noise), request.n_units, self.names, self._labels, weighted),
+            *self._outside(),
+            *_remarks(constant, response_detected),
+        )
 
     def _outside(self) -> tuple[str, ...]:
         """Warn that responses are below the loss's range, by the released number of them."""
@@ -481,8 +499,8 @@ def farthest(locations: Sequence[ColumnScale]) -> float:
     return max(reach, default=0.0) / math.sqrt(2.0)
 
 
-def _held(location: ColumnScale) -> tuple[float, float]:
-    """Return the range to which a column of new rows is clipped."""
+def _clipping_range(location: ColumnScale) -> tuple[float, float]:
+    """Return the range at which a column of new rows is clipped."""
     reach = CLIP_SPREADS * location.spread
     low, high = location.centre - reach, location.centre + reach
     return min(location.low, low), max(location.high, high)

@@ -31,8 +31,8 @@ from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.regression.road import DefaultFit, uses_default_fit
 from dpfast.regression.standardise import Standardized, checked_standardize
 
-#: Levels that one call takes.
-MOST_LEVELS = 99
+#: Number of levels in one call, at most: each has its part of the budget.
+MAX_LEVELS = 99
 
 
 @understood
@@ -52,35 +52,34 @@ def fit_quantiles(
 ) -> QuantileFits:
     """Fit several quantiles of a response under one total, with predictions that do not cross.
 
-    Each level is a fit of :class:`dpfast.Quantile` with the mu of the total over the root of the
-    number of levels.  Where nothing is declared, units, scale and start are estimated once for all.
+    Each level is a fit of :class:`dpfast.Quantile`, with the mu of the total over the square root
+    of the number of levels.  Private units, scale and start are estimated once for them together.
 
     Parameters
     ----------
     X, y : array-like, data frame, Design, Records or Source
-        As for :func:`dpfast.fit`; quantiles are those of weighted records, less their offsets.
+        As for :func:`dpfast.fit`; quantiles are of weighted records, less their offsets.
     taus : sequence of float
         Levels between 0 and 1, ascending; at most 99.
     loss : "quantile", Quantile or Objective
-        With a bandwidth, scale, weights, or without an intercept, of all levels; its own level is
-        not looked at.  By default each level's bandwidth follows from n, p and its part of the
-        budget.
+        Bandwidth, scale, weights and intercept for every level; its own level is ignored.  By
+        default each level's bandwidth follows from n, p and its part of the budget.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend on all levels, inference included; a float is ``mu`` of Gaussian DP.
     method, standardize, inference, ledger, noise
         As for :func:`dpfast.fit`.  One ledger entry pays for everything.
     progress : callable, optional
-        Called as ``progress(step, n_steps)``, of all levels' steps together.
+        Called as ``progress(step, n_steps)``, for the steps of every level together.
 
     Privacy
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public: adaptive
     composition of the fits (claim C9), each as :func:`dpfast.fit` (claims C12 to C19 and C56), and
-    of what is estimated (D1 to D6); C70 and C71 with weights and offsets, which are private.
+    of private units (D1 to D6); C70 and C71 with weights and offsets, which are private.
 
     Notes
     -----
-    What levels share is the purchase and the charge; their scores are released one by one, each
+    Levels share the private units and the charge.  Their scores are released one by one, each
     with noise ``sqrt(K)`` times that of a single level at the same total.  With a few levels and
     n mu in the thousands that is still small beside the sampling error.
 
@@ -171,7 +170,7 @@ def _on_road(
             fits.append(planned.result(k, iterates, result))
             iterates = []
         guarantee = request.guarantee()
-        for fit in fits:  # each says what all of them cost
+        for fit in fits:  # each shows the cost of all together
             fit.privacy = guarantee
         return results(fits)
 
@@ -179,9 +178,9 @@ def _on_road(
 def _levels(taus: Any) -> list[float]:
     """Check the levels as far as :class:`Quantile` does not."""
     levels = real_array(taus, "taus")
-    if levels.ndim != 1 or not 1 <= len(levels) <= MOST_LEVELS:
+    if levels.ndim != 1 or not 1 <= len(levels) <= MAX_LEVELS:
         raise InvalidInput(
-            f"taus must be a sequence of 1 to {MOST_LEVELS} levels, such as [0.25, 0.5, 0.75]; "
+            f"taus must be a sequence of 1 to {MAX_LEVELS} levels, such as [0.25, 0.5, 0.75]; "
             f"received shape {levels.shape}."
         )
     # a private column may stand here for a list of levels: no value of it is repeated
@@ -190,5 +189,5 @@ def _levels(taus: Any) -> list[float]:
             "taus must lie strictly between 0 and 1 and ascend, and none may come twice. Pass "
             "levels such as [0.25, 0.5, 0.75]."
         )
-    found: list[float] = levels.tolist()
-    return found
+    checked: list[float] = levels.tolist()
+    return checked

@@ -19,20 +19,20 @@ Array = NDArray[np.float64]
 
 
 class QuantileFits:
-    """Fits of several levels that were paid for together (:func:`dpfast.fit_quantiles`).
+    """Fits of several quantile levels under one total (:func:`dpfast.fit_quantiles`).
 
     Attributes
     ----------
     taus : tuple of float
         The levels, ascending.
     fits : tuple of Fit
-        One for each level; ``privacy`` of each is that of all of them together.
+        One for each level; ``privacy`` of each is the guarantee for them together.
     names : tuple of str
         Names of the coefficients.
     params : ndarray of shape (K, p)
         A row of coefficients for each level.
     privacy : Guarantee
-        Of all levels together, units included.
+        Guarantee for the levels together, with their private units.
 
     Privacy
     -------
@@ -62,7 +62,7 @@ class QuantileFits:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of all levels; those that differ between levels name theirs."""
+        """Warnings of every level; those that differ between levels name theirs."""
         first, *others = (fit.warnings for fit in self.fits)
         common = [
             warning
@@ -94,8 +94,9 @@ class QuantileFits:
     def predict(self, X: Any) -> Array:
         """Quantiles of the response for new rows, shape (m, K), none above the next.
 
-        The fitted lines may cross; predictions are put in order row by row (Chernozhukov,
-        Fernandez-Val and Galichon 2010), which never takes them further from the true quantiles.
+        The fitted lines may cross, so predictions are sorted in each row.  This rearrangement never
+        increases their distance from the true quantiles (Chernozhukov, Fernandez-Val and Galichon
+        2010).
 
         Parameters
         ----------
@@ -114,7 +115,7 @@ class QuantileFits:
         return np.sort(np.column_stack([fit.predict(X) for fit in self.fits]), axis=1)
 
     def predict_interval(self, X: Any, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Intervals of all levels' quantiles for new rows, shape (m, K, 2).
+        """Intervals of the quantiles of new rows, shape (m, K, 2).
 
         At one row the K intervals hold together (Bonferroni); their ends are in order like the
         predictions.
@@ -148,7 +149,7 @@ class QuantileFits:
         )
 
     def summary(self, level: float = 0.95, *, simultaneous: bool = True) -> Summary:
-        """One table of all levels and their intervals, with the privacy block.
+        """Return one table of the levels and their intervals, with the privacy block.
 
         Parameters
         ----------
@@ -170,7 +171,8 @@ class QuantileFits:
         pairs = zip(self.taus, self.fits, strict=True)
         models = [("Model", f"{tau:.4g}: {fit.model}") for tau, fit in pairs]
         columns = headings(level)
-        coded = [("Coded", told)] if (told := coded_of(self.fits[0])) else []
+        coding = coded_of(self.fits[0])
+        coded = [("Coded", coding)] if coding else []
         return render_table(
             "dpfast: private quantile regression",
             (("Records", str(self.fits[0].n_records)), *coded, *models),
@@ -187,8 +189,8 @@ class QuantileFits:
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
         fits = [fit.to_dict() for fit in self.fits]
-        for one in fits:
-            del one["privacy"]  # of all of them together
+        for entry in fits:
+            del entry["privacy"]  # it is the same for all levels
         return {"taus": list(self.taus), "fits": fits, "privacy": self.privacy.to_dict()}
 
     def __repr__(self) -> str:
