@@ -56,7 +56,10 @@ CALLS = {
         lambda: dpfast.fit("wage ~ region", TABLE, **PAID), r"C\(region, levels=\[\.\.\.\]\)",
     ),
     "splines": (lambda: dpfast.fit("wage ~ bs(educ, df=3)", TABLE, **PAID), r"knots=\["),
-    "scale()": (lambda: dpfast.fit("wage ~ scale(educ)", TABLE, **PAID), "estimated inside the total"),
+    "scale()": (
+        lambda: dpfast.fit("wage ~ scale(educ)", TABLE, **PAID),
+        "estimated inside the total",
+    ),
     "np.random": (lambda: dpfast.fit("wage ~ np.sum(educ)", TABLE, **PAID), "log, exp, sqrt"),
     "x**0.5": (lambda: dpfast.fit("wage ~ I(educ**0.5)", TABLE, **PAID), "from 1 to 8"),
     "poly": (lambda: dpfast.fit("wage ~ poly(educ, 2)", TABLE, **PAID), r"x \+ I\(x\*\*2\)"),
