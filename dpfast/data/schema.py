@@ -68,6 +68,9 @@ class Numeric(Column):
             value = getattr(self, name)
             if value is None and name in ("centre", "unit"):
                 continue
+            if isinstance(value, np.integer):  # as a range read from an array of whole numbers
+                value = int(value)
+                object.__setattr__(self, name, value)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise InvalidInput(f"{name} must be a number; received {described(value)}.")
             if not abs(value) <= LARGEST:

@@ -276,3 +276,10 @@ def test_a_declared_radius_bounds_every_row():
         privacy=1.0, inference=False, noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     assert fit.names == ("intercept", "age", "state[NY]", "state[else]")
+
+
+def test_whole_numbers_of_numpy_are_numbers():
+    declared = Numeric(np.int64(0), np.int32(9), np.uint8(4))
+    assert declared == Numeric(0, 9, 4) and type(declared.low) is int
+    with pytest.raises(InvalidInput, match="low must be a number"):
+        Numeric(np.bool_(False), 9)
