@@ -8,6 +8,7 @@ anew finds what it finds on the neighbour as it is.
 
 from __future__ import annotations
 
+import random
 from functools import partial
 
 import numpy as np
@@ -148,6 +149,8 @@ def test_folds_that_follow_the_records_of_a_sorted_file(kind, monkeypatch):
     Coins that stayed with positions would compare two draws, as two runs on one table do.
     """
     folds = np.arange(FEW) % 2
+    # noise decides how many counts are asked: with bytes of its own a trial has 9 answers at times
+    monkeypatch.setattr("os.urandom", random.Random(0).randbytes)
 
     def follow(call, data):
         order = np.argsort(data[1], kind="stable")
@@ -158,9 +161,8 @@ def test_folds_that_follow_the_records_of_a_sorted_file(kind, monkeypatch):
         if "treatment_effect" in example.name:
             pair = PAIRS[example.binary][kind]
             report = replay(partial(follow, example.call), *pair, budget=example.budget)
-            # where propensities are known there are fewer nuisances to be asked about, or none;
-            # of a trial noise decides how many counts are asked: 9 answers in 6 of 1,000 runs
-            least = {"a trial": 7, "a trial, on the treated": 6}.get(example.label, 11)
+            # where propensities are known there are fewer nuisances to be asked about, or none
+            least = {"a trial": 10, "a trial, on the treated": 6}.get(example.label, 11)
             assert report.passed and report.n_answers >= least, (example.label, report.leaks)
 
 
