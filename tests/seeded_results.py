@@ -102,6 +102,8 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "fit, a sample", lambda: dpfast.fit(big, wide, "least-squares", privacy=1.0)
     yield "fit, a sample, logistic", lambda: dpfast.fit(big, wide > 0.0, "logistic", privacy=1.0)
     yield "quantiles", lambda: dpfast.fit_quantiles(X, data["y"], [0.25, 0.5], privacy=3.0)
+    yield from regressions(X, data)
+    yield from releases(X, data)
     yield "two_stage", lambda: effects.two_stage("y ~ endogenous | z", data, privacy=9.0)
     yield (
         "cox",
@@ -117,6 +119,7 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             "x": dpfast.Numeric(-4.0, 4.0), "label": dpfast.Binary(1, 0),
         }
     )  # fmt: skip
+    yield from econometrics(X, data, schema)
     yield "counts", lambda: tables.counts(data, "g", schema=schema, privacy=1.0)
     yield "means", lambda: tables.means(data, ["y", "label"], "g", schema=schema, privacy=1.0)
     yield "table quantiles", lambda: tables.quantiles(data, "y", "g", schema=schema, privacy=1.0)
@@ -141,6 +144,118 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             [(-2.0, 2.0)], n_records=N, clip=4.0, steps=4, privacy=3.0,
         ),
     )  # fmt: skip
+
+
+def regressions(X: Any, data: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield fits by a method, of too few records, in given units, and those that were stopped."""
+    known = dpfast.Objective("log-cosh", scale=1.0, weights=dpfast.models.Mallows(3.0))
+    free = dpfast.Objective("huber", scale=dpfast.FreeScale(0.2, 5.0))
+    fit, levels = dpfast.fit, dpfast.fit_quantiles
+    for loss, kind in ((known, "weights"), (free, "free scale"), ("log-cosh", "private units")):
+        for method in ("newton", "gradient-descent"):
+            options = {"privacy": 3.0, "method": method}
+            yield (
+                f"fit {method}, {kind}",
+                lambda loss=loss, options=options: fit(X, data["y"], loss, **options),
+            )
+    yield "fit, few", lambda: fit(X[:60], data["y"][:60], privacy=1.0)
+    yield "fit, few labels", lambda: fit(X[:60], data["label"][:60], "logistic", privacy=1.0)
+    yield "fit, few counts", lambda: fit(X[:60], data["count"][:60], "poisson", privacy=1.0)
+    yield "standardize", lambda: dpfast.standardize(X, data["y"], privacy=1.0)
+    units = dpfast.standardize(X, data["y"], privacy=1.0, noise=dpfast.SeededNoise(4))
+    yield "fit, given units", lambda: fit(X, data["y"], privacy=1.0, standardize=units)
+    by_newton = {"privacy": 5.0, "method": "newton"}
+    arguments = (X, data["y"], [0.25, 0.5])
+    declared = (*arguments, dpfast.Objective("quantile", scale=1.0))
+    yield "quantiles newton", lambda: levels(*declared, **by_newton)
+    for step in (1, 2):
+        yield (
+            f"fit stopped {step}",
+            lambda step=step: stopped(fit, step, X, data["y"], privacy=2.0),
+        )
+        yield (
+            f"fit newton stopped {step}",
+            lambda step=step: stopped(fit, step, X, data["y"], known, **by_newton),
+        )
+    yield "fit, few, stopped", lambda: stopped(fit, 1, X[:60], data["y"][:60], privacy=1.0)
+    for step in (1, 12, 40):
+        yield (
+            f"quantiles stopped {step}",
+            lambda step=step: stopped(levels, step, *arguments, privacy=3.0),
+        )
+        yield (
+            f"quantiles newton stopped {step}",
+            lambda step=step: stopped(levels, step, *declared, **by_newton),
+        )
+
+
+def stopped(door: Callable[..., Any], step: int, *arguments: Any, **options: Any) -> Any:
+    """Interrupt a call at this step or a later one; return what it had released by then."""
+
+    def progress(done: int, planned: int) -> None:
+        if done >= step:
+            raise KeyboardInterrupt
+
+    try:
+        return door(*arguments, progress=progress, **options)
+    except KeyboardInterrupt as interrupt:
+        return interrupt.partial_result  # type: ignore[attr-defined]
+
+
+def releases(X: Any, data: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield releases of functionals by each method."""
+    objective, pair = dpfast.Objective("log-cosh", scale=1.0), dpfast.ApproxDP(3.0, 1e-6)
+    ball = dpfast.models.Ball(3.0, intercept=True)
+    scaled = X / [1.0, 1.0, 60.0]
+
+    def release(loss: Any, **options: Any) -> Any:
+        return dpfast.release_functional(scaled, data["y"], loss, "x1", privacy=pair, **options)
+
+    for method in ("auto", "one-shot", "fit"):
+        yield f"release {method}", lambda m=method: release("log-cosh", method=m)
+    for method in ("auto", "one-shot", "fit", "objective-perturbation"):
+        yield (
+            f"release {method}, a domain",
+            lambda m=method: release(objective, method=m, domain=ball),
+        )
+    yield "release, inference", lambda: release(objective, domain=ball, inference=0.3)
+
+
+def econometrics(
+    X: Any, data: dict[str, Any], schema: dpfast.Schema
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield treatment effects, hazards and fits by level under other options."""
+    two, treated, y = X[:, :2], data["d"], data["y"]
+    options: list[tuple[str, dict[str, Any]]] = [
+        ("known", {"propensity": 0.5}),
+        ("difference", {"method": "difference"}),
+        ("known difference", {"method": "difference", "propensity": 0.5}),
+        ("treated, clipped", {"average": "treated", "clip": 8.0}),
+        ("own units", {"standardize": False}),
+    ]
+    for kind, chosen in options:
+        yield (
+            f"treatment_effect, {kind}",
+            lambda chosen=chosen: effects.treatment_effect(two, treated, y, privacy=9.0, **chosen),
+        )
+    yield (
+        "treatment_effect, persons",
+        lambda: effects.treatment_effect(
+            dpfast.records(two, y, group=data["id"], each="person"), treated, privacy=9.0
+        ),
+    )
+    weeks = data | {"t": np.ceil(10.0 * data["t"]) / 10.0}
+    yield (
+        "cox, a unit",
+        lambda: effects.cox("t ~ x", weeks, event="event", cuts=[0.5, 1.0], unit=0.1, privacy=5.0),
+    )
+    yield (
+        "two_stage, exogenous",
+        lambda: effects.two_stage("y ~ endogenous + age | z + x + age", data, privacy=9.0),
+    )
+    by_group: dict[str, Any] = {"schema": schema, "privacy": 5.0}
+    yield "fits, logistic", lambda: tables.fits("label ~ x", data, "g", "logistic", **by_group)
+    yield "absorbed, two", lambda: tables.absorbed("y ~ x + z | g", data, **by_group)
 
 
 def numbers(thing: Any, leaves: set[bytes], visited: set[int], depth: int = 0) -> None:
