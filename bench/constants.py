@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 #: Modules whose constants decide a default fit.
 ROOMS = (
     "dpfast.optimize.road.",
-    "dpfast.regression.road",
+    "dpfast.regression.default_fit",
     "dpfast.regression.locations",
     "dpfast.regression.standardise",
     "dpfast.regression.scaling_budget",
@@ -80,8 +80,6 @@ NOT_JUDGED = {
     "scaling_budget PILOT_LEAST": "of the papers' optimisers",
     "scaling_budget PILOT_MOST": "of the papers' optimisers",
     "scaling_budget PILOT_NEEDS": "of the papers' optimisers",
-    "road LEAST": "instead of nothing below a division bar",
-    "road COPIES": "memory",
     "standardise AS_IT_IS": "of a column that stays as it is",
     "standardise MAX_MISSING": "when a share is said",
     "standardise REACH": "range of new rows",

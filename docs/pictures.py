@@ -253,7 +253,7 @@ RECORD = (
     ),
     Station("privacy.mechanisms.release_together", "... noise is added on a public grid ..."),
     Station("curator.answers.JointAnswer", "... and noisy answers with receipts come out"),
-    Station("regression.road.DefaultFit.result", "statistics of answers: no record is seen"),
+    Station("regression.default_fit.DefaultFit.result", "statistics of answers: no record is seen"),
     Station("inference.results.Fit", "the result holds no data"),
 )
 

@@ -36,8 +36,8 @@ from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.random_parts import part_sizes
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.default_fit import subsample_size
 from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.road import subsample_size
 from dpfast.regression.scaling_budget import MIN_RECORDS_FACTOR
 from dpfast.regression.shared import plan_scaling
 from dpfast.regression.standardise import (

@@ -15,7 +15,7 @@ from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.road import DefaultFit, uses_default_fit
+from dpfast.regression.default_fit import DefaultFit, uses_default_fit
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 if TYPE_CHECKING:  # of methods that are asked for

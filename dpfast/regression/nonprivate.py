@@ -28,9 +28,9 @@ from dpfast.models.objective import Terms, terms_of
 from dpfast.optimize.road.run import MEDIAN
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
+from dpfast.regression.default_fit import uses_default_fit
 from dpfast.regression.exact import Minimum, nonprivate_minimum, split_singular
 from dpfast.regression.formula import of_table, with_columns, with_intercept
-from dpfast.regression.road import uses_default_fit
 
 #: Mean score accepted where rounding prevents a smaller one: far below a standard error.
 ROUNDING_SCORE = 1e-6

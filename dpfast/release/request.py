@@ -19,7 +19,7 @@ from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.regression.road import DefaultFit, uses_default_fit
+from dpfast.regression.default_fit import DefaultFit, uses_default_fit
 from dpfast.release.results import ReleaseGuarantee
 
 #: Delta at which a message translates a budget of another kind.

@@ -26,7 +26,7 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
-from dpfast.regression.road import DefaultFit
+from dpfast.regression.default_fit import DefaultFit
 from dpfast.regression.shared import plan_scaling, refuse_too_few_records
 from dpfast.regression.standardise import cell_remarks, refuse_no_columns
 from dpfast.tables.grouping import declared_levels, grouping_of

@@ -26,8 +26,8 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.default_fit import DefaultFit
 from dpfast.regression.fit import fit
-from dpfast.regression.road import DefaultFit
 from dpfast.regression.scaling_budget import MIN_RECORDS_FACTOR, ScalingBudget
 from dpfast.regression.shared import refuse_too_few_records
 from dpfast.regression.standardise import PrivateScaling, refuse_no_columns

@@ -137,7 +137,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
     "dpfast.curator.scaling": "audited within dpfast.standardize",
     "dpfast.regression.scaling_budget": "audited within fit",
-    "dpfast.regression.road.DefaultFit": "audited within fit",
+    "dpfast.regression.default_fit.DefaultFit": "audited within fit",
     "dpfast.regression.locations": "sees a curator's answers only; audited within standardize",
     "dpfast.regression.standardise.Standardized": "holds released numbers only; codes rows by them",
     "dpfast.curator.shares": "audited within dpfast.private_quantiles",

@@ -268,7 +268,7 @@ def of_a_sample(x, y):
     """A fit that asks about a secret sample, of a table that is too large to be kept."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpfast.data.files.cached.CACHE_BYTES", 0)
-        patch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 100.0)
+        patch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 100.0)
         return dpfast.fit(x, y, "log-cosh", privacy=40.0, noise=dpfast.SeededNoise(1))
 
 

@@ -530,7 +530,7 @@ def test_a_sample_is_asked_of_no_level_that_is_longer_than_its_gram_holds(monkey
 
     With the sample two are off by 20 and more, and standard errors are above 30.
     """
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 9_000.0)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 9_000.0)
     for seed in (0, 4, 7):
         rng, n = np.random.default_rng(seed), 60_000
         X = rng.normal(size=(n, 3))
@@ -656,7 +656,7 @@ def test_noise_is_that_of_one_answer_over_the_part_that_steps_have(monkeypatch, 
         shares.append(budgets(*args, **options))
         return shares[-1]
 
-    monkeypatch.setattr("dpfast.regression.road.clipped_newton", kept)
+    monkeypatch.setattr("dpfast.regression.default_fit.clipped_newton", kept)
     monkeypatch.setattr(BudgetAllocation, "budgets", told)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))

@@ -2507,7 +2507,7 @@ PERSONS = (
     plant(
         "persons-of-ones-and-counts-buy-nothing",
         "a judgement: logistic fits and counts of persons are made in the units of raw columns",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         (BUYING + "::test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons",),
         "n_columns = request.n_covariates * (not own_units) + int(not bounded)",
         "n_columns = request.n_covariates * (not (linked and request.means)) + int(not bounded)",
@@ -4643,7 +4643,7 @@ ROAD = "dpfast/optimize/road/run.py"
 COUNTS_ERRORS = (
     "tests/optimize/test_clipped_meat.py::test_errors_of_counts_are_not_those_of_long_rows"
 )
-ROAD_FITS = "dpfast/regression/road.py"
+ROAD_FITS = "dpfast/regression/default_fit.py"
 RARE = (
     "tests/optimize/test_road_choices.py"
     "::test_coefficients_of_a_level_that_one_in_three_hundred_has_are_found"
@@ -5312,7 +5312,7 @@ LEAST_SQUARES = (
     plant(
         "undone-told-twice",
         "what steps leave undone, which is in the intervals, is told as if it were not",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         ("tests/scaling/test_fit.py::test_columns_that_go_together_hold_without_a_word",),
         "np.zeros(len(mapping)),",
         "np.sqrt(mapping * mapping @ result.residual_bias_var),",
@@ -5320,7 +5320,7 @@ LEAST_SQUARES = (
     plant(
         "a-sample-given-up-at-half",
         "a sample is given up, and rounds read all records, at half of the length its Gram holds",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         ("tests/privacy/test_samples.py::test_a_level_of_one_in_eighty_is_told_by_a_sample",),
         "(1.0 if later_steps else FIRST_PART)",
         "FIRST_PART",
@@ -5352,7 +5352,7 @@ LEAST_SQUARES = (
     plant(
         "no-larger-sample",
         "rounds read all records where the first sample does not reach a level",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         ("tests/privacy/test_samples.py::test_a_level_of_one_in_eighty_is_told_by_a_sample",),
         "(request.subsample, request.larger_subsample)",
         "(request.subsample,)",
@@ -5386,7 +5386,7 @@ LEAST_SQUARES = (
     plant(
         "few-records-tell-of-a-rare-level",
         "a sample is asked about a level of which it has hardly any record",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         (
             "tests/optimize/test_road_choices.py"
             "::test_a_sample_is_asked_of_no_level_that_is_longer_than_its_gram_holds",
@@ -5537,7 +5537,7 @@ LEAST_SQUARES = (
     plant(
         "means-of-persons-taken-for-rows",
         "scores of persons and of weighted rows are taken to vary as the loss curves",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         (
             "tests/optimize/test_road_choices.py::test_scores_of_persons_and_of_weighted_rows_vary_as_they_do",
         ),
@@ -5547,7 +5547,7 @@ LEAST_SQUARES = (
     plant(
         "cut-told-ten-times-late",
         "what is cut off is told where it moves a coefficient by ten standard errors",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         (
             "tests/optimize/test_clipped_meat.py::test_what_is_cut_off_is_told_where_it_moves_a_coefficient_by_its_standard_error",
         ),
@@ -5557,7 +5557,7 @@ LEAST_SQUARES = (
     plant(
         "cut-told-of-any-number",
         "what is cut off is told by its length, of however many coefficients",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         (
             "tests/optimize/test_clipped_meat.py::test_what_is_cut_off_is_told_where_it_moves_a_coefficient_by_its_standard_error",
         ),
@@ -6595,7 +6595,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "predictions-of-a-response-of-one",
         "a judgement: the spread that slopes are told from is that of a response, not of its scores",
-        "dpfast/regression/road.py",
+        "dpfast/regression/default_fit.py",
         ("tests/scaling/test_scarce.py::test_clear_slopes_of_responses_with_long_tails_are_kept",),
         "noise = (p - 1) * _standard_error(result, request.n_units) ** 2",
         "noise = (p - 1) * max(_standard_error(result, request.n_units) ** 2, 1.0 / request.n_units)",

@@ -171,7 +171,7 @@ LOSSES = ["least-squares", "log-cosh", "logistic", "poisson", dpfast.Quantile(0.
 @pytest.fixture
 def soon(monkeypatch):
     """Samples where 3,000 records with three coefficients are enough."""
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 5_000.0)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 5_000.0)
 
 
 def table(n, rng, loss="log-cosh"):
@@ -218,7 +218,7 @@ def test_whatever_a_sample_tells_is_paid_with_what_was_refused_first(asks):
 
 
 def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch):
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 12_000.0)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 12_000.0)
     X, y = table(60_000, np.random.default_rng(7))
     X = X[:, :2]
     reads = []
@@ -242,7 +242,7 @@ def test_a_level_of_one_in_eighty_is_told_by_a_sample(loss, enough, told_by, mon
     """Whose Gram counts its rows, or by a larger one where that of the first does not: all records
     are read for steps, not for rounds.
     """
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", enough)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", enough)
     rng, reads, total = np.random.default_rng(7), [], Records.total
     X = rng.normal(size=(60_000, 2))
     X[:, 0] = rng.random(60_000) < 1.0 / 80.0
@@ -263,7 +263,7 @@ def test_a_level_of_one_in_eighty_is_told_by_a_sample(loss, enough, told_by, mon
 
 def test_lengths_of_scores_are_those_of_all_records(monkeypatch):
     """What a fit says of scores that may be unseen is of a histogram of all."""
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 9_000.0)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 9_000.0)
     X, y = table(60_000, np.random.default_rng(7))
     noise = dpfast.SeededNoise(1)
     fit = dpfast.fit(
@@ -284,7 +284,7 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
         asked.append((what, self.n))
         return lengths(self, edges, mu, at, what, *others)
 
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 2_000.0)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 2_000.0)
     monkeypatch.setattr("dpfast.optimize.road.run.SIGNAL_SDS", 0.0)
     monkeypatch.setattr(PreconditionedQueries, "norm_histogram", counted)
     fit = dpfast.fit(
@@ -318,7 +318,7 @@ def steps_of(fit):
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
     """Once for the sample, which is kept; then for steps, at whose first lengths are counted."""
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 12_000.0)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 12_000.0)
     monkeypatch.setattr("dpfast.data.files.cached.CACHE_BYTES", 0)
     X, y = table(60_000, np.random.default_rng(7), loss)
     X, decoded = X[:, :2], []
@@ -349,7 +349,7 @@ def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
 def test_records_on_a_cluster_are_read_for_their_sample_and_for_steps(loss, monkeypatch):
     """Once, if they are few enough to be kept there; either way with the same bits."""
     dask = pytest.importorskip("dask.array")
-    monkeypatch.setattr("dpfast.regression.road.SUBSAMPLE_SIZE", 12_000.0)
+    monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 12_000.0)
     X, y = table(60_000, np.random.default_rng(7), loss)
     there = dask.from_array(X[:, :2], chunks=(15_000, 2)), dask.from_array(y, chunks=15_000)
     fits = []

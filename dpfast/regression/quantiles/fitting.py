@@ -27,8 +27,8 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.default_fit import DefaultFit, uses_default_fit
 from dpfast.regression.quantiles.results import QuantileFits
-from dpfast.regression.road import DefaultFit, uses_default_fit
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 #: Number of levels in one call, at most: each has its part of the budget.
