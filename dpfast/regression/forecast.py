@@ -413,9 +413,8 @@ class _Forecast:
                 ]
                 largest = np.array([self.slopes(simulated).max() for simulated in rehearsals])
                 low, widest, high = np.quantile(largest, [0.25, 0.5, 0.75], method="nearest")
-                if (
-                    not high - low > MEDIAN_TOLERANCE * math.sqrt(count) * widest
-                ):  # also where all are infinite
+                tolerance = MEDIAN_TOLERANCE * math.sqrt(count) * widest
+                if low == high or high - low <= tolerance:  # both may be infinite
                     break
             widths, widest = np.median(rehearsals, axis=0), float(np.median(largest))
         scale = noiseless_fit._scale if self._kind.needs_scale else None
