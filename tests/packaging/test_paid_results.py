@@ -38,7 +38,7 @@ PAID = [*FIT, "--mu", "1", "--ledger", "budget"]
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    rows = [f"{x:.3f},{x + e:.3f}" for x, e in rng.uniform(-1, 1, (200, 2))]
+    rows = [f"{x:.3f},{x + e:.3f}" for x, e in rng.uniform(-1, 1, (3000, 2))]
     Path("data.csv").write_text("größe,y\n" + "\n".join(rows) + "\n", encoding="utf-8")
     Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
     dpfast.Ledger.open("budget", dpfast.GDP(3.0))
@@ -272,8 +272,8 @@ def test_the_table_has_the_level_that_was_asked_for(folder, capsys):
 
 @pytest.mark.parametrize("form", [["--json"], ["--out", "result.json"]])
 def test_a_fit_without_intervals_arrives_without_them(folder, capsys, form):
-    """Of 19 records only the mean is bought: no interval was, and the estimate was paid for."""
-    lines = Path("data.csv").read_text(encoding="utf-8").splitlines()[:20]
+    """Of 45 records only the mean is bought: no interval was, and the estimate was paid for."""
+    lines = Path("data.csv").read_text(encoding="utf-8").splitlines()[:46]
     Path("few.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     asked = ["fit", "few.csv", "--formula", "y ~ größe", "--mu", "2.9", "--ledger", "budget"]
     assert main([*asked, *form]) == 0 and spent() == 1

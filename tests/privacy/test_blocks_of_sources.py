@@ -30,7 +30,7 @@ from dpfast.privacy.random_parts import (
     scatter_chunk,
 )
 from dpfast.privacy.sensitivity import mean_score
-from dpfast.regression import road
+from dpfast.regression import default_fit
 from tests.dealing import Dealing
 
 N, Q = 2048, 2
@@ -334,7 +334,7 @@ def test_c55_a_person_is_in_one_block():
 
 def fit(records, y=None):
     """Most of which is asked about a sample."""
-    with mock.patch.object(road, "SUBSAMPLE_SIZE", 100.0):
+    with mock.patch.object(default_fit, "SUBSAMPLE_SIZE", 100.0):
         return dpfast.fit(records, y, "log-cosh", privacy=40.0, noise=dpfast.SeededNoise(3))
 
 
