@@ -69,9 +69,9 @@ COMMANDS = {
 --formula: such as 'log(wage) ~ education + I(experience**2)'
 --response: instead of a formula: the response column ...
 --covariates: ... and a comma-separated list of the covariates
---loss =log-cosh: loss, least-squares, quantile or poisson (default: log-cosh)
+--loss =least-squares: loss, such as log-cosh, quantile or poisson (default: least-squares)
 @losses
---scale float: public residual scale, in the response's units
+--scale float: public residual scale of a robust loss, in the response's units
 --radius float: radius of the Mallows weights, of coded columns (default sqrt p)
 --ridge float =0.0: public ridge penalty, of coded coefficients
 --sample-weight: a column of private weights; with --largest-weight
@@ -106,9 +106,9 @@ request: a JSON document, or the name of its file
 --p int required: coefficients, the intercept included
 --width float: width of the widest slope's interval
 @budget
---loss =log-cosh: loss (default: log-cosh)
+--loss =least-squares: loss (default: least-squares)
 @losses
---scale float: public residual scale
+--scale float: public residual scale of a robust loss
 --radius float: radius of the Mallows weights
 --rate float =0.5: share of ones (logistic)
 {LEVEL}
@@ -143,6 +143,7 @@ page: the page, such as fit.html
 SHELL_WORDS = {
     r", dpfast\.optimize\.\w+\(\.\.\.\)| or a dpfast [\w.]+ object such as [^;]*": "",
     r" or a dpfast\.optimize\.Method of your own| The probability of error is alpha.*": "",
+    r"dpfast\.Objective\(\"([\w-]+)\", \w+=\.\.\.\)|\bloss=\"([\w-]+)\"": r"--loss \1\2",
     r"\blevel=": "--level ",
     r"^level\b": "--level",
     r"\b(group|largest|sample)_(size|weight)(=\.\.\.)?": r"--\1-\2",

@@ -418,9 +418,10 @@ def _terms(
 def _resolve_scale(loss: Loss, scale: float | FreeScale | None) -> float:
     if not loss.needs_scale:
         if scale is not None:
+            robust = ', or name a robust loss: dpfast.Objective("log-cosh", scale=...)'
             raise InvalidInput(
                 f"scale is not a parameter of the {loss.name} loss; received {described(scale)}. "
-                "Omit it."
+                f"Omit it{robust if loss.link == 'identity' else ''}."
             )
         return 1.0
     if scale is None:

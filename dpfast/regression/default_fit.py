@@ -125,10 +125,15 @@ def uses_default_fit(loss: Any, options: dict[str, Any]) -> bool:
     kind = resolve_loss(loss, unbounded=True)
     changed = [name for name in DEFAULTS if not _is_default(options[name], DEFAULTS[name])]
     if changed and not kind.has_bound:
+        name = changed[0]
+        robust = "use a robust loss"
+        if kind.link == "identity":
+            with_option = f'dpfast.Objective("log-cosh", {name}=...)'
+            typed = 'loss="log-cosh"' if name == "method" else with_option
+            robust = f"name a robust loss: {typed}"
         raise InvalidInput(
-            f"{changed[0]} is not an option of {kind.name}, which estimates its own weights, scale "
-            f"and steps; received {described(options[changed[0]])}. Leave it out, or use a robust "
-            "loss."
+            f"{name} is not an option of {kind.name}, which estimates its own weights, scale "
+            f"and steps; received {described(options[name])}. Leave it out, or {robust}."
         )
     known_scale = changed == ["scale"] and not isinstance(options["scale"], FreeScale)
     return (not changed or known_scale) and kind.supports_default_fit

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # of methods that are asked for
 def fit(
     X: Any,
     y: Any = None,
-    loss: str | Loss | Objective = "log-cosh",
+    loss: str | Loss | Objective = "least-squares",
     *,
     privacy: Budget | float | tuple[float, float],
     method: str | Method = "auto",
@@ -58,17 +58,18 @@ def fit(
         a record with a NaN or an infinity contributes exactly zero and still counts in n.
     y : array-like of shape (n,), optional
         Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.
-    loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...}, Loss or Objective
-        Also "quantile", "smoothed-huber", "ostrovskii-bach", "smooth-absolute", counts ("poisson",
-        or ``dpfast.Poisson(largest_mean=20)`` where their bound is public), or a loss of your own
-        (:class:`dpfast.CustomLoss`).  "log-cosh" is the recommended robust
-        loss: its Hessian costs nothing beside the gradient.  A :class:`dpfast.Objective` has a
-        loss with a public scale, weights, a ridge, or no intercept.
+    loss : {"least-squares", "log-cosh", "huber", "logistic", ...}, Loss or Objective
+        "least-squares", the default, estimates the coefficients of ordinary least squares, of
+        columns in any units.  It estimates their scales and the norms of scores, and takes no
+        scale, weights, ridge or method.
+        "log-cosh" is the recommended robust loss, for responses with outliers or heavy tails: its
+        Hessian costs nothing beside the gradient.
+        Also "pseudo-huber", "quantile", "smoothed-huber", "ostrovskii-bach", "smooth-absolute",
+        counts ("poisson", or ``dpfast.Poisson(largest_mean=20)`` where their bound is public), or a
+        loss of your own (:class:`dpfast.CustomLoss`).  A :class:`dpfast.Objective` has a loss with
+        a public scale, weights, a ridge, or no intercept.
         The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
         they have no Newton steps and no intervals, and :func:`dpfast.minimize` suits them better.
-        "least-squares" estimates the coefficients of ordinary least squares, of columns in any
-        units.  It estimates their scales and the norms of scores, and takes no scale, weights,
-        ridge or method.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend, inference included: ``mu`` of Gaussian DP, or (epsilon, delta).
     method : {"auto", "newton", "gradient-descent"}
@@ -130,7 +131,7 @@ def fit(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(5000, 2))
     >>> y = 1 + X @ [2.0, -1.0] + rng.normal(size=5000)
-    >>> result = dpfast.fit(X, y, "log-cosh", privacy=1.0)
+    >>> result = dpfast.fit(X, y, privacy=1.0)
     >>> result.params.shape
     (3,)
     >>> table = {"wage": np.exp(y), "educ": X[:, 0], "age": X[:, 1]}

@@ -191,7 +191,7 @@ class Plan:
 def plan(
     n: int | None = None,
     p: int | None = None,
-    loss: str | Loss | Objective = "log-cosh",
+    loss: str | Loss | Objective = "least-squares",
     *,
     privacy: Budget | float | tuple[float, float] | None = None,
     width: float | None = None,
@@ -224,7 +224,8 @@ def plan(
     pilot : (X, y), optional
         **Public** data like the private ones: of an earlier year, another country, or simulated.
         By default covariates are independent standard normal, and coefficients are zero.  Residuals
-        are normal with standard deviation ``scale`` of the objective, 1 if that is not declared.
+        are normal with standard deviation ``scale`` of the objective, 1 if that is not declared:
+        the widths of least squares are then in standard deviations of a residual.
 
     Privacy
     -------

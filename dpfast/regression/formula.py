@@ -31,7 +31,7 @@ from dpfast.regression.standardise import Standardized
 def fit_formula(
     formula: str,
     data: Any,
-    loss: str | Loss | Objective = "log-cosh",
+    loss: str | Loss | Objective = "least-squares",
     *,
     privacy: Budget | float | tuple[float, float],
     schema: Schema | None = None,

@@ -52,7 +52,7 @@ NOT_DETERMINED = (
 def nonprivate_fit(
     X: Any,
     y: Any = None,
-    loss: str | Loss | Objective = "log-cosh",
+    loss: str | Loss | Objective = "least-squares",
     *,
     tolerance: float = 1e-10,
     max_steps: int = 1000,

@@ -66,7 +66,7 @@ class StudyMethods:
     def fit(
         self,
         formula: str,
-        loss: str | Loss | dict[str, Any] = "log-cosh",
+        loss: str | Loss | dict[str, Any] = "least-squares",
         **price: Unpack[Price],
     ) -> Fit:
         """Fit a regression by :func:`dpfast.fit_formula`, of declared columns or of numbers."""

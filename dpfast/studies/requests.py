@@ -191,7 +191,7 @@ OPTIONAL_BY: Field = _or_none(_names)
 
 #: Fields of each analysis: how each is read, and its default.
 ANALYSES: dict[str, dict[str, Field]] = {
-    "fit": {"formula": FORMULA, "loss": (_loss, "log-cosh"), "level": LEVEL},
+    "fit": {"formula": FORMULA, "loss": (_loss, "least-squares"), "level": LEVEL},
     "effect": {
         "treatment": (_text, NEEDED),
         "response": (_text, NEEDED),

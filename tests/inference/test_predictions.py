@@ -295,7 +295,7 @@ def test_the_command_line_takes_the_scale_in_the_units_of_the_response(tmp_path,
     (tmp_path / "schema.toml").write_text(schema.to_toml())
     np.savez(tmp_path / "data.npz", **{name: TABLE[name] for name in schema.columns})
     files = [str(tmp_path / "data.npz"), "--schema", str(tmp_path / "schema.toml")]
-    options = ["--scale", "1.5", "--mu", "1", "--seed", "0", "--json"]
+    options = ["--loss", "log-cosh", "--scale", "1.5", "--mu", "1", "--seed", "0", "--json"]
     assert main(["fit", *files, *terms, *options]) == 0
     params = json.loads(capsys.readouterr().out)["params"]
     own = dpfast.fit(

@@ -27,6 +27,7 @@ SCHEMA = "".join(
 )
 FIT = ["--response", "y", "--covariates", "a,b", "--group", "id", "--each", "person", "--mu", "5"]
 SEEDED = ["--seed", "0", "--json"]
+ROBUST = ["--loss", "log-cosh", "--scale", "1"]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -61,14 +62,14 @@ def test_persons_are_those_of_python(folder, capsys, file, schema):
             arrow.table({"a": X[:, 0], "b": X[:, 1], "y": Y, "id": LABELS.tolist()}), file
         )
     persons = {"group": LABELS, "each": "person", "privacy": 5.0, "noise": dpfast.SeededNoise(0)}
-    declared = ["--schema", "schema.toml", "--scale", "1"] if schema else []
+    declared = ["--schema", "schema.toml", *ROBUST] if schema else []
     found = found_by(capsys, "fit", file, *FIT, *declared)
     if schema:
         table = {"a": X[:, 0], "b": X[:, 1], "y": Y}
         design = dpfast.Schema.from_toml(SCHEMA).encode(table, ["a", "b"], "y")
         expected = flat(dpfast.fit)(design, None, "log-cosh", scale=1.0, **persons)
     else:
-        expected = flat(dpfast.fit)(X, Y, "log-cosh", standardize=True, **persons)
+        expected = flat(dpfast.fit)(X, Y, standardize=True, **persons)
     np.testing.assert_array_equal(found["params"], expected.params)
     np.testing.assert_array_equal(found["bse"], expected.bse)
     assert found["n_records"] == PERSONS
@@ -81,11 +82,11 @@ def test_a_number_of_rows_and_formulas(folder, capsys):
     sized = [*FIT[:4], "--group", "id", "--group-size", "2", "--mu", "5"]
     found = found_by(capsys, "fit", "x.csv", *sized)
     settings = {"privacy": 5.0, "noise": dpfast.SeededNoise(0), "standardize": True}
-    expected = flat(dpfast.fit)(X, Y, "log-cosh", group=LABELS, group_size=2, **settings)
+    expected = flat(dpfast.fit)(X, Y, group=LABELS, group_size=2, **settings)
     np.testing.assert_array_equal(found["params"], expected.params)
     formula = ["--formula", "y ~ a + b", *FIT[4:]]
     found = found_by(capsys, "fit", "x.csv", *formula)
-    persons = flat(dpfast.fit)(X, Y, "log-cosh", group=LABELS, each="person", **settings | {
+    persons = flat(dpfast.fit)(X, Y, group=LABELS, each="person", **settings | {
         "noise": dpfast.SeededNoise(0)})  # fmt: skip
     np.testing.assert_array_equal(found["params"], persons.params)
     table = {"a": X[:, 0], "b": X[:, 1], "y": Y, "id": LABELS}
@@ -114,7 +115,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("schema", [False, True], ids=["raw", "schema"])
 def test_what_is_wrong_of_persons_costs_nothing_and_tells_no_rows(folder, capsys, schema):
-    declared = ["--schema", "schema.toml", "--scale", "1"] if schema else []
+    declared = ["--schema", "schema.toml", *ROBUST] if schema else []
     for (file, *wrong), formula in [(case, f) for case in REFUSED for f in (False, True)]:
         columns = ["--formula", "y ~ a + b"] if formula else FIT[:4]
         right = ["fit", file, *columns, *declared, "--mu", "1", "--ledger", "budget"]

@@ -34,12 +34,10 @@ def options(**more):
 @pytest.mark.parametrize("schema", [None, SCHEMA], ids=["raw", "schema"])
 def test_a_formula_takes_names_of_columns(schema):
     pytest.importorskip("formulaic")
-    scale = {} if schema is None else {"scale": 0.5}
+    scale = {} if schema is None else {"loss": "log-cosh", "scale": 0.5}
     found = flat(dpfast.fit_formula)("y ~ a + b", TABLE, schema=schema, **NAMED, **options(**scale))
     if schema is None:
-        expected = flat(dpfast.fit)(
-            X, Y, "log-cosh", standardize=True, names=["a", "b"], **BESIDE, **options()
-        )
+        expected = flat(dpfast.fit)(X, Y, standardize=True, names=["a", "b"], **BESIDE, **options())
     else:
         design = schema.encode(TABLE, ["a", "b"], "y")
         expected = flat(dpfast.fit)(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
@@ -106,21 +104,20 @@ def test_the_command_line_names_columns(tmp_path, monkeypatch, capsys, kind, dec
     (tmp_path / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
     typed = ["fit", path, "--mu", "5", "--seed", "0", "--json", "--response", "y",
              "--covariates", "a,b", "--sample-weight", "w", "--offset", "o"]  # fmt: skip
-    typed += ["--schema", "schema.toml", "--scale", "0.5"] if declared else []
+    robust = ["--loss", "log-cosh", "--scale", "0.5"]
+    typed += ["--schema", "schema.toml", *robust] if declared else []
     assert main([*typed, "--largest-weight", "3"]) == 0
     found = json.loads(capsys.readouterr().out)
     if declared:
         design = SCHEMA.encode(TABLE, ["a", "b"], "y")
         expected = flat(dpfast.fit)(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
     else:
-        expected = flat(dpfast.fit)(
-            X, Y, "log-cosh", standardize=True, names=["a", "b"], **BESIDE, **options()
-        )
+        expected = flat(dpfast.fit)(X, Y, standardize=True, names=["a", "b"], **BESIDE, **options())
     np.testing.assert_array_equal(found["params"], expected.params)
     assert "sample weights clipped to [0, 3] and an offset" in found["model"]
     assert main(typed) == 0
     assert "sample weights and an offset" in json.loads(capsys.readouterr().out)["model"]
-    assert main([*typed, "--method", "newton", "--scale", "1"]) == 1
+    assert main([*typed, "--method", "newton", *robust]) == 1
     assert "--largest-weight" in capsys.readouterr().err
     assert main([*typed, "--largest-weight", "3", "--offset", "absent"]) == 1
     assert "has no column 'absent'" in capsys.readouterr().err

@@ -44,7 +44,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-FIT = ["fit", "data.csv", "--schema", "schema.toml", "--scale", "0.3", "--response", "wage"]
+ROBUST = ["--loss", "log-cosh", "--scale", "0.3"]
+FIT = ["fit", "data.csv", "--schema", "schema.toml", *ROBUST, "--response", "wage"]
 
 
 def test_fit_prints_a_table_and_writes_json(folder, capsys):
@@ -104,7 +105,7 @@ def test_a_formula_names_any_column_of_a_file_between_backticks(folder, capsys):
 
 def test_fit_with_a_formula_for_machines(folder, capsys):
     pytest.importorskip("formulaic")
-    formula = ["--formula", "wage ~ age + I(age**2)", "--scale", "0.3", "--json"]
+    formula = ["--formula", "wage ~ age + I(age**2)", *ROBUST, "--json"]
     arguments = ["fit", "data.csv", "--schema", "schema.toml", *formula]
     assert main([*arguments, "--epsilon", "3", "--delta", "1e-6", "--no-inference"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -182,7 +183,7 @@ def test_wrong_usage_has_its_own_code(folder, capsys):
 
 def test_plan_and_explain(folder, capsys):
     pytest.importorskip("matplotlib")
-    plan = ["plan", "--p", "4", "--scale", "1", "--mu", "1"]
+    plan = ["plan", "--p", "4", "--loss", "log-cosh", "--scale", "1", "--mu", "1"]
     assert main([*plan, "--width", "0.02", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["width"] <= 0.02 and found["n"] > 10_000
@@ -246,7 +247,7 @@ def test_persons_of_a_file_are_those_of_python(folder, capsys):
         assert main([*command, *options]) == 0
         found = json.loads(capsys.readouterr().out)
         noise = dpfast.SeededNoise(1)
-        told = flat(dpfast.fit)(X, v, "log-cosh", noise=noise, names=["x"], **common, **given)
+        told = flat(dpfast.fit)(X, v, noise=noise, names=["x"], **common, **given)
         assert found["params"] == told.params.tolist()
         assert found["n_records"] == told.to_dict()["n_records"] < 2701
     assert main(command) == 1

@@ -29,7 +29,7 @@ high = 2
 WRONG = ["", "x", "-1", "0", "7", "nan", "inf", "1e300", "1e-300", "95", ",", "absent", "ledger",
          "data.csv", "/dev/null", "é\u2028"]  # fmt: skip
 
-REGRESSION = {"--response": "y", "--scale": "0.5"}
+REGRESSION = {"--response": "y", "--loss": "log-cosh", "--scale": "0.5"}
 
 #: Right options of each command that spends.
 RIGHT = {

@@ -20,7 +20,7 @@ SCHEMA = "".join(
     f"[columns.{name}]\nkind = 'numeric'\nlow = -1\nhigh = 1\n" for name in ("a", "b", "y")
 )
 DATA = ["data.csv", "--schema", "schema.toml"]
-DESIGN = [*DATA, "--response", "y", "--scale", "0.5"]
+DESIGN = [*DATA, "--response", "y", "--loss", "log-cosh", "--scale", "0.5"]
 
 #: Every command that spends, with arguments that are right.
 SPENDING = {

@@ -30,7 +30,8 @@ low = -2
 high = 2
 """
 
-FIT = ["fit", "data.csv", "--schema", "schema.toml", "--scale", "0.3", "--response", "y"]
+ROBUST = ["--loss", "log-cosh", "--scale", "0.3"]
+FIT = ["fit", "data.csv", "--schema", "schema.toml", *ROBUST, "--response", "y"]
 PAID = [*FIT, "--mu", "1", "--ledger", "budget"]
 
 
