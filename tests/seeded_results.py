@@ -136,7 +136,7 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         "private_quantiles",
         lambda: dpfast.private_quantiles(data["age"], [0.5], low=0, high=99, privacy=1.0),
     )
-    yield "plan", lambda: dpfast.plan(n=5000, p=4, privacy=1.0)
+    yield "plan", lambda: dpfast.plan(n=5000, p=4, loss="log-cosh", privacy=1.0)
     yield (
         "tune",
         lambda: dpfast.tune(
@@ -158,12 +158,13 @@ def regressions(X: Any, data: dict[str, Any]) -> Iterator[tuple[str, Callable[[]
                 f"fit {method}, {kind}",
                 lambda loss=loss, options=options: fit(X, data["y"], loss, **options),
             )
-    yield "fit, few", lambda: fit(X[:60], data["y"][:60], privacy=1.0)
+    few = X[:60], data["y"][:60], "log-cosh"
+    yield "fit, few", lambda: fit(*few, privacy=1.0)
     yield "fit, few labels", lambda: fit(X[:60], data["label"][:60], "logistic", privacy=1.0)
     yield "fit, few counts", lambda: fit(X[:60], data["count"][:60], "poisson", privacy=1.0)
     yield "standardize", lambda: dpfast.standardize(X, data["y"], privacy=1.0)
     units = dpfast.standardize(X, data["y"], privacy=1.0, noise=dpfast.SeededNoise(4))
-    yield "fit, given units", lambda: fit(X, data["y"], privacy=1.0, standardize=units)
+    yield "fit, given units", lambda: fit(X, data["y"], "log-cosh", privacy=1.0, standardize=units)
     by_newton = {"privacy": 5.0, "method": "newton"}
     arguments = (X, data["y"], [0.25, 0.5])
     declared = (*arguments, dpfast.Objective("quantile", scale=1.0))
@@ -171,13 +172,13 @@ def regressions(X: Any, data: dict[str, Any]) -> Iterator[tuple[str, Callable[[]
     for step in (1, 2):
         yield (
             f"fit stopped {step}",
-            lambda step=step: stopped(fit, step, X, data["y"], privacy=2.0),
+            lambda step=step: stopped(fit, step, X, data["y"], "log-cosh", privacy=2.0),
         )
         yield (
             f"fit newton stopped {step}",
             lambda step=step: stopped(fit, step, X, data["y"], known, **by_newton),
         )
-    yield "fit, few, stopped", lambda: stopped(fit, 1, X[:60], data["y"][:60], privacy=1.0)
+    yield "fit, few, stopped", lambda: stopped(fit, 1, *few, privacy=1.0)
     for step in (1, 12, 40):
         yield (
             f"quantiles stopped {step}",
