@@ -127,6 +127,8 @@ class Source:
     largest_weight: Any = None
     offset: Any = None
     threads: Any = None
+    #: Coding of the terms of a formula, whose values the covariates are.
+    terms: Any = None
 
     def but(self, **changed: Any) -> Source:
         """Return a copy with other covariates, response or columns."""

@@ -126,6 +126,8 @@ class FitRequest:
         self._describe_rows(covariates, source.response, (*group_columns, *weight_columns))
         if weights is not None:
             self._join_weights(weights, covariates)
+        #: Coding whose columns are the covariates before they are rescaled, by a formula or schema.
+        self.terms: Coding | None = self.coding if source.terms is None else source.terms
         self.single = self.records
         self._reads_before = self.records.reads
         self._protect_persons(covariates, source.effects, group, per_person)

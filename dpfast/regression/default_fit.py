@@ -46,6 +46,7 @@ from dpfast.optimize.road.run import (
 )
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.centred_powers import basis_of_terms
 from dpfast.regression.scaling_budget import (
     FARTHEST,
     MIN_RECORDS_FACTOR,
@@ -188,8 +189,9 @@ class DefaultFit:
         self.only_mean = False
         self._scaling: PrivateScaling | GivenScaling | None = None
         self._initial: InitialEstimate | None = None
-        #: Columns of the identity for the coefficients that are estimated; None for all.
-        self.estimated: Array | None = None
+        #: Map from the rows' coordinates to coefficients: without columns that look constant, and
+        #: with powers and products of centred columns.  None is the identity.
+        self.basis: Array | None = None
         request.check_response(loss)
         if scale is not None:  # refuse it if the loss has none
             request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
@@ -308,7 +310,7 @@ class DefaultFit:
         rows = PreconditionedQueries(curator, subsample=subsample)
         if self._weight_unit:
             rows = self._weight_unit.weighted(rows)
-        return rows if self.estimated is None else rows.mapped(self.estimated)
+        return rows if self.basis is None else rows.mapped(self.basis)
 
     @property
     def units(self) -> Standardized | None:
@@ -339,7 +341,7 @@ class DefaultFit:
             released = self._scaling.released
             assert released is not None
             self.setting = self.setting._replace(scale=self._coded_scale(), **released._settings)
-            self._drop(released.unseen)
+            self._choose_basis(released)
             if self.request.subsample is not None:
                 self._choose_subsample(farthest(released._locations), self.setting)
         if self._weight_unit:
@@ -364,12 +366,18 @@ class DefaultFit:
                 return
         request.subsample = None
 
-    def _drop(self, constant: Sequence[str]) -> None:
-        """Drop the columns that look constant, unless all do."""
-        names = self.request._coefficient_names()
-        estimated = np.array([name not in constant for name in names])
-        if not estimated.all() and estimated.any():
-            self.estimated = np.eye(len(names))[:, estimated]
+    def _choose_basis(self, units: Standardized) -> None:
+        """Centre powers and products; drop the columns that look constant, unless all do."""
+        request, basis = self.request, None
+        names = request._coefficient_names()
+        estimated = np.array([name not in units.unseen for name in names])
+        if not estimated.any():
+            return
+        if request.fit_intercept and request.terms is not None:
+            basis = basis_of_terms(request.terms, units.centres, units.spreads, estimated[1:])
+        if basis is None and not estimated.all():
+            basis = np.eye(len(names))
+        self.basis = None if basis is None else basis[:, estimated]
 
     def _left(self) -> float:
         spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
@@ -422,9 +430,9 @@ class DefaultFit:
         request, loss = self.request, self.losses[k]
         covariance, predictor = None, None
         method = "standardised covariates, clipped gradients"
-        if self.estimated is not None:
-            iterates = [self.estimated @ iterate for iterate in iterates]
-            result = result and result.with_columns(self.estimated)
+        if self.basis is not None:
+            iterates = [self.basis @ iterate for iterate in iterates]
+            result = result and result.in_columns(self.basis)
         if result is not None:
             shrinkage, predictor = self._predictor(result, loss)
             method = _method_text(result, request.n, shrinkage, self._inference)
@@ -485,8 +493,8 @@ class DefaultFit:
             bias_share /= np.maximum(matrix.diagonal(), TINY)
             columns = _main_columns(bias_share, self.request)
             remarks.append(hidden_directions(result.n_hidden, len(mapping), columns))
-        if self.estimated is not None:
-            dropped = ~self.estimated.any(axis=1)
+        if self.basis is not None:
+            dropped = ~self.basis.any(axis=1)
             matrix[dropped], matrix[:, dropped] = np.nan, np.nan
         covariance = Covariance(
             matrix,

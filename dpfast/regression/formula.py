@@ -133,13 +133,13 @@ def _coded_source(formula: str, source: Source, schema: Schema | None) -> tuple[
         from dpfast.data.files.parquet import open_formula
 
         coding, records = open_formula(data, formula, schema)
-        return coding, source.but(covariates=records)
+        return coding, source.but(covariates=records, terms=coding)
     source = with_columns(source)
     if library(data) in DASK:
         from dpfast.data.cluster import coded_frame
 
         coding, records = coded_frame(formula, data, schema)
-        return coding, source.but(covariates=records)
+        return coding, source.but(covariates=records, terms=coding)
     return of_table(formula, source, schema)
 
 
@@ -163,7 +163,8 @@ def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Codin
         if terms.left is None:
             return coding, source.but(covariates=design)
         y = terms.left.covariates(data)[:, 0]
-        return coding, source.but(covariates=design.X, response=y, names=design.names)
+        values = {"covariates": design.X, "response": y, "names": design.names}
+        return coding, source.but(**values, terms=coding)
 
 
 def with_intercept(loss: str | Loss | Objective, intercept: bool) -> str | Loss | Objective:

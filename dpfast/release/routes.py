@@ -268,11 +268,9 @@ def _without_domain(
             natural = request.natural()
             coded = rows @ natural.matrix
             unidentified: Any = np.zeros(count, dtype=bool)
-            if planned.estimated is not None:  # the other columns look constant at this budget
-                unidentified = (
-                    coded @ (np.eye(coded.shape[1]) - planned.estimated @ planned.estimated.T)
-                ).any(1)
-                coded = coded @ planned.estimated
+            if planned.basis is not None:  # some columns may look constant at this budget
+                unidentified = coded[:, ~planned.basis.any(axis=1)].any(axis=1)
+                coded = coded @ planned.basis
             # whitened coefficients have a curvature of about one in every direction
             whitened_directions = coded @ solution.mapping
             values = rows @ natural.constant + coded @ solution.theta

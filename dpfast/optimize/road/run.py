@@ -119,13 +119,13 @@ class Scores(NamedTuple):
     rows: Array
     asked: tuple[NoisyScore, ...]
 
-    def among(self, expansion: Array) -> Scores:
-        """Return the scores of all columns, after some were left out."""
+    def in_columns(self, basis: Array, inverse: Array) -> Scores:
+        """Return the scores of all columns, of rows that were mapped by a basis."""
         asked = [
-            answer._replace(theta=expansion @ answer.theta, score=expansion @ answer.score)
+            answer._replace(theta=basis @ answer.theta, score=inverse.T @ answer.score)
             for answer in self.asked
         ]
-        return Scores(expansion @ self.moments @ expansion.T, self.rows @ expansion.T, tuple(asked))
+        return Scores(inverse.T @ self.moments @ inverse, self.rows @ inverse, tuple(asked))
 
 
 class SolverResult(NamedTuple):
@@ -157,18 +157,28 @@ class SolverResult(NamedTuple):
     #: Records per width in a narrow window about the fitted line, over those in a wide one.
     denser: float = 1.0
 
-    def with_columns(self, expansion: Array) -> SolverResult:
-        """Return the result for all columns, after some were left out.
+    def in_columns(self, basis: Array) -> SolverResult:
+        """Return the result for all columns, of rows that were mapped by a basis.
 
-        ``expansion`` is the matrix that maps coefficients of the other columns to all columns.
+        ``basis`` maps coefficients of these rows to those of the columns, of which some may be
+        left out.
         """
+        inverse = left_inverse(basis)
         return self._replace(
-            theta=expansion @ self.theta,
-            mapping=expansion @ self.mapping,
-            unmapping=self.unmapping @ expansion.T,
-            nonconvergence=None if self.nonconvergence is None else expansion @ self.nonconvergence,
-            scores=None if self.scores is None else self.scores.among(expansion),
+            theta=basis @ self.theta,
+            mapping=basis @ self.mapping,
+            unmapping=self.unmapping @ inverse,
+            nonconvergence=None if self.nonconvergence is None else basis @ self.nonconvergence,
+            scores=None if self.scores is None else self.scores.in_columns(basis, inverse),
         )
+
+
+def left_inverse(basis: Array) -> Array:
+    """Return the inverse of a basis, zero for columns that it leaves out."""
+    inverse = np.zeros(basis.shape[::-1])
+    kept = basis.any(axis=1)
+    inverse[:, kept] = np.linalg.inv(basis[kept])
+    return inverse
 
 
 class InitialEstimate(NamedTuple):
