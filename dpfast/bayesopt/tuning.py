@@ -21,7 +21,7 @@ from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.curator.shares import Shares, share_receipt
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described, understood
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.progress import checked_progress
+from dpfast.fit_requests.planned_run import checked_progress
 from dpfast.fit_requests.request import Account
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import checked_steps

@@ -14,7 +14,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.data.source import source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.progress import checked_progress
+from dpfast.fit_requests.planned_run import checked_progress
 from dpfast.fit_requests.request import Account, FitRequest, checked_start, response_of
 from dpfast.fit_requests.targets import target_of
 from dpfast.inference.composition import composition_of

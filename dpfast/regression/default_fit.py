@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,11 @@ from dpfast.arguments import check_constant
 from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
+from dpfast.fit_requests.partial import UNFINISHED
+from dpfast.fit_requests.planned_run import Fits, run, single
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.degrees import Covariance, VarianceNoise
+from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
 from dpfast.models import (
@@ -146,8 +148,16 @@ def subsample_size(n: int, p: int, strength: float) -> float:
     return min(2.0 * size, max(size, SUBSAMPLE_PART * n))
 
 
+class Solution(NamedTuple):
+    """Released results for one loss: path, solution, or the reason for its absence."""
+
+    iterates: list[Array]
+    solution: SolverResult | None
+    missing: str = ""
+
+
 class DefaultFit:
-    """Default fits of a checked request, one for each loss: planned, charged for, then run.
+    """Default fits of a checked request, one for each loss: checked and planned.
 
     The constructor refuses all that can be refused before the charge.
 
@@ -186,6 +196,9 @@ class DefaultFit:
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
         self.request, self._scale, self._inference = request, scale, inference
         self._mu = mu
+        #: Points on the way of each loss.
+        self._iterates: list[list[Array]] = [[] for _ in losses]
+        self.steps = [MAX_STEPS] * len(losses)
         self.only_mean = False
         self._scaling: PrivateScaling | GivenScaling | None = None
         self._initial: InitialEstimate | None = None
@@ -383,51 +396,40 @@ class DefaultFit:
         spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
         return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
-    def fit(self, progress: Callable[[int, int], None] | None) -> Fit:
+    def memory_bytes(self) -> int:
+        """Return the bytes needed after the charge, finished fits included: public."""
+        finished = 32 * (len(self.losses) - 1) * self.request.dimension**2
+        return self.request.default_fit_bytes() + finished
+
+    def fit(self, progress: Callable[[int, int], None] | None = None) -> Fit:
         """Charge, and fit the single loss; only its mean if records are too few for slopes."""
-        request, loss = self.request, self.losses[0]
+        request = self.request
         if self.only_mean:
-            from dpfast.regression.intercept_only import fit_intercept_only
+            from dpfast.regression.intercept_only import InterceptOnly
 
-            request.charge_rows_separately()
-            scale = 1.0 if loss.needs_scale else None
-            objective = request.objective(
-                loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0
-            )
-            return fit_intercept_only(request, objective, progress)
-        report = None
-        if progress is not None:
-            from dpfast.fit_requests.progress import checked_progress
+            return InterceptOnly(request, self.losses[0]).fit(progress)
+        label = request.label("fit", self.losses[0].name)
+        return run(Fits(self, single), label, self.memory_bytes(), progress)
 
-            report = checked_progress(progress, MAX_STEPS)
-        iterates: list[Array] = []
-
-        def so_far(error: str) -> Fit | None:
-            return self.result(0, iterates, None, UNFINISHED % error) if iterates else None
-
-        # what was paid for must reach the user
-        with KeepReleased(so_far, privacy=request.guarantee, scales=lambda: self.units):
-            label = request.label("fit", loss.name)
-            request.account.charge(label, request.default_fit_bytes())
-            self.begin()
-            return self.result(0, iterates, self.run(0, iterates, report))
-
-    def run(
-        self, k: int, iterates: list[Array], report: Callable[[int, int], None] | None
-    ) -> SolverResult:
-        """Run the solver for one loss; points on the way are added to ``iterates``."""
+    def solve(self, k: int, report: Callable[[int, int], None] | None) -> Solution:
+        """Run the solver for one loss."""
         setting = self.setting._replace(loss=self.losses[k])
         rows = self.rows_for()
         budget = BudgetAllocation(rows.n, rows.dimension, self._mu_per_loss)
-        return clipped_newton(
-            rows, setting, budget, self._inference, iterates, report, self._initial
+        iterates = self._iterates[k]
+        return Solution(
+            iterates,
+            clipped_newton(rows, setting, budget, self._inference, iterates, report, self._initial),
         )
 
-    def result(
-        self, k: int, iterates: list[Array], result: SolverResult | None, missing: str = ""
-    ) -> Fit:
+    def unfinished(self, k: int, error: str) -> Solution | None:
+        """Return what one loss has released before an error of this name, if anything."""
+        return Solution(self._iterates[k], None, UNFINISHED % error) if self._iterates[k] else None
+
+    def result(self, k: int, solution: Solution, guarantee: Guarantee) -> Fit:
         """Make the fit of one loss, in the columns' original units."""
         request, loss = self.request, self.losses[k]
+        iterates, result, missing = solution
         covariance, predictor = None, None
         method = "standardised covariates, clipped gradients"
         if self.basis is not None:
@@ -448,6 +450,7 @@ class DefaultFit:
             loss._bounded,
             model=_model_text(loss, result, self._response_spread, request.dimension),
             method=method,
+            privacy=guarantee,
             iterates=iterates,
             covariance=covariance,
             missing=missing,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpfast.arguments import flag, refuse_names
 from dpfast.data.source import EVERYTHING, source_of
 from dpfast.errors import InvalidInput, understood
+from dpfast.fit_requests.planned_run import Fits, run, single
 from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.results import Fit
 from dpfast.models import resolve_loss
@@ -173,6 +174,6 @@ def fit(
         return DefaultFit(request, [loss], scale=terms.scale, **settings).fit(progress)
     from dpfast.regression.method_fit import MethodFits
 
-    method_fits = MethodFits(request, [terms.loss], options, **settings)
-    label = request.label("fit", method_fits.loss.name)
-    return method_fits.run(progress, label, lambda fits, _: fits[0])
+    fits = MethodFits(request, [terms.loss], options, **settings)
+    label = request.label("fit", fits.loss.name)
+    return run(Fits(fits, single), label, fits.memory_bytes(), progress)

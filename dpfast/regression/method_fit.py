@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput
-from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import Progress, checked_progress, progress_after
+from dpfast.fit_requests.partial import UNFINISHED
+from dpfast.fit_requests.planned_run import Progress
 from dpfast.fit_requests.request import FitRequest, checked_start
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import Guarantee
@@ -26,7 +26,6 @@ from dpfast.regression.shared import plan_scaling
 from dpfast.regression.standardise import CODED, GivenScaling, PrivateScaling, Standardized
 
 Array = NDArray[np.float64]
-Result = TypeVar("Result")
 
 #: Range of the residual scale, in spreads of the response.  It is at most about one of them; a
 #: heavy-tailed response has the spread of its bulk, hence the margin above.
@@ -63,7 +62,7 @@ class MethodFit:
         scales: Sequence[Any],
     ) -> None:
         self._request = request
-        self._bought: ScalingForMethod | None = None
+        self._scaling: ScalingForMethod | None = None
         self._answered: list[Array] = []
         for scale in scales:
             self._recipe = recipe = planned(scale)
@@ -83,9 +82,9 @@ class MethodFit:
     def objective(self) -> Objective:
         return self._recipe.objective
 
-    def go_on_with(self, recipe: Recipe, scaling: ScalingForMethod) -> None:
+    def rescale(self, recipe: Recipe, scaling: ScalingForMethod) -> None:
         """Replace the plan by the same one in private units that are now known."""
-        self._recipe, self._bought = recipe, scaling
+        self._recipe, self._scaling = recipe, scaling
         curator = self._request.curator(self.objective)
         self._answers = answers_only(curator, self.budgets, self._answered)
 
@@ -104,7 +103,7 @@ class MethodFit:
             )
         return MethodResult(trajectory.theta, trajectory.iterates, covariance, missing)
 
-    def so_far(self, error: str) -> MethodResult | None:
+    def unfinished(self, error: str) -> MethodResult | None:
         """Return the results released before an error of this name, if any."""
         if not self._answered:
             return None
@@ -122,9 +121,9 @@ class MethodFit:
             covariance=output.covariance,
             missing=output.missing,
         )
-        if self._bought is None:
+        if self._scaling is None:
             return fitted
-        fitted.units = self._bought.units
+        fitted.units = self._scaling.units
         return fitted.natural
 
 
@@ -246,7 +245,7 @@ class MethodFits:
         scale, weights = options["scale"], options["weights"]
         if request.means and isinstance(scale, FreeScale):
             raise InvalidInput(ROBUST)
-        self._request, self._inference = request, inference
+        self.request, self._inference = request, inference
         automatic = _automatic(options["method"])
         if standardize is None and isinstance(scale, FreeScale) and not automatic:
             standardize = False  # a method's start is in the columns' own units
@@ -260,55 +259,40 @@ class MethodFits:
                 n, q, mu, intercept, loss, scale, weights, ridge, method, inference, request.means
             )
 
-        self._bought, self._planned = scaling, [planned(loss) for loss in losses]
+        self._scaling, self._recipes = scaling, [planned(loss) for loss in losses]
         scales = [request.coded_scale(scale)] if scaling is None else scaling.planned_scales
-        self._walks = [MethodFit(request, plan, scales) for plan in self._planned]
+        self._fits = [MethodFit(request, recipe, scales) for recipe in self._recipes]
+        self.steps = [method_fit.budgets.most_steps for method_fit in self._fits]
 
     @property
     def loss(self) -> Loss:
         """First loss."""
-        return self._walks[0].objective.loss
+        return self._fits[0].objective.loss
 
-    def run(
-        self,
-        progress: Callable[[int, int], None] | None,
-        label: str,
-        together: Callable[[list[Fit], Guarantee], Result],
-    ) -> Result:
-        """Charge, fit, and combine the fits, also after an error."""
-        request, scaling, method_fits = self._request, self._bought, self._walks
-        steps = [method_fit.budgets.most_steps for method_fit in method_fits]
-        report = checked_progress(progress, sum(steps))
-        finished: list[MethodResult] = []
+    @property
+    def units(self) -> Standardized | None:
+        """Private units, once they were estimated; None without any."""
+        return None if self._scaling is None else self._scaling.units
 
-        def results(released: list[MethodResult]) -> Result:
-            guarantee = request.guarantee()
-            pairs = zip(method_fits, released, strict=False)
-            return together(
-                [method_fit.result(result, guarantee) for method_fit, result in pairs], guarantee
-            )
+    def memory_bytes(self) -> int:
+        """Return the bytes needed after the charge: public."""
+        return self.request.memory_bytes(0 if self._scaling is None else 1)
 
-        def so_far(error: str) -> Result | None:
-            released = list(finished)
-            if len(finished) < len(method_fits):
-                unfinished = method_fits[len(finished)].so_far(error)
-                released += [] if unfinished is None else [unfinished]
-            return results(released) if released else None
+    def begin(self) -> None:
+        """Estimate the private units, and express the plans in them."""
+        if self._scaling is not None:
+            scale = self._scaling.run()
+            for method_fit, recipe in zip(self._fits, self._recipes, strict=True):
+                method_fit.rescale(recipe(scale), self._scaling)
 
-        def units() -> Standardized | None:
-            return None if scaling is None else scaling.units
+    def solve(self, k: int, report: Progress | None) -> MethodResult:
+        """Run the optimiser for one loss."""
+        return self._fits[k].run(self._inference, report)
 
-        # what was paid for must reach the user, also if an own optimiser raises
-        with KeepReleased(so_far, privacy=request.guarantee, scales=units):
-            request.account.charge(label, request.memory_bytes(0 if scaling is None else 1))
-            if scaling is not None:
-                scale = scaling.run()
-                for method_fit, planned in zip(method_fits, self._planned, strict=True):
-                    method_fit.go_on_with(planned(scale), scaling)
-            for k, method_fit in enumerate(method_fits):
-                finished.append(
-                    method_fit.run(
-                        self._inference, progress_after(report, sum(steps[:k]), sum(steps))
-                    )
-                )
-            return results(finished)
+    def unfinished(self, k: int, error: str) -> MethodResult | None:
+        """Return what one loss has released before an error of this name, if anything."""
+        return self._fits[k].unfinished(error)
+
+    def result(self, k: int, output: MethodResult, guarantee: Guarantee) -> Fit:
+        """Make the fit of one loss."""
+        return self._fits[k].result(output, guarantee)

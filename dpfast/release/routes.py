@@ -259,12 +259,13 @@ def _without_domain(
         laplace_rate(2 * HELD_CELLS, step_epsilon)
         planned.rows_for(histogram_ledger).refuse_norm_histogram(N_FINE_BINS, mu_per_bin)
     pilots: list[Functionals] = []
-    iterates: list[Array] = []
 
     def go() -> Functionals:
         with np.errstate(all="ignore"):
             planned.begin()
-            solution = planned.run(0, iterates, None)
+            solved = planned.solve(0, None)
+            solution = solved.solution
+            assert solution is not None
             natural = request.natural()
             coded = rows @ natural.matrix
             unidentified: Any = np.zeros(count, dtype=bool)
@@ -282,7 +283,7 @@ def _without_domain(
             unfinished_error = np.where(
                 unidentified, np.inf, np.sqrt(whitened_directions**2 @ solution.residual_bias_var)
             )
-            warnings = planned.result(0, iterates, solution).warnings
+            warnings = planned.result(0, solved, planned.request.guarantee()).warnings
             noise_scales = sizes * solution.noise
             pilots.append(
                 Functionals(

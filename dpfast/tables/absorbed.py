@@ -257,7 +257,7 @@ class _Plan:
         part = Account(self._fit, request.ledger)
         centred = records(rows[:, :-1], rows[:, -1], names=names)
         inner = FitRequest(centred, None, part, fit_intercept=True, noise=request.noise)
-        return self._natural(self._least_squares(inner).fit(None), within)
+        return self._natural(self._least_squares(inner).fit(), within)
 
     def _least_squares(self, request: FitRequest) -> DefaultFit:
         """Plan least squares in the released column scales."""

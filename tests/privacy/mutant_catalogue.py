@@ -96,6 +96,9 @@ MODEL_TESTS = ("tests/models/test_models.py",)
 CURATOR_TESTS = ("tests/curator",)
 FIT_TESTS = ("tests/integration/test_fit.py",)
 REGISTRY = ("tests/audit/test_registry.py",)
+#: The charge of every analysis.
+PLANNED_RUN = "dpfast/fit_requests/planned_run.py"
+
 OWN_OPTIMISER_TESTS = ("tests/optimize/test_own_optimiser.py",)
 SCHEDULE_TESTS = ("tests/optimize/test_schedules.py",)
 ARCHITECTURE = ("tests/test_architecture.py",)
@@ -1505,13 +1508,13 @@ MONEY = (
     plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
-        "dpfast/regression/method_fit.py",
+        PLANNED_RUN,
         ("tests/audit/test_replay.py",),
-        "            request.account.charge(label, request.memory_bytes(0 if scaling is None else 1))\n",
-        "",
-        "            return results(finished)\n",
-        "            request.account.charge(label, request.memory_bytes(0 if scaling is None else 1))\n"
-        "            return results(finished)\n",
+        "        analysis.request.account.charge(label, memory)\n"
+        "        return analysis.report(analysis.query(report))\n",
+        "        answers = analysis.query(report)\n"
+        "        analysis.request.account.charge(label, memory)\n"
+        "        return analysis.report(answers)\n",
     ),
     plant(
         "optimiser-writes-on-the-objective",
@@ -2300,7 +2303,7 @@ BLACK_BOX = (
     plant(
         "progress-untried",
         "a progress function of a wrong signature is found out after the charge",
-        "dpfast/fit_requests/progress.py",
+        "dpfast/fit_requests/planned_run.py",
         REFUSED_TESTS,
         "        progress(0, planned)\n",
         "        pass\n",
@@ -2308,7 +2311,7 @@ BLACK_BOX = (
     plant(
         "progress-loses-the-result",
         "what progress raises ends a fit that was paid for",
-        "dpfast/fit_requests/progress.py",
+        "dpfast/fit_requests/planned_run.py",
         REFUSED_TESTS,
         "            self._progress = None\n            import logging",
         "            raise\n            import logging",
@@ -6534,8 +6537,9 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "several quantiles in one call are paid from as many totals",
         "dpfast/regression/method_fit.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "self._walks = [MethodFit(request, plan, scales) for plan in self._planned]",
-        "self._walks = [MethodFit(request.with_account(request.account), plan, scales) for plan in self._planned]",
+        "self._fits = [MethodFit(request, recipe, scales) for recipe in self._recipes]",
+        "self._fits = [MethodFit(request.with_account(request.account), recipe, scales) "
+        "for recipe in self._recipes]",
     ),
     plant(
         "all-is-left-after-units",
@@ -6601,13 +6605,13 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "noise = (p - 1) * max(_standard_error(result, request.n_units) ** 2, 1.0 / request.n_units)",
     ),
     plant(
-        "mean-never-charged-to-the-shared-ledger",
-        "the mean that stands for a fit is not charged to the ledger of several analyses",
-        "dpfast/regression/intercept_only.py",
+        "run-never-charged-to-the-shared-ledger",
+        "a planned run is not charged to the ledger of several analyses",
+        PLANNED_RUN,
         (
             "tests/scaling/test_scarce.py::test_few_records_are_answered_with_the_mean_of_the_response",
         ),
-        '        request.account.charge(request.label("fit", loss.name), request.memory_bytes())\n',
+        "        analysis.request.account.charge(label, memory)\n",
         "",
     ),
     plant(

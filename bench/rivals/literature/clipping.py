@@ -9,7 +9,7 @@ from bench.rivals.literature.asking import asked
 from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import checked_progress
+from dpfast.fit_requests.planned_run import checked_progress
 from dpfast.fit_requests.request import Account, checked_start
 from dpfast.inference.results import Fit
 from dpfast.models import Clip, Loss, Objective

@@ -13,7 +13,7 @@ from bench.rivals.literature.subsample import SampledGradients, plan_sampling
 from dpfast.arguments import positive, real_number
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import checked_progress
+from dpfast.fit_requests.planned_run import checked_progress
 from dpfast.fit_requests.request import Account, checked_start
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array
 from dpfast.data.source import EVERYTHING
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.fit_requests.partial import UNFINISHED, KeepReleased
-from dpfast.fit_requests.progress import checked_progress, progress_after
+from dpfast.fit_requests.planned_run import Fits, run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
@@ -22,7 +20,6 @@ from dpfast.models.names import resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.models.quantile import Quantile
 from dpfast.optimize.protocol import Method
-from dpfast.optimize.road.run import MAX_STEPS
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -30,6 +27,9 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit, uses_default_fit
 from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.regression.standardise import Standardized, checked_standardize
+
+if TYPE_CHECKING:  # of levels by a method
+    from dpfast.regression.method_fit import MethodFits
 
 #: Number of levels in one call, at most: each has its part of the budget.
 MAX_LEVELS = 99
@@ -115,64 +115,25 @@ def fit_quantiles(
         per_person=is_default_fit,
         bound_to=terms.n_covariates,
     )
-    inference = flag(inference, "inference")
+    settings: dict[str, Any] = {
+        "standardize": standardize,
+        "inference": flag(inference, "inference"),
+    }
+    fits: DefaultFit | MethodFits
     if is_default_fit:
-        planned_road = DefaultFit(
-            request, losses, scale=terms.scale, standardize=standardize, inference=inference
-        )
-        return _on_road(planned_road, request, losses, progress)
-    from dpfast.regression.method_fit import MethodFits
+        fits = DefaultFit(request, losses, scale=terms.scale, **settings)
+    else:
+        from dpfast.regression.method_fit import MethodFits
 
-    part = math.sqrt(1.0 / len(losses)) * (1.0 - ROUNDING_SUM)
-    method_fits = MethodFits(
-        request, losses, options, standardize=standardize, inference=inference, part=part
-    )
+        part = math.sqrt(1.0 / len(losses)) * (1.0 - ROUNDING_SUM)
+        fits = MethodFits(request, losses, options, **settings, part=part)
 
-    def together(fits: list[Fit], guarantee: Guarantee) -> QuantileFits:
-        return QuantileFits(
-            tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), guarantee
-        )
+    def combine(fits: list[Fit], guarantee: Guarantee) -> QuantileFits:
+        taus = tuple([loss.tau for loss in losses[: len(fits)]])
+        return QuantileFits(taus, tuple(fits), guarantee)
 
     label = request.label("fit_quantiles", f"{len(losses)} levels")
-    return method_fits.run(progress, label, together)
-
-
-def _on_road(
-    planned: DefaultFit,
-    request: FitRequest,
-    losses: Sequence[Quantile],
-    progress: Callable[[int, int], None] | None,
-) -> QuantileFits:
-    """Fit the levels by default fits that share units, preconditioner, pilot and scale."""
-    report = checked_progress(progress, MAX_STEPS * len(losses))
-    fits: list[Fit] = []
-    iterates: list[NDArray[np.float64]] = []
-
-    def results(fits: list[Fit]) -> QuantileFits:
-        taus = tuple([loss.tau for loss in losses[: len(fits)]])
-        return QuantileFits(taus, tuple(fits), request.guarantee())
-
-    def so_far(error: str) -> QuantileFits | None:
-        known = fits
-        if iterates:
-            known = [*fits, planned.result(len(fits), iterates, None, UNFINISHED % error)]
-        return results(known) if known else None
-
-    with KeepReleased(so_far, privacy=request.guarantee, scales=lambda: planned.units):
-        label = request.label("fit_quantiles", f"{len(losses)} levels")
-        matrices = 32 * len(losses) * request.dimension**2  # of the fits that are there already
-        request.account.charge(label, request.default_fit_bytes() + matrices)
-        planned.begin()
-        for k in range(len(losses)):
-            result = planned.run(
-                k, iterates, progress_after(report, MAX_STEPS * k, MAX_STEPS * len(losses))
-            )
-            fits.append(planned.result(k, iterates, result))
-            iterates = []
-        guarantee = request.guarantee()
-        for fit in fits:  # each shows the cost of all together
-            fit.privacy = guarantee
-        return results(fits)
+    return run(Fits(fits, combine), label, fits.memory_bytes(), progress)
 
 
 def _levels(taus: Any) -> list[float]:

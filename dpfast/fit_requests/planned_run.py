@@ -1,0 +1,167 @@
+"""The one way in which a call spends: it is planned, charged for, queried and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from dpfast.errors import InvalidInput
+from dpfast.fit_requests.partial import KeepReleased
+
+Progress = Callable[[int, int], None]
+Result = TypeVar("Result")
+
+
+class Analysis(Generic[Result]):
+    """Checked and planned analysis: its constructor has refused all that can be refused.
+
+    Attributes
+    ----------
+    request
+        What pays, ``request.account``, and what was paid for, ``request.guarantee()``.
+    steps : int
+        Number of steps of which progress is reported.
+
+    Privacy
+    -------
+    Only ``query`` spends, and it sees records by a curator alone.
+    """
+
+    request: Any
+    steps = 1
+
+    @property
+    def units(self) -> Any:
+        """Private units of a partial result, once they are released."""
+        return None
+
+    def guarantee(self) -> Any:
+        """Return the guarantee of what was spent so far."""
+        return self.request.guarantee()
+
+    def query(self, report: Progress | None) -> Any:
+        """Spend the budget; return released answers."""
+        raise NotImplementedError
+
+    def report(self, answers: Any) -> Result:
+        """Make the result from released answers and public facts."""
+        raise NotImplementedError
+
+    def so_far(self, error: str, keeping: KeepReleased) -> Result | None:
+        """Return the result of a run that this error ended, if enough was released for one."""
+        return None
+
+
+def run(
+    analysis: Analysis[Result],
+    label: str,
+    memory: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Charge for a planned analysis, query and report; errors keep what was released.
+
+    Privacy
+    -------
+    Everything is charged at once, before a record is read (claim C10).
+    """
+    report = checked_progress(progress, analysis.steps)
+
+    def so_far(error: str) -> Result | None:
+        return analysis.so_far(error, keeping)
+
+    with KeepReleased(so_far, privacy=analysis.guarantee, scales=lambda: analysis.units) as keeping:
+        analysis.request.account.charge(label, memory)
+        return analysis.report(analysis.query(report))
+
+
+class Fits(Analysis[Result]):
+    """Fits of one request, one for each loss, combined into one result, also after an error."""
+
+    def __init__(self, fits: Any, combine: Callable[[list[Any], Any], Result]) -> None:
+        self._fits, self._combine = fits, combine
+        self.request, self.steps = fits.request, sum(fits.steps)
+        self._solutions: list[Any] = []
+
+    @property
+    def units(self) -> Any:
+        """Private units that the fits share."""
+        return self._fits.units
+
+    def query(self, report: Progress | None) -> Sequence[Any]:
+        """Estimate what the fits share, and solve for each loss."""
+        self._fits.begin()
+        steps = self._fits.steps
+        for k in range(len(steps)):
+            self._solutions.append(
+                self._fits.solve(k, progress_after(report, sum(steps[:k]), self.steps))
+            )
+        return self._solutions
+
+    def report(self, answers: Sequence[Any]) -> Result:
+        """Make the fits, each of which shows the cost of all together."""
+        guarantee = self.guarantee()
+        fits = [self._fits.result(k, answer, guarantee) for k, answer in enumerate(answers)]
+        return self._combine(fits, guarantee)
+
+    def so_far(self, error: str, keeping: KeepReleased) -> Result | None:
+        """Combine the finished fits with the one that was not, without standard errors."""
+        released = [*self._solutions]
+        if len(released) < len(self._fits.steps):
+            unfinished = self._fits.unfinished(len(released), error)
+            released += [] if unfinished is None else [unfinished]
+        return self.report(released) if released else None
+
+
+def single(fits: list[Any], guarantee: Any) -> Any:
+    """Return the only fit."""
+    return fits[0]
+
+
+def checked_progress(progress: Any, planned: int) -> Progress | None:
+    """Check a caller's ``progress(done, planned)`` by one trial as ``progress(0, planned)``."""
+    if progress is None:
+        return None
+    if not callable(progress):
+        raise InvalidInput(
+            "progress must be a function that is called with (done, planned), or None; received "
+            f"an object of type {type(progress).__name__}."
+        )
+    try:
+        progress(0, planned)
+    except Exception as error:
+        raise InvalidInput(
+            f"progress is called with (done, planned) and raised {type(error).__name__} when it "
+            f"was tried with (0, {planned}). Nothing was spent. Pass a function such as "
+            'lambda done, planned: print(f"{done}/{planned}").'
+        ) from error
+    return _Watched(progress)
+
+
+def progress_after(report: Progress | None, done: int, planned: int) -> Progress | None:
+    """Report one run's progress as part of several runs, after ``done`` steps of them."""
+    if report is None:
+        return None
+    return lambda step, _: report(done + step, planned)
+
+
+class _Watched:
+    def __init__(self, progress: Progress) -> None:
+        self._progress: Progress | None = progress
+
+    def __call__(self, done: int, planned: int) -> None:
+        if self._progress is None:
+            return
+        try:
+            self._progress(done, planned)
+        except Exception:
+            self._progress = None
+            import logging  # warnings may be errors; logging does not raise
+
+            with suppress(Exception):  # a caller's handler may
+                logging.getLogger("dpfast").exception(
+                    "progress raised at step %d of %d and is not called again; what was paid for "
+                    "is completed and returned",
+                    done,
+                    planned,
+                )
