@@ -112,12 +112,13 @@ def test_without_a_number_in_the_response_there_is_no_interval():
     for door, found in _of_each_door(Z[:, 0], np.full(N, np.nan)):
         assert np.isnan(found.conf_int()).all(), door
         assert _says(found, "no more records count than noise explains"), door
+    paid = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)}
     two = dpfast.effects.two_stage(
-        "y ~ x | z", {"y": np.full(N, np.nan), "x": Z[:, 0], "z": Z[:, 0]}, privacy=1.0
+        "y ~ x | z", {"y": np.full(N, np.nan), "x": Z[:, 0], "z": Z[:, 0]}, **paid
     )
     assert np.isnan(two.anderson_rubin()).all()
     arm = (Z[:, 1] > 0.0).astype(float)
-    effect = dpfast.effects.treatment_effect(Z, arm, np.full(N, np.nan), privacy=1.0)
+    effect = dpfast.effects.treatment_effect(Z, arm, np.full(N, np.nan), **paid)
     assert np.isnan(effect.conf_int()).all() and _says(effect, "no more records count")
 
 

@@ -47,7 +47,7 @@ WRONG_FOR_ALL = [
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows = np.random.default_rng(0).uniform(-1, 1, (400, 3))
+    rows = np.random.default_rng(0).uniform(-1, 1, (3000, 3))
     lines = [";".join(f"{x:.3f}" for x in row) for row in rows]
     Path("data.csv").write_text("\ufeffa; b ;y\r\n" + "\r\n".join(lines) + "\r\n")
     Path("schema.toml").write_text(SCHEMA)

@@ -45,7 +45,13 @@ def test_a_forecast_names_the_method_and_the_noise_of_releases_of_other_rows_lik
     X = rng.choice([-1.0, 1.0], (20_000, 2)) * (rng.random((20_000, 1)) < 0.09)
     y = rng.normal(size=20_000)
     found = dpfast.release_functional(
-        X, y, dpfast.Objective("log-cosh", scale=1.0), "x1", privacy=PAIR, domain=BOX
+        X,
+        y,
+        dpfast.Objective("log-cosh", scale=1.0),
+        "x1",
+        privacy=PAIR,
+        domain=BOX,
+        noise=dpfast.SeededNoise(0),
     )
     plan = planned(20_000)
     assert "one Newton step" in found.method and plan.method == "one-shot"

@@ -56,7 +56,7 @@ def opened(X, y, loss, scale, domain, what="functional", ridge=0.0, **options):
 @each("domain", [Ball(2.0), Box(1.0), Box(1.0, intercept=True)], ids=repr)
 @each(("loss", "scale"), [(LOSS, 1.0), (Logistic(), None)])
 def test_releases_are_near_the_exact_fit(domain, loss, scale):
-    X, y = sample(20_000, binary=scale is None)
+    X, y = sample(40_000, binary=scale is None)
     exact = dpfast.nonprivate_fit(
         X,
         y,
@@ -194,7 +194,7 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed(certificate)
     options = {"scale": 1.0, "privacy": dpfast.ApproxDP(1.0, 1e-6), "domain": Box(1.0)}
     call = flat(partial(dpfast.release_parameter, certificate=certificate))
     ledger = dpfast.Ledger(options["privacy"])
-    found = call(X, y, LOSS, ledger=ledger, **options)
+    found = call(X, y, LOSS, ledger=ledger, **options, noise=dpfast.SeededNoise(0))
     assert isinstance(found, NotCertified)
     assert not found.certified
     assert "Not certified" in str(found)
@@ -209,8 +209,13 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed(certificate)
     ]
     needed = float(np.median(estimates))
     assert len(X) < needed < 20_000
-    assert call(*sample(int(1.5 * needed)), LOSS, **options).certified
-    assert not any(call(*sample(int(needed / 2)), LOSS, **options).certified for _ in range(5))
+    # of other noise a few runs in 10,000 are certified of too few records, or are not of enough
+    more, fewer = (
+        [call(*sample(int(times * needed)), LOSS, **options, noise=dpfast.SeededNoise(seed))
+         for seed in range(5)]
+        for times in (1.5, 0.5)
+    )  # fmt: skip
+    assert all(run.certified for run in more) and not any(run.certified for run in fewer)
     # what is left buys another answer
     rest = {**options, "privacy": found.left, "method": "objective-perturbation"}
     flat(dpfast.release_functional)(X, y, LOSS, "x1", ledger=ledger, **rest)
