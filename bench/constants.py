@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 #: Modules whose constants decide a default fit.
 ROOMS = (
-    "dpfast.optimize.road.",
+    "dpfast.solvers.pcn.",
     "dpfast.regression.default_fit",
     "dpfast.regression.locations",
     "dpfast.regression.standardise",
@@ -51,7 +51,7 @@ ROOMS = (
 #: Constants that judge nothing.
 NOT_JUDGED = {
     "degrees LEAST": "instead of what is not told apart",
-    "steps FALSE_ALARM": "level of a test",
+    "stopping FALSE_ALARM": "level of a test",
     "degrees NORMAL": "instead of infinitely many",
     "degrees DEFAULT_LEVEL": "a convention",
     "smooth_losses SATURATED": "keeps numbers finite",
@@ -61,14 +61,13 @@ NOT_JUDGED = {
     "histogram HIGHEST": "range of a histogram",
     "histogram TAIL_OCTAVES": "length of a sum",
     "histogram FINER": "points of a quadrature",
-    "run TINY": "instead of nothing below a division bar",
-    "allocation LARGEST": "keeps numbers finite",
-    "steps MIN_CURVATURE": "keeps numbers finite",
-    "steps MAX_CURVATURE": "keeps numbers finite",
-    "run MEDIAN": "of a normal number",
-    "steps TINY": "instead of nothing below a division bar",
-    "steps MIN_CONDITION": "keeps a matrix positive",
-    "run N_FINE_BINS": "length of a table",
+    "plan TINY": "instead of nothing below a division bar",
+    "plan LARGEST": "keeps numbers finite",
+    "curvature MIN_CURVATURE": "keeps numbers finite",
+    "curvature MAX_CURVATURE": "keeps numbers finite",
+    "initial MEDIAN": "of a normal number",
+    "curvature MIN_CONDITION": "keeps a matrix positive",
+    "histogram N_FINE_BINS": "length of a table",
     "locations MIN_MU": "rounding to a grid",
     "locations _BINADE": "of float64",
     "locations _TIE_KEYS": "of float64",

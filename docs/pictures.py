@@ -243,7 +243,7 @@ RECORD = (
         "curator.preconditioned.PreconditionedQueries",
         "each row is transformed separately, by released maps",
     ),
-    Station("optimize.road.run.clipped_newton", "asks for Gram matrices, norms and clipped scores"),
+    Station("solvers.pcn.engine.fit_pcn", "asks for Gram matrices, norms and clipped scores"),
     Station(
         "curator.preconditioned.PreconditionedQueries.gram", "one query: charged, then computed"
     ),
@@ -262,7 +262,7 @@ BUDGET = (
     Station("regression.fit.fit", "privacy=GDP(1.0), the total"),
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
     Station(
-        "optimize.road.allocation.BudgetAllocation.budgets",
+        "solvers.pcn.plan.BudgetAllocation.budgets",
         "the rest, divided among the later queries",
     ),
     Station("curator.joint.make_plan", "refuses impossible releases; costs nothing"),

@@ -22,7 +22,6 @@ from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.fit_requests.rows import NewRows
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.results import Fit
-from dpfast.optimize.road.histogram import NormHistogram, bin_edges, choose_clipping_norm
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -30,6 +29,8 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.incomplete import OTHERWISE
 from dpfast.regression.shared import plan_scaling, refuse_too_few_records
 from dpfast.regression.standardise import complete_remarks, refuse_no_columns
+from dpfast.solvers.pcn.clipping import choose_clipping_norm
+from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 
 Array = NDArray[np.float64]
 

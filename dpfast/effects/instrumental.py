@@ -19,12 +19,13 @@ from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.degrees import MIN_DEGREES, Covariance
 from dpfast.kernels.linalg import floor_eigenvalues
-from dpfast.optimize.road.histogram import ASYMMETRY, NormHistogram, bin_edges, choose_clipping_norm
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.shared import plan_scaling, refuse_too_few_records
+from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
+from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 
 Array = NDArray[np.float64]
 

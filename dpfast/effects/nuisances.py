@@ -15,11 +15,11 @@ from dpfast.curator.effects import Aim, Arms, Nuisance, Trial, linear, planned
 from dpfast.models import Huber, LeastSquares
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.protocol import answers_only
-from dpfast.optimize.road.histogram import NormHistogram
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SHARES
 from dpfast.regression.decisions import Recipe, recipe_of
+from dpfast.solvers.pcn.histogram import NormHistogram
 
 Array = NDArray[np.float64]
 

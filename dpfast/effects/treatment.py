@@ -29,8 +29,6 @@ from dpfast.errors import InvalidBudget, InvalidInput, understood
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.degrees import UNCOUNTED
-from dpfast.optimize.road.histogram import ASYMMETRY, NormHistogram, bin_edges
-from dpfast.optimize.road.run import DETECTED_SDS
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
@@ -49,6 +47,9 @@ from dpfast.regression.standardise import (
     checked_standardize,
     refuse_no_columns,
 )
+from dpfast.solvers.pcn.clipping import ASYMMETRY
+from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
+from dpfast.solvers.pcn.precondition import DETECTED_SDS
 
 Array = NDArray[np.float64]
 

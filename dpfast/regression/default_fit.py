@@ -30,22 +30,6 @@ from dpfast.models import (
     Quantile,
     resolve_loss,
 )
-from dpfast.optimize.road.allocation import (
-    BudgetAllocation,
-    Setting,
-    prices,
-)
-from dpfast.optimize.road.run import (
-    FIRST_PART,
-    MAX_STEPS,
-    N_FINE_BINS,
-    SUBSAMPLE_PART,
-    TINY,
-    InitialEstimate,
-    SolverResult,
-    clipped_newton,
-    initial_estimate,
-)
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.centred_powers import basis_of_terms
@@ -62,6 +46,12 @@ from dpfast.regression.standardise import (
     Standardized,
     farthest,
 )
+from dpfast.solvers.pcn.engine import fit_pcn
+from dpfast.solvers.pcn.histogram import N_FINE_BINS
+from dpfast.solvers.pcn.initial import FIRST_PART, InitialEstimate, initial_estimate
+from dpfast.solvers.pcn.local import SUBSAMPLE_PART
+from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting, prices
+from dpfast.solvers.pcn.result import SolverResult
 
 Array = NDArray[np.float64]
 
@@ -419,7 +409,7 @@ class DefaultFit:
         iterates = self._iterates[k]
         return Solution(
             iterates,
-            clipped_newton(rows, setting, budget, self._inference, iterates, report, self._initial),
+            fit_pcn(rows, setting, budget, self._inference, iterates, report, self._initial),
         )
 
     def unfinished(self, k: int, error: str) -> Solution | None:

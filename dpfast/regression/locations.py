@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer
-from dpfast.optimize.road.histogram import NEIGHBOUR_SDS, SINGLE_BIN_SDS
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
+from dpfast.solvers.pcn.histogram import NEIGHBOUR_SDS, SINGLE_BIN_SDS
 
 #: Counts planned for each column.  Fewer do not find a column of any magnitude; with an ample
 #: budget twice as many are allowed.

@@ -25,12 +25,12 @@ from dpfast.models import LeastSquares, Loss, Mallows, Objective, resolve_loss
 from dpfast.models.names import offset_joins_predictor
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.models.objective import Terms, terms_of
-from dpfast.optimize.road.run import MEDIAN
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.default_fit import uses_default_fit
 from dpfast.regression.exact import Minimum, nonprivate_minimum, split_singular
 from dpfast.regression.formula import of_table, with_columns, with_intercept
+from dpfast.solvers.pcn.initial import MEDIAN
 
 #: Mean score accepted where rounding prevents a smaller one: far below a standard error.
 ROUNDING_SCORE = 1e-6

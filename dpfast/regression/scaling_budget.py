@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from dpfast.optimize.road.allocation import BudgetAllocation
-from dpfast.optimize.road.run import TINY
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
+from dpfast.solvers.pcn.plan import TINY, BudgetAllocation
 
 #: A given scale is clipped to this range of spreads of the response: an estimated spread never
 #: makes a fit refuse that was paid for.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpfast.models import Loss
 from dpfast.models.losses import MASSES, NODES
-from dpfast.optimize.road.run import Scores
+from dpfast.solvers.pcn.result import Scores
 
 Array = NDArray[np.float64]
 

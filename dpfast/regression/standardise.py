@@ -16,13 +16,13 @@ from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.guarantees import Guarantee
-from dpfast.optimize.road.run import DETECTED_SDS
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.locations import COUNTS, ColumnScale, ScaleSearch
 from dpfast.regression.scaling_budget import MAX_COUNT_NOISE
+from dpfast.solvers.pcn.precondition import DETECTED_SDS
 
 if TYPE_CHECKING:
     from dpfast.inference.rows import Coded

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpfast.optimize.road.allocation import SHARES
-from dpfast.optimize.road.histogram import SINGLE_BIN_SDS
+from dpfast.solvers.pcn.histogram import SINGLE_BIN_SDS
+from dpfast.solvers.pcn.plan import SHARES
 
 if TYPE_CHECKING:
     from dpfast.curator.preconditioned import PreconditionedQueries

@@ -20,14 +20,6 @@ from dpfast.curator.release.terms import difference, shared
 from dpfast.errors import InvalidBudget
 from dpfast.inference.composition import Composition, Prepaid, Sum, composition_of
 from dpfast.models import Loss, release_constants
-from dpfast.optimize.road.histogram import (
-    ASYMMETRY,
-    WITH_VARIANCE,
-    NormHistogram,
-    bin_edges,
-    choose_clipping_norm,
-)
-from dpfast.optimize.road.run import COARSE, N_FINE_BINS
 from dpfast.privacy.budget import GDP, ApproxDP, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
@@ -35,6 +27,14 @@ from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import FunctionalRequest, RawRequest, ReleaseRequest
+from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
+from dpfast.solvers.pcn.histogram import (
+    COARSE,
+    N_FINE_BINS,
+    WITH_VARIANCE,
+    NormHistogram,
+    bin_edges,
+)
 
 #: Release methods; "paper" is the one with a certificate.
 METHODS = ("auto", "one-shot", "fit", "objective-perturbation", "paper")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.constants import Changed, Constant
-from dpfast.optimize.road.allocation import BudgetAllocation
+from dpfast.solvers.pcn.plan import BudgetAllocation
 
 
 def test_a_changed_constant_reaches_what_was_remembered():
@@ -11,7 +11,7 @@ def test_a_changed_constant_reaches_what_was_remembered():
         return BudgetAllocation(1000, 4, 1.0).budgets((False, False, False), 0)
 
     before = asked()
-    share = Constant("dpfast.optimize.road.allocation", "SHARES", ("matrix",), 0.05)
+    share = Constant("dpfast.solvers.pcn.plan", "SHARES", ("matrix",), 0.05)
     with Changed(share, 2.0):
         assert asked().matrix > 1.3 * before.matrix
     assert asked() == before

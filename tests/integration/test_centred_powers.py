@@ -8,9 +8,9 @@ import pytest
 import dpfast
 from dpfast.data.formula import codings_of_table
 from dpfast.data.polynomials import polynomials
-from dpfast.optimize.road.run import Scores, left_inverse
-from dpfast.optimize.road.steps import NoisyScore
 from dpfast.regression.centred_powers import basis_of_terms
+from dpfast.solvers.pcn.result import Scores, left_inverse
+from dpfast.solvers.pcn.scores import NoisyScore
 
 N = 20_000
 

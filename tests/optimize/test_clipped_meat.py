@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.optimize.road.histogram import NormHistogram
+from dpfast.solvers.pcn.histogram import NormHistogram
 
 N = 20_000
 

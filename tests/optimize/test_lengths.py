@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import chi, t
 
 import dpfast
-from dpfast.optimize.road.histogram import NormHistogram, bin_edges, choose_clipping_norm
+from dpfast.solvers.pcn.clipping import choose_clipping_norm
+from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 from tests.loops import each
 
 N, NOISE = 30_000, 35.0 / 30_000

@@ -13,32 +13,24 @@ from scipy.stats import norm
 import dpfast
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.preconditioned import Linearization
-from dpfast.optimize.road.allocation import (
-    BudgetAllocation,
-    Setting,
-)
-from dpfast.optimize.road.histogram import NormHistogram, bin_edges
-from dpfast.optimize.road.run import (
-    _pilot,
-    clipped_newton,
-)
-from dpfast.optimize.road.steps import (
+from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
+from dpfast.solvers.pcn.curvature import (
     CurvatureModel,
-    NoisyScore,
-    StoppingRule,
-    apply_information_bound,
-    averaged_newton_point,
     bfgs_update,
-    cutting_plane_step,
     gaussian_design_curvature,
     gaussian_design_hessian,
-    information_bound,
-    inverse_variance_weights,
-    newton_steps,
-    nonconvergence_direction,
-    pooled_mean,
     typical_curvature,
 )
+from dpfast.solvers.pcn.engine import fit_pcn
+from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
+from dpfast.solvers.pcn.information import apply_information_bound, information_bound
+from dpfast.solvers.pcn.initial import coefficients_through_link
+from dpfast.solvers.pcn.plan import BudgetAllocation, Setting
+from dpfast.solvers.pcn.precondition import Preconditioner
+from dpfast.solvers.pcn.scores import NoisyScore, pooled_mean
+from dpfast.solvers.pcn.search import cutting_plane
+from dpfast.solvers.pcn.steps import AveragedNewton, ClippedScores
+from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction
 from tests.loops import each
 
 
@@ -218,18 +210,9 @@ def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
 def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(times, told):
     """Smaller than the map's it counts; larger it does not, as then more scores are held."""
     rough = StoppingRule(10.0, 0.0, 2.0)
-    found = newton_steps(
-        Straight(),
-        Linearization(np.zeros(2), None),
-        9.0,
-        None,
-        (0.4,) * 6,
-        None,
-        False,
-        rough,
-        curving(times),
-        lambda theta, done: None,
-    )
+    scores = ClippedScores(Straight(), Linearization(np.zeros(2), None), 9.0, None)
+    steps = AveragedNewton(scores, rough, curving(times), False)
+    found = steps.solve((0.4,) * 6, lambda theta, done: None)
     curvature = np.eye(2) if found.curvature is None else found.curvature
     np.testing.assert_allclose(np.diag(curvature), told)
 
@@ -265,10 +248,9 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(start, close, flatter)
 
     at = Linearization(np.linalg.solve(whiten, [start, 0.0]), loss)
     bends = CurvatureModel(whiten, np.linalg.inv(whiten), at, (None, 0.0, 0.0), math.inf)
-    found = newton_steps(
-        Steep(), at, 1.0, None, (0.1,) * 5, None, False, StoppingRule(10.0, 10.0, 2.0), bends,
-        lambda theta, done: None,
-    )  # fmt: skip
+    scores = ClippedScores(Steep(), at, 1.0, None)
+    steps = AveragedNewton(scores, StoppingRule(10.0, 10.0, 2.0), bends, False)
+    found = steps.solve((0.1,) * 5, lambda theta, done: None)
     end = (whiten @ found.theta)[0]
     assert end == pytest.approx(8.0, abs=2e-3)
     np.testing.assert_allclose(
@@ -299,7 +281,8 @@ def test_counts_begin_half_as_steep_as_covariances_say():
     """On tables these are too steep: at mu = .29 intervals are a sixth narrower for it."""
     loss = dpfast.Poisson(100.0, 10.0)
     moment = SimpleNamespace(value=np.array([-3.0, 0.1]), noise_scale=1e-12)
-    theta, _ = _pilot(moment, np.eye(2), np.eye(2), Setting(loss, None, True), 10.0, 10**6)
+    whitening = Preconditioner(np.eye(2), np.eye(2), np.ones(2), 0.0)
+    theta, _ = coefficients_through_link(moment, whitening, Setting(loss, None, True), 10.0, 10**6)
     mean = 0.5 * 10.0 - 3.0
     np.testing.assert_allclose(theta, [math.log(mean), 0.5 * 0.1 / mean], rtol=1e-6)
 
@@ -380,9 +363,7 @@ def test_a_step_stays_on_the_side_that_earlier_scores_point_to():
     here, step = NoisyScore(np.array([1.0, 1.0]), np.array([1.0, 0.0]), 0.0), np.array([4.0, 3.0])
 
     def part(score, noise=0.0, step=step):
-        return cutting_plane_step(
-            step, [NoisyScore(np.array([2.0, 0.0]), np.array(score), noise), here]
-        )
+        return cutting_plane(step, [NoisyScore(np.array([2.0, 0.0]), np.array(score), noise), here])
 
     assert part([-1.0, 0.0]) == 0.5 * 1.0 / 4.0  # the plane at 2 across the first coefficient
     assert part([-1.0, 0.0], 0.6) == 1.0  # noise may have pointed it there
@@ -390,7 +371,7 @@ def test_a_step_stays_on_the_side_that_earlier_scores_point_to():
     assert part([-1.0, 0.0], 0.0, back) == 0.5 and part([-1.0, 0.0], 0.0, 0.7 * back) == 1.0
     assert part([1.0, 0.0]) == 1.0  # already on its wrong side: of no use
     assert part([0.0, 1.0]) == 1.0
-    assert cutting_plane_step(step, [here]) == 1.0
+    assert cutting_plane(step, [here]) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -649,14 +630,14 @@ def test_noise_is_that_of_one_answer_over_the_part_that_steps_have(monkeypatch, 
     found, shares, budgets = [], [], BudgetAllocation.budgets
 
     def kept(*args, **options):
-        found.append(clipped_newton(*args, **options))
+        found.append(fit_pcn(*args, **options))
         return found[-1]
 
     def told(*args, **options):
         shares.append(budgets(*args, **options))
         return shares[-1]
 
-    monkeypatch.setattr("dpfast.regression.default_fit.clipped_newton", kept)
+    monkeypatch.setattr("dpfast.regression.default_fit.fit_pcn", kept)
     monkeypatch.setattr(BudgetAllocation, "budgets", told)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))

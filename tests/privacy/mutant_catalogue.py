@@ -4641,8 +4641,7 @@ SEEN_TESTS = (
     "tests/kernels/test_seen.py",
 )
 SEEN_OF_ROWS = "dpfast/data/scaling/transformed.py"
-ALLOCATION = "dpfast/optimize/road/allocation.py"
-ROAD = "dpfast/optimize/road/run.py"
+PCN_PLAN = "dpfast/solvers/pcn/plan.py"
 COUNTS_ERRORS = (
     "tests/optimize/test_clipped_meat.py::test_errors_of_counts_are_not_those_of_long_rows"
 )
@@ -5089,10 +5088,10 @@ LEAST_SQUARES = (
     plant(
         "meat-beyond-what-is-free",
         "the scores' covariance has seven tenths of their mu and is charged nothing",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/steps.py",
         RUN_TESTS,
-        "mu_meat = 0.5 * mu_step if",
-        "mu_meat = 0.7 * mu_step if",
+        "mu_meat = 0.5 * mu if",
+        "mu_meat = 0.7 * mu if",
     ),
     plant(
         "turned-rows-not-turned-back",
@@ -5105,15 +5104,15 @@ LEAST_SQUARES = (
     plant(
         "last-step-with-what-was-spent",
         "the last step has, beside what is left, what the step before it was paid with",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/steps.py",
         RUN_TESTS,
-        "remaining = (math.hypot(*remaining),) if converged else remaining",
-        "remaining = (math.hypot(mu_step, *remaining),) if converged else remaining",
+        "self.remaining = (math.hypot(*self.remaining),)",
+        "self.remaining = (math.hypot(mu, *self.remaining),)",
     ),
     plant(
         "second-lengths-on-the-house",
         "lengths that are asked for twice are paid for once",
-        ALLOCATION,
+        PCN_PLAN,
         ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
         "        remaining -= part[2] * (sampled is False)\n",
         "",
@@ -5121,7 +5120,7 @@ LEAST_SQUARES = (
     plant(
         "a-sample-that-is-given-up-is-not-planned",
         "steps of a fit whose sample is given up cost what nothing was refused for",
-        ALLOCATION,
+        PCN_PLAN,
         (
             "tests/privacy/test_samples.py::test_whatever_a_sample_tells_is_paid_with_what_was_refused_first",
         ),
@@ -5131,7 +5130,7 @@ LEAST_SQUARES = (
     plant(
         "arrived-whatever-the-last-step-left",
         "how much of a step the one before it left says nothing of the next",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/stopping.py",
         (
             "tests/optimize/test_road_choices.py::test_steps_go_on_until_what_they_leave_is_hardly_anything",
         ),
@@ -5141,7 +5140,7 @@ LEAST_SQUARES = (
     plant(
         "slopes-of-counts-as-covariances-say-them",
         "a start of counts has the slopes of covariances, which a long right tail makes too steep",
-        ROAD,
+        "dpfast/solvers/pcn/initial.py",
         (
             "tests/optimize/test_road_choices.py::test_counts_begin_half_as_steep_as_covariances_say",
         ),
@@ -5151,23 +5150,23 @@ LEAST_SQUARES = (
     plant(
         "steps-from-rounds",
         "steps begin where rounds end, which know a rare level to some log odds",
-        ROAD,
+        "dpfast/solvers/pcn/local.py",
         ("tests/scaling/test_elsewhere.py::test_persons_pay_for_all_of_their_rows",),
-        "        if max_rounds and not sampled:\n",
-        "        if False:\n",
+        "    if run.max_rounds:\n",
+        "    if False:\n",
     ),
     plant(
         "rounds-for-most-rows",
         "curvatures of rounds are those of most rows, beside which those of a rare level count in part",
-        ROAD,
+        "dpfast/solvers/pcn/rounds.py",
         (RARE,),
-        "    radius = budget.longest_radius(few_rows.n, theta.size) * (times * typical) ** 0.5",
-        "    radius = 3.0 * (theta.size * times * times * typical) ** 0.5",
+        "radius = budget.longest_radius(run.few_rows.n, theta.size) * (times * typical) ** 0.5",
+        "radius = 3.0 * (theta.size * times * times * typical) ** 0.5",
     ),
     plant(
         "last-round-for-nothing",
         "what leads on from few rows is not taken off what is left",
-        ALLOCATION,
+        PCN_PLAN,
         RUN_TESTS,
         "ROUND * rounds, ROUND * curvature_varies",
         "ROUND * rounds, 0.0",
@@ -5175,7 +5174,7 @@ LEAST_SQUARES = (
     plant(
         "few-that-hide-are-short",
         "rows so few that all of their scores may be hidden are taken to have short ones",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/clipping.py",
         ("tests/optimize/test_lengths.py",),
         "    probability[shares <= np.ceil",
         "    probability[shares < 0.0 * np.ceil",
@@ -5183,15 +5182,15 @@ LEAST_SQUARES = (
     plant(
         "rounds-beyond-planes",
         "a round's step goes where an earlier score points away from",
-        ROAD,
+        "dpfast/solvers/pcn/rounds.py",
         ("tests/optimize/test_road_choices.py::test_rounds_of_a_quantile_do_not_go_to_and_fro",),
-        "return theta + cutting_plane_step(step, earlier) * step, score",
-        "return theta + 1.0 * step, score",
+        "theta = theta + cutting_plane(step, scores) * step",
+        "theta = theta + 1.0 * step",
     ),
     plant(
         "planes-of-noise",
         "a step stops at planes that noise points",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/search.py",
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
@@ -5201,7 +5200,7 @@ LEAST_SQUARES = (
     plant(
         "to-and-fro",
         "a step may end where an earlier one began, whose score points here",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/search.py",
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
@@ -5211,27 +5210,27 @@ LEAST_SQUARES = (
     plant(
         "rounds-that-end-early",
         "there is one round, however much its score says",
-        ROAD,
+        "dpfast/solvers/pcn/rounds.py",
         (
             "tests/optimize/test_road_choices.py::test_outliers_on_one_side_and_a_smaller_scale_that_is_told",
         ),
-        "while done < max_rounds and not converged:",
-        "while done < min(max_rounds, 1) and not converged:",
+        "while pilot.rounds < max_rounds and not converged:",
+        "while pilot.rounds < min(max_rounds, 1) and not converged:",
     ),
     plant(
         "rounds-at-another-scale",
         "rounds are done at the scale that residuals have, however small the one that was told",
-        ROAD,
+        "dpfast/solvers/pcn/rounds.py",
         (
             "tests/optimize/test_road_choices.py::test_outliers_on_one_side_and_a_smaller_scale_that_is_told",
         ),
-        "converged = settled and scale <= given_scale",
+        "converged = settled and pilot.scale <= given_scale",
         "converged = settled",
     ),
     plant(
         "curvature-of-a-dozen-records",
         "the curvature of a sharp loss is that of its own window, in which there is hardly any record of a rare level",
-        ROAD,
+        "dpfast/solvers/pcn/rounds.py",
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
         "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), MAX_CURVATURE)",
         "times = 1.0",
@@ -5239,25 +5238,25 @@ LEAST_SQUARES = (
     plant(
         "clipped-as-rows-in-the-window",
         "of every loss clipping takes of scores what it would of rows that are as long as curvatures say",
-        ROAD,
+        "dpfast/solvers/pcn/covariance.py",
         (COUNTS_ERRORS,),
-        "            clipped = scores.mean_excess(bound, 0.0)",
-        "            clipped = lengths.rescaled(unit).clipped_off(spread, radius / unit, power, bound)",
+        "removed = clipping.norms.mean_excess(bound, 0.0)",
+        "removed = local.norms.rescaled(unit).clipped_off(\n            spread, whitening.radius / unit, exponent, bound\n        )",
     ),
     plant(
         "as-dense-as-in-a-broad-window",
         "the curvature of a quantile is that of a broad window, though fewer are at its middle",
-        ROAD,
+        "dpfast/solvers/pcn/local.py",
         (
             "tests/optimize/test_lengths.py::test_errors_of_a_far_quantile_are_those_of_the_density_there",
         ),
-        "density_factor /= lengths.density_ratio(*narrow_counts[:2], FINE, broadening)",
-        "lengths.density_ratio(*narrow_counts[:2], FINE, broadening)",
+        "factor /= local.norms.density_ratio(*counts[:2], FINE, local.broadening)",
+        "local.norms.density_ratio(*counts[:2], FINE, local.broadening)",
     ),
     plant(
         "narrow-windows-as-their-noise-has-it",
         "how dense a narrow window is counts in full however much noise it has",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/histogram.py",
         ("tests/optimize/test_lengths.py::test_a_window_is_as_dense_as_a_narrow_one_tells_it",),
         "1.0 + excess**3 / max(excess**2 + noise * noise, 1e-300)",
         "1.0 + excess",
@@ -5265,7 +5264,7 @@ LEAST_SQUARES = (
     plant(
         "cells-are-their-middles",
         "what lies in a cell is taken to be at its middle, so that its longer half is cut for nothing",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/histogram.py",
         (
             "tests/optimize/test_lengths.py::test_a_cell_that_is_missed_by_chance_does_not_widen_the_bound",
         ),
@@ -5275,7 +5274,7 @@ LEAST_SQUARES = (
     plant(
         "told-cut-of-lengths-with-a-variance",
         "what is told of a cut is what the bound was chosen by",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/clipping.py",
         ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
         " if foreseen else np.maximum(norms - candidates[best], 0.0) @ unsquared",
         "",
@@ -5283,7 +5282,7 @@ LEAST_SQUARES = (
     plant(
         "rounds-that-cut-off-the-rarer-response",
         "in rounds scores are held whatever the rows are, so that a label that all but decides has odds without end",
-        ROAD,
+        "dpfast/solvers/pcn/rounds.py",
         (ODDS,),
         "row_clipping = setting.short_enough(bound, at.scale)",
         "row_clipping = NO_CLIPPING",
@@ -5291,10 +5290,10 @@ LEAST_SQUARES = (
     plant(
         "early-radii-of-most-rows",
         "the first Gram's radius is that of most rows, beside which those of a rare level are few",
-        ROAD,
+        "dpfast/solvers/pcn/initial.py",
         (RARE,),
-        "max(radius, FIRST_PART * budget.longest_radius(few_rows.n, p))",
-        "radius",
+        "max(typical_radius, FIRST_PART * budget.longest_radius(few_rows.n, p))",
+        "typical_radius",
     ),
     plant(
         "offsets-about-zero",
@@ -5363,10 +5362,10 @@ LEAST_SQUARES = (
     plant(
         "lengths-of-scores-of-a-sample",
         "what a sample shows of the lengths of scores is taken to be what all records do",
-        ROAD,
+        "dpfast/solvers/pcn/score_norms.py",
         ("tests/privacy/test_samples.py::test_lengths_of_scores_are_those_of_all_records",),
-        "        answer, counts = steep_rows.clipped",
-        "        answer, _ = steep_rows.clipped",
+        "answer, counts = rows.clipped",
+        "answer, _ = rows.clipped",
     ),
     plant(
         "counted-on-the-house",
@@ -5400,18 +5399,18 @@ LEAST_SQUARES = (
     plant(
         "few-rows-tell-as-surely-as-many",
         "a direction that few long rows might tell varies as little as its held scores do",
-        ROAD,
+        "dpfast/solvers/pcn/covariance.py",
         (
             "tests/optimize/test_clipped_meat.py"
             "::test_standard_errors_of_a_direction_that_few_rows_tell",
         ),
-        "clipped = max(clipped, min(clipped + rare_clipped, missing))",
+        "removed = max(removed, min(removed + rare, missing))",
         "pass",
     ),
     plant(
         "octaves-that-do-not-stand-out-are-empty",
         "tails are continued from what stands out alone, whatever a histogram says beyond it",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/histogram.py",
         (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
@@ -5422,7 +5421,7 @@ LEAST_SQUARES = (
     plant(
         "noise-is-told-of-as-a-tail",
         "whatever a histogram says beyond what stands out is taken for records",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/histogram.py",
         (
             "tests/optimize/test_lengths.py"
             "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
@@ -5433,7 +5432,7 @@ LEAST_SQUARES = (
     plant(
         "scores-are-held-for-nothing",
         "scores are held to a norm whose noise is less than what scores that nobody saw are worth",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/clipping.py",
         (
             "tests/optimize/test_lengths.py"
             "::test_a_last_bound_is_the_best_for_scores_that_nobody_saw",
@@ -5444,7 +5443,7 @@ LEAST_SQUARES = (
     plant(
         "scores-that-nobody-saw-are-none",
         "no score is taken to be longer than those that are seen, whatever rows could have",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/clipping.py",
         (ODDS,),
         "hidden = np.minimum(hidden, score_variance / norms**2)",
         "hidden = 0.0 * shares",
@@ -5453,7 +5452,7 @@ LEAST_SQUARES = (
         "long-rows-that-are-held-tell-as-much-as-others",
         "a curvature below that of whitened rows is not learnt: steps along a direction of few long "
         "rows, whose scores are held, stop short",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/curvature.py",
         (
             "tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",
         ),
@@ -5463,7 +5462,7 @@ LEAST_SQUARES = (
     plant(
         "steps-that-stop-short-in-silence",
         "a judgement: where scores still point somewhere at the end of steps nothing is said",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/stopping.py",
         (
             "tests/optimize/test_road_choices.py::test_scores_that_still_point_somewhere_are_told_from_noise",
             "tests/optimize/test_road_choices.py::test_a_label_that_few_held_scores_tell_is_named",
@@ -5474,7 +5473,7 @@ LEAST_SQUARES = (
     plant(
         "steps-that-never-arrive",
         "a judgement: the noise of a mean of scores is taken to be that of three times as many",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/stopping.py",
         (
             "tests/optimize/test_road_choices.py::test_scores_that_still_point_somewhere_are_told_from_noise",
         ),
@@ -5484,37 +5483,37 @@ LEAST_SQUARES = (
     plant(
         "curvature-of-the-start-for-good",
         "a rare event's curvature is that of the start, where events are taken to be more",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/steps.py",
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "curvature, expected = model.transported(curvature, expected, here), here",
-        "expected = here",
+        "self.curvature = model.transported(self.curvature, self.expected, here)",
+        "pass",
     ),
     plant(
         "narrower-for-a-curvature-that-nobody-saw",
         "intervals are narrower where a loss is expected to bend more than what was released says",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/steps.py",
         (
             "tests/optimize/test_road_choices.py::test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected",
         ),
-        "level, along_slopes = map(min, start_curvature[2:], expected[2:])",
-        "level, along_slopes = expected[2:]",
+        "level, along_slopes = map(min, self.start[2:], self.expected[2:])",
+        "level, along_slopes = self.expected[2:]",
     ),
     plant(
         "odds-of-the-start",
         "what scores vary by says nothing of the curvature: labels that all but decide the response have the intervals of others",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/steps.py",
         (
             "tests/optimize/test_road_choices.py::test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals",
         ),
-        "if pooled_meat and model and model.min_score_variation < math.inf:",
-        "if pooled_meat and model and model.min_score_variation < 0.0:",
+        "if self.meat and model and model.min_score_variation < math.inf:",
+        "if self.meat and model and model.min_score_variation < 0.0:",
     ),
     plant(
         "curvature-below-noise",
         "a curvature of hardly anything is taken to be as small as noise says it is",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/information.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_is_no_larger_than_scores_vary",),
         "shares, columns = np.minimum(reference, values + doubt) / reference,",
         "shares, columns = np.minimum(reference, values + 1e-3 * doubt) / reference,",
@@ -5522,17 +5521,17 @@ LEAST_SQUARES = (
     plant(
         "columns-that-go-together-widen-others",
         "where columns go together intervals of others are the wider the more records there are",
-        ROAD,
+        "dpfast/solvers/pcn/engine.py",
         (
             "tests/optimize/test_road_choices.py::test_all_levels_beside_an_intercept_leave_others_alone",
         ),
-        "        if values[0] > floor\n        else np.where(",
-        "        if True\n        else np.where(",
+        "    if values[0] <= floor:\n",
+        "    if False:\n",
     ),
     plant(
         "directions-that-hardly-vary-unsaid",
         "nobody is told that noise hides what a label decides",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/information.py",
         ("tests/optimize/test_road_choices.py::test_a_label_that_decides_is_said_to_be_hidden",),
         "n_hidden = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * shares < 1.0)))",
         "n_hidden = 0",
@@ -5570,33 +5569,33 @@ LEAST_SQUARES = (
     plant(
         "long-rows-in-the-gram-alone",
         "a start without rounds holds rows to a typical length that its Gram counts in full",
-        "dpfast/optimize/road/run.py",
+        "dpfast/solvers/pcn/initial.py",
         ("tests/optimize/test_road_choices.py::test_a_start_has_the_rows_that_its_gram_has",),
-        "cap = PILOT_CAP * (long / radius) ** 0.5\n        radius = long\n",
-        "pass\n",
+        "            cap = PILOT_CAP * (radius / typical_radius) ** 0.5\n            typical_radius = radius\n",
+        "            pass\n",
     ),
     plant(
         "long-rows-of-typical-responses",
         "responses of long rows are held to as little as those of most",
-        "dpfast/optimize/road/run.py",
+        "dpfast/solvers/pcn/initial.py",
         ("tests/optimize/test_road_choices.py::test_a_start_has_the_rows_that_its_gram_has",),
-        "        cap = PILOT_CAP * (long / radius) ** 0.5\n",
-        "        cap = PILOT_CAP\n",
+        "            cap = PILOT_CAP * (radius / typical_radius) ** 0.5\n",
+        "            cap = PILOT_CAP\n",
     ),
     plant(
         "hidden-curvature-taken-for-known",
         "what noise may have added to a curvature counts as known of it",
-        "dpfast/optimize/road/run.py",
+        "dpfast/solvers/pcn/local.py",
         (
             "tests/optimize/test_road_choices.py::test_of_a_hidden_curvature_no_more_is_known_than_noise_allows",
         ),
-        "known = np.maximum(values - gram.noise_scale / typical_level, 0.0)",
-        "known = np.maximum(values - 0.0, 0.0)",
+        "np.maximum(self.values - self.noise, 0.0)",
+        "np.maximum(self.values - 0.0, 0.0)",
     ),
     plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/curvature.py",
         (
             "tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",
         ),
@@ -5606,7 +5605,7 @@ LEAST_SQUARES = (
     plant(
         "radius-that-leaves-a-third-out",
         "the second Gram's radius is chosen as if what it leaves out mattered a hundredth as much",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/histogram.py",
         ("tests/optimize/test_road_choices.py",),
         "excess = squares / (p * typical",
         "excess = squares / (100.0 * p * typical",
@@ -5614,7 +5613,7 @@ LEAST_SQUARES = (
     plant(
         "octaves-seen-beside-others",
         "an octave that stands out of its noise by four deviations is seen beside others",
-        "dpfast/optimize/road/histogram.py",
+        "dpfast/solvers/pcn/histogram.py",
         ("tests/optimize/test_road_choices.py",),
         "if fine:  # a run",
         "if True:  # in a run",
@@ -5622,7 +5621,7 @@ LEAST_SQUARES = (
     plant(
         "rounds-after-the-first-for-nothing",
         "what is left for the steps is what one round leaves, however many there were",
-        ALLOCATION,
+        PCN_PLAN,
         RUN_TESTS,
         "in_rounds, last = ROUND * rounds",
         "in_rounds, last = ROUND * min(1, rounds)",
@@ -5630,7 +5629,7 @@ LEAST_SQUARES = (
     plant(
         "foreseen-lengths-for-nothing",
         "the second histogram of a loss with a link is not taken off what is left",
-        ALLOCATION,
+        PCN_PLAN,
         RUN_TESTS,
         "2 + extra_histograms + first",
         "2 + first",
@@ -5671,7 +5670,7 @@ LEAST_SQUARES = (
     plant(
         "curvature-falls-alike-along-and-across",
         "a judgement: along the slopes a curvature is taken to fall as it does across them",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/curvature.py",
         ("tests/statistics/test_arrival.py::test_default_fits_of_steep_slopes_cover",),
         "turn = (slopes @ self.whiten).T @ core @ (slopes @ self.back.T)",
         "turn = 0.0 * (slopes @ self.whiten).T @ core @ (slopes @ self.back.T)",
@@ -5687,7 +5686,7 @@ LEAST_SQUARES = (
     plant(
         "scores-change-by-what-is-curved-at-their-end",
         "a judgement: what a score changed by is taken for the curvature where it was asked last",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/curvature.py",
         (
             "tests/optimize/test_road_choices.py::test_what_a_score_changes_by_is_the_curvature_halfway",
         ),
@@ -5697,7 +5696,7 @@ LEAST_SQUARES = (
     plant(
         "steps-as-short-from-steep-slopes",
         "a judgement: however steep slopes are, a step moves log odds no farther than from flat ones",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/search.py",
         ("tests/statistics/test_arrival.py::test_fits_arrive_at_very_steep_slopes",),
         "max(TRUST_REGION, 0.5 * math.sqrt(variance))",
         "TRUST_REGION",
@@ -5705,26 +5704,26 @@ LEAST_SQUARES = (
     plant(
         "what-noise-hides-is-as-large-as-noise",
         "a judgement: a curvature below its noise is taken to be noise, however little is expected",
-        ROAD,
+        "dpfast/solvers/pcn/local.py",
         ("tests/statistics/test_arrival.py::test_fits_arrive_at_very_steep_slopes",),
-        "_inverse_root(gram, gaussian_design_hessian(*expected))",
-        "_inverse_root(gram)",
+        "precondition(gram, gaussian_design_hessian(*local.expected))",
+        "precondition(gram)",
     ),
     plant(
         "steps-by-what-is-curved-where-they-begin",
         "a judgement: a step is as long as the curvature where it begins would have it",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/curvature.py",
         (
             "tests/statistics/test_arrival.py::"
             "test_a_step_is_as_long_as_what_is_curved_halfway_makes_it",
         ),
-        "theta + 0.5 * trust_region_factor(self.whiten @ step, now[1]) * step",
+        "theta + 0.5 * trust_region(self.whiten @ step, now[1]) * step",
         "theta",
     ),
     plant(
         "far-points-count-as-near-ones",
         "a judgement: scores count by their noise alone, however else it is curved where they were asked",
-        "dpfast/optimize/road/steps.py",
+        "dpfast/solvers/pcn/averaging.py",
         ("tests/statistics/test_arrival.py::test_errors_of_steep_slopes_are_as_large_as_is_said",),
         "        squares[k] += (0.5 * change * size) ** 2\n",
         "",

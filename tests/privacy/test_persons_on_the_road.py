@@ -23,8 +23,8 @@ from dpfast.data.scaling.maps import TransformedView
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import MEAT
 from dpfast.models import Clip
-from dpfast.optimize.road.histogram import bin_edges
 from dpfast.privacy.sensitivity import histogram
+from dpfast.solvers.pcn.histogram import bin_edges
 from tests.flat import flat
 from tests.loops import each
 from tests.privacy.test_whitened import (

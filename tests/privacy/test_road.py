@@ -12,15 +12,10 @@ import dpfast
 from dpfast.curator import Answer, JointAnswer, Receipt
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Gamma, Huber, LeastSquares, Mallows, Probit
-from dpfast.optimize.road.allocation import (
-    BudgetAllocation,
-    Setting,
-)
-from dpfast.optimize.road.run import (
-    clipped_newton,
-    initial_estimate,
-)
 from dpfast.privacy.sensitivity import joint_mu
+from dpfast.solvers.pcn.engine import fit_pcn
+from dpfast.solvers.pcn.initial import initial_estimate
+from dpfast.solvers.pcn.plan import BudgetAllocation, Setting
 from tests.flat import flat
 from tests.loops import each
 
@@ -127,7 +122,7 @@ def test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget(name
         rows = Rows(n, p, rng, float(rng.choice([0.0, 1.0, 3.0])))
         iterates = []
         with np.errstate(all="ignore"):
-            found = clipped_newton(
+            found = fit_pcn(
                 rows, setting, BudgetAllocation(n, p, mu), bool(rng.random() < 0.7), iterates
             )
         numbers = leaves(tuple([value for value in found if value is not found.row_clipping]))
@@ -150,7 +145,7 @@ def test_several_losses_share_a_beginning_and_no_more(name):
         for _ in range(3):
             before = spent(rows)
             allocation = BudgetAllocation(20_000, 4, each)
-            clipped_newton(rows, setting, allocation, True, [], initial=begun)
+            fit_pcn(rows, setting, allocation, True, [], initial=begun)
             assert 0.9 * each**2 < spent(rows) - before <= each**2
         assert 0.9 < spent(rows) <= 1.0
 

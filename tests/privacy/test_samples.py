@@ -20,14 +20,10 @@ from dpfast.data.scaling.units import CodedBlocks, ReleasedScales, released_codi
 from dpfast.data.streams import StreamedRecords
 from dpfast.kernels.records import GRADIENT, VIEW, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
-from dpfast.optimize.road.allocation import (
-    SHARES,
-    BudgetAllocation,
-    prices,
-)
-from dpfast.optimize.road.histogram import SINGLE_BIN_SDS, bin_edges
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import histogram
+from dpfast.solvers.pcn.histogram import SINGLE_BIN_SDS, bin_edges
+from dpfast.solvers.pcn.plan import SHARES, BudgetAllocation, prices
 from tests.loops import each
 from tests.privacy.test_whitened import observed_value
 
@@ -285,7 +281,7 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
         return lengths(self, edges, mu, at, what, *others)
 
     monkeypatch.setattr("dpfast.regression.default_fit.SUBSAMPLE_SIZE", 2_000.0)
-    monkeypatch.setattr("dpfast.optimize.road.run.SIGNAL_SDS", 0.0)
+    monkeypatch.setattr("dpfast.solvers.pcn.initial.SIGNAL_SDS", 0.0)
     monkeypatch.setattr(PreconditionedQueries, "norm_histogram", counted)
     fit = dpfast.fit(
         dpfast.records(X, y, threads=1), None, "huber", privacy=1.0, noise=dpfast.SeededNoise(1)

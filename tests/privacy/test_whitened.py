@@ -28,8 +28,8 @@ from dpfast.data.streams import StreamedRecords
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
 from dpfast.models import Gamma, LeastSquares, Mallows, Objective, Probit
-from dpfast.optimize.road.histogram import bin_edges
 from dpfast.privacy.sensitivity import histogram, joint_mu, mean_score
+from dpfast.solvers.pcn.histogram import bin_edges
 from tests.loops import each
 from tests.twins.seen import lengths, seen
 

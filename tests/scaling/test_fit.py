@@ -13,8 +13,8 @@ import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
-from dpfast.optimize.road.histogram import NO_REASON
 from dpfast.regression.scaling_budget import ScalingBudget
+from dpfast.solvers.pcn.clipping import NO_REASON
 from tests.flat import flat
 from tests.loops import each
 

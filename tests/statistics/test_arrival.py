@@ -14,7 +14,7 @@ from dpfast.curator.preconditioned import Linearization
 from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.newton import _settled
-from dpfast.optimize.road.steps import CurvatureModel, gaussian_design_hessian
+from dpfast.solvers.pcn.curvature import CurvatureModel, gaussian_design_hessian
 from tests.flat import flat, weighted_fit
 
 SLOPES = np.array([0.5, -0.5, 0.5])

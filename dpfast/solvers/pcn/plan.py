@@ -9,8 +9,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from dpfast.curator.preconditioned import NO_CLIPPING, RowClipping
-from dpfast.optimize.road.steps import MAX_STEPS, TINY
 from dpfast.privacy.rounding import ROUNDING_SHARES
+
+#: Largest number of steps.  Those after the first, which only reaches the region of convergence,
+#: count in the result.  After convergence there is one more step, with the rest of the budget.
+MAX_STEPS = 6
 
 #: Shares of ``mu^2`` of a matrix, a vector and a histogram in large samples.  The steps have the
 #: rest: with larger shares their noise is larger, with smaller ones they converge less surely.
@@ -43,6 +46,9 @@ GRAM_NOISE = 0.3
 
 #: Largest size of responses, and the inverse of the smallest; keeps radii finite.
 LARGEST = 1e60
+
+#: Replacement of zero in denominators.
+TINY = 1e-300
 
 #: Queries of a run; see :attr:`Setting.query_counts`.
 QueryCounts = tuple[bool, int, bool]

@@ -1,4 +1,4 @@
-"""Noisy histograms of norms, and the tuning constants that are chosen by them."""
+"""Noisy histograms of norms."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ Array = NDArray[np.float64]
 #: Powers of 2 of the smallest and the largest edge.
 LOWEST, HIGHEST = -6, 20
 
+#: Bins to a factor 2 in the histograms of rows and of scores: wider bins detect tails of fewer
+#: records.
+FINE, COARSE = 2, 1
+
 #: Standard deviations above which a fine bin beside detected ones is detected.
 NEIGHBOUR_SDS = 3.0
 
@@ -29,10 +33,6 @@ SINGLE_BIN_SDS = 5.5
 #: the noisy share.
 NEXT_OCTAVE_SDS = 3.0
 
-#: Bias of clipping, relative to the mean norm clipped off, if tails are asymmetric.  Measured:
-#: a quarter for capital gains of adult, three quarters for house prices.
-ASYMMETRY = 0.4
-
 #: Largest ratio of an undetected octave's share to the one before: that of norms with a mean.
 LEAST_FALL = 0.5
 
@@ -42,14 +42,6 @@ WITH_VARIANCE = 0.25
 #: Part of the sum of squared norms that is compared: longer norms are of few records, and the noise
 #: of each bin would count as theirs.
 SQUARES_PART = 0.9
-
-#: Variance of undetected scores in a direction, relative to the mean of others: about 1, and more
-#: where a start is too steep, so that too few of them are foreseen.
-UNDETECTED_VARIATION = 3.0
-
-#: Noise of a clipping norm, as a part of the sampling variance, that is allowed for the sake of
-#: undetected scores: a smaller norm saves too little noise for its bias.
-NO_REASON = 0.05
 
 #: Octaves of an extrapolated tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
@@ -67,7 +59,7 @@ _BEYOND = np.outer(np.exp2(np.arange(TAIL_OCTAVES)), np.exp2(_EVENLY)).ravel()
 _LAST = np.exp2([-2.5, -1.5, -0.5]) * (1.0 - 1e-9)
 
 #: Candidates for radii and bounds, as parts of the longest.
-_TRIED = np.exp2(-np.arange(104) / 8.0)
+TRIED_PARTS = np.exp2(-np.arange(104) / 8.0)
 
 
 @lru_cache(maxsize=8)
@@ -78,11 +70,14 @@ def bin_edges(per_octave: int) -> Array:
     return edges
 
 
+#: Number of bins of the finer histogram.
+N_FINE_BINS = len(bin_edges(FINE))
+
 #: Number of neighbouring bins that may be detected by their sum: outliers lie in several bins.
 RUN_LENGTH = 4
 
 
-def _mean_over(bounds: Array, norms: Array, shares: Array) -> Array:
+def mean_excess_over(bounds: Array, norms: Array, shares: Array) -> Array:
     """Compute means of ``(norm - bound)^+`` for increasing norms: linear between them."""
     knots, means = np.zeros(norms.size + 1), np.zeros(norms.size + 1)
     knots[1:] = norms
@@ -189,8 +184,8 @@ class NormHistogram(NamedTuple):
 
     def choose_weight_radius(self, p: int, typical: float, noise: float) -> float:
         """Choose the radius with the smallest sum of relative excess and noise."""
-        candidates = self.upper[-1] * _TRIED[:64]
-        squares = _mean_over(candidates**2, self.upper**2, self.shares)
+        candidates = self.upper[-1] * TRIED_PARTS[:64]
+        squares = mean_excess_over(candidates**2, self.upper**2, self.shares)
         excess = squares / (p * typical * float(np.add.reduce(self.shares)))
         return float(candidates[(excess + noise * candidates**2).argmin()])
 
@@ -202,7 +197,7 @@ class NormHistogram(NamedTuple):
     def tail(self, bounds: Array, fall: float = LEAST_FALL) -> Array:
         """Compute means of ``(norm - bound)^+``, with the extrapolated tail."""
         norms, (shares,) = self.extrapolate_tail(fall)
-        return _mean_over(bounds, norms, shares)
+        return mean_excess_over(bounds, norms, shares)
 
     def undetected_square(self) -> float:
         """Return the mean of squared norms in the octaves beyond the last detected one."""
@@ -254,76 +249,13 @@ class NormHistogram(NamedTuple):
         discounts = np.minimum(1.0, (radius / self.midpoints) ** 2) ** power
         sizes = np.maximum(spread * discounts * self.midpoints, 1e-300)
         at = np.minimum(bound / sizes, 40.0)
-        return float(self.shares @ (sizes**2 * np.maximum(_beyond(at), 0.0)))
+        return float(self.shares @ (sizes**2 * np.maximum(normal_excess(at), 0.0)))
 
 
 #: Density of a standard normal number at 0.
 _DENSITY = (2.0 * math.pi) ** -0.5
 
 
-def _beyond(at: Any) -> Any:
+def normal_excess(at: Any) -> Any:
     """Compute the mean of ``(z^2 - at^2)^+`` for a standard normal z."""
     return 2.0 * (at * _DENSITY * np.exp(-0.5 * at**2) + (1.0 - at**2) * ndtr(-at))
-
-
-def clipped_in_rare_direction(length: float, spread: float, bound: float) -> float:
-    """Return the score variance that a bound removes along a direction of such long rows only."""
-    return float(spread**2 * _beyond(min(bound / (length * spread + 1e-300), 40.0)))
-
-
-def choose_weight_exponent(norms: NormHistogram, radius: float, max_excess: float) -> float:
-    """Choose the smallest power of ``w = min(1, radius^2/a^2)`` with a bounded excess curvature."""
-    for exponent in (0.0, 0.25, 0.5, 0.75):
-        if norms.mean_excess(radius, exponent) <= max_excess:
-            return exponent
-    return 1.0
-
-
-def _undetected_excess(
-    rows: NormHistogram, scores: NormHistogram, score_variance: float, longest: float, bounds: Array
-) -> Array:
-    """Compute means of ``(norm - bound)^+`` over possible scores that were not detected."""
-    norms = np.minimum(rows.midpoints, longest)
-    longer = norms > scores.longest
-    shares, norms = rows.shares[longer], norms[longer]
-    probability = scores.longest / norms
-    # where all of them may be undetected in the octaves up to theirs, none is known to be short
-    probability[shares <= np.ceil(np.log2(1.0 / probability)) * scores.max_undetected] = 1.0
-    hidden = np.minimum(shares * probability, scores.max_undetected)
-    hidden = np.minimum(hidden, score_variance / norms**2)
-    return _mean_over(bounds, norms, hidden)
-
-
-def choose_clipping_norm(
-    scores: NormHistogram,
-    noise_per_bound: float,
-    p: int,
-    longest: float = math.inf,
-    leaves: float = ASYMMETRY,
-    foreseen: NormHistogram | None = None,
-    n: float = math.inf,
-    fall: float = LEAST_FALL,
-) -> tuple[float, float]:
-    """Choose the clipping norm of scores by bias plus noise, and return its bias.
-
-    Bias and noise are weighed as squares: the sum is the mean squared error.
-    """
-    # Undetected scores may have a third moment half as large as the others'.  Clipping removes at
-    # most 4/27 of it over the squared bound: a shorter bound saves less noise than its bias.
-    undetected_bias = 2.0 / 27.0 * ASYMMETRY * (scores.shares @ (scores.midpoints**3))
-    square = float(scores.shares @ (scores.midpoints**2))
-    min_norm = math.sqrt(NO_REASON / n * square / p) / noise_per_bound
-    min_norm = min(min_norm, (2.0 / p) ** (1 / 6) * (undetected_bias / noise_per_bound) ** (1 / 3))
-    largest = max(2.0 * scores.upper[-1], (foreseen or scores).upper[-1], min_norm)
-    candidates = min(largest, longest) * _TRIED
-    norms, (shares, unsquared) = scores.extrapolate_tail(WITH_VARIANCE, fall)
-    norms = np.minimum(norms, longest)
-    excess = _mean_over(candidates, norms, shares)
-    if foreseen:
-        excess += _undetected_excess(
-            foreseen, scores, UNDETECTED_VARIATION * square / p, longest, candidates
-        )
-    errors = (p**0.5 * noise_per_bound * np.maximum(candidates, min_norm)) ** 2
-    best = int((errors + (leaves * excess) ** 2).argmin())
-    bias = excess[best] if foreseen else np.maximum(norms - candidates[best], 0.0) @ unsquared
-    return float(min(max(candidates[best], min_norm), longest)), float(bias)

@@ -1,1 +1,0 @@
-"""Clipped Newton steps on preconditioned records: the solver of every default fit."""

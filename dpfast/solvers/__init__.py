@@ -1,0 +1,1 @@
+"""Solvers that see only noisy answers and public numbers."""

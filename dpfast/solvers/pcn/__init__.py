@@ -1,0 +1,1 @@
+"""Private clipped Newton (PCN): preconditioned, norm-clipped, averaged Newton steps."""

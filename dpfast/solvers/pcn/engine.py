@@ -1,0 +1,199 @@
+"""Private clipped Newton: the solver of every default fit.
+
+Rows are whitened by a released Gram matrix, and a clipped moment gives a pilot estimate.  Where the
+curvature varies, a few rounds of clipped scores improve it.  A curvature released there whitens the
+rows again.  Full steps then converge, and a step's noise is the same multiple of the standard error
+in every direction.  A histogram of the scores' norms chooses their clipping norm.  A loss is given
+by its score and curvature in the predictor (:meth:`dpfast.models.Loss._score_at`); the solver has
+no branch for a named loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.solvers.pcn.covariance import bias_variance, score_covariance
+from dpfast.solvers.pcn.curvature import CurvatureModel
+from dpfast.solvers.pcn.initial import InitialEstimate, initial_estimate
+from dpfast.solvers.pcn.local import (
+    LocalCurvature,
+    LocalWhitening,
+    local_curvature,
+    local_preconditioner,
+)
+from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting
+from dpfast.solvers.pcn.result import Scores, SolverResult
+from dpfast.solvers.pcn.rounds import Run, preliminary_rounds
+from dpfast.solvers.pcn.score_norms import ScoreClipping, clipping_norm
+from dpfast.solvers.pcn.steps import AveragedNewton, ClippedScores, NewtonSolution
+from dpfast.solvers.pcn.stopping import StoppingRule
+from dpfast.solvers.pcn.weights import RowLimits, leverage_weights
+
+Array = NDArray[np.float64]
+
+
+def fit_pcn(
+    rows: PreconditionedQueries,
+    setting: Setting,
+    allocation: BudgetAllocation,
+    inference: bool,
+    iterates: list[Array],
+    progress: Callable[[int, int], None] | None = None,
+    initial: InitialEstimate | None = None,
+) -> SolverResult:
+    """Estimate the coefficients within a budget.
+
+    Points on the way are added to ``iterates``, in the design's columns.  Several fits may share
+    an ``initial`` estimate.
+    """
+    has_start, loss = initial is not None, setting.loss
+    if initial is None:
+        max_rounds = allocation.max_rounds(loss.curvature_varies)
+        initial = initial_estimate(
+            rows, setting, allocation.budgets(setting.query_counts, max_rounds)
+        )
+    run, mapping = begin(initial, setting, allocation, has_start), initial.mapping
+
+    def report(theta: Array, done: int) -> None:
+        iterates.append(mapping @ theta)
+        if progress is not None and done:
+            progress(done, MAX_STEPS)
+
+    start = initial.theta
+    if run.intercept is not None and loss.link == "identity":
+        start = start + loss.level_shift * initial.scale * run.intercept
+    report(start, 0)
+    pilot = preliminary_rounds(run, start, initial.scale, lambda theta: report(theta, 0))
+    local = local_curvature(run, pilot, report)
+    whitening = local_preconditioner(run, local)
+    mapping = mapping @ whitening.whiten
+    steep_rows = run.rows.mapped(whitening.whiten)
+    at = local.at._replace(theta=whitening.unwhiten @ local.at.theta)
+    limits = leverage_weights(run, local, whitening, steep_rows, at)
+    clipping = clipping_norm(run, local, limits, steep_rows, at)
+    solution = AveragedNewton(
+        ClippedScores(steep_rows, at, clipping.bound, limits.row_clipping),
+        stopping_rule(run, local, whitening, limits.exponent, clipping),
+        curvature_model(run, local, whitening),
+        inference,
+    ).solve(local.budget.steps, report, local.last_score, clipping.first_score)
+    return finalize(run, initial, mapping, local, whitening, limits, clipping, solution)
+
+
+def begin(
+    initial: InitialEstimate, setting: Setting, allocation: BudgetAllocation, has_start: bool
+) -> Run:
+    """Choose the records of rounds and curvatures."""
+    rows = initial.rows
+    # in a direction of very few records, a subsample has too few of them
+    few_rows = rows.subsample() if initial.well_determined else rows
+    intercept = initial.unmapping[:, 0] if setting.intercept else None
+    return Run(rows, few_rows, setting, allocation, intercept, has_start)
+
+
+def stopping_rule(
+    run: Run,
+    local: LocalCurvature,
+    whitening: LocalWhitening,
+    exponent: float,
+    clipping: ScoreClipping,
+) -> StoppingRule:
+    """Bound the relative errors of whitening and of the curvature over a step."""
+    p, norms = local.at.theta.size, local.norms
+    excess = norms.mean_excess(whitening.radius, exponent) / local.unit**2
+    return StoppingRule(
+        math.sqrt(p / local.rows.n)
+        + 0.5 * whitening.floor / max(float(whitening.values[0]), TINY)
+        + excess
+        + run.allocation.small_sample_factor(),  # in small samples long rows are not detected
+        0.5
+        * norms.mean_of_squares()
+        / (local.unit * (p * local.typical) ** 0.5 * local.at.scale)
+        * run.setting.loss.curvature_varies,
+        clipping.norms.mean_square(clipping.bound),
+    )
+
+
+def curvature_model(
+    run: Run, local: LocalCurvature, whitening: LocalWhitening
+) -> CurvatureModel | None:
+    """Model how the curvature changes with the parameter; None if it does not."""
+    if not run.max_rounds:
+        return None
+    values, floor, undetermined = whitening.values, whitening.floor, None
+    if values[0] <= floor:
+        undetermined = np.where(values <= floor, 1.0 - run.allocation.small_sample_factor(), 0.0)
+    return CurvatureModel(
+        whitening.whiten,
+        whitening.unwhiten,
+        local.broad_at,
+        run.constant_and_offsets,
+        run.setting.min_score_variation,
+        local.expected,
+        undetermined,
+    )
+
+
+def finalize(
+    run: Run,
+    initial: InitialEstimate,
+    mapping: Array,
+    local: LocalCurvature,
+    whitening: LocalWhitening,
+    limits: RowLimits,
+    clipping: ScoreClipping,
+    solution: NewtonSolution,
+) -> SolverResult:
+    """Return the estimate, in coordinates in which a Newton step is the score."""
+    theta, root, n = solution.theta, solution.curvature, run.rows.n
+    scores, nonconvergence = None, solution.nonconvergence
+    if run.setting.loss.may_separate:
+        scores = Scores.of(solution.scores, initial.unmapping, mapping, whitening.unwhiten)
+    meat, meat_scale = score_covariance(run, local, whitening, limits.exponent, clipping, solution)
+    mapping = np.asfortranarray(mapping)  # as solve returns it: memory order changes roundings
+    unmapping, back = whitening.unwhiten @ initial.unmapping, whitening.unwhiten
+    row_clipping = limits.row_clipping
+    if root is not None:
+        mapping = np.asarray(np.linalg.solve(root, mapping.T).T, np.float64)
+        unmapping = root @ unmapping
+        theta, back = root @ theta, root @ back
+        row_clipping = row_clipping.mapped(root)
+    if nonconvergence is not None:
+        nonconvergence = mapping @ nonconvergence
+    signal = float(theta @ theta)
+    if run.intercept is not None:
+        whitened_intercept = back @ run.intercept
+        along = float(theta @ whitened_intercept) ** 2
+        signal = max(0.0, signal - along / float(whitened_intercept @ whitened_intercept))
+    known, norms, radius = whitening.known, local.norms, whitening.radius
+    return SolverResult(
+        theta=mapping @ theta,
+        mapping=mapping,
+        unmapping=unmapping,
+        meat=meat,
+        meat_scale=meat_scale,
+        noise=solution.noise,
+        residual_bias_var=bias_variance(
+            known, solution.noises, signal, initial.variance, clipping.bias
+        ),
+        n_hidden=max(solution.n_hidden, int(np.count_nonzero(known <= 0.0))),
+        bound=clipping.bound,
+        clipped_share=clipping.clipped_share,
+        clipping_bias=clipping.bias,
+        weight_exponent=limits.exponent,
+        downweighted_share=norms.downweighted_share(radius, limits.exponent),
+        max_undetected=n * clipping.norms.max_undetected,
+        nonconvergence=nonconvergence,
+        scale=local.at.scale,
+        steps=solution.steps,
+        row_clipping=row_clipping,
+        excess_curvature=norms.mean_excess(radius, limits.exponent) / local.unit**2,
+        records_detected=whitening.records_detected,
+        scores=scores,
+        denser=local.broadening / whitening.density_factor,
+    )

@@ -1,0 +1,63 @@
+"""The bound of a Hessian by the variance of the scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.kernels.linalg import eigh
+from dpfast.solvers.pcn.plan import TINY
+from dpfast.solvers.pcn.scores import SIGNAL_SDS
+
+Array = NDArray[np.float64]
+
+#: Columns along which a curvature is 1; parts of it that scores determine; score variances there,
+#: their noise, and the unit of the parts.
+InformationBound = tuple[Array, Array, Array, float, float]
+
+
+def median_of_sorted(values: Array) -> float:
+    """Return the median of increasing numbers."""
+    return 0.5 * float(values[(values.size - 1) // 2] + values[values.size // 2])
+
+
+def information_bound(
+    known: Array, meat: Array, noise: float, factor: float, undetermined: Any
+) -> InformationBound:
+    """Compute a bound of the Hessian by the variance of the scores (White 1982).
+
+    By the information equality both are equal in most directions, up to a common unit.  Columns
+    without determined curvature have no bound: their scores do not vary.
+    """
+    values, vectors = eigh(known)
+    white = vectors / np.sqrt(values)
+    values, rotation = eigh(white.T @ meat @ white)
+    values = np.maximum(values, 0.0)
+    reference = max(factor, median_of_sorted(values), TINY)
+    doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
+    shares, columns = np.minimum(reference, values + doubt) / reference, white @ rotation
+    if undetermined is not None:
+        shares += (1.0 - shares) * (undetermined @ (columns**2) / np.add.reduce(columns**2))
+    return columns, shares, values, doubt, reference
+
+
+def apply_information_bound(
+    curvature: Array, columns: Array, shares: Array, values: Array, doubt: float, reference: float
+) -> tuple[Array, Array, int]:
+    """Apply the bound to a Hessian.
+
+    Returns
+    -------
+    curvature : ndarray of shape (p, p)
+        The part that the scores determine.
+    min_meat : ndarray of shape (p, p)
+        The smallest score variance where the bound applies.
+    n_hidden : int
+        Number of directions that are too noisy.
+    """
+    dual, minima = curvature @ columns, reference * np.where(shares < 1.0, shares, 0.0)
+    n_hidden = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * shares < 1.0)))
+    return (dual * shares) @ dual.T, (dual * minima) @ dual.T, n_hidden

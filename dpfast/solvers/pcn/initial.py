@@ -1,0 +1,145 @@
+"""The initial estimate: whitened rows, a clipped moment shrunk by its noise, and a scale."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Answer
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.models import Loss
+from dpfast.models.losses import MASSES, NODES
+from dpfast.solvers.pcn.curvature import bounded_curvature
+from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.plan import TINY, Budgets, Setting
+from dpfast.solvers.pcn.precondition import Preconditioner, precondition
+from dpfast.solvers.pcn.scores import SIGNAL_SDS
+from dpfast.solvers.pcn.search import TRUST_REGION
+
+Array = NDArray[np.float64]
+
+#: Radius of the first Gram's weights in sqrt(p), for standardised columns.
+FIRST_RADIUS = 1.5
+
+#: The same at least, as a part of the longest: rows of a rare level are long, and whitening by
+#: weights below 1 would make them longer still.
+FIRST_PART = 0.5
+
+#: Factor on the pilot's slopes of log means: covariances with counts are too steep for columns with
+#: a long right tail, and a start that is too flat needs shorter steps than one too steep.
+OVERSTATED = 0.5
+
+#: Bound on the response in the pilot estimate, in its standard deviations.  Smaller, slopes are
+#: biased to zero; larger, they are noisier.
+PILOT_CAP = 3.0
+
+#: Median of the absolute value of a standard normal number.
+MEDIAN = 0.6745
+
+
+class InitialEstimate(NamedTuple):
+    """Whitened rows and a pilot estimate, shared by several fits of one table."""
+
+    rows: PreconditionedQueries
+    mapping: Array
+    unmapping: Array
+    theta: Array
+    variance: Array
+    scale: float
+    well_determined: bool
+
+
+def initial_estimate(
+    rows: PreconditionedQueries, setting: Setting, budget: Budgets
+) -> InitialEstimate:
+    """Release the rows' Gram, a pilot estimate and the residuals' scale."""
+    p, few_rows = rows.dimension, rows.subsample()
+    typical_radius = FIRST_RADIUS * p**0.5
+    radius = max(typical_radius, FIRST_PART * budget.longest_radius(few_rows.n, p))
+    whitening = precondition(few_rows.gram(radius, budget.matrix))
+    loss = setting.loss
+    if loss.link == "identity":
+        cap = PILOT_CAP
+        if not loss.curvature_varies:
+            # no round corrects a moment without the long rows; these have larger responses
+            cap = PILOT_CAP * (radius / typical_radius) ** 0.5
+            typical_radius = radius
+        moment = few_rows.moment(typical_radius, cap, budget.vector)
+        theta, variance = shrunken_coefficients(moment, whitening)
+    else:
+        cap = 0.5 * (loss.largest_response or PILOT_CAP * setting.bounded_size)
+        at = Linearization(np.zeros(p), loss)
+        moment = few_rows.moment(radius, cap, budget.vector, at, shift=cap)
+        theta, variance = coefficients_through_link(
+            moment, whitening, setting, 2.0 * cap, few_rows.n
+        )
+    rows, scale = rows.mapped(whitening.whiten), 1.0
+    if loss.needs_scale:
+        scale = residual_scale(rows.subsample(), theta, loss, budget.histogram)
+    well_determined = bool(whitening.values[0] > SIGNAL_SDS * whitening.floor)
+    mapping, unmapping = whitening.whiten, whitening.unwhiten
+    return InitialEstimate(rows, mapping, unmapping, theta, variance, scale, well_determined)
+
+
+def residual_scale(rows: PreconditionedQueries, theta: Array, loss: Loss, mu: float) -> float:
+    """Estimate the residual scale from the median of their sizes, at an initial estimate."""
+    at = Linearization(theta, loss)
+    histogram = rows.norm_histogram(bin_edges(COARSE)[:-1], mu, at, "residual")
+    return NormHistogram.from_noisy_shares(*histogram[:2], COARSE).median() / MEDIAN
+
+
+def shrunken_coefficients(moment: Answer, whitening: Preconditioner) -> tuple[Array, Array]:
+    """Estimate whitened coefficients from a moment, shrunk by its noise, with their variances."""
+    whiten = whitening.whiten
+    noise = np.add.reduce(whiten * whiten) * moment.noise_scale**2
+    # whitened coefficients of a standardised response have mean square below 1/p
+    shrinkage = 1.0 / (1.0 + len(whiten) * noise)
+    return shrinkage * (whiten.T @ moment.value), noise * shrinkage
+
+
+def coefficients_through_link(
+    moment: Answer, whitening: Preconditioner, setting: Setting, cap: float, n: int
+) -> tuple[Array, Array]:
+    """Estimate whitened coefficients of a link from a moment, with their variances.
+
+    ``cap`` is the largest response.  The slopes are shrunk by their noise, and stay in the trust
+    region.
+    """
+    loss, whiten = setting.loss, whitening.whiten
+    noise = np.add.reduce(whiten * whiten) * moment.noise_scale**2
+    moments = whiten.T @ moment.value
+    level, theta = 0.0, np.zeros(len(moments))
+    centre, spread = setting.offset[0], setting.offset[1] * NODES
+    if setting.intercept:
+        intercept = whitening.unwhiten[:, 0]
+        size = math.sqrt(intercept @ intercept)
+        direction = intercept / size
+        mean = 0.5 * cap + float(direction @ moments) / size
+        at_one = whiten @ direction
+        error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
+        level = predictor_of_mean(mean, error, setting, cap, n)
+        theta, moments = level * intercept, moments - direction @ moments * direction
+    flat = bounded_curvature(
+        float(MASSES @ loss._means(level + centre + spread, loss.largest_mean)[1])
+    )
+    size = float(moments @ moments)
+    shrinkage = max(size - float(noise.sum()), 0.0) / max(size, TINY) / flat
+    shrinkage *= OVERSTATED if loss.link == "log" else 1.0
+    length = shrinkage * math.sqrt(size)
+    return theta + min(1.0, TRUST_REGION / max(length, TINY)) * shrinkage * moments, noise / flat**2
+
+
+def predictor_of_mean(mean: float, error: float, setting: Setting, cap: float, n: int) -> float:
+    """Map a mean response to its predictor, no nearer to the ends of its range than its error."""
+    loss = setting.loss
+    lowest = min(max(2.0 * error, cap / n), 0.5 * cap)
+    highest = math.inf if loss.largest_response is None else cap - lowest
+    level = float(loss._predictor(min(max(mean, lowest), highest)))
+    if any(setting.offset):  # the mean response is an average over the offsets
+        centre, spread = setting.offset[0], setting.offset[1] * NODES
+        means = loss._means(level + spread, loss.largest_mean)[0]
+        level = 2.0 * level - loss._link(float(MASSES @ means)) - centre
+    return level

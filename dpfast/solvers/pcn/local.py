@@ -1,0 +1,167 @@
+"""The curvature at the pilot estimate, and the preconditioner of the Newton steps by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.solvers.pcn.curvature import (
+    GaussianCurvature,
+    gaussian_design_curvature,
+    gaussian_design_hessian,
+    typical_curvature,
+)
+from dpfast.solvers.pcn.histogram import FINE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.plan import GRAM_NOISE, Budgets
+from dpfast.solvers.pcn.precondition import divide, no_records, precondition
+from dpfast.solvers.pcn.rounds import Pilot, Run, broadened, clipped_round
+from dpfast.solvers.pcn.scores import NoisyScore
+
+Array = NDArray[np.float64]
+
+#: Largest part of the records for which a subsample estimates the curvature of all.
+SUBSAMPLE_PART = 0.25
+
+#: Largest mean square of the norms beyond those that a subsample shows, as a part of all.  With
+#: more, the curvature is estimated from all records.
+MAX_UNDETECTED_SQUARE = 0.05
+
+
+class LocalCurvature(NamedTuple):
+    """The curvature at the pilot estimate: what is expected, and the norms of its rows."""
+
+    #: Records that the curvature is estimated from; a subsample, or not, or None without one.
+    rows: PreconditionedQueries
+    sampled: bool | None
+    budget: Budgets
+    at: Linearization
+    #: The same with a wider scale, and the factor.
+    broad_at: Linearization
+    broadening: float
+    expected: GaussianCurvature
+    norms: NormHistogram
+    max_norm: float
+    light_tail: bool
+    #: Score of the first step, if that was taken already.
+    last_score: NoisyScore | None
+
+    @property
+    def typical(self) -> float:
+        """Curvature along most directions."""
+        return typical_curvature(*self.expected)
+
+    @property
+    def unit(self) -> float:
+        """Norm of the typical row, for each coefficient."""
+        return (self.broadening * self.typical) ** 0.5
+
+
+def local_curvature(run: Run, pilot: Pilot, report: Callable[[Array, int], None]) -> LocalCurvature:
+    """Estimate the norms of curvature-weighted rows, from a subsample where it shows their tail."""
+    broadening = broadened(Linearization(pilot.theta, run.setting.loss))[1]
+    # a subsample has too few records for a sharp curvature; a large one saves no time
+    tries_sample = (
+        run.few_rows is not run.rows
+        and broadening == 1.0
+        and run.few_rows.n <= SUBSAMPLE_PART * run.rows.n
+    )
+    if tries_sample:
+        local = _norms(run, pilot, run.few_rows, True, None)
+        if local.light_tail:
+            return local
+    sampled, last_score = False if tries_sample else None, None
+    if run.max_rounds:
+        # the first step starts with the curvature of a subsample
+        budget = run.budgets(pilot.rounds, sampled)
+        first = budget.round._replace(vector=budget.steps[0])
+        n_rounds = pilot.rounds
+        pilot, last_score = clipped_round(run, pilot, run.rows, first)
+        pilot = pilot._replace(rounds=n_rounds)
+        report(pilot.theta, 1)
+    return _norms(run, pilot, run.rows, sampled, last_score)
+
+
+def _norms(
+    run: Run,
+    pilot: Pilot,
+    rows: PreconditionedQueries,
+    sampled: bool | None,
+    last_score: NoisyScore | None,
+) -> LocalCurvature:
+    """Release the norms of these rows, weighted by their curvature."""
+    budget, p = run.budgets(pilot.rounds, sampled), pilot.theta.size
+    at = Linearization(pilot.theta, run.setting.loss, pilot.scale)
+    expected = gaussian_design_curvature(at, *run.constant_and_offsets)
+    broad_at, broadening = broadened(at)
+    unit = (broadening * typical_curvature(*expected)) ** 0.5
+    counts = rows.norm_histogram(bin_edges(FINE)[:-1], budget.histogram, broad_at, "curvature")
+    norms = NormHistogram.from_noisy_shares(*counts[:2], FINE)
+    max_norm = budget.longest_radius(rows.n, p) * unit
+    light_tail = (
+        run.few_rows is not run.rows
+        and sampled is not False
+        and norms.longest <= max_norm
+        and norms.undetected_square() <= MAX_UNDETECTED_SQUARE * p * unit**2
+    )
+    return LocalCurvature(
+        rows,
+        sampled,
+        budget,
+        at,
+        broad_at,
+        broadening,
+        expected,
+        norms,
+        max_norm,
+        light_tail,
+        last_score,
+    )
+
+
+class LocalWhitening(NamedTuple):
+    """Whitening by a released curvature; its eigenvalues are relative to the typical one."""
+
+    whiten: Array
+    unwhiten: Array
+    values: Array
+    floor: float
+    noise: float
+    radius: float
+    density_factor: float
+    records_detected: bool
+
+    @property
+    def known(self) -> Array:
+        """Part of each direction's curvature that is not noise."""
+        return np.maximum(self.values - self.noise, 0.0) / np.maximum(self.values, self.floor)
+
+
+def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
+    """Whiten rows by the curvature, so that a step's noise is the same in every direction."""
+    max_norm, unit = local.max_norm, local.unit
+    # the largest eigenvalue of the noise is twice its effect on a direction
+    noise = 0.5 * GRAM_NOISE / max_norm**2
+    radius = min(max_norm, local.norms.choose_weight_radius(local.at.theta.size, unit**2, noise))
+    factor = local.broadening
+    if factor > 1.0:  # the density of the narrow window, in every direction of the wide one
+        counts = run.few_rows.norm_histogram(
+            bin_edges(FINE)[:-1], local.budget.histogram, local.at, "curvature"
+        )
+        factor /= local.norms.density_ratio(*counts[:2], FINE, local.broadening)
+    gram = divide(local.rows.gram(radius, local.budget.matrix, local.broad_at), factor)
+    whitening = precondition(gram, gaussian_design_hessian(*local.expected))
+    typical = local.typical
+    return LocalWhitening(
+        whitening.whiten,
+        whitening.unwhiten,
+        whitening.values / typical,
+        whitening.floor / typical,
+        gram.noise_scale / typical,
+        radius,
+        factor,
+        not no_records(gram),
+    )

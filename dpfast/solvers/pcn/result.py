@@ -1,0 +1,93 @@
+"""The result of a run of private clipped Newton."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.preconditioned import NO_CLIPPING, RowClipping
+from dpfast.solvers.pcn.plan import MAX_STEPS
+from dpfast.solvers.pcn.scores import NoisyScore
+
+Array = NDArray[np.float64]
+
+
+class Scores(NamedTuple):
+    """Released mean scores, their points and second moments of rows, in the design's columns.
+
+    Scores have noise of covariance ``noise^2 rows'rows``.
+    """
+
+    moments: Array
+    rows: Array
+    asked: tuple[NoisyScore, ...]
+
+    @staticmethod
+    def of(asked: list[NoisyScore], rows: Array, mapping: Array, unwhiten: Array) -> Scores:
+        """Map scores of the Newton steps back; ``rows`` is the inverse of the first whitening."""
+        back = unwhiten @ rows
+        mapped = [NoisyScore(mapping @ at.theta, back.T @ at.score, at.noise) for at in asked]
+        return Scores(rows.T @ rows, back, tuple(mapped))
+
+    def in_columns(self, basis: Array, inverse: Array) -> Scores:
+        """Return the scores of all columns, of rows that were mapped by a basis."""
+        asked = [
+            answer._replace(theta=basis @ answer.theta, score=inverse.T @ answer.score)
+            for answer in self.asked
+        ]
+        return Scores(inverse.T @ self.moments @ inverse, self.rows @ inverse, tuple(asked))
+
+
+class SolverResult(NamedTuple):
+    """The result of a run; matrices are of whitened coefficients, which ``mapping`` maps back."""
+
+    theta: Array
+    mapping: Array
+    unmapping: Array
+    meat: Array
+    meat_scale: float
+    noise: float
+    residual_bias_var: Array
+    n_hidden: int
+    bound: float
+    clipped_share: float
+    clipping_bias: float
+    weight_exponent: float
+    downweighted_share: float
+    max_undetected: float
+    scale: float
+    nonconvergence: Array | None = None
+    steps: int = MAX_STEPS
+    row_clipping: RowClipping = NO_CLIPPING
+    #: Curvature of long rows beyond the detected ones, relative to the typical curvature.
+    excess_curvature: float = 0.0
+    #: Whether the rows' second moments are larger than their noise.
+    records_detected: bool = True
+    scores: Scores | None = None
+    #: Records per width in a narrow window about the fitted line, over those in a wide one.
+    denser: float = 1.0
+
+    def in_columns(self, basis: Array) -> SolverResult:
+        """Return the result for all columns, of rows that were mapped by a basis.
+
+        ``basis`` maps coefficients of these rows to those of the columns, of which some may be
+        left out.
+        """
+        inverse = left_inverse(basis)
+        return self._replace(
+            theta=basis @ self.theta,
+            mapping=basis @ self.mapping,
+            unmapping=self.unmapping @ inverse,
+            nonconvergence=None if self.nonconvergence is None else basis @ self.nonconvergence,
+            scores=None if self.scores is None else self.scores.in_columns(basis, inverse),
+        )
+
+
+def left_inverse(basis: Array) -> Array:
+    """Return the inverse of a basis, zero for columns that it leaves out."""
+    inverse = np.zeros(basis.shape[::-1])
+    kept = basis.any(axis=1)
+    inverse[:, kept] = np.linalg.inv(basis[kept])
+    return inverse

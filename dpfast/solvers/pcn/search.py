@@ -1,0 +1,49 @@
+"""Limits on the length of a step: cutting planes and a trust region."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.solvers.pcn.plan import TINY
+from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
+
+Array = NDArray[np.float64]
+
+#: Part of the way to a cutting plane above which a step is shortened, to half of the way: no
+#: minimum lies beyond the plane.
+CUTTING_PLANE_PART = 0.75
+
+#: Largest move of predictors by the slopes of a start, or by a round, in log odds or logs.
+TRUST_REGION = 1.5
+
+
+def cutting_plane(step: Array, scores: Sequence[NoisyScore]) -> float:
+    """Shorten a step that crosses a cutting plane: an earlier score's (Kelley 1960).
+
+    A step that would go too far beyond a plane ends halfway to it.  Planes within noise are
+    ignored.
+    """
+    part, here = 1.0, scores[-1].theta
+    for previous in scores[:-1]:
+        slope = -float(previous.score @ step)
+        if slope > 0.0:
+            difference = here - previous.theta
+            to_plane = float(previous.score @ difference)
+            beyond = slope > CUTTING_PLANE_PART * to_plane > 0.0
+            if beyond and to_plane > SIGNAL_SDS * previous.noise * math.hypot(*difference.tolist()):
+                part = min(part, 0.5 * to_plane / slope)
+    return part
+
+
+def trust_region(step: Array, variance: float) -> float:
+    """Return the factor that keeps a step in its trust region (Nocedal and Wright 2006, ch. 4).
+
+    Predictors move by at most a constant, or by half of the slopes' spread.
+    """
+    return min(
+        1.0, max(TRUST_REGION, 0.5 * math.sqrt(variance)) / max(math.hypot(*step.tolist()), TINY)
+    )

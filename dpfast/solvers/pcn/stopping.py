@@ -1,0 +1,71 @@
+"""When steps have converged, and the test that they have not."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from dpfast.solvers.pcn.plan import TINY
+from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
+
+Array = NDArray[np.float64]
+
+#: Level of the test that scores still point one way.  Larger, fits that converged warn.
+FALSE_ALARM = 1e-3
+
+#: Largest error that steps may leave, as a part of their noise, and of the sampling error.  Larger,
+#: fits are biased; smaller, the budget is divided among more steps.
+SLIGHT, OF_SAMPLING = 0.3, 0.03
+
+
+class StoppingRule(NamedTuple):
+    """Stopping rule: bounds on the relative error of steps in whitened coordinates."""
+
+    whitening_error: float
+    curvature_change: float
+    score_mean_square: float
+
+    def converged(
+        self,
+        step: NoisyScore,
+        before: tuple[float, float] | None,
+        mus: tuple[float, ...],
+        averages: bool,
+        n: int,
+    ) -> bool:
+        """Return True if one further step, with all of the rest, is as good as several."""
+        square, error = step.debiased_squared_norm
+        length, total_mu = math.sqrt(square), math.hypot(averages * mus[0], *mus[1:])
+        rate = self.whitening_error + self.curvature_change * length
+        if before is not None:
+            explained = before[1] * (1.0 + SIGNAL_SDS * math.sqrt(2.0 / step.score.size))
+            if square > explained:
+                rate = max(rate, math.sqrt((square - explained) / max(before[0], TINY)))
+        share = (averages * mus[0] / total_mu) ** 2
+        averaged_error = rate * math.hypot(rate * length, error**0.5)
+        error_left = share * rate * length + (1.0 - share) * averaged_error
+        noise = error**0.5 * mus[0] / total_mu
+        return error_left <= math.hypot(
+            SLIGHT * noise, OF_SAMPLING * math.sqrt(self.score_mean_square / n)
+        )
+
+
+def nonconvergence_direction(answers: list[NoisyScore]) -> Array | None:
+    """Test whether later scores still point one way on average; return the direction if so.
+
+    The test is of chi-squared form, with the noise's exact variance.
+    """
+    if len(answers) < 3:
+        return None
+    precisions = np.array([answer.noise**-2 for answer in answers])
+    weights, cumulative = precisions[1:] / precisions[1:].sum(), np.cumsum(precisions)[:-1]
+    parts = np.append(0.0, weights)  # of each score's noise in their mean
+    for k in range(len(weights)):
+        parts[: k + 1] -= weights[k] * precisions[: k + 1] / cumulative[k]
+    mean: Array = weights @ np.array([answer.score for answer in answers[1:]])
+    statistic = float(mean @ mean) / float((parts**2) @ (1.0 / precisions))
+    return mean if chdtrc(len(mean), statistic) < FALSE_ALARM else None

@@ -1,0 +1,91 @@
+"""Limits on the rows of the Newton steps: leverage weights, or a bound of the score."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.preconditioned import (
+    NO_CLIPPING,
+    LeverageWeights,
+    Linearization,
+    PreconditionedQueries,
+    RowClipping,
+)
+from dpfast.solvers.pcn.clipping import choose_clipping_norm
+from dpfast.solvers.pcn.histogram import FINE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.local import LocalCurvature, LocalWhitening
+from dpfast.solvers.pcn.rounds import Run
+
+Array = NDArray[np.float64]
+
+#: Smallest eigenvalue of the second Gram without weights.  Eigenvalues are about 1 where rows
+#: longer than the radius do not matter.  Below, almost only long rows determine a direction, and
+#: unweighted steps would diverge for all coefficients because of one column of mostly zeros.
+MIN_EIGENVALUE = 0.35
+
+
+class RowLimits(NamedTuple):
+    """Limits on rows: a largest leverage, or leverage weights with an exponent."""
+
+    row_clipping: RowClipping
+    exponent: float = 0.0
+    #: Norms that scores can have for any response.
+    score_bounds: NormHistogram | None = None
+
+
+def leverage_weights(
+    run: Run,
+    local: LocalCurvature,
+    whitening: LocalWhitening,
+    rows: PreconditionedQueries,
+    at: Linearization,
+) -> RowLimits:
+    """Choose how rows far from the others are limited, so that full steps converge."""
+    if run.setting.downweights_by_score_bound:
+        return _limits_by_score_bound(run, local, rows, at)
+    # The curvature beyond the Gram's is at most as large again: full steps converge below
+    # twice.  A direction with a small eigenvalue may have undetected long rows, which whitening
+    # would make longer.
+    exponent = 1.0
+    if whitening.values[0] >= MIN_EIGENVALUE:
+        exponent = choose_weight_exponent(local.norms, whitening.radius, local.typical)
+    if not exponent:
+        return RowLimits(NO_CLIPPING)
+    unwhiten = np.asarray(np.linalg.inv(whitening.whiten), np.float64)
+    weights = LeverageWeights(at, whitening.radius, exponent, unwhiten)
+    return RowLimits(RowClipping(weights), exponent)
+
+
+def _limits_by_score_bound(
+    run: Run, local: LocalCurvature, rows: PreconditionedQueries, at: Linearization
+) -> RowLimits:
+    """Limit the bound of a row's score, and not its score, so that the estimand is the same."""
+    setting = run.setting
+    shown_rows = rows.subsample() if local.light_tail else rows
+    counts = shown_rows.norm_histogram(
+        bin_edges(FINE)[:-1], local.budget.histogram, at, "score size"
+    )
+    foreseen = NormHistogram.from_noisy_shares(*counts[:2], FINE)
+    noise = steps_noise(run.rows.n, local.budget.steps)
+    longest, _ = choose_clipping_norm(foreseen, noise, at.theta.size, n=run.rows.n)
+    score_bounds = None
+    if setting.score_bound_ratio < math.inf:
+        score_bounds = foreseen.rescaled(1.0 / (at.scale * setting.score_bound_ratio))
+    return RowLimits(RowClipping(max_leverage=longest), score_bounds=score_bounds)
+
+
+def steps_noise(n: int, mus: tuple[float, ...]) -> float:
+    """Return the noise of averaged scores with a clipping norm of 1."""
+    return 2.0 / (n * math.hypot(*mus[1:]))
+
+
+def choose_weight_exponent(norms: NormHistogram, radius: float, max_excess: float) -> float:
+    """Choose the smallest power of ``w = min(1, radius^2/a^2)`` with a bounded excess curvature."""
+    for exponent in (0.0, 0.25, 0.5, 0.75):
+        if norms.mean_excess(radius, exponent) <= max_excess:
+            return exponent
+    return 1.0
