@@ -56,11 +56,11 @@ from .regression.forecast import plan as plan
 from .regression.formula import fit_formula as fit_formula
 from .regression.nonprivate import nonprivate_fit as nonprivate_fit
 from .regression.quantiles.fitting import fit_quantiles as fit_quantiles
-from .regression.standardise import standardize as standardize
 from .release import (
     release_functional as release_functional,
     release_parameter as release_parameter,
 )
+from .scaling.standardize import standardize as standardize
 from .studies import Study as Study
 
 __version__: str

@@ -42,7 +42,7 @@ HANDED = (
     "optimize.budgets.Budgets", "optimize.propagation.Curvature",
     "optimize.propagation.PrivacyNoise", "optimize.protocol.Method",
     "optimize.schedules.Schedule", "optimize.trajectory.Trajectory",
-    "privacy.ledger.Entry", "regression.standardise.Standardized",
+    "privacy.ledger.Entry", "scaling.standardized.Standardized",
     "release.results.Certificate", "release.results.FunctionalRelease",
     "release.results.NotCertified", "release.results.ParameterRelease",
     "release.results.ReleaseGuarantee",

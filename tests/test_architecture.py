@@ -43,7 +43,11 @@ ALLOWED = {
     "solvers": BASE,
     "inference": (BASE | {"hints", "optimize"}) - {"data"},  # statistics of what was released
     "fit_requests": BASE | {"inference"},
-} | {room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"fit_requests"}) - {room} for room in ANALYSES}
+    "scaling": BASE | BEHIND_THE_DOOR | {"fit_requests"},
+} | {
+    room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"fit_requests", "scaling"}) - {room}
+    for room in ANALYSES
+}
 
 
 def name_of(path: Path) -> str:

@@ -26,9 +26,9 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
-from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.shared import plan_scaling, refuse_too_few_records
-from dpfast.regression.standardise import complete_remarks, refuse_no_columns
+from dpfast.scaling.budget import refuse_too_few_records
+from dpfast.scaling.private import plan_scaling, refuse_no_columns
+from dpfast.scaling.remarks import OTHERWISE, complete_remarks
 from dpfast.solvers.pcn.clipping import choose_clipping_norm
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 

@@ -23,7 +23,8 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
-from dpfast.regression.shared import plan_scaling, refuse_too_few_records
+from dpfast.scaling.budget import refuse_too_few_records
+from dpfast.scaling.private import plan_scaling
 from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 

@@ -35,18 +35,11 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.random_parts import part_sizes
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import subsample_size
-from dpfast.regression.incomplete import OTHERWISE
-from dpfast.regression.scaling_budget import MIN_RECORDS_FACTOR
-from dpfast.regression.shared import plan_scaling
-from dpfast.regression.standardise import (
-    CODED,
-    MAX_MISSING,
-    GivenScaling,
-    PrivateScaling,
-    Standardized,
-    checked_standardize,
-    refuse_no_columns,
-)
+from dpfast.scaling.budget import MIN_RECORDS_FACTOR
+from dpfast.scaling.private import PrivateScaling, plan_scaling, refuse_no_columns
+from dpfast.scaling.remarks import MAX_MISSING, OTHERWISE
+from dpfast.scaling.standardize import CODED, checked_standardize
+from dpfast.scaling.standardized import GivenScaling, Standardized
 from dpfast.solvers.pcn.clipping import ASYMMETRY
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 from dpfast.solvers.pcn.precondition import DETECTED_SDS

@@ -1,3 +1,3 @@
+from ..scaling.standardized import Standardized as Standardized
 from .forecast import Plan as Plan
 from .quantiles.results import QuantileFits as QuantileFits
-from .standardise import Standardized as Standardized

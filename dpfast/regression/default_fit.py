@@ -33,19 +33,10 @@ from dpfast.models import (
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.centred_powers import basis_of_terms
-from dpfast.regression.scaling_budget import (
-    FARTHEST,
-    MIN_RECORDS_FACTOR,
-    ScalingBudget,
-    shrinkage_factor,
-)
-from dpfast.regression.standardise import (
-    CODED,
-    GivenScaling,
-    PrivateScaling,
-    Standardized,
-    farthest,
-)
+from dpfast.scaling.budget import FARTHEST, MIN_RECORDS_FACTOR, ScalingBudget, shrinkage_factor
+from dpfast.scaling.private import PrivateScaling, farthest
+from dpfast.scaling.standardize import CODED
+from dpfast.scaling.standardized import GivenScaling, Standardized
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import N_FINE_BINS
 from dpfast.solvers.pcn.initial import FIRST_PART, InitialEstimate, initial_estimate
@@ -209,7 +200,7 @@ class DefaultFit:
         request.draw_subsample(subsample_size(n, p, mu_per_loss), SUBSAMPLE_PART)
         self._weight_unit = None
         if weighted and not request.means:
-            from dpfast.regression.weight_unit import WeightUnit
+            from dpfast.scaling.weight_unit import WeightUnit
 
             self._weight_unit = WeightUnit(mu)
         min_mu = self._plan_units(standardize)

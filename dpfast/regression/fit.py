@@ -17,7 +17,8 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.default_fit import DefaultFit, uses_default_fit
-from dpfast.regression.standardise import Standardized, checked_standardize
+from dpfast.scaling.standardize import checked_standardize
+from dpfast.scaling.standardized import Standardized
 
 if TYPE_CHECKING:  # of methods that are asked for
     from dpfast.models import Loss, Objective

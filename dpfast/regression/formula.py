@@ -24,7 +24,7 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.fit import fit
-from dpfast.regression.standardise import Standardized
+from dpfast.scaling.standardized import Standardized
 
 
 @understood

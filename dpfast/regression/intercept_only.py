@@ -13,8 +13,9 @@ from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Mallows
 from dpfast.privacy.rounding import ROUNDING_SUM
-from dpfast.regression.locations import ScaleSearch
-from dpfast.regression.standardise import MAX_COUNT_NOISE, complete_remarks
+from dpfast.scaling.budget import MAX_COUNT_NOISE
+from dpfast.scaling.remarks import complete_remarks
+from dpfast.scaling.search import ScaleSearch
 
 INTERCEPT_ONLY = (
     "n mu = {strength:.3g} is too small to estimate {q} slopes of columns of unknown scale. All of "

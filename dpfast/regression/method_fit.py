@@ -21,9 +21,10 @@ from dpfast.models import FreeScale, Loss, Objective, resolve_loss
 from dpfast.optimize.protocol import answers_only, checked_run
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.scaling_budget import FARTHEST, ScalingBudget
-from dpfast.regression.shared import plan_scaling
-from dpfast.regression.standardise import CODED, GivenScaling, PrivateScaling, Standardized
+from dpfast.scaling.budget import FARTHEST, ScalingBudget
+from dpfast.scaling.private import PrivateScaling, plan_scaling
+from dpfast.scaling.standardize import CODED
+from dpfast.scaling.standardized import GivenScaling, Standardized
 
 Array = NDArray[np.float64]
 

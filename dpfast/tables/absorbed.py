@@ -27,8 +27,9 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit
-from dpfast.regression.shared import plan_scaling, refuse_too_few_records
-from dpfast.regression.standardise import cell_remarks, refuse_no_columns
+from dpfast.scaling.budget import refuse_too_few_records
+from dpfast.scaling.private import plan_scaling, refuse_no_columns
+from dpfast.scaling.remarks import cell_remarks
 from dpfast.tables.grouping import declared_levels, grouping_of
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import by_error, printable, short_number
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import render_table
-from dpfast.regression.standardise import cell_remarks
+from dpfast.scaling.remarks import cell_remarks
 
 Array = NDArray[np.float64]
 

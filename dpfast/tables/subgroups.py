@@ -28,9 +28,8 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit
 from dpfast.regression.fit import fit
-from dpfast.regression.scaling_budget import MIN_RECORDS_FACTOR, ScalingBudget
-from dpfast.regression.shared import refuse_too_few_records
-from dpfast.regression.standardise import PrivateScaling, refuse_no_columns
+from dpfast.scaling.budget import MIN_RECORDS_FACTOR, ScalingBudget, refuse_too_few_records
+from dpfast.scaling.private import PrivateScaling, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
 

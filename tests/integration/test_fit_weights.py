@@ -151,7 +151,7 @@ def test_weights_need_no_bound_on_the_road(loss):
 
 def test_the_unit_of_weights_is_a_released_one(monkeypatch):
     """One record's weight changes it only through a histogram, whose noise has the last word."""
-    from dpfast.regression.weight_unit import WeightUnit
+    from dpfast.scaling.weight_unit import WeightUnit
 
     units, bought = [], WeightUnit.estimate_unit
 

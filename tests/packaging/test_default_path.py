@@ -76,7 +76,7 @@ OLD = (
 MODULES = 100
 
 #: Named numbers of the modules that decide what a default fit does; the aim is 60.
-DECIDING = ("solvers.pcn", "regression", "models", "inference.degrees")
+DECIDING = ("solvers.pcn", "scaling", "regression", "models", "inference.degrees")
 
 
 #: Children of one interpreter that has not seen dpfast, only what takes long to load.

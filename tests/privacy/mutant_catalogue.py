@@ -1175,7 +1175,7 @@ MONEY = (
     plant(
         "counts-of-responses-unpaid",
         "the count of responses that a loss has not is no part of what the search spends",
-        "dpfast/regression/locations.py",
+        "dpfast/scaling/search.py",
         ("tests/integration/test_counts.py",),
         "        self._spent += price**2\n",
         "",
@@ -1183,7 +1183,7 @@ MONEY = (
     plant(
         "counts-of-labels-unpaid",
         "a search does not add up what it paid for labels",
-        "dpfast/regression/locations.py",
+        "dpfast/scaling/search.py",
         ("tests/scaling/test_search.py",),
         "self._spent += mu * mu\n        answer = self._answers.below(self._of_labels, mu, ())",
         "answer = self._answers.below(self._of_labels, mu, ())",
@@ -1191,7 +1191,7 @@ MONEY = (
     plant(
         "all-records-at-the-whole-total",
         "a search of all records after one of a sample has the whole total once more",
-        "dpfast/regression/locations.py",
+        "dpfast/scaling/search.py",
         ("tests/scaling/test_search.py",),
         "search = ScaleSearch(self._every, constant, self._left(0.0))",
         "search = ScaleSearch(self._every, constant, self._total)",
@@ -1199,7 +1199,7 @@ MONEY = (
     plant(
         "all-records-refused-after-the-charge",
         "what a search of all records may be refused for is not asked before the charge",
-        "dpfast/regression/locations.py",
+        "dpfast/scaling/search.py",
         ("tests/scaling/test_search.py",),
         "            extremes += search.count_extremes()\n",
         "            pass\n",
@@ -4739,7 +4739,7 @@ LEAST_SQUARES = (
     plant(
         "unit-of-weights-unpaid",
         "weights are in units of their own mean",
-        "dpfast/regression/weight_unit.py",
+        "dpfast/scaling/weight_unit.py",
         ("tests/integration/test_fit_weights.py::test_the_unit_of_weights_is_a_released_one",),
         "        self.unit = float(",
         "        self.unit = float(np.mean(rows._curator._records.y[:, 1])) or float(",
@@ -5298,7 +5298,7 @@ LEAST_SQUARES = (
     plant(
         "offsets-about-zero",
         "a fit begins, and expects curvatures, as if offsets lay about zero",
-        "dpfast/regression/standardise.py",
+        "dpfast/scaling/private.py",
         ("tests/scaling/test_fit.py::test_offsets_mean_the_same_in_other_units",),
         "offset.centre, offset.spread * offset.detected",
         "0.0, 0.0",
@@ -6282,7 +6282,7 @@ INSTRUMENTS = (
 
 BOUGHT = "dpfast/privacy/scaling/sensitivity.py"
 BOUGHT_COLUMNS = "dpfast/curator/scaling/columns.py"
-LOCATIONS = "dpfast/regression/locations.py"
+LOCATIONS = "dpfast/scaling/search.py"
 KEYS = "csrc/keys.pyx"
 KEY_LOOPS = "csrc/keys/loops.h"
 BOUGHT_TESTS = ("tests/scaling/test_columns.py",)
@@ -6588,7 +6588,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "clear-slopes-shrunk",
         "predictions keep less of clear slopes where a spread was found too narrow",
-        "dpfast/regression/scaling_budget.py",
+        "dpfast/scaling/budget.py",
         (
             "tests/scaling/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",
         ),
@@ -6616,7 +6616,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "persons-bought-as-records",
         "the locations of a person's rows are bought as if each person had one",
-        "dpfast/regression/standardise.py",
+        "dpfast/scaling/standardize.py",
         ("tests/scaling/test_units.py::test_tables_parquet_and_persons",),
         "PrivateScaling(request, request.mu, response=response)",
         "PrivateScaling(request, account.total.mu, response=response)",

@@ -11,8 +11,8 @@ import dpfast
 from dpfast.cli import main
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.privacy.scaling.sensitivity import complete_weight
-from dpfast.regression.locations import ScaleSearch
-from dpfast.regression.standardise import complete_remarks
+from dpfast.scaling.remarks import complete_remarks
+from dpfast.scaling.search import ScaleSearch
 from tests.flat import flat
 from tests.loops import each
 

@@ -13,7 +13,7 @@ import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
-from dpfast.regression.scaling_budget import ScalingBudget
+from dpfast.scaling.budget import ScalingBudget
 from dpfast.solvers.pcn.clipping import NO_REASON
 from tests.flat import flat
 from tests.loops import each

@@ -8,7 +8,7 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput
-from dpfast.regression.scaling_budget import shrinkage_factor
+from dpfast.scaling.budget import shrinkage_factor
 from tests.flat import flat
 from tests.loops import each
 

@@ -12,7 +12,8 @@ from dpfast.curator.scaling.columns import Columns
 from dpfast.data import as_records
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.privacy.scaling.sensitivity import complete_weight
-from dpfast.regression.locations import COUNTS, ScaleSearch, _mass_below, _threshold, value_of
+from dpfast.scaling.search import COUNTS, ScaleSearch
+from dpfast.scaling.thresholds import _mass_below, _threshold, value_of
 from tests.flat import flat
 from tests.loops import each
 

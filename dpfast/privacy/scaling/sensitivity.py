@@ -1,4 +1,4 @@
-"""Constants of estimated locations and scales: claims D1 to D6 of PROOFS-bought.md."""
+"""Constants of estimated locations and scales: claims D1 to D6 of PROOFS-scaling.md."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit, uses_default_fit
 from dpfast.regression.quantiles.results import QuantileFits
-from dpfast.regression.standardise import Standardized, checked_standardize
+from dpfast.scaling.standardize import checked_standardize
+from dpfast.scaling.standardized import Standardized
 
 if TYPE_CHECKING:  # of levels by a method
     from dpfast.regression.method_fit import MethodFits

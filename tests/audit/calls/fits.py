@@ -291,7 +291,7 @@ def quantiles() -> Iterator[Example]:
 
 
 def standardised() -> Iterator[Example]:
-    from dpfast.regression.standardise import standardize
+    from dpfast.scaling.standardize import standardize
 
     def bought(data: Any, loss: str = "log-cosh", **options: Any) -> Any:
         X, y = data
@@ -310,7 +310,7 @@ def standardised() -> Iterator[Example]:
             return fit(data[0], data[1], loss, privacy=GDP(40.0), standardize=True).summary()
 
         yield Example(name, f"{loss}, standardised", raw, loss in BINARY, GDP(40.0))
-    name = "dpfast.regression.standardise.standardize"
+    name = "dpfast.scaling.standardize.standardize"
     yield Example(name, "", bought, False, GDP(50.01))
     yield Example(name, "logistic", binary, True, GDP(50.01))
 

@@ -1,15 +1,13 @@
 """Private location and scale of columns: noisy bisection, then a histogram of distances.
 
 Post-processing of a curator's answers (claim D4 of ``dpfast/privacy/scaling/PROOFS-scaling.md``).
-Keys are the doubles in numeric order, as integers, so that no range has to be declared.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,17 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
-from dpfast.solvers.pcn.histogram import NEIGHBOUR_SDS, SINGLE_BIN_SDS
+from dpfast.scaling.distances import ColumnScale, DistanceHistogram, column_scales
+from dpfast.scaling.thresholds import (
+    BINADE,
+    LABEL_KEYS,
+    centre_of,
+    is_tie,
+    next_key,
+    value_of,
+)
+
+Array = NDArray[np.float64]
 
 #: Counts planned for each column.  Fewer do not find a column of any magnitude; with an ample
 #: budget twice as many are allowed.
@@ -33,29 +41,13 @@ MIN_MU = 1e-5
 #: Noise of a count, as a part of n, below which more budget barely improves a median.
 _MIN_COUNT_NOISE = 0.03
 
-_BINADE = 1 << 52
-#: Width of an interval of keys, 1e-9 of a number, below which it is a tie: one value is frequent.
-_TIE_KEYS = 1 << 22
 #: Distance of the searched quantile above the median.  In a column centred at zero half of the
 #: records lie below zero, where no scale could be seen.
 _ABOVE = 0.1
 #: Part of the records in the interval at which the bisection stops.
 _INSIDE = 0.2
-#: After so many answers that the quantile is lower, the lower end is tried for a tie, with
-#: intervals of these powers of two.
-_PATIENCE, _TIE_SHIFTS = 2, (40, 22)
-#: Smallest distance from a tie at zero, where no scale is known.
-_MIN_AT_ZERO = 2.0**-50
-#: Mean distance in a cell over the power of two that stands for it, about.
-_CELL_MEAN = 1.06
-#: Keys of 0 and of 1, each with the next one that a count can use.
-_LABEL_KEYS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
-#: Signs of distances above and below a centre.
-_SIDES = np.array([[1.0], [-1.0]]) / _CELL_MEAN
-_LARGEST = 1e300
-_SMALLEST = 1e-290
-
-Array = NDArray[np.float64]
+#: After so many answers that the quantile is lower, the lower end is tried for a tie.
+_PATIENCE = 2
 
 
 class ColumnAnswers(Protocol):
@@ -71,92 +63,17 @@ class ColumnAnswers(Protocol):
     ) -> Answer: ...
 
 
-class ColumnScale(NamedTuple):
-    """Released location and scale of one column."""
-
-    centre: float
-    spread: float
-    low: float
-    high: float
-    detected: bool = True
-
-
 class _Quantile:
     """Interval of keys that contains a quantile of a column."""
 
     __slots__ = ("above", "below", "high", "low", "patience")
 
     def __init__(self) -> None:
-        self.low, self.high = -2047 * _BINADE, 2047 * _BINADE
+        self.low, self.high = -2047 * BINADE, 2047 * BINADE
         #: Counts at the ends, minus three fifths of the records.
         self.below, self.above = -math.inf, math.inf
         #: Answers in a row that the quantile is lower.
         self.patience = 0
-
-
-class _Distances(NamedTuple):
-    """Released histogram of the distances of one column, above and below a centre."""
-
-    centre: float
-    nearest: float
-    cells: Array
-    noise: float
-
-    def joined(self, earlier: _Distances | None) -> _Distances:
-        """Pool with an earlier histogram of the same distances, by inverse variances."""
-        if earlier is None or earlier[:2] != self[:2]:
-            return self
-        weight, earlier_weight = self.noise**-2, earlier.noise**-2
-        cells = (weight * self.cells + earlier_weight * earlier.cells) / (weight + earlier_weight)
-        return self._replace(cells=cells, noise=float(weight + earlier_weight) ** -0.5)
-
-
-def _locations(histograms: Sequence[_Distances], complete: float) -> list[ColumnScale]:
-    """Return mean and spread of each column, up to the farthest cells above their noise."""
-    cells = np.array([histogram.cells for histogram in histograms])
-    noise = np.array([histogram.noise for histogram in histograms])
-    ends = _farthest(cells / noise[:, None, None]) + 1  # the cells below are summed
-    last_cells, octaves = ends.max(axis=1), np.arange(cells.shape[2])
-    steps = np.exp2(octaves - np.maximum(last_cells, 1.0)[:, None])[:, None]
-    steps = np.where(octaves < ends[:, :, None], steps, 0.0)
-    first, second = steps * _SIDES, steps * steps
-    means, squares = (np.add.reduce(part * cells, (1, 2)) / complete for part in (first, second))
-    second -= 2.0 * means[:, None, None] * first
-    errors = noise * np.sqrt(np.add.reduce(second * second, (1, 2))) / complete
-    spreads = np.sqrt(np.maximum(squares - means * means, 2.0 * errors))
-    # so far in units of each column's farthest cell; the first one ends at a power of two
-    powers = np.frexp([histogram.nearest for histogram in histograms])[1] - 1
-    scales = np.ldexp(1.0, np.minimum(powers + np.array([*ends.T, last_cells]), 1000))
-    numbers = np.array([*scales, means * scales[2], spreads * scales[2], last_cells]).T.tolist()
-    locations = []
-    for (centre, *_), (above, below, _, mean, spread, top) in zip(histograms, numbers, strict=True):
-        if not top:
-            locations.append(ColumnScale(centre, 1.0, centre, centre, False))
-            continue
-        low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
-        middle = min(max(centre + mean, low), high)
-        spread = min(max(spread, _SMALLEST), _LARGEST)
-        locations.append(ColumnScale(middle, spread, low, high))
-    return locations
-
-
-def _farthest(cells: Array) -> NDArray[np.intp]:
-    """Return the farthest cell on each side that exceeds its noise, or -1.
-
-    ``cells`` are in units of their noise.
-    """
-    above_single, above_neighbour, octaves = (
-        cells > SINGLE_BIN_SDS,
-        cells > NEIGHBOUR_SDS,
-        np.arange(cells.shape[2]),
-    )
-    connected = np.logical_or.reduce(
-        above_single, axis=1
-    )  # and what is beside it: on the other side, or
-    last = np.maximum.accumulate(np.where(connected, octaves, -1), axis=1)  # farther out, and so on
-    gap = np.maximum.accumulate(np.where(above_neighbour.any(axis=1), -1, octaves), axis=1)
-    connected[:, 1:] |= (last > gap)[:, :-1]
-    return np.where(above_single | (above_neighbour & connected[:, None]), octaves, -1).max(axis=2)
 
 
 class ScaleSearch:
@@ -173,7 +90,7 @@ class ScaleSearch:
     ) -> None:
         self._answers, self._every = answers, all_answers or answers
         self.columns = list(columns)
-        self._of_labels = [] if labels is None else [(labels, key) for key in _LABEL_KEYS]
+        self._of_labels = [] if labels is None else [(labels, key) for key in LABEL_KEYS]
         self._labelled = 0.0, 0.0
         #: Response and the key below which it is out of range; number of such records, and noise.
         self._outside, self.outside = below_range, (0.0, 0.0)
@@ -182,7 +99,7 @@ class ScaleSearch:
         self._spent = 0.0  # squares of mu
         self._complete, self._precision = 0.0, 0.0
         self._quantiles = {column: _Quantile() for column in self.columns}
-        self._known: dict[int, _Distances] = {}
+        self._known: dict[int, DistanceHistogram] = {}
         #: Scales of all columns, once measured; later queries improve them.
         self.found: dict[int, ColumnScale] = {}
 
@@ -192,7 +109,7 @@ class ScaleSearch:
         planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
         extremes = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
         if self._of_labels:
-            extremes.append((len(_LABEL_KEYS), self._price_of_labels()))
+            extremes.append((len(LABEL_KEYS), self._price_of_labels()))
         if self._outside is not None:
             extremes.append((1, self._price_of_labels()))
         for search in self._again():
@@ -216,7 +133,7 @@ class ScaleSearch:
     def tied(self, column: int) -> bool:
         """Say whether about a fifth of the records have the same entry, or zero, in a column."""
         quantile = self._quantiles[column]
-        same = _is_tie(quantile.low, quantile.high)
+        same = is_tie(quantile.low, quantile.high)
         return same and quantile.above - quantile.below > _INSIDE * max(self._complete, 1.0)
 
     def distance_extremes(self) -> list[tuple[int, float]]:
@@ -302,7 +219,7 @@ class ScaleSearch:
     def _price_of_labels(self) -> float:
         """Return the mu of a query of as many counts as labels need."""
         planned, total = self._plan(len(self.columns), COUNT_SHARE)
-        return query_mu(total, planned, len(_LABEL_KEYS))
+        return query_mu(total, planned, len(LABEL_KEYS))
 
     def _counts(self, answer: Answer) -> list[float]:
         """Return counts centred at the quantile; refine the number of complete records."""
@@ -321,7 +238,7 @@ class ScaleSearch:
             for column in columns
             if not (quantile := self._quantiles[column]).above - quantile.below
             < _INSIDE * self._complete
-            and not _is_tie(quantile.low, quantile.high)
+            and not is_tie(quantile.low, quantile.high)
         ]
 
     def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
@@ -329,7 +246,7 @@ class ScaleSearch:
         coarsest = 0
         thresholds: list[tuple[int, int]] = []
         for column, quantile in self._asking(columns):
-            key, level = _next_key(quantile.low, quantile.high, quantile.patience >= _PATIENCE)
+            key, level = next_key(quantile.low, quantile.high, quantile.patience >= _PATIENCE)
             if level > coarsest:
                 thresholds, coarsest = [], level
             if level == coarsest:
@@ -342,7 +259,9 @@ class ScaleSearch:
         """Measure these columns by a histogram of distances; reserve this part of mu^2."""
         quantiles = [self._quantiles[column] for column in columns]
         keys = [(quantile.low, quantile.high) for quantile in quantiles]
-        places = [_place(*k, *pair) for k, pair in zip(keys, value_of(keys).tolist(), strict=True)]
+        places = [
+            centre_of(*k, *pair) for k, pair in zip(keys, value_of(keys).tolist(), strict=True)
+        ]
         centres, nearest = np.array(places).T
         mu = self._left(reserved)
         answer = self._answers.distances(columns, centres, nearest, mu)
@@ -351,83 +270,9 @@ class ScaleSearch:
             columns, quantiles, places, answer.value, strict=True
         ):
             if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # the bisection went wrong
-                quantile.low, quantile.high = 0, _BINADE
+                quantile.low, quantile.high = 0, BINADE
                 cells = np.zeros_like(cells)
-            measured = _Distances(*place, cells, answer.noise_scale)
+            measured = DistanceHistogram(*place, cells, answer.noise_scale)
             self._known[column] = measured.joined(self._known.get(column))
         histograms = [self._known[column] for column in columns]
-        return dict(zip(columns, _locations(histograms, max(self._complete, 1.0)), strict=True))
-
-
-# ---- keys
-
-
-def value_of(keys: Any) -> Array:
-    """Return the doubles with these keys, in a range whose differences do not overflow."""
-    keys = np.asarray(keys, dtype=np.int64)
-    values = np.minimum(np.abs(keys).view(np.float64), _LARGEST)  # beyond the largest: infinity
-    return np.copysign(values, keys)
-
-
-def _place(first: int, last: int, low: float, high: float) -> tuple[float, float]:
-    """Return a centre, at a tie its own value, and the smallest distance resolved from it."""
-    if (first, last) == (0, _BINADE):
-        return 0.0, _MIN_AT_ZERO
-    if last - first <= _TIE_KEYS:
-        return low, max(high - low, _SMALLEST)
-    return 0.5 * low + 0.5 * high, max(0.5 * high - 0.5 * low, _SMALLEST)
-
-
-@lru_cache(maxsize=1024)
-def _is_tie(low: int, high: int) -> bool:
-    """Say whether so many records have one value, or zero, that more counts do not help."""
-    return high - low <= _TIE_KEYS or (low, high) == (0, _BINADE)
-
-
-@lru_cache(maxsize=1024)
-def _next_key(low: int, high: int, patient: bool) -> tuple[int, int]:
-    """Return a threshold inside an interval, and the level of the cells that it ends."""
-    key, width = _threshold(low, high), high - low
-    if width <= _BINADE:
-        shift = (low ^ (high - 1)).bit_length() - 1  # the roundest number inside
-        key = (high - 1) >> shift << shift
-        tried = [shift for shift in _TIE_SHIFTS if patient and 2 << shift < width]
-        key = low + (1 << tried[0]) if tried else key
-    return key, _level(key)
-
-
-@lru_cache(maxsize=1024)
-def _threshold(low: int, high: int) -> int:
-    """Return the median of a public prior on keys between two of them.
-
-    The prior has a tenth at zero and is Cauchy in ``log2 |x|``.
-    """
-    if high - low <= _BINADE:
-        return (low + high) // 2
-    first, last = low // _BINADE + 1, high // _BINADE - 1
-    half = 0.5 * (_mass_below(low // _BINADE) + _mass_below(high // _BINADE))
-    while first < last:
-        middle = (first + last) // 2
-        if _mass_below(middle) < half:
-            first = middle + 1
-        else:
-            last = middle
-    if first > low // _BINADE + 1 and (half - _mass_below(first - 1) < _mass_below(first) - half):
-        first -= 1
-    return first * _BINADE
-
-
-def _mass_below(binade: int) -> float:
-    """Return the prior mass of the keys below ``binade * 2^52``."""
-    if binade == 0:
-        return 0.45
-    tail = 0.5 + math.atan((abs(binade) - 1023 - 4.0) / 6.0) / math.pi
-    return 0.55 + 0.45 * tail if binade > 0 else 0.45 * (1.0 - tail)
-
-
-def _level(key: int) -> int:
-    """Return the level of the cells that a threshold ends, by 12 bits of its powers of two."""
-    for shift in (52, 40, 28):
-        if key % (1 << shift) == 0:
-            return shift
-    return 16
+        return dict(zip(columns, column_scales(histograms, max(self._complete, 1.0)), strict=True))

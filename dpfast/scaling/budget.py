@@ -1,11 +1,12 @@
-"""Budget for private units, and limits below which records are too few: public."""
+"""Budget for private scales, and limits below which records are too few: public."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
 
-from dpfast.regression.locations import COUNT_SHARE, COUNTS
+from dpfast.errors import InvalidBudget
+from dpfast.scaling.search import COUNT_SHARE, COUNTS
 from dpfast.solvers.pcn.plan import TINY, BudgetAllocation
 
 #: A given scale is clipped to this range of spreads of the response: an estimated spread never
@@ -56,3 +57,12 @@ def shrinkage_factor(explained: float, noise: float) -> float:
     if noise <= NEGLIGIBLE_NOISE * explained:
         return 1.0
     return max(0.0, 1.0 - 2.0 * noise / max(explained, TINY))
+
+
+def refuse_too_few_records(n: int, p: int, mu: float, estimates: str, fewer: str) -> None:
+    """Refuse a budget at which the estimates would be mostly noise."""
+    if n * mu < (needed := MIN_RECORDS_FACTOR * p**1.5):
+        raise InvalidBudget(
+            f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g}{estimates} would be noise. Use "
+            f"more records, a larger budget, or fewer {fewer}."
+        )

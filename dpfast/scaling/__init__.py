@@ -1,0 +1,1 @@
+"""Private centres and spreads of columns, estimated with part of the budget."""

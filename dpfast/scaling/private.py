@@ -1,0 +1,228 @@
+"""Private centres and spreads of the records of a request: planned, paid for, then applied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpfast.curator.scaling.columns import Columns
+from dpfast.data.scaling.units import ReleasedScales, released_coding
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.fit_requests.request import FitRequest
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.scaling.budget import MAX_COUNT_NOISE, ScalingBudget
+from dpfast.scaling.distances import ColumnScale
+from dpfast.scaling.remarks import OUT_OF_RANGE, complete_remarks, constant_remarks
+from dpfast.scaling.search import COUNTS, ScaleSearch
+from dpfast.scaling.standardized import CODED_ALREADY, Standardized
+from dpfast.solvers.pcn.precondition import DETECTED_SDS
+
+#: Standard deviations of its noise by which a count must exceed zero for a warning.
+WARNING_SDS = 4.0
+
+#: Scale of a column that keeps its unit.
+UNCHANGED = ColumnScale(0.0, 1.0, -math.inf, math.inf)
+
+#: Columns of new rows are clipped at this many spreads from the centre, or where entries were
+#: detected if that is farther.  Beyond, the fit may have missed records, and extrapolates.
+CLIP_SPREADS = 5.0
+
+
+class PrivateScaling:
+    """Planned private centres and spreads; its constructor refuses what can be refused."""
+
+    released: Standardized | None = None
+
+    def __init__(
+        self,
+        request: FitRequest,
+        mu: float,
+        *,
+        covariates: bool = True,
+        response: bool = True,
+        linked: bool = False,
+        labels: bool = False,
+        whole: float | None = None,
+        inner: bool = False,
+        offset: bool = False,
+        responses: str = "",
+    ) -> None:
+        if not inner and request.records.coding is not None:
+            raise InvalidInput(CODED_ALREADY)
+        self._own, self._linked, self.inner = not covariates, linked, inner
+        self._response = response
+        q, self._offset = request.n_covariates, offset
+        self.names = request.column_names
+        self._alike = len(set(self.names)) < q
+        if covariates and self._alike:
+            raise InvalidInput("names of the columns of X must differ.")
+        self._request = request
+        single, subsample = request.single, request.subsample
+        if offset:
+            from dpfast.data.record_weights.columns import OffsetRecords
+
+            single, subsample = OffsetRecords(single), subsample and OffsetRecords(subsample)
+        columns = all_columns = Columns(single, request.ledger, request.noise)
+        if subsample is not None:
+            columns = Columns(subsample, request.ledger, request.noise)
+        self._labels, self._columns = labels, columns
+        self._search = search = ScaleSearch(
+            columns,
+            range(q * self._own, q + offset + int(response)),
+            mu * (1.0 - ROUNDING_SUM),
+            q + offset if labels else None,
+            all_columns,
+            (q + offset, OUT_OF_RANGE[responses][0]) if responses else None,
+        )
+        self._responses = responses
+        n, count, noise = columns.n, len(search.columns), search.noise
+        if noise > MAX_COUNT_NOISE * n:  # the locations would be noise
+            needed = (mu if whole is None else whole) * noise / (MAX_COUNT_NOISE * n)
+            raise InvalidBudget(
+                f"n = {n} records at mu = {mu:.3g} are too few to find the scales of {count} "
+                f"columns: with {COUNTS} counts for each, the noise of a count is {noise:.0f} "
+                f"records. Needed is mu of at least {needed:.3g}. Declare ranges in a "
+                "schema, or use fewer columns."
+            )
+        for queried in {columns, all_columns}:
+            queried.refuse(search.count_extremes(), search.distance_extremes())
+
+    def run(self, spend: bool = True) -> Standardized:
+        """Spend the budget; return the units of the columns and their coding."""
+        self.released = self._standardized(self._search.run(spend))
+        return self.released
+
+    def so_far(self) -> Standardized | None:
+        """Return the units for a partial result, if all columns were measured at least once.
+
+        They are made of released numbers, so they cost nothing.
+        """
+        if self.released is None and self._search.found:
+            scales = [self._search.found[column] for column in self._search.columns]
+            return self._standardized(scales)
+        return self.released
+
+    def _standardized(self, locations: list[ColumnScale]) -> Standardized:
+        """Convert released locations to units, and code the columns by them."""
+        request, q = self._request, len(self.names)
+        settings: dict[str, Any] = {}
+        columns = [UNCHANGED] * q * self._own + locations
+        offset = columns.pop(q) if self._offset else None
+        response = columns[q] if len(columns) > q else None
+        columns = columns[:q]
+        if self._linked and response is not None:  # a response with a link keeps its unit
+            size = math.hypot(response.centre, response.spread)
+            if response.detected and size:
+                settings["size"] = size
+            response = None
+        if offset is not None:
+            settings["offset"] = offset.centre, offset.spread * offset.detected
+        response_column = UNCHANGED if response is None else response
+        if not request.fit_intercept:
+            columns = [_from_zero(column) for column in columns]
+            response_column = _from_zero(response_column)
+        constant = tuple([
+            name
+            for name, column in zip(self.names, columns, strict=True)
+            if not column.detected
+        ])  # fmt: skip
+        self._report(constant, response_column.detected)
+        pairs = [(column.centre, column.spread) for column in columns]
+        centres, spreads = np.array(pairs).reshape(q, 2).T.copy()
+        units = ReleasedScales(centres, spreads, (response_column.centre, response_column.spread))
+        coding = released_coding(
+            units,
+            np.array([_clipping_range(column) for column in columns]).reshape(q, 2),
+            tuple(map(str, range(q))) if self._alike else self.names,
+            by_name=request.new_rows.columns is not None,
+            fit_intercept=request.fit_intercept,
+        )
+        released = Standardized(
+            self.names,
+            constant,
+            units,
+            coding,
+            request.guarantee(),
+            request.remarks,
+            response is not None,
+        )
+        released._uncounted = request.few_complete
+        released._tied = self._search.tied(q + self._offset) if self._response else False
+        released._locations = columns[q * self._own :]
+        released._settings = settings
+        return released
+
+    def _report(self, constant: tuple[str, ...], response_detected: bool) -> None:
+        """Tell the request which columns look constant, and its warnings."""
+        request = self._request
+        weighted = request.record_weights is not None and request.record_weights.weight is not None
+        count, noise = self._counted()
+        request.undetected = constant
+        request.few_complete = count < DETECTED_SDS * noise
+        request.remarks = (
+            *complete_remarks((count, noise), request.n_units, self.names, self._labels, weighted),
+            *self._outside(),
+            *constant_remarks(constant, response_detected),
+        )
+
+    def _outside(self) -> tuple[str, ...]:
+        """Warn that responses are below the loss's range, by the released number of them."""
+        count, noise = self._search.outside
+        if not self._responses or not count > WARNING_SDS * noise:
+            return ()
+        share = min(count / self._columns.n, 1.0)
+        return (OUT_OF_RANGE[self._responses][1].format(share),)
+
+    def _counted(self) -> tuple[float, float]:
+        """Return the estimated number of complete records among all, and its noise."""
+        count, noise = self._search.counted
+        n, all_n = self._columns.n, self._request.n
+        if n == all_n:
+            return count, noise
+        return count / n * all_n, math.hypot(noise, n**0.5) / n * all_n  # and of the sampling
+
+    def in_place(self, spend: bool = True) -> None:
+        """Spend the budget and rescale the request's records."""
+        units = self.run(spend)
+        self._request.rescale(units._units, units._coding, inner=self.inner)
+
+
+def farthest(locations: Sequence[ColumnScale]) -> float:
+    """Return the distance of the farthest detected entries in spreads, to a power of two."""
+    reach = [
+        max(location.high - location.centre, location.centre - location.low) / location.spread
+        for location in locations
+    ]
+    return max(reach, default=0.0) / math.sqrt(2.0)
+
+
+def _clipping_range(location: ColumnScale) -> tuple[float, float]:
+    """Return the range at which a column of new rows is clipped."""
+    reach = CLIP_SPREADS * location.spread
+    low, high = location.centre - reach, location.centre + reach
+    return min(location.low, low), max(location.high, high)
+
+
+def _from_zero(location: ColumnScale) -> ColumnScale:
+    """Measure a column that is not centred by its root mean square, also a constant one."""
+    centre, spread, low, high, detected = location
+    if not detected and centre:
+        return ColumnScale(0.0, abs(centre), low, high)
+    return ColumnScale(0.0, math.hypot(centre, spread) if detected else spread, low, high, detected)
+
+
+def refuse_no_columns(request: FitRequest) -> None:
+    """Refuse records without covariates, which have no units to estimate."""
+    if request.n_covariates == 0:
+        raise InvalidInput("X must have at least one column.")
+
+
+def plan_scaling(request: FitRequest, mu: float, **options: Any) -> tuple[PrivateScaling, float]:
+    """Plan private units out of a mu; return their search and the mu left."""
+    columns = request.n_covariates + int(options.get("response", True))
+    share = ScalingBudget(request.n, columns, mu).share()
+    scaling = PrivateScaling(request, mu * math.sqrt(share), whole=mu, **options)
+    return scaling, mu * math.sqrt(1.0 - share)

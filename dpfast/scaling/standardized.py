@@ -1,0 +1,165 @@
+"""Released scales of columns, and fits that are given them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpfast.data.records import Records, as_records
+from dpfast.data.scaling.units import ReleasedScales
+from dpfast.errors import InvalidInput
+from dpfast.fit_requests.request import FitRequest
+from dpfast.inference.guarantees import Guarantee
+from dpfast.scaling.distances import ColumnScale
+
+if TYPE_CHECKING:
+    from dpfast.inference.rows import Coded
+
+CODED_ALREADY = (
+    "these records are coded already, by the public facts of a schema or by released ones."
+)
+
+
+class Standardized:
+    """Released centres and spreads of the columns of a table; holds no records.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the covariates.
+    centres, spreads : ndarray of shape (q,)
+        About the mean and the standard deviation of each.  For a heavy-tailed column they ignore
+        entries too rare to be detected at this budget.  They are in the units of the coding.
+    unseen : tuple of str
+        Names of the covariates that look constant at this budget: nearly all records seem to have
+        the same value there.  Their spread is given as 1, and should not be used as a unit.
+    response : tuple of two floats
+        Centre and spread of the response; (0, 1) if they were not estimated.
+    privacy : Guarantee
+
+    Privacy
+    -------
+    Everything in it was released, so all further use is free.
+
+    Examples
+    --------
+    >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
+    >>> units = dpfast.standardize(X, y, privacy=2.0)
+    >>> units.unseen, bool(1.4e6 < units.centres[0] < 1.6e6)
+    ((), True)
+    """
+
+    #: Whether complete records are as few as noise explains; whether many responses are equal.
+    _uncounted = False
+    _tied = False
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        unseen: tuple[str, ...],
+        units: ReleasedScales,
+        coding: Any,
+        privacy: Guarantee,
+        remarks: tuple[str, ...],
+        of_response: bool,
+    ) -> None:
+        self.names = names
+        self.unseen = unseen
+        self.centres, self.spreads, self.response = units
+        self.privacy = privacy
+        self._coding = coding
+        #: Settings of a fit: root mean square of a response with a link; mean and deviation of
+        #: offsets.
+        self._settings: dict[str, Any] = {}
+        self._locations: Sequence[ColumnScale] = ()
+        #: Whether the response is scaled, also if its unit is 1.
+        self._of_response = of_response
+        self._remarks = remarks
+
+    @property
+    def coding(self) -> Coded:
+        """Coding that turns a table or array of these columns into a design."""
+        coding: Coded = self._coding
+        return coding
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about these units, from released numbers only."""
+        return self._remarks
+
+    def encode(self, X: Any, y: Any, *, names: Sequence[str] | None = None) -> Records:
+        """Return the records in these units, for ``dpfast.fit(encoded, None, ...)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q), data frame or Records
+            The covariates that were standardised, or others with the same columns in this order.
+        y : array-like of shape (n,)
+            None with records that hold their response.
+        names : sequence of str, optional
+            Names of the columns of an array.
+
+        Privacy
+        -------
+        None is spent; the records are as private as before (claim D5).
+
+        Examples
+        --------
+        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
+        >>> dpfast.standardize(X, y, privacy=2.0).encode(X, y)
+        CodedRecords(n=4000, n_covariates=1)
+
+        Notes
+        -----
+        Nothing is clipped.  Arrays in memory are copied; other records stay where they are and are
+        coded block by block.
+        """
+        records = as_records(X, y, names)
+        self._check_columns(records)
+        return records._in_units(self._units, self._coding)
+
+    @property
+    def _units(self) -> ReleasedScales:
+        return ReleasedScales(self.centres, self.spreads, self.response)
+
+    def _check_columns(self, records: Records) -> None:
+        if records.coding is not None:
+            raise InvalidInput(CODED_ALREADY)
+        same_number = records.n_covariates == len(self.names)
+        if not same_number or (records.names and records.names != self.names):
+            raise InvalidInput(
+                f"the columns must be those that were standardised, {list(self.names)}, in this "
+                "order."
+            )
+
+    def __repr__(self) -> str:
+        columns = ", ".join(
+            f"{name}: {centre:.4g} +- " + ("unseen" if name in self.unseen else f"{spread:.4g}")
+            for name, centre, spread in zip(self.names, self.centres, self.spreads, strict=True)
+        )
+        return f"<Standardized {columns}; {self.privacy.headline}>"
+
+
+class GivenScaling:
+    """Units that were released before, in place of a search: free (claim D5)."""
+
+    def __init__(self, request: FitRequest, units: Standardized, *, response: bool = True) -> None:
+        units._check_columns(request.records)
+        if response != units._of_response:
+            raise InvalidInput(
+                "a response of 0 and 1 or of counts is not scaled, and any other is. Estimate "
+                f"scales with dpfast.standardize(..., response={response})."
+            )
+        if not request.fit_intercept and (units.centres.any() or units.response[0] != 0.0):
+            raise InvalidInput(
+                "these scales centre the columns, and a fit without an intercept cannot. Estimate "
+                "them with dpfast.standardize(..., fit_intercept=False)."
+            )
+        self.released, self.inner = units, False
+        self._request = request
+
+    def in_place(self, spend: bool = True) -> None:
+        """Rescale the request's records, without a charge."""
+        units = self.released
+        self._request.rescale(units._units, units._coding)
+        self._request.remarks, self._request.few_complete = units.warnings, units._uncounted
