@@ -217,7 +217,8 @@ def below(fit):
 def test_six_lines_below_the_table_say_what_readers_need(fit):
     X = np.random.default_rng(0).normal(size=(4000, 3))
     y = X @ [1.0, 0.5, 0.0] + np.random.default_rng(1).normal(size=4000)
-    table = {"age": X[:, 0], "educ": X[:, 1], "pay": y}
+    # four digits each, which the line of units has room for whatever the noise
+    table = {"age": 40.0 + 10.0 * X[:, 0], "educ": 13.0 + 3.0 * X[:, 1], "pay": 20.0 + y}
     pytest.importorskip("formulaic")
     raw = dpfast.fit("pay ~ age + educ", table, privacy=1.0)
     for found in (fit, raw, dpfast.fit(X, y, privacy=1.0), dpfast.fit(X, y > 0, "logistic",

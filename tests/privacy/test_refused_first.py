@@ -147,8 +147,9 @@ CALLS = {
 if find_spec("formulaic"):
     CALLS["fit_formula"] = (
         dpfast.fit_formula,
-        {"formula": "y ~ a + b", "data": TABLE, "schema": SCHEMA, "privacy": 1.0, "scale": 1.0},
-    )
+        {"formula": "y ~ a + b", "data": TABLE, "loss": "log-cosh", "schema": SCHEMA,
+         "privacy": 1.0, "scale": 1.0},
+    )  # fmt: skip
 CALLS = {
     name: (flat(function) if inspect.isfunction(function) else function, right)
     for name, (function, right) in CALLS.items()
