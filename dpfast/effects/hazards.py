@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from dpfast.data.formula import codings_of_table
 from dpfast.data.source import records
 from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.fit_requests.rows import NewRows
 from dpfast.inference.degrees import Covariance
@@ -153,11 +153,10 @@ def cox(
     (('drug',), True)
     """
     account = Account(privacy, ledger)
-    plan = _Plan(formula, table, event, cuts, unit, account, noise)
-    with KeepReleased(privacy=plan.request.guarantee):
-        label = plan.request.label("cox", f"intervals={plan.intervals}")
-        account.charge(label, plan.request.memory_bytes(COPIES, include_arrays=True))
-        return plan.run()
+    analysis = _Hazards(formula, table, event, cuts, unit, account, noise)
+    request = analysis.request
+    label = request.label("cox", f"intervals={analysis.intervals}")
+    return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))
 
 
 def checked_cuts(cuts: Any) -> Array:
@@ -189,8 +188,24 @@ def checked_unit(unit: Any, cuts: Array) -> float | None:
     return length
 
 
-class _Plan:
-    """Public decisions before the charge, and the run after it."""
+class _Estimate(NamedTuple):
+    """Log hazards and log hazard ratios of standardised columns, and their errors.
+
+    ``params`` and ``matrix`` are of intervals and covariates; ``cut`` is the mean length that
+    clipping removes.  ``hidden`` directions are too noisy; ``within`` is the share with an event in
+    one unit of time.
+    """
+
+    params: Array
+    matrix: Array
+    noise: float
+    cut: float
+    hidden: int
+    within: float
+
+
+class _Hazards(Analysis[Fit]):
+    """Proportional hazards: public decisions before the charge, and the steps after it."""
 
     def __init__(
         self,
@@ -246,7 +261,7 @@ class _Plan:
             cells=len(bin_edges(PER_OCTAVE)),
         )  # fmt: skip
 
-    def run(self) -> Fit:
+    def query(self, report: Progress | None) -> _Estimate:
         """Release column scales, times at risk and events, then take Newton steps."""
         self._purchase.in_place()
         request, K, mu = self.request, self.intervals, self._mu
@@ -256,10 +271,10 @@ class _Plan:
         )  # fmt: skip
         n, p = stages.n, stages.dimension
         risk = stages.exposures(mu["risk"])
-        self._within = self._of_a_unit(stages, risk)
+        within = self._of_a_unit(stages, risk)
         # the mean outer product of events' rows is the Hessian of the likelihood at the truth
         first = whitening_and_gram(stages, mu)
-        gram, self._hidden = first.gram, first.hidden
+        gram = first.gram
         event_shares = gram.diagonal()[:K]
         params = np.zeros(p)
         params[:K] = np.log(
@@ -283,7 +298,8 @@ class _Plan:
             noises.append(score.noise_scale)
         precise = np.array(noises[-2:]) ** -2.0
         params = precise @ np.array(points[-2:]) / precise.sum()
-        return self._natural(params, matrix, float(precise.sum()) ** -0.5, cut)
+        noise = float(precise.sum()) ** -0.5
+        return _Estimate(params, matrix, noise, cut, first.hidden, within)
 
     def _of_a_unit(self, stages: AtRisk, risk: Answer) -> float:
         """Estimate the share with an event in one unit, of persons at risk; 0 without ties."""
@@ -297,23 +313,24 @@ class _Plan:
         at_cuts = float(np.sum(0.5 * (reached[:-1] + reached[1:])))
         return share / max(at_cuts, share)
 
-    def _natural(self, params: Array, matrix: Array, noise: float, cut: float) -> Fit:
+    def report(self, answers: _Estimate) -> Fit:
         """Report the ratios in original units, without the baseline hazards."""
         request, K = self.request, self.intervals
+        params, matrix, noise, cut, hidden, within = answers
         assert request.coding is not None
         scales = np.array([request.coding.columns[k].spread for k in request.column_names])
         to_own = matrix[K:] / scales[:, None]
         covariance = (1.0 / request.n + noise**2) * to_own @ to_own.T
         remarks = []
-        if self._hidden:
-            remarks.append(HIDDEN.format(self._hidden, len(matrix)))
+        if hidden:
+            remarks.append(HIDDEN.format(hidden, len(matrix)))
         if complete_remarks(self._purchase._counted(), request.n, ()):
             remarks.append(NO_EVENT)
         if cut > MAX_CLIPPING_BIAS * math.sqrt(1.0 / request.n + noise**2):
             remarks.append(CUT_OFF)
         slopes = params[K:] / scales
         # bias if events are recorded half a unit too late
-        shifts = 0.5 * self._within * np.abs(slopes)
+        shifts = 0.5 * within * np.abs(slopes)
         if (shifts > MAX_UNIT_BIAS * np.sqrt(covariance.diagonal())).any():
             remarks.append(TIES)
         known = Covariance(covariance, 0, np.zeros(len(slopes)), tuple(remarks))
