@@ -16,7 +16,7 @@ from dpfast.data.formula import codings_of_table, parts_at, refuse_terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.fit_requests.rows import NewRows
 from dpfast.inference.degrees import Covariance
@@ -121,11 +121,10 @@ def absorbed(
     (('x',), True)
     """
     account = Account(privacy, ledger)
-    plan = _Plan(formula, table, schema, account, noise)
-    with KeepReleased(privacy=plan.request.guarantee):
-        label = plan.request.label("tables.absorbed", f"levels={plan.n_levels}")
-        account.charge(label, plan.request.memory_bytes(COPIES, include_arrays=True))
-        return plan.run()
+    analysis = _Absorbed(formula, table, schema, account, noise)
+    request = analysis.request
+    label = request.label("tables.absorbed", f"levels={analysis.n_levels}")
+    return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))
 
 
 def parts_of(formula: Any) -> tuple[str, str]:
@@ -183,8 +182,15 @@ class _Within(NamedTuple):
     noise_square: float
 
 
-class _Plan:
-    """Public decisions before the charge, and the run after it."""
+class _Estimate(NamedTuple):
+    """Least squares on the centred records, None without a regressor; what they were made of."""
+
+    fit: Fit | None
+    within: _Within
+
+
+class _Absorbed(Analysis[Fit]):
+    """Fixed effects: public decisions before the charge, and the rounds after it."""
 
     def __init__(
         self, formula: Any, table: Any, schema: Any, account: Account, noise: NoiseSource | None
@@ -234,7 +240,7 @@ class _Plan:
         radius = SUM_RADII[-1] * math.sqrt(self.request.n_covariates + 1)
         return 2.0 * radius / (self._sums[-1] * math.sqrt(MAX_MEAN_NOISE))
 
-    def run(self) -> Fit:
+    def query(self, report: Progress | None) -> _Estimate:
         """Release column scales and level means, and fit the centred records."""
         self._purchase.in_place()
         request = self.request
@@ -252,13 +258,13 @@ class _Plan:
             state = self._round(levels, state, k)
         within = self._within(levels, state)
         if not within.regressors.size:
-            return self._natural(None, within)
+            return _Estimate(None, within)
         rows = levels.mapped(state.means, within.kept, within.row_map)
         names = [self.names[j] for j in within.regressors]
         part = Account(self._fit, request.ledger)
         centred = records(rows[:, :-1], rows[:, -1], names=names)
         inner = FitRequest(centred, None, part, fit_intercept=True, noise=request.noise)
-        return self._natural(self._least_squares(inner).fit(), within)
+        return _Estimate(self._least_squares(inner).fit(), within)
 
     def _least_squares(self, request: FitRequest) -> DefaultFit:
         """Plan least squares in the released column scales."""
@@ -331,12 +337,13 @@ class _Plan:
             means=means, residual_means=residual_means, counts=positive, variances=variances
         )
 
-    def _natural(self, inner: Fit | None, within: _Within) -> Fit:
+    def report(self, answers: _Estimate) -> Fit:
         """Correct the slopes for the noise of the means, and report them in original units.
 
         Noise in the means acts as measurement error in regressors and response.  Its known
         covariance is subtracted (Fuller 1987, *Measurement Error Models*, section 2.2).
         """
+        inner, within = answers
         request, regressors = self.request, within.regressors
         p = len(self.names)
         params, matrix = np.full(p, np.nan), np.full((p, p), np.nan)

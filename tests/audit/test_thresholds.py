@@ -21,7 +21,7 @@ from dpfast.privacy.budget import GDP
 from dpfast.quantiles import private_quantiles
 from dpfast.regression.fit import fit
 from dpfast.regression.quantiles.fitting import fit_quantiles
-from dpfast.tables.absorbed import _Plan
+from dpfast.tables.absorbed import _Absorbed
 from tests.audit.remembered import runs_shared
 from tests.audit.thresholds import Pairs, Table, alone, complete, counted, ends, with_one
 
@@ -108,7 +108,7 @@ def within(mu: float) -> Case:
         return shown(tables.absorbed, "y ~ x | g", table, schema=LEVELS, privacy=mu)
 
     # records of a level that is not left out; public
-    least = _Plan("y ~ x | g", TABLE, LEVELS, Account(GDP(mu), None), None).min_count
+    least = _Absorbed("y ~ x | g", TABLE, LEVELS, Account(GDP(mu), None), None).min_count
     counts = tuple(sorted({1, math.ceil(least)}))
     return Case(tables.absorbed, call, mu, ("x", "y"), (), ("g",), counts)
 
