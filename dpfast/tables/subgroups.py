@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import positive
+from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
 from dpfast.data import Records
 from dpfast.data.columns import number_columns
@@ -18,6 +19,7 @@ from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import PERSON_COPIES, Account, FitRequest
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
@@ -96,19 +98,14 @@ def fits(
     ((2, 2), True)
     """
     account = Account(privacy, ledger)
-    plan = _Plan(formula, table, by, loss, schema, account, least, noise)
-    spent = plan.request.guarantee
-    with KeepReleased(lambda error: plan.result(keeping.inner()), privacy=spent) as keeping:
-        label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
-        account.charge(label, plan.request.memory_bytes(PERSON_COPIES + 1, include_arrays=True))
-        plan.run()
-        result = plan.result(None)
-        assert result is not None
-        return result
+    analysis = _FitsByLevel(formula, table, by, loss, schema, account, least, noise)
+    request = analysis.request
+    label = request.label("tables.fits", analysis.loss, f"levels={len(analysis.levels)}")
+    return run(analysis, label, request.memory_bytes(PERSON_COPIES + 1, include_arrays=True))
 
 
-class _Plan:
-    """Public decisions before the charge, and the run after it."""
+class _FitsByLevel(Analysis[SubgroupFits]):
+    """Fits by level: public decisions before the charge, and the fits after it."""
 
     def __init__(
         self,
@@ -156,7 +153,7 @@ class _Plan:
         trial = self.request.with_account(Account(GDP(self._mu)))
         DefaultFit(trial, [kind], scale=None, standardize=self._purchase, inference=True)
         self._fits: list[Fit | None] = []
-        self._counted: tuple[Array, float] | None = None
+        self._counted: Answer | None = None
 
     def _plan_budget(self, kind: Loss, mu: float) -> None:
         """Divide ``mu`` between counts, column scales and fits, and plan the first two."""
@@ -177,10 +174,9 @@ class _Plan:
             labels=kind.binary_response, whole=mu,
         )  # fmt: skip
 
-    def run(self) -> None:
+    def query(self, report: Progress | None) -> Answer:
         """Release counts and column scales, and fit the levels with enough records."""
-        counted = self._cells.counts(self._mu_counts)
-        self._counted = counted.value, counted.noise_scale
+        self._counted = counted = self._cells.counts(self._mu_counts)
         scaling = self._purchase.run()
         spend = GDP(self._mu)
         ledgers = [Ledger(spend) for _ in self.levels]
@@ -188,7 +184,7 @@ class _Plan:
         self.request.ledger.parts.append(Part("levels side by side", spend, ledgers, disjoint=True))
         for level, level_ledger in enumerate(ledgers):
             level_fit = None
-            if self._counted[0][level] >= self.least:
+            if counted.value[level] >= self.least:
                 masked_y = masked(self._y, self._codes, level)
                 source = records(self._X, masked_y, names=self.names)
                 level_fit = fit(
@@ -196,11 +192,14 @@ class _Plan:
                     privacy=spend, standardize=scaling, ledger=level_ledger,
                 )  # fmt: skip
             self._fits.append(level_fit)
+        return counted
 
-    def result(self, unfinished: Any) -> SubgroupFits | None:
+    def so_far(self, error: str, keeping: KeepReleased) -> SubgroupFits | None:
         """Build the result from the fits so far; None before the counts are released."""
-        if self._counted is None:
-            return None
+        return self._counted and self.report(self._counted, keeping.inner())
+
+    def report(self, answers: Answer, unfinished: Any = None) -> SubgroupFits:
+        """Build the result from the fits, and from what the last one had released."""
         not_fitted: list[Fit | None] = [None] * (len(self.levels) - len(self._fits))
         names = ("intercept", *self.names) if self._intercept else self.names
         return SubgroupFits(
@@ -209,8 +208,8 @@ class _Plan:
             names=tuple(names),
             loss=self.loss,
             fits=(*self._fits, *not_fitted),
-            counts=self._counted[0],
-            count_noise=self._counted[1],
+            counts=answers.value,
+            count_noise=answers.noise_scale,
             least=self.least,
             n_records=self.request.n,
             privacy=self.request.guarantee(),
