@@ -26,7 +26,7 @@ from dpfast.effects.nuisances import (
 )
 from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidBudget, InvalidInput, understood
-from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.degrees import UNCOUNTED
 from dpfast.privacy.budget import GDP, Budget
@@ -203,18 +203,11 @@ def treatment_effect(
     standardize = checked_standardize(standardize)
     inputs = _read(source_of(X, y), treatment, propensity, account, noise)
     request, mu = inputs.request, account.total.mu
-    known = inputs.propensity
-    aim = _aim(method, known, average == "treated", request.n, request.dimension, mu)
-    analysis = _Analysis(inputs, mu, aim, overlap, clip, standardize)
-    with KeepReleased(privacy=request.guarantee, scales=analysis.units):
-        label = request.label("treatment_effect", method)
-        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))
-        return TreatmentEffect(
-            **analysis.run()._asdict(),
-            method=_description(aim, known, overlap, analysis.level),
-            n_records=request.n,
-            privacy=request.guarantee(),
-        )
+    treated = average == "treated"
+    aim = _aim(method, inputs.propensity, treated, request.n, request.dimension, mu)
+    analysis = _Treatment(inputs, mu, aim, overlap, clip, standardize)
+    label = request.label("treatment_effect", method)
+    return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))
 
 
 class _Inputs(NamedTuple):
@@ -303,18 +296,6 @@ def _column_beside(X: Any, values: Any, request: FitRequest, name: str) -> Array
     return column
 
 
-class EffectEstimate(NamedTuple):
-    """Released effect and its error, in the outcome's own units."""
-
-    estimate: float
-    bse: float
-    degrees_of_freedom: float
-    clip: float
-    noise: float
-    overlap: tuple[float, ...]
-    warnings: tuple[str, ...]
-
-
 class _Overlap(NamedTuple):
     """Noisy histogram of propensities.
 
@@ -343,8 +324,18 @@ class _Bound(NamedTuple):
     cut: float
 
 
-class _Analysis:
-    """Public decisions before the charge, and the run after it."""
+class _Estimate(NamedTuple):
+    """Released numbers of an effect, in the coded outcome's units."""
+
+    located: _Located
+    overlap: _Overlap
+    weight: _MeanWeight
+    weighed: Weighed
+    bound: _Bound
+
+
+class _Treatment(Analysis[TreatmentEffect]):
+    """Average effect: public decisions before the charge, and the estimate after it."""
 
     def __init__(
         self,
@@ -355,9 +346,10 @@ class _Analysis:
         clip: float | None,
         standardize: bool | Standardized | None,
     ) -> None:
-        self._request = request = inputs.request
+        self.request = request = inputs.request
         self._treated, known = inputs.treated, inputs.propensity
         self._aim, self._overlap, self._clip = aim, overlap, clip
+        self._propensity = known
         self._known = known if isinstance(known, np.ndarray) else None
         self._purchase: PrivateScaling | GivenScaling | None = None
         self._counted = aim.treated or request.means or request.record_weights is not None
@@ -388,7 +380,7 @@ class _Analysis:
 
     def _plan(self, *, fitted: bool) -> None:
         """Plan every release, and refuse what would be refused after the charge."""
-        request, aim, budget = self._request, self._aim, self._budget
+        request, aim, budget = self.request, self._aim, self._budget
         covariates = request.n_covariates * int(aim.propensity)
         p, sizes = 1 + request.n_covariates * int(aim.outcomes), part_sizes(request.n, FOLDS)
         recipes = {
@@ -403,23 +395,22 @@ class _Analysis:
         refuse_pooled(request.n, pooled, budget.steps, cells, request.noise)
 
     def _trial(self, folds: NDArray[np.intp]) -> Trial:
-        request = self._request
+        request = self.request
         settings = request.noise, request.threads, self._aim, self._known
         return Trial.of(request.records, self._treated, folds, *settings)
 
+    @property
     def units(self) -> Standardized | None:
         """Return the released scales of covariates and outcome, if any."""
         return None if self._purchase is None else self._purchase.released
 
-    def run(self) -> EffectEstimate:
+    def query(self, report: Progress | None) -> _Estimate:
         """Release column scales and nuisances, then estimate the effect in two Newton steps."""
         if self._purchase is not None:
             self._purchase.in_place()
-        coding = self._request.coding
-        unit = 1.0 if coding is None else coding.response_units()[1]
         budget, aim = self._budget, self._aim
         if self.level:  # both folds have the same model, so the dealing does not matter
-            trial = self._trial(np.arange(self._request.n) % FOLDS)
+            trial = self._trial(np.arange(self.request.n) % FOLDS)
             folds = [level(0.0, PRIOR_SD, aim)] * FOLDS
         else:
             trial, folds = self._nuisances()
@@ -429,7 +420,7 @@ class _Analysis:
         overlap = self._release_overlap(pseudo)
         weight = self._mean_weight(pseudo, overlap.complete, trial.n)
         weighed = Weighed(folds, self._overlap, aim, overlap.known)
-        bound = self._bound(pseudo, weighed, centre, unit)
+        bound = self._bound(pseudo, weighed, centre, self._unit)
         first, _ = pseudo.location(centre, bound.clip, budget.steps[0])
         centre += float(first.value[0]) / weight.value
         if self.level:
@@ -439,21 +430,36 @@ class _Analysis:
         expected_cut = float(weighed.cut(np.array([bound.clip]), bound.spread)[0])
         nuisances = weighed.product(bound.clip, bound.spread) + (ASYMMETRY * expected_cut) ** 2
         located = _located(pseudo, centre, bound.clip, nuisances, budget, weight.value, trial.n)
-        remarks = self._warnings(trial, overlap, weight, weighed, bound.cut, located)
-        nobody = self._request.few_complete or no_shares(overlap.histogram)
-        return EffectEstimate(
-            located.estimate * unit,
-            math.nan if nobody else located.error * unit,
-            located.degrees,
-            bound.clip * unit,
-            located.noise * unit,
-            tuple(np.clip(overlap.shares, 0.0, 1.0).tolist()),
-            (*self._request.remarks, *remarks, *self._weight_warnings(weight)),
+        return _Estimate(located, overlap, weight, weighed, bound)
+
+    def report(self, answers: _Estimate) -> TreatmentEffect:
+        """Report the effect in the outcome's own units, with warnings."""
+        located, overlap, weight, weighed, bound = answers
+        request, unit = self.request, self._unit
+        nobody = request.few_complete or no_shares(overlap.histogram)
+        remarks = self._warnings(overlap, weight, weighed, bound.cut, located)
+        return TreatmentEffect(
+            estimate=located.estimate * unit,
+            bse=math.nan if nobody else located.error * unit,
+            degrees_of_freedom=located.degrees,
+            clip=bound.clip * unit,
+            noise=located.noise * unit,
+            overlap=tuple(np.clip(overlap.shares, 0.0, 1.0).tolist()),
+            warnings=(*request.remarks, *remarks, *self._weight_warnings(weight)),
+            method=_description(self._aim, self._propensity, self._overlap, self.level),
+            n_records=request.n,
+            privacy=request.guarantee(),
         )
+
+    @property
+    def _unit(self) -> float:
+        """Unit of the coded outcome."""
+        coding = self.request.coding
+        return 1.0 if coding is None else coding.response_units()[1]
 
     def _pseudo_outcomes(self, trial: Trial, folds: list[Fold]) -> PseudoOutcomes:
         nuisances = [fold.nuisance for fold in folds]
-        return trial.pseudo_outcomes(nuisances, self._overlap, self._request.ledger)
+        return trial.pseudo_outcomes(nuisances, self._overlap, self.request.ledger)
 
     def _release_overlap(self, pseudo: PseudoOutcomes) -> _Overlap:
         """Release the histogram of propensities, and the shares outside of their bounds."""
@@ -477,7 +483,6 @@ class _Analysis:
 
     def _warnings(
         self,
-        trial: Trial,
         overlap: _Overlap,
         weight: _MeanWeight,
         weighed: Weighed,
@@ -492,7 +497,7 @@ class _Analysis:
         complete = overlap.complete
         if complete < MAX_MISSING:
             remarks.append(INCOMPLETE.format(complete))
-        if self._request.few_complete or no_shares(overlap.histogram):
+        if self.request.few_complete or no_shares(overlap.histogram):
             remarks.append(UNCOUNTED)
         variance = (located.error * weight.value) ** 2
         if self._few or located.nuisances > MAX_NUISANCE_SHARE * variance:
@@ -512,10 +517,10 @@ class _Analysis:
     def _nuisances(self) -> tuple[Trial, list[Fold]]:
         """Split the records into random folds, after the charge, and fit both folds' models."""
         spend = GDP(self._budget.nuisances)
-        self._request.ledger.charge(spend, "random folds")
-        trial = self._trial(Trial.folds(self._request.n, self._request.noise))
+        self.request.ledger.charge(spend, "random folds")
+        trial = self._trial(Trial.folds(self.request.n, self.request.noise))
         ledgers = [Ledger(spend) for _ in range(FOLDS)]
-        self._request.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
+        self.request.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
         return trial, [
             fold_nuisance(trial, fold, recipe, self._budget, ledgers[fold])
             for fold, recipe in enumerate(self._recipes)
@@ -533,7 +538,7 @@ class _Analysis:
         answer = pseudo.distance_histogram(centre, edges[:-1], budget.lengths)
         lengths = NormHistogram.from_noisy_shares(answer.value, answer.noise_scale, PER_OCTAVE)
         spread = weighed.residuals(lengths)
-        noise = 2.0 / (self._request.n * budget.steps[1])
+        noise = 2.0 / (self.request.n * budget.steps[1])
         candidates = 2.0 * lengths.longest * np.exp2(-np.arange(-24, 25) / 4.0)
         over = np.maximum(lengths.midpoints - candidates[:, None], 0.0) @ lengths.shares
         expected = weighed.cut(candidates, spread)
