@@ -45,8 +45,9 @@ class Analysis(Generic[Result]):
         raise NotImplementedError
 
     def report(self, answers: Any) -> Result:
-        """Make the result from released answers and public facts."""
-        raise NotImplementedError
+        """Make the result from released answers and public facts; by default it is the answer."""
+        result: Result = answers
+        return result
 
     def so_far(self, error: str, keeping: KeepReleased) -> Result | None:
         """Return the result of a run that this error ended, if enough was released for one."""
@@ -73,6 +74,17 @@ def run(
     with KeepReleased(so_far, privacy=analysis.guarantee, scales=lambda: analysis.units) as keeping:
         analysis.request.account.charge(label, memory)
         return analysis.report(analysis.query(report))
+
+
+class Query(Analysis[Result]):
+    """Query whose answer is the result."""
+
+    def __init__(self, request: Any, answer: Callable[[], Result]) -> None:
+        self.request, self._answer = request, answer
+
+    def query(self, report: Progress | None) -> Result:
+        """Spend the budget."""
+        return self._answer()
 
 
 class Fits(Analysis[Result]):

@@ -11,6 +11,7 @@ import numpy as np
 from dpfast.curator.scaling.columns import Columns
 from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.fit_requests.planned_run import Analysis, Progress
 from dpfast.fit_requests.request import FitRequest
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.scaling.budget import MAX_COUNT_NOISE, ScalingBudget
@@ -31,7 +32,7 @@ UNCHANGED = ColumnScale(0.0, 1.0, -math.inf, math.inf)
 CLIP_SPREADS = 5.0
 
 
-class PrivateScaling:
+class PrivateScaling(Analysis[Standardized]):
     """Planned private centres and spreads; its constructor refuses what can be refused."""
 
     released: Standardized | None = None
@@ -59,7 +60,7 @@ class PrivateScaling:
         self._alike = len(set(self.names)) < q
         if covariates and self._alike:
             raise InvalidInput("names of the columns of X must differ.")
-        self._request = request
+        self.request = request
         single, subsample = request.single, request.subsample
         if offset:
             from dpfast.data.record_weights.columns import OffsetRecords
@@ -95,8 +96,13 @@ class PrivateScaling:
         self.released = self._standardized(self._search.run(spend))
         return self.released
 
-    def so_far(self) -> Standardized | None:
-        """Return the units for a partial result, if all columns were measured at least once.
+    def query(self, report: Progress | None) -> Standardized:
+        """Spend the budget of an estimation of units alone."""
+        return self.run()
+
+    @property
+    def units(self) -> Standardized | None:
+        """Units for a partial result, if all columns were measured at least once.
 
         They are made of released numbers, so they cost nothing.
         """
@@ -107,7 +113,7 @@ class PrivateScaling:
 
     def _standardized(self, locations: list[ColumnScale]) -> Standardized:
         """Convert released locations to units, and code the columns by them."""
-        request, q = self._request, len(self.names)
+        request, q = self.request, len(self.names)
         settings: dict[str, Any] = {}
         columns = [UNCHANGED] * q * self._own + locations
         offset = columns.pop(q) if self._offset else None
@@ -157,7 +163,7 @@ class PrivateScaling:
 
     def _report(self, constant: tuple[str, ...], response_detected: bool) -> None:
         """Tell the request which columns look constant, and its warnings."""
-        request = self._request
+        request = self.request
         weighted = request.record_weights is not None and request.record_weights.weight is not None
         count, noise = self._counted()
         request.undetected = constant
@@ -179,7 +185,7 @@ class PrivateScaling:
     def _counted(self) -> tuple[float, float]:
         """Return the estimated number of complete records among all, and its noise."""
         count, noise = self._search.counted
-        n, all_n = self._columns.n, self._request.n
+        n, all_n = self._columns.n, self.request.n
         if n == all_n:
             return count, noise
         return count / n * all_n, math.hypot(noise, n**0.5) / n * all_n  # and of the sampling
@@ -187,7 +193,7 @@ class PrivateScaling:
     def in_place(self, spend: bool = True) -> None:
         """Spend the budget and rescale the request's records."""
         units = self.run(spend)
-        self._request.rescale(units._units, units._coding, inner=self.inner)
+        self.request.rescale(units._units, units._coding, inner=self.inner)
 
 
 def farthest(locations: Sequence[ColumnScale]) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpfast.arguments import flag
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.planned_run import run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -77,9 +77,7 @@ def standardize(
     request = FitRequest(X, y, account, fit_intercept=fit_intercept, noise=noise, takes=("group",))
     refuse_no_columns(request)
     scaling = PrivateScaling(request, request.mu, response=response)
-    with KeepReleased(privacy=request.guarantee, scales=scaling.so_far):
-        account.charge(request.label("standardize"), request.memory_bytes())
-        return scaling.run()
+    return run(scaling, request.label("standardize"), request.memory_bytes())
 
 
 def checked_standardize(value: Any) -> bool | Standardized | None:
