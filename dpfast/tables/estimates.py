@@ -13,7 +13,7 @@ from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, understood
-from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.planned_run import Query, run
 from dpfast.fit_requests.request import Account, memory_needed
 from dpfast.inference.degrees import MIN_DEGREES
 from dpfast.inference.guarantees import Guarantee
@@ -190,7 +190,7 @@ class TableQuery:
         least: float,
         noise: NoiseSource | None,
     ) -> None:
-        self._what, self._account = name, account
+        self._what, self.account = name, account
         self.mu = account.total.mu * (1.0 - ROUNDING_SUM)
         self.least = positive(least, "least", or_zero=True)
         self.grouping = grouping
@@ -202,16 +202,14 @@ class TableQuery:
     def guarantee(self) -> Guarantee:
         """Return the guarantee of the charges made so far."""
         entries = [(entry.label, entry.spend.mu) for entry in self._ledger.entries]
-        return Guarantee.of(self._account.total, self._source, self.cells.n, entries)
+        return Guarantee.of(self.account.total, self._source, self.cells.n, entries)
 
     def paid(self, release: Callable[[], Result]) -> Result:
         """Charge the shared ledger, then compute the answer."""
         n, q, n_cells = self.cells.n, len(self.grouping.columns), self.grouping.n_cells
         label = f"tables.{self._what}(n={n}, cells={n_cells}, columns={q})"
         memory = memory_needed(n, q, COPIES) + memory_needed(n_cells, 2 * q, COPIES)
-        with KeepReleased(privacy=self.guarantee):
-            self._account.charge(label, memory)
-            return release()
+        return run(Query(self, release), label, memory)
 
     def threshold(self, count_noise: float) -> float:
         """Return the count below which a cell is suppressed."""
