@@ -5837,7 +5837,7 @@ TREATMENT_EFFECTS = (
         "the folds' nuisances are not added to what the queries about all records cost",
         EFFECT_RUN,
         EFFECT_TESTS,
-        '        self._request.ledger.charge(spend, "random folds")\n',
+        '        self.request.ledger.charge(spend, "random folds")\n',
         "",
     ),
     plant(
@@ -6005,8 +6005,8 @@ TABLES_BY_CELL = (
         "a table is charged to its own ledger alone",
         CELL_TABLES,
         ("tests/tables/test_tables.py",),
-        "            self._account.charge(label, memory)\n",
-        "",
+        "return run(Query(self, release), label, memory)",
+        "return release()",
     ),
 )
 
@@ -6250,8 +6250,8 @@ INSTRUMENTS = (
         "hazards are charged to a ledger of their own alone",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        "        account.charge(label, plan.request.memory_bytes(COPIES, include_arrays=True))\n",
-        "",
+        "return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))",
+        "return analysis.report(analysis.query(None))",
     ),
     plant(
         "units-of-two-stages-free",
@@ -6674,7 +6674,7 @@ EXACT_DECISIONS = (
         "a level is fitted if it has as many records as that",
         SUBGROUPS,
         THRESHOLDS,
-        "if self._counted[0][level] >= self.least:",
+        "if counted.value[level] >= self.least:",
         "if np.count_nonzero(self._codes == level) >= self.least:",
     ),
     plant(
@@ -6682,8 +6682,8 @@ EXACT_DECISIONS = (
         "a level in which no record is complete is never fitted",
         SUBGROUPS,
         THRESHOLDS,
-        "if self._counted[0][level] >= self.least:",
-        "alive = np.isfinite(self._X[self._codes == level]).all(axis=1).any()\n            if alive and self._counted[0][level] >= self.least:",
+        "if counted.value[level] >= self.least:",
+        "alive = np.isfinite(self._X[self._codes == level]).all(axis=1).any()\n            if alive and counted.value[level] >= self.least:",
     ),
     plant(
         "levels-absorbed-by-their-records",
