@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtr, chdtrc, ndtr
 
-from dpfast.curator.answers import StepBudget
+from dpfast.curator.answers import Answer, StepBudget
 from dpfast.curator.effects import Aim, Arms, Nuisance, Trial, linear, planned
+from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.models import Huber, LeastSquares
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.protocol import answers_only
@@ -20,6 +21,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SHARES
 from dpfast.regression.decisions import Recipe, recipe_of
 from dpfast.solvers.pcn.histogram import NormHistogram
+from dpfast.solvers.pcn.precondition import precondition
 
 Array = NDArray[np.float64]
 
@@ -156,14 +158,12 @@ def fold_nuisance(
     gram = rows.gram(radius, budget.gram)
     first, second = budget.moments
     moment = rows.moment(radius, OUTCOME_CLIP, first)
-    inverses, hidden = map(np.array, zip(*_inverses(gram.value, gram.noise_scale), strict=True))
+    inverses, hidden = map(np.array, zip(*_inverses(gram), strict=True))
     pilot = np.einsum("aij,aj->ai", inverses, moment.value.reshape(2, p))
     rest = rows.moment(radius, RESIDUAL_CLIP, second, pilot.ravel())
     step = np.einsum("aij,aj->ai", inverses, rest.value.reshape(2, p))
     clipped_rows = gram.value[:p, :p] + gram.value[p:, p:]
-    eigen = np.linalg.eigh(clipped_rows)
-    floor = 2.0 * math.sqrt(p) * gram.noise_scale
-    clipped_rows = eigen[1] * np.maximum(eigen[0], floor) @ eigen[1].T
+    clipped_rows = floor_eigenvalues(clipped_rows, 2.0 * math.sqrt(p) * gram.noise_scale)[0]
     row_moments = clipped_rows * (
         mean_square(float(np.trace(clipped_rows)), radius**2, p) / np.trace(clipped_rows)
     )
@@ -181,17 +181,13 @@ def fold_nuisance(
     )
 
 
-def _inverses(gram: Array, noise: float) -> list[tuple[Array, Array]]:
+def _inverses(gram: Answer) -> list[tuple[Array, Array]]:
     """Invert the noisy Gram matrix of each arm; return also the directions below its noise."""
-    p = len(gram) // 2
-    floor = math.sqrt(2.0 * p) * noise
-    inverses = []
-    for arm in (gram[:p, :p], gram[p:, p:]):
-        values, vectors = np.linalg.eigh(arm)
-        below_noise = np.where(values < floor, vectors, 0.0)
-        inverses.append(
-            (vectors / np.maximum(values, floor) @ vectors.T, below_noise @ below_noise.T)
-        )
+    p, inverses = len(gram.value) // 2, []
+    for arm in (slice(0, p), slice(p, None)):
+        whiten, unwhiten, values, floor = precondition(gram._replace(value=gram.value[arm, arm]))
+        hidden = values < floor
+        inverses.append((whiten @ whiten.T, whiten[:, hidden] @ unwhiten[hidden]))
     return inverses
 
 

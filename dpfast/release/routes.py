@@ -29,11 +29,9 @@ from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import FunctionalRequest, RawRequest, ReleaseRequest
 from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
 from dpfast.solvers.pcn.histogram import (
-    COARSE,
     N_FINE_BINS,
     WITH_VARIANCE,
-    NormHistogram,
-    bin_edges,
+    released_norms,
 )
 
 #: Release methods; "paper" is the one with a certificate.
@@ -300,16 +298,18 @@ def _without_domain(
             whitened_rows = planned.rows_for(histogram_ledger).mapped(solution.mapping)
             setting = planned.setting
             at = Linearization(solution.unmapping @ solution.theta, setting.loss, solution.scale)
-            edges = setting.score_unit * bin_edges(COARSE)[:-1]
             # with labels all clipped scores have one sign: those of misclassified records
             asymmetry = 1.0 if setting.loss.binary_response else ASYMMETRY
             step_lengths, bounds, clipping_biases = [], [], []
             for unit_direction in whitened_directions / sizes[:, None]:
-                cells = whitened_rows.norm_histogram(
-                    edges, mu_per_bin, at, "score", solution.row_clipping, unit_direction
-                )
-                score_norms = NormHistogram.from_noisy_shares(
-                    cells.value, cells.noise_scale, COARSE, setting.score_unit
+                score_norms = released_norms(
+                    whitened_rows,
+                    mu_per_bin,
+                    at,
+                    "score",
+                    unit=setting.score_unit,
+                    row_clipping=solution.row_clipping,
+                    direction=unit_direction,
                 )
                 noise = 2.0 * math.sqrt(2.0) / (request.n * step_epsilon)
                 bound, clipping_bias = choose_clipping_norm(

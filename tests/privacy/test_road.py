@@ -75,7 +75,7 @@ class Rows:
         size = self._rng.choice([0.0, 1.0, -1.0]) * radius * cap / np.linalg.norm(unit)
         return self._answer(size * unit, 2.0 * radius * cap, mu)
 
-    def norm_histogram(self, edges, mu, at=None, what="response", row_clipping=None):
+    def norm_histogram(self, edges, mu, at, what, row_clipping=None, direction=None):
         self._known(at)
         self.spent.append(mu)
         shares = np.zeros(len(edges) + 1)

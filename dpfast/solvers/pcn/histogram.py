@@ -13,6 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpfast.curator.preconditioned import (
+    NO_CLIPPING,
+    Linearization,
+    PreconditionedQueries,
+    RowClipping,
+)
+
 Array = NDArray[np.float64]
 
 #: Powers of 2 of the smallest and the largest edge.
@@ -250,6 +257,22 @@ class NormHistogram(NamedTuple):
         sizes = np.maximum(spread * discounts * self.midpoints, 1e-300)
         at = np.minimum(bound / sizes, 40.0)
         return float(self.shares @ (sizes**2 * np.maximum(normal_excess(at), 0.0)))
+
+
+def released_norms(
+    rows: PreconditionedQueries,
+    mu: float,
+    at: Linearization | None,
+    what: str,
+    per_octave: int = COARSE,
+    unit: float = 1.0,
+    row_clipping: RowClipping = NO_CLIPPING,
+    direction: Array | None = None,
+) -> NormHistogram:
+    """Release a histogram of norms of these rows or scores; costs ``mu`` (claim C60)."""
+    edges = unit * bin_edges(per_octave)[:-1]
+    counts = rows.norm_histogram(edges, mu, at, what, row_clipping, direction)
+    return NormHistogram.from_noisy_shares(*counts[:2], per_octave, unit)
 
 
 #: Density of a standard normal number at 0.

@@ -13,7 +13,7 @@ from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.models import Loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.solvers.pcn.curvature import bounded_curvature
-from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import released_norms
 from dpfast.solvers.pcn.plan import TINY, Budgets, Setting
 from dpfast.solvers.pcn.precondition import Preconditioner, precondition
 from dpfast.solvers.pcn.scores import SIGNAL_SDS
@@ -87,8 +87,7 @@ def initial_estimate(
 def residual_scale(rows: PreconditionedQueries, theta: Array, loss: Loss, mu: float) -> float:
     """Estimate the residual scale from the median of their sizes, at an initial estimate."""
     at = Linearization(theta, loss)
-    histogram = rows.norm_histogram(bin_edges(COARSE)[:-1], mu, at, "residual")
-    return NormHistogram.from_noisy_shares(*histogram[:2], COARSE).median() / MEDIAN
+    return released_norms(rows, mu, at, "residual").median() / MEDIAN
 
 
 def shrunken_coefficients(moment: Answer, whitening: Preconditioner) -> tuple[Array, Array]:

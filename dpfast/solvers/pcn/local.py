@@ -15,7 +15,7 @@ from dpfast.solvers.pcn.curvature import (
     gaussian_design_hessian,
     typical_curvature,
 )
-from dpfast.solvers.pcn.histogram import FINE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import FINE, NormHistogram, bin_edges, released_norms
 from dpfast.solvers.pcn.plan import GRAM_NOISE, Budgets
 from dpfast.solvers.pcn.precondition import divide, no_records, precondition
 from dpfast.solvers.pcn.rounds import Pilot, Run, broadened, clipped_round
@@ -98,8 +98,7 @@ def _norms(
     expected = gaussian_design_curvature(at, *run.constant_and_offsets)
     broad_at, broadening = broadened(at)
     unit = (broadening * typical_curvature(*expected)) ** 0.5
-    counts = rows.norm_histogram(bin_edges(FINE)[:-1], budget.histogram, broad_at, "curvature")
-    norms = NormHistogram.from_noisy_shares(*counts[:2], FINE)
+    norms = released_norms(rows, budget.histogram, broad_at, "curvature", FINE)
     max_norm = budget.longest_radius(rows.n, p) * unit
     light_tail = (
         run.few_rows is not run.rows

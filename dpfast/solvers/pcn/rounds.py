@@ -16,7 +16,7 @@ from dpfast.solvers.pcn.curvature import (
     gaussian_design_hessian,
     typical_curvature,
 )
-from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import released_norms
 from dpfast.solvers.pcn.plan import EVEN_PEAK, BudgetAllocation, Budgets, Setting
 from dpfast.solvers.pcn.precondition import divide, precondition, shrink
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
@@ -121,10 +121,8 @@ def clipped_round(
 
 def _clipping_norm(run: Run, at: Linearization, whiten: Array, n: int, budget: Budgets) -> float:
     """Choose the clipping norm of a round by the norms of a subsample's scores."""
-    unit = run.setting.score_unit
-    rows, edges = run.few_rows.mapped(whiten), unit * bin_edges(COARSE)[:-1]
-    counts = rows.norm_histogram(edges, budget.histogram, at, "score")
-    norms = NormHistogram.from_noisy_shares(*counts[:2], COARSE, unit)
+    unit, rows = run.setting.score_unit, run.few_rows.mapped(whiten)
+    norms = released_norms(rows, budget.histogram, at, "score", unit=unit)
     return choose_clipping_norm(norms, 2.0 / (n * budget.vector), at.theta.size)[0]
 
 

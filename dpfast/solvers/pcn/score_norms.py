@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.clipping import choose_clipping_norm
-from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature
 from dpfast.solvers.pcn.rounds import Run
 from dpfast.solvers.pcn.scores import NoisyScore
@@ -42,26 +42,27 @@ def clipping_norm(
 ) -> ScoreClipping:
     """Release the norms of the scores, and choose the norm that they are clipped at."""
     setting, budget, row_clipping = run.setting, local.budget, limits.row_clipping
-    n, p, unit, first_score = run.rows.n, at.theta.size, setting.score_unit, None
-    edges = unit * bin_edges(COARSE)[:-1]
-    max_norm = row_clipping.max_leverage * at.scale * setting.score_bound_ratio
+    n, unit = run.rows.n, setting.score_unit
+    max_norm, first_score = row_clipping.max_leverage * at.scale * setting.score_bound_ratio, None
 
-    def choose(counts: tuple[Array, float], noise: float) -> ScoreClipping:
-        norms = NormHistogram.from_noisy_shares(*counts, COARSE, unit)
-        bound, bias = choose_clipping_norm(
-            norms, noise, p, max_norm, foreseen=limits.score_bounds, n=n
-        )
-        return ScoreClipping(bound, bias, norms, first_score)
+    def choose(norms: NormHistogram, noise: float) -> tuple[float, float]:
+        p, foreseen = at.theta.size, limits.score_bounds
+        return choose_clipping_norm(norms, noise, p, max_norm, foreseen=foreseen, n=n)
 
     if local.sampled:  # the histogram of norms comes with the first scores
-        counts = rows.subsample().norm_histogram(
-            edges, budget.round.histogram, at, "score", row_clipping
+        mu, mu_round = budget.steps[0], budget.round.histogram
+        norms = released_norms(
+            rows.subsample(), mu_round, at, "score", unit=unit, row_clipping=row_clipping
         )
-        first_bound = choose(counts[:2], 2.0 / (n * budget.steps[0])).bound
+        first_bound, _ = choose(norms, 2.0 / (n * mu))
+        edges = unit * bin_edges(COARSE)[:-1]
         answer, counts = rows.clipped_and_counted(
-            at, first_bound, budget.steps[0], edges, budget.histogram, row_clipping
+            at, first_bound, mu, edges, budget.histogram, row_clipping
         )
         first_score = NoisyScore(at.theta, *answer[:2])
+        norms = NormHistogram.from_noisy_shares(*counts[:2], COARSE, unit)
     else:
-        counts = rows.norm_histogram(edges, budget.histogram, at, "score", row_clipping)
-    return choose(counts[:2], steps_noise(n, budget.steps))
+        norms = released_norms(
+            rows, budget.histogram, at, "score", unit=unit, row_clipping=row_clipping
+        )
+    return ScoreClipping(*choose(norms, steps_noise(n, budget.steps)), norms, first_score)

@@ -16,7 +16,7 @@ from dpfast.curator.preconditioned import (
     RowClipping,
 )
 from dpfast.solvers.pcn.clipping import choose_clipping_norm
-from dpfast.solvers.pcn.histogram import FINE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import FINE, NormHistogram, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature, LocalWhitening
 from dpfast.solvers.pcn.rounds import Run
 
@@ -66,10 +66,7 @@ def _limits_by_score_bound(
     """Limit the bound of a row's score, and not its score, so that the estimand is the same."""
     setting = run.setting
     shown_rows = rows.subsample() if local.light_tail else rows
-    counts = shown_rows.norm_histogram(
-        bin_edges(FINE)[:-1], local.budget.histogram, at, "score size"
-    )
-    foreseen = NormHistogram.from_noisy_shares(*counts[:2], FINE)
+    foreseen = released_norms(shown_rows, local.budget.histogram, at, "score size", FINE)
     noise = steps_noise(run.rows.n, local.budget.steps)
     longest, _ = choose_clipping_norm(foreseen, noise, at.theta.size, n=run.rows.n)
     score_bounds = None
