@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import positive
-from dpfast.curator.answers import Answer
+from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.instruments.risk import AtRisk
 from dpfast.data.columns import number_columns
@@ -30,6 +30,7 @@ from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
 from dpfast.scaling.remarks import OTHERWISE, complete_remarks
 from dpfast.solvers.pcn.clipping import choose_clipping_norm
+from dpfast.solvers.pcn.fixed import fixed_hessian_steps
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 
 Array = NDArray[np.float64]
@@ -188,6 +189,21 @@ def checked_unit(unit: Any, cuts: Array) -> float | None:
     return length
 
 
+class _PersonScores(NamedTuple):
+    """Mean scores of persons at risk, whitened by a released matrix."""
+
+    stages: AtRisk
+    matrix: Array
+
+    @property
+    def n(self) -> int:
+        return self.stages.n
+
+    def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
+        """Release the mean score, clipped for each person: costs ``mu`` (claim T7)."""
+        return self.stages.scores(self.matrix, theta, bound, mu, mu_meat)
+
+
 class _Estimate(NamedTuple):
     """Log hazards and log hazard ratios of standardised columns, and their errors.
 
@@ -289,16 +305,10 @@ class _Hazards(Analysis[Fit]):
         largest = math.sqrt(SPARE * n) * effective / 2.0
         bound = max(smallest, min(BEYOND * smallest, largest))
         cut = float(norms.tail(np.array([bound]))[0])
-        points, noises = [], []
-        for part in self._steps:
-            score = stages.scores(matrix, params, bound, part).gradient
-            step = matrix @ score.value
-            params = params + step * min(1.0, LONGEST_STEP / float(np.abs(step).max()))
-            points.append(params)
-            noises.append(score.noise_scale)
-        precise = np.array(noises[-2:]) ** -2.0
-        params = precise @ np.array(points[-2:]) / precise.sum()
-        noise = float(precise.sum()) ** -0.5
+        problem = _PersonScores(stages, matrix)
+        params, noise = fixed_hessian_steps(
+            problem, params, matrix, bound, self._steps, LONGEST_STEP
+        )
         return _Estimate(params, matrix, noise, cut, first.hidden, within)
 
     def _of_a_unit(self, stages: AtRisk, risk: Answer) -> float:

@@ -27,9 +27,10 @@ from dpfast.solvers.pcn.information import apply_information_bound, information_
 from dpfast.solvers.pcn.initial import coefficients_through_link
 from dpfast.solvers.pcn.plan import BudgetAllocation, Setting
 from dpfast.solvers.pcn.precondition import Preconditioner
+from dpfast.solvers.pcn.problem import RegressionScores
 from dpfast.solvers.pcn.scores import NoisyScore, pooled_mean
 from dpfast.solvers.pcn.search import cutting_plane
-from dpfast.solvers.pcn.steps import AveragedNewton, ClippedScores
+from dpfast.solvers.pcn.steps import AveragedNewton
 from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction
 from tests.loops import each
 
@@ -210,8 +211,8 @@ def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
 def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(times, told):
     """Smaller than the map's it counts; larger it does not, as then more scores are held."""
     rough = StoppingRule(10.0, 0.0, 2.0)
-    scores = ClippedScores(Straight(), Linearization(np.zeros(2), None), 9.0, None)
-    steps = AveragedNewton(scores, rough, curving(times), False)
+    scores = RegressionScores(Straight(), Linearization(np.zeros(2), None), None)
+    steps = AveragedNewton(scores, np.zeros(2), 9.0, rough, curving(times), False)
     found = steps.solve((0.4,) * 6, lambda theta, done: None)
     curvature = np.eye(2) if found.curvature is None else found.curvature
     np.testing.assert_allclose(np.diag(curvature), told)
@@ -248,8 +249,8 @@ def test_what_a_score_changes_by_is_the_curvature_halfway(start, close, flatter)
 
     at = Linearization(np.linalg.solve(whiten, [start, 0.0]), loss)
     bends = CurvatureModel(whiten, np.linalg.inv(whiten), at, (None, 0.0, 0.0), math.inf)
-    scores = ClippedScores(Steep(), at, 1.0, None)
-    steps = AveragedNewton(scores, StoppingRule(10.0, 10.0, 2.0), bends, False)
+    scores, rule = RegressionScores(Steep(), at, None), StoppingRule(10.0, 10.0, 2.0)
+    steps = AveragedNewton(scores, at.theta, 1.0, rule, bends, False)
     found = steps.solve((0.1,) * 5, lambda theta, done: None)
     end = (whiten @ found.theta)[0]
     assert end == pytest.approx(8.0, abs=2e-3)

@@ -27,10 +27,11 @@ from dpfast.solvers.pcn.local import (
     local_preconditioner,
 )
 from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting
+from dpfast.solvers.pcn.problem import RegressionScores
 from dpfast.solvers.pcn.result import Scores, SolverResult
 from dpfast.solvers.pcn.rounds import Run, preliminary_rounds
 from dpfast.solvers.pcn.score_norms import ScoreClipping, clipping_norm
-from dpfast.solvers.pcn.steps import AveragedNewton, ClippedScores, NewtonSolution
+from dpfast.solvers.pcn.steps import AveragedNewton, NewtonSolution
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import RowLimits, leverage_weights
 
@@ -77,7 +78,9 @@ def fit_pcn(
     limits = leverage_weights(run, local, whitening, steep_rows, at)
     clipping = clipping_norm(run, local, limits, steep_rows, at)
     solution = AveragedNewton(
-        ClippedScores(steep_rows, at, clipping.bound, limits.row_clipping),
+        RegressionScores(steep_rows, at, limits.row_clipping),
+        at.theta,
+        clipping.bound,
         stopping_rule(run, local, whitening, limits.exponent, clipping),
         curvature_model(run, local, whitening),
         inference,

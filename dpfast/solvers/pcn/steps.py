@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import JointAnswer
-from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
 from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
 from dpfast.solvers.pcn.curvature import CurvatureModel, GaussianCurvature, bfgs_update
 from dpfast.solvers.pcn.information import (
@@ -19,25 +17,12 @@ from dpfast.solvers.pcn.information import (
     information_bound,
 )
 from dpfast.solvers.pcn.plan import MAX_STEPS
+from dpfast.solvers.pcn.problem import Problem
 from dpfast.solvers.pcn.scores import NoisyMeat, NoisyScore, pooled_mean
 from dpfast.solvers.pcn.search import cutting_plane, trust_region
 from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction
 
 Array = NDArray[np.float64]
-
-
-class ClippedScores(NamedTuple):
-    """Mean scores of whitened rows, clipped at a norm, as a function of the coefficients."""
-
-    rows: PreconditionedQueries
-    at: Linearization
-    bound: float
-    row_clipping: RowClipping
-
-    def score(self, theta: Array, mu: float, mu_meat: float) -> JointAnswer:
-        """Release the mean score, and its second moments if they have a budget."""
-        at = self.at._replace(theta=theta)
-        return self.rows.clipped(at, self.bound, mu, mu_meat, self.row_clipping)
 
 
 class NewtonSolution(NamedTuple):
@@ -64,14 +49,15 @@ class AveragedNewton:
 
     def __init__(
         self,
-        problem: ClippedScores,
+        problem: Problem,
+        start: Array,
+        bound: float,
         stopping_rule: StoppingRule,
         model: CurvatureModel | None,
         inference: bool,
     ) -> None:
         self.problem, self.model, self.inference = problem, model, inference
-        self.stopping_rule = stopping_rule
-        self.theta = problem.at.theta
+        self.stopping_rule, self.bound, self.theta = stopping_rule, bound, start
         self.expected = self.start = model.expected(self.theta, model.start) if model else None
         self.curvature: Array | None = None  # the identity
         self.scores: list[NoisyScore] = []
@@ -106,7 +92,7 @@ class AveragedNewton:
 
     def setup(self, mus: tuple[float, ...], last_score: NoisyScore | None) -> None:
         """Divide the budget among the steps that are left: one, if the last step converged."""
-        n, rule = self.problem.rows.n, self.stopping_rule
+        n, rule = self.problem.n, self.stopping_rule
         self.n_before = self.done = int(last_score is not None)
         if last_score is not None:
             self.converged = rule.converged(last_score, None, mus, False, n)
@@ -120,7 +106,7 @@ class AveragedNewton:
         else:
             # the meat is free up to half of the gradient's mu (claim C17)
             mu_meat = 0.5 * mu if self.inference and counts else 0.0
-            answer = self.problem.score(self.theta, mu, mu_meat)
+            answer = self.problem.score(self.theta, self.bound, mu, mu_meat)
             self.scores.append(NoisyScore(self.theta, *answer.gradient[:2]))
             if mu_meat:
                 self.meat = pooled_mean(self.meat, answer.meat)
@@ -175,7 +161,7 @@ class AveragedNewton:
                 earlier,
                 (mu, *self.remaining),
                 self.done > 0,
-                self.problem.rows.n,
+                self.problem.n,
             )
             if self.converged:
                 self.remaining = (math.hypot(*self.remaining),)

@@ -1,0 +1,45 @@
+"""What an estimator brings to the Newton steps: its scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import JointAnswer
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
+
+Array = NDArray[np.float64]
+
+
+class Problem(Protocol):
+    """Mean scores over ``n`` records or persons, the units of privacy."""
+
+    @property
+    def n(self) -> int:
+        """Number of units of privacy; public."""
+
+    def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
+        """Release the mean whitened score, clipped at ``bound`` for each unit: costs ``mu``.
+
+        Its second moments are free if ``mu_meat`` is at most half of ``mu`` (claim C17).
+        """
+
+
+class RegressionScores(NamedTuple):
+    """Scores of whitened rows, for a loss of the linear predictor."""
+
+    rows: PreconditionedQueries
+    at: Linearization
+    row_clipping: RowClipping
+
+    @property
+    def n(self) -> int:
+        """Number of records, or of persons if they count."""
+        return self.rows.n
+
+    def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
+        """Release the mean score of the rows, and its second moments if they have a budget."""
+        at = self.at._replace(theta=theta)
+        return self.rows.clipped(at, bound, mu, mu_meat, self.row_clipping)
