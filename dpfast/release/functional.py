@@ -9,6 +9,7 @@ import numpy as np
 from dpfast.arguments import Array, number_in, one_of
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import Domain, Loss, Objective
@@ -20,7 +21,7 @@ from dpfast.release.certified import certified_functionals
 from dpfast.release.pilot import PlannedRun, divided, plan_sandwich, sampling_errors
 from dpfast.release.request import RawRequest, ReleaseRequest, approximate
 from dpfast.release.results import FunctionalRelease, NotCertified, ReleaseGuarantee
-from dpfast.release.routes import METHODS, Functionals, PlannedMethod, planned_route, route
+from dpfast.release.routes import METHODS, Functionals, planned_route, route
 
 
 class Certified(NamedTuple):
@@ -156,11 +157,9 @@ def release_functional(
     if way == "paper":
         settings = method if isinstance(method, Certified) else Certified()
         return _certified_release(directions, total, inference, ledger, settings)
-    planned = _PlannedRelease.of(directions, way, total, inference)
-    with KeepReleased(planned.so_far, privacy=planned.guarantee):
-        label = request.label("release_functional")
-        Account(total, ledger, total).charge(label, request.memory_bytes)
-        return planned.run()
+    request.account = Account(total, ledger, total)
+    analysis = _Release(directions, way, total, inference)
+    return run(analysis, request.label("release_functional"), request.memory_bytes)
 
 
 class _Directions(NamedTuple):
@@ -217,64 +216,58 @@ class _Inference(NamedTuple):
     sandwich: PlannedRun
 
 
-class _PlannedRelease(NamedTuple):
-    """Planned release without a certificate."""
+class _Release(Analysis[FunctionalRelease]):
+    """Release without a certificate: the total is divided and each part planned."""
 
-    directions: _Directions
-    total: ApproxDP
-    plan: PlannedMethod
-    inference: _Inference | None
-
-    @classmethod
-    def of(
-        cls, directions: _Directions, way: str, total: ApproxDP, share: float | None
-    ) -> _PlannedRelease:
-        """Divide the total and plan each part; costs nothing and makes all refusals."""
-        request = directions.request
-        main, inference = total, None
+    def __init__(
+        self, directions: _Directions, way: str, total: ApproxDP, share: float | None
+    ) -> None:
+        self.request = request = directions.request
+        self._directions, self._total = directions, total
+        main, self._inference = total, None
         if share is not None:
             assert isinstance(request, ReleaseRequest)
             main, rest = divided(total, number_in(share, "inference", "(0, 1)"))
-            inference = _Inference(rest, plan_sandwich(request, rest))
+            self._inference = _Inference(rest, plan_sandwich(request, rest))
         chosen = route(way, request, main, len(directions.rows))
-        plan = planned_route(chosen, request, main, directions.rows)
-        return cls(directions, total, plan, inference)
+        self._plan = planned_route(chosen, request, main, directions.rows)
 
-    def run(self) -> FunctionalRelease:
+    def query(self, report: Progress | None) -> Functionals:
         """Spend the budget, standard errors last."""
-        released = self.plan.run()
-        errors = released.sampling
-        if self.inference is not None:
-            errors = sampling_errors(self.inference.sandwich, self.directions.rows)
-        return self._result(released, errors)
+        released = self._plan.run()
+        if self._inference is None:
+            return released
+        errors = sampling_errors(self._inference.sandwich, self._directions.rows)
+        return released._replace(sampling=errors)
 
-    def so_far(self, error: str) -> FunctionalRelease | None:
+    def so_far(self, error: str, keeping: KeepReleased) -> FunctionalRelease | None:
         """Return the result of a run that ended early, if it has released values."""
-        released = self.plan.so_far()
-        return None if released is None else self._result(released, released.sampling)
+        released = self._plan.so_far()
+        return None if released is None else self.report(released)
 
     def guarantee(self) -> ReleaseGuarantee:
         """Return the guarantee for the whole call."""
-        spent = self.plan.spent()
-        entries = [f"{len(self.directions.rows)} functional(s)"]
-        if self.inference is not None:
+        spent = self._plan.spent()
+        entries = [f"{len(self._directions.rows)} functional(s)"]
+        if self._inference is not None:
             entries.append("a private sandwich covariance")
-            ledger = self.inference.sandwich.curator.ledger
-            part = Prepaid(entries[1], self.inference.budget, composition_of(ledger))
+            ledger = self._inference.sandwich.curator.ledger
+            part = Prepaid(entries[1], self._inference.budget, composition_of(ledger))
             spent = Sum((spent, part))
-        epsilon, delta = self.total.values()
-        return self.directions.request.guarantee(epsilon, delta, tuple(entries), spent)
+        epsilon, delta = self._total.values()
+        return self.request.guarantee(epsilon, delta, tuple(entries), spent)
 
-    def _result(self, released: Functionals, errors: Array | None) -> FunctionalRelease:
-        return self.directions.result(
-            released.values,
-            errors,
-            _scale_bounds=released.scales,
-            beyond=released.beyond,
-            noise_law=released.law,
+    def report(self, answers: Functionals) -> FunctionalRelease:
+        """Make the result from released values and their errors."""
+        return self._directions.result(
+            answers.values,
+            answers.sampling,
+            _scale_bounds=answers.scales,
+            beyond=answers.beyond,
+            noise_law=answers.law,
             certificate=None,
-            method=self.plan.description + released.description,
-            warnings=released.warnings,
+            method=self._plan.description + answers.description,
+            warnings=answers.warnings,
             privacy=self.guarantee(),
         )
 

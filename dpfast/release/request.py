@@ -63,6 +63,8 @@ class FunctionalRequest:
     ridge = 0.0
     #: Sentence of the result about rows outside of the domain.
     projection_note = ""
+    #: What pays for a release without a certificate.
+    account: Account
     _request: FitRequest
 
     def guarantee(
