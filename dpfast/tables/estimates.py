@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import positive
 from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
+from dpfast.data import Records
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, understood
 from dpfast.fit_requests.planned_run import Query, run
@@ -74,8 +75,8 @@ def counts(
     >>> bool(abs(cells.counts[1] - 700) < 20)
     True
     """
-    account = Account(privacy, ledger)
-    query = TableQuery("counts", table, grouping_of(schema, by, ()), account, least, noise)
+    account, grouping = Account(privacy, ledger), grouping_of(schema, by, ())
+    query = TableQuery("counts", grouping.records(table), grouping, account, least, noise)
     query.cells.counts_receipt(query.mu)  # refuses what is impossible, free of charge
 
     def compute() -> CellTable:
@@ -127,7 +128,8 @@ def means(
     grouping = grouping_of(schema, by, columns)
     if not grouping.columns:
         raise InvalidInput("columns is empty: name at least one column, or ask for counts.")
-    query = TableQuery("means", table, grouping, Account(privacy, ledger), least, noise)
+    account = Account(privacy, ledger)
+    query = TableQuery("means", grouping.records(table), grouping, account, least, noise)
     query.cells.moments_receipt(query.mu)  # refuses what is impossible, free of charge
 
     def compute() -> CellTable:
@@ -184,7 +186,7 @@ class TableQuery:
     def __init__(
         self,
         name: str,
-        table: Any,
+        records: Records,
         grouping: Grouping,
         account: Account,
         least: float,
@@ -196,7 +198,6 @@ class TableQuery:
         self.grouping = grouping
         self._source = checked_noise(noise)
         self._ledger = Ledger(account.total)
-        records = grouping.records(table)
         self.cells = Cells(records, grouping.n_cells, grouping.squared, self._ledger, self._source)
 
     def guarantee(self) -> Guarantee:

@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import positive, whole_number
-from dpfast.curator.tables.cells import MAX_RECORDS, Cells
+from dpfast.arguments import whole_number
+from dpfast.curator.tables.cells import MAX_RECORDS
 from dpfast.data import Records
 from dpfast.data.schema import Schema
+from dpfast.fit_requests.request import Account
 from dpfast.inference.degrees import coverage
 from dpfast.inference.rendering.digits import printable, short_number
-from dpfast.privacy.budget import GDP, Budget
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise
-from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.privacy.budget import Budget
+from dpfast.tables.estimates import TableQuery
 from dpfast.tables.grouping import grouping_of
-from dpfast.tables.results import MIN_COUNT_SDS, normal_half_width
+from dpfast.tables.results import normal_half_width
 
 
 class CellPlan(NamedTuple):
@@ -112,14 +111,14 @@ def plan(
     """
     grouping = grouping_of(schema, by, columns)
     n = whole_number(n, "n", 1, MAX_RECORDS - 1)
-    min_count, level = positive(least, "least", or_zero=True), coverage(level)
-    mu, q = GDP.within(privacy).mu * (1.0 - ROUNDING_SUM), len(grouping.columns)
+    level, q = coverage(level), len(grouping.columns)
     nothing: Any = np.broadcast_to(np.nan, (n, q + 1))
     records = Records(nothing[:, 1:], nothing[:, 0], None)
-    cells = Cells(records, grouping.n_cells, grouping.squared, Ledger(GDP(1.0)), EntropyNoise())
+    query = TableQuery("plan", records, grouping, Account(privacy), least, None)
+    cells, mu = query.cells, query.mu
     receipt = cells.moments_receipt(mu) if q else cells.counts_receipt(mu)
     count_noise = receipt.noise_scale / (cells.count_weight if q else 1.0)
-    threshold = max(min_count, MIN_COUNT_SDS * count_noise)
+    threshold = query.threshold(count_noise)
     typical = n / grouping.n_cells
     n_in_cell = typical if typical >= threshold else np.nan
     half_widths = normal_half_width(level) * grouping.halves * receipt.noise_scale / n_in_cell

@@ -91,7 +91,8 @@ def quantiles(
         raise InvalidInput(
             f"column {described(column, text=True)} is declared binary; its mean says all."
         )
-    query = TableQuery("quantiles", table, grouping, Account(privacy, ledger), least, noise)
+    account = Account(privacy, ledger)
+    query = TableQuery("quantiles", grouping.records(table), grouping, account, least, noise)
     search = _Search(query, query_probabilities, level, steps)
     return query.paid(search.run)
 
