@@ -14,7 +14,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.data.source import source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.planned_run import checked_progress
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest, checked_start, response_of
 from dpfast.fit_requests.targets import target_of
 from dpfast.inference.composition import composition_of
@@ -217,27 +217,17 @@ def minimize(
         names = _parameter_names(source_of(X, y).names, target)
     else:
         names = request._coefficient_names()
-    run = _Run(request, target, total, names, f"{algorithm!r}; {reason}; answer: {select}")
+    request.account = Account(privacy, ledger, total)
+    description = f"{algorithm!r}; {reason}; answer: {select}"
+    analysis = _Minimisation(request, target, total, names, description)
     if condition is not None and not isinstance(algorithm, Adaptive):
-        _refuse_overflow(condition, run.curator)
-    report = checked_progress(
-        progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1
-    )
-    check = run.reserve_for_check()
-    with KeepReleased(run.partial_result, privacy=run.spent) as run.keeping:
-        label = f"minimize({target!r}, n={request.n})"
-        Account(privacy, ledger, total).charge(label, request.memory_bytes())
-        selection = run.reserve_for_selection() if select == "exponential" else 0.0
-        arguments = () if isinstance(algorithm, Adaptive) else (condition,)
-        solve: Any = algorithm.run
-        path: Path = solve(run.descent_curator, theta, *arguments, report)
-        params = run.selected(path, select, selection)
-        if check:
-            path.remarks += _no_gain(run.curator, params, theta, check, path.longest)
-        return run.result(params, path)
+        _refuse_overflow(condition, analysis.curator)
+    analysis.plan(algorithm, condition, theta, select)
+    label = f"minimize({target!r}, n={request.n})"
+    return run(analysis, label, request.memory_bytes(), progress)
 
 
-class _Run:
+class _Minimisation(Analysis[Minimum]):
     """Ledgers and curators of one minimisation, and its results."""
 
     def __init__(
@@ -261,7 +251,25 @@ class _Run:
         #: The curator that the algorithm queries; it cannot spend what is reserved.
         self.descent_curator = self.curator
         self._has_child = False
-        self.keeping: KeepReleased
+
+    def plan(
+        self, algorithm: Any, condition: KL | None, start: NDArray[np.float64], select: str
+    ) -> None:
+        """Plan the steps, and reserve the cost of a comparison with the start."""
+        adaptive = isinstance(algorithm, Adaptive)
+        self.steps = algorithm.max_steps if adaptive else 1
+        self._arguments = (start,) if adaptive else (start, condition)
+        self._algorithm, self._start, self._select = algorithm, start, select
+        self._check = self.reserve_for_check()
+
+    def query(self, report: Progress | None) -> tuple[NDArray[np.float64], Path]:
+        """Descend, select the answer, and compare it with the start."""
+        selection = self.reserve_for_selection() if self._select == "exponential" else 0.0
+        path: Path = self._algorithm.run(self.descent_curator, *self._arguments, report)
+        params = self.selected(path, self._select, selection)
+        if self._check:
+            path.remarks += _no_gain(self.curator, params, self._start, self._check, path.longest)
+        return params, path
 
     def reserve_for_check(self) -> float:
         """Reserve the cost of the comparison with the start; 0 where it would be too noisy."""
@@ -294,7 +302,7 @@ class _Run:
             return candidates[self.curator.select_stationary(candidates, reserve)]
         return path.theta
 
-    def spent(self) -> Guarantee:
+    def guarantee(self) -> Guarantee:
         """Return the guarantee of the queries that were answered."""
         entries = self.descent_curator.ledger.entries
         if self._has_child:
@@ -308,8 +316,9 @@ class _Run:
             composition_of(self.ledger),
         )
 
-    def result(self, params: NDArray[np.float64], path: Path, ended: str = "") -> Minimum:
+    def report(self, answers: tuple[NDArray[np.float64], Path], ended: str = "") -> Minimum:
         """Make the result of a path; ``ended`` is the remark of a partial one."""
+        params, path = answers
         request = self.request
         target = self.target
         minimum = Minimum(
@@ -318,7 +327,7 @@ class _Run:
             n_records=request.n,
             model=repr(target),
             method=self.description,
-            privacy=self.spent(),
+            privacy=self.guarantee(),
             covariance=None,
             iterates=np.array(path.iterates),
             **response_of(target),
@@ -332,15 +341,15 @@ class _Run:
         minimum._linear = isinstance(target, Objective)
         return minimum
 
-    def partial_result(self, error: str) -> Minimum | None:
+    def so_far(self, error: str, keeping: KeepReleased) -> Minimum | None:
         """Make the result of a run that ended early, from the points of its answers."""
-        points = self.keeping.points(self.target.dimension)
+        points = keeping.points(self.target.dimension)
         if not points:
             return None
         path = Path(points[0])
         for point in points[1:]:
             path.move(point)
-        return self.result(path.theta, path, ENDED.format(error=error))
+        return self.report((path.theta, path), ENDED.format(error=error))
 
 
 def _starting_point(
