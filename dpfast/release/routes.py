@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.arguments import Array
-from dpfast.curator.preconditioned import Linearization
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.curator.release.one_step import mean_along, newton_steps, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
     PerturbationTerms,
@@ -25,6 +25,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.default_fit import DefaultFit
 from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import FunctionalRequest, RawRequest, ReleaseRequest
 from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
@@ -33,6 +34,8 @@ from dpfast.solvers.pcn.histogram import (
     WITH_VARIANCE,
     released_norms,
 )
+from dpfast.solvers.pcn.plan import Setting
+from dpfast.solvers.pcn.result import SolverResult
 
 #: Release methods; "paper" is the one with a certificate.
 METHODS = ("auto", "one-shot", "fit", "objective-perturbation", "paper")
@@ -239,6 +242,131 @@ def _with_pilot(
     )
 
 
+class _ClippedPilot(NamedTuple):
+    """Functionals of a default fit, and their directions in whitened coefficients."""
+
+    solution: SolverResult
+    values: Array
+    directions: Array
+    #: Norms of the directions.
+    sizes: Array
+    #: Error that the steps of the fit leave, beside noise.
+    unfinished: Array
+    sampling: Array
+    identified: bool
+
+    @property
+    def reached(self) -> bool:
+        """Whether a step can be taken along every direction."""
+        finite = np.isfinite(self.directions).all()
+        return bool(finite and (self.sizes > 0.0).all() and self.identified)
+
+    def functionals(self, warnings: tuple[str, ...]) -> Functionals:
+        """Return what is released if no step follows."""
+        scales = self.sizes * self.solution.noise
+        return Functionals(
+            self.values, scales, "gaussian", self.unfinished, self.sampling, CLIPPED, warnings
+        )
+
+
+def _clipped_pilot(
+    request: RawRequest, planned: DefaultFit, solution: SolverResult, rows: Array
+) -> _ClippedPilot:
+    """Map functionals to whitened coefficients, which have a curvature of about one."""
+    natural = request.natural()
+    coded = rows @ natural.matrix
+    unidentified: Any = np.zeros(len(rows), dtype=bool)
+    if planned.basis is not None:  # some columns may look constant at this budget
+        unidentified = coded[:, ~planned.basis.any(axis=1)].any(axis=1)
+        coded = coded @ planned.basis
+    directions = coded @ solution.mapping
+    spread = np.einsum("ij,jk,ik->i", directions, solution.meat, directions)
+    unfinished = np.sqrt(directions**2 @ solution.residual_bias_var)
+    return _ClippedPilot(
+        solution,
+        rows @ natural.constant + coded @ solution.theta,
+        directions,
+        np.linalg.norm(directions, axis=1),
+        np.where(unidentified, np.inf, unfinished),
+        np.sqrt(spread / max(1, request.n - request.dimension)),
+        not unidentified.any(),
+    )
+
+
+class _ClippedStep(NamedTuple):
+    """Steps along unit directions, with the bounds, biases and scales of their scores."""
+
+    lengths: Array
+    bounds: Array
+    biases: Array
+    scales: Array
+
+
+def _clipped_step(
+    pilot: _ClippedPilot,
+    setting: Setting,
+    queries: PreconditionedQueries,
+    ledger: Ledger,
+    epsilon: float,
+    mu: float,
+) -> _ClippedStep:
+    """Release the mean score along each direction, clipped at a bound from a histogram."""
+    solution, n = pilot.solution, queries.n
+    whitened_rows, row_clipping = queries.mapped(solution.mapping), solution.row_clipping
+    at = Linearization(solution.unmapping @ solution.theta, setting.loss, solution.scale)
+    # with labels all clipped scores have one sign: those of misclassified records
+    asymmetry = 1.0 if setting.loss.binary_response else ASYMMETRY
+    noise = 2.0 * math.sqrt(2.0) / (n * epsilon)
+    lengths, bounds, biases = [], [], []
+    for direction in pilot.directions / pilot.sizes[:, None]:
+        norms = released_norms(
+            whitened_rows,
+            mu,
+            at,
+            "score",
+            unit=setting.score_unit,
+            row_clipping=row_clipping,
+            direction=direction,
+        )
+        bound, bias = choose_clipping_norm(norms, noise, 1, leaves=asymmetry, fall=WITH_VARIANCE)
+        lengths.append(
+            mean_along(whitened_rows, direction, bound, epsilon, ledger, at, row_clipping)
+        )
+        bounds.append(bound)
+        biases.append(asymmetry * bias)
+    scales = np.array(bounds) * 2.0 / (n * epsilon)
+    return _ClippedStep(np.array(lengths), np.array(bounds), np.array(biases), scales)
+
+
+def _after_step(
+    pilot: _ClippedPilot, step: _ClippedStep, n: int, warnings: tuple[str, ...]
+) -> Functionals:
+    """Take the part of each step that leaves the least error."""
+    solution, sizes, scales = pilot.solution, pilot.sizes, step.scales
+    # unobserved curvature of long rows lies in one of the directions
+    excess = solution.excess_curvature / pilot.directions.shape[1]
+    mean, square = 1.0 + excess, 1.0 + excess * (2.0 + solution.excess_curvature)
+    unfinished = pilot.unfinished / sizes
+    pilot_error = np.hypot(solution.noise, unfinished)
+    part, remaining = part_of_step(pilot_error, 2.0**0.5 * scales, mean, square)
+    # a step longer than the pilot's error and noise explain comes from unseen records
+    variance = square * pilot_error**2 + 2.0 * scales**2
+    accepted = np.square(step.lengths) <= FARTHEST**2 * variance
+    part = np.where(accepted, part, 0.0)
+    # the step's clipped scores can miss what those of the pilot miss
+    total_error = np.hypot(np.hypot(remaining, unfinished), part * step.biases)
+    influences = sizes * part * step.bounds / n
+    return Functionals(
+        pilot.values + sizes * part * step.lengths,
+        sizes * part * scales,
+        "laplace",
+        sizes * np.where(accepted, total_error, pilot_error),
+        pilot.sampling,
+        INFLUENCE.format(limits=", ".join(f"{size:.3g}" for size in influences)),
+        warnings,
+    )
+
+
 def _without_domain(
     chosen: Route, request: RawRequest, total: ApproxDP, rows: Array
 ) -> PlannedMethod:
@@ -262,96 +390,17 @@ def _without_domain(
         with np.errstate(all="ignore"):
             planned.begin()
             solved = planned.solve(0, None)
-            solution = solved.solution
-            assert solution is not None
-            natural = request.natural()
-            coded = rows @ natural.matrix
-            unidentified: Any = np.zeros(count, dtype=bool)
-            if planned.basis is not None:  # some columns may look constant at this budget
-                unidentified = coded[:, ~planned.basis.any(axis=1)].any(axis=1)
-                coded = coded @ planned.basis
-            # whitened coefficients have a curvature of about one in every direction
-            whitened_directions = coded @ solution.mapping
-            values = rows @ natural.constant + coded @ solution.theta
-            spread = np.einsum(
-                "ij,jk,ik->i", whitened_directions, solution.meat, whitened_directions
-            )
-            sampling = np.sqrt(spread / max(1, request.n - request.dimension))
-            sizes = np.linalg.norm(whitened_directions, axis=1)
-            unfinished_error = np.where(
-                unidentified, np.inf, np.sqrt(whitened_directions**2 @ solution.residual_bias_var)
-            )
+            assert solved.solution is not None
             warnings = planned.result(0, solved, planned.request.guarantee()).warnings
-            noise_scales = sizes * solution.noise
-            pilots.append(
-                Functionals(
-                    values, noise_scales, "gaussian", unfinished_error, sampling, CLIPPED, warnings
-                )
-            )
-            reached = (
-                np.isfinite(whitened_directions).all()
-                and (sizes > 0.0).all()
-                and not unidentified.any()
-            )
-            if rest is None or not reached:
+            pilot = _clipped_pilot(request, planned, solved.solution, rows)
+            pilots.append(pilot.functionals(warnings))
+            if rest is None or not pilot.reached:
                 return pilots[0]
-            whitened_rows = planned.rows_for(histogram_ledger).mapped(solution.mapping)
-            setting = planned.setting
-            at = Linearization(solution.unmapping @ solution.theta, setting.loss, solution.scale)
-            # with labels all clipped scores have one sign: those of misclassified records
-            asymmetry = 1.0 if setting.loss.binary_response else ASYMMETRY
-            step_lengths, bounds, clipping_biases = [], [], []
-            for unit_direction in whitened_directions / sizes[:, None]:
-                score_norms = released_norms(
-                    whitened_rows,
-                    mu_per_bin,
-                    at,
-                    "score",
-                    unit=setting.score_unit,
-                    row_clipping=solution.row_clipping,
-                    direction=unit_direction,
-                )
-                noise = 2.0 * math.sqrt(2.0) / (request.n * step_epsilon)
-                bound, clipping_bias = choose_clipping_norm(
-                    score_norms, noise, 1, leaves=asymmetry, fall=WITH_VARIANCE
-                )
-                step_lengths.append(
-                    mean_along(
-                        whitened_rows,
-                        unit_direction,
-                        bound,
-                        step_epsilon,
-                        stepping,
-                        at,
-                        solution.row_clipping,
-                    )
-                )
-                bounds.append(bound)
-                clipping_biases.append(asymmetry * clipping_bias)
-            scales = np.array(bounds) * 2.0 / (request.n * step_epsilon)
-            # unobserved curvature of long rows lies in one of the directions
-            excess = solution.excess_curvature / whitened_directions.shape[1]
-            mean, square = 1.0 + excess, 1.0 + excess * (2.0 + solution.excess_curvature)
-            unfinished_error = unfinished_error / sizes
-            pilot_error = np.hypot(solution.noise, unfinished_error)
-            part, remaining = part_of_step(pilot_error, 2.0**0.5 * scales, mean, square)
-            # a step longer than the pilot's error and noise explain comes from unseen records
-            accepted = np.square(step_lengths) <= FARTHEST**2 * (
-                square * pilot_error**2 + 2.0 * scales**2
+            queries = planned.rows_for(histogram_ledger)
+            step = _clipped_step(
+                pilot, planned.setting, queries, stepping, step_epsilon, mu_per_bin
             )
-            part = np.where(accepted, part, 0.0)
-            # the step's clipped scores can miss what those of the pilot miss
-            total_error = np.hypot(np.hypot(remaining, unfinished_error), part * clipping_biases)
-            influences = sizes * part * bounds / request.n
-            return Functionals(
-                values + sizes * part * step_lengths,
-                sizes * part * scales,
-                "laplace",
-                sizes * np.where(accepted, total_error, pilot_error),
-                sampling,
-                INFLUENCE.format(limits=", ".join(f"{size:.3g}" for size in influences)),
-                warnings,
-            )
+            return _after_step(pilot, step, request.n, warnings)
 
     ledgers = [planned.request.ledger, *[histogram_ledger] * (rest is not None)]
     return _with_pilot(chosen, go, pilots, (pilot_budget, rest, ledgers, stepping), "whitened rows")

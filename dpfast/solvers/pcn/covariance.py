@@ -77,6 +77,15 @@ def _removed_variance(
     return removed
 
 
+def slope_signal(theta: Array, intercept: Array | None) -> float:
+    """Return the squared norm of whitened coefficients without their part in the intercept."""
+    signal = float(theta @ theta)
+    if intercept is None:
+        return signal
+    along = float(theta @ intercept) ** 2
+    return max(0.0, signal - along / float(intercept @ intercept))
+
+
 def bias_variance(
     known: Array,
     noises: list[float],

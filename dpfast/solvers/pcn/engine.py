@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.solvers.pcn.covariance import bias_variance, score_covariance
+from dpfast.solvers.pcn.covariance import bias_variance, score_covariance, slope_signal
 from dpfast.solvers.pcn.curvature import CurvatureModel
 from dpfast.solvers.pcn.initial import InitialEstimate, initial_estimate
 from dpfast.solvers.pcn.local import (
@@ -168,11 +168,7 @@ def finalize(
         row_clipping = row_clipping.mapped(root)
     if nonconvergence is not None:
         nonconvergence = mapping @ nonconvergence
-    signal = float(theta @ theta)
-    if run.intercept is not None:
-        whitened_intercept = back @ run.intercept
-        along = float(theta @ whitened_intercept) ** 2
-        signal = max(0.0, signal - along / float(whitened_intercept @ whitened_intercept))
+    signal = slope_signal(theta, None if run.intercept is None else back @ run.intercept)
     known, norms, radius = whitening.known, local.norms, whitening.radius
     return SolverResult(
         theta=mapping @ theta,
