@@ -263,7 +263,7 @@ class _Hazards(Analysis[Fit]):
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
         p = q + self.intervals
-        self._purchase, rest = plan_scaling(request, mu, response=False)
+        self._scaling, rest = plan_scaling(request, mu, response=False)
         estimates = f" for {q} covariates and {self.intervals} intervals: ratios"
         refuse_too_few_records(n, p, mu, estimates, "of either")
         shares = {name: part for name, part in SHARES.items() if unit is None or name != "ties"}
@@ -279,7 +279,7 @@ class _Hazards(Analysis[Fit]):
 
     def query(self, report: Progress | None) -> _Estimate:
         """Release column scales, times at risk and events, then take Newton steps."""
-        self._purchase.in_place()
+        self._scaling.in_place()
         request, K, mu = self.request, self.intervals, self._mu
         stages = AtRisk(
             request.records, self._event, self._cuts, request.ledger, request.noise,
@@ -334,7 +334,7 @@ class _Hazards(Analysis[Fit]):
         remarks = []
         if hidden:
             remarks.append(HIDDEN.format(hidden, len(matrix)))
-        if complete_remarks(self._purchase._counted(), request.n, ()):
+        if complete_remarks(self._scaling._counted(), request.n, ()):
             remarks.append(NO_EVENT)
         if cut > MAX_CLIPPING_BIAS * math.sqrt(1.0 / request.n + noise**2):
             remarks.append(CUT_OFF)

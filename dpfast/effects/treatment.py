@@ -351,7 +351,7 @@ class _Treatment(Analysis[TreatmentEffect]):
         self._aim, self._overlap, self._clip = aim, overlap, clip
         self._propensity = known
         self._known = known if isinstance(known, np.ndarray) else None
-        self._purchase: PrivateScaling | GivenScaling | None = None
+        self._scaling: PrivateScaling | GivenScaling | None = None
         self._counted = aim.treated or request.means or request.record_weights is not None
         self.level = aim.known is not None and not aim.outcomes
         needed = MIN_RECORDS_FACTOR * (2.0 * (request.dimension if aim.outcomes else 1)) ** 1.5
@@ -359,13 +359,13 @@ class _Treatment(Analysis[TreatmentEffect]):
         if standardize and request.coding is not None:
             raise InvalidInput(CODED)
         if isinstance(standardize, Standardized):
-            self._purchase = GivenScaling(request, standardize)
+            self._scaling = GivenScaling(request, standardize)
         elif request.coding is None if standardize is None else standardize:
             refuse_no_columns(request)
             if not (aim.propensity or aim.outcomes):
                 request.drop_covariates()
             request.draw_subsample(subsample_size(request.n, request.dimension, mu))
-            self._purchase, mu = plan_scaling(request, mu)
+            self._scaling, mu = plan_scaling(request, mu)
         mu *= 1.0 - ROUNDING_SUM
         self._budget = budgets(mu, aim, clip is None, known is not None, self._counted)
         needed = MIN_RECORDS_FACTOR * request.dimension**1.5
@@ -402,12 +402,12 @@ class _Treatment(Analysis[TreatmentEffect]):
     @property
     def units(self) -> Standardized | None:
         """Return the released scales of covariates and outcome, if any."""
-        return None if self._purchase is None else self._purchase.released
+        return None if self._scaling is None else self._scaling.released
 
     def query(self, report: Progress | None) -> _Estimate:
         """Release column scales and nuisances, then estimate the effect in two Newton steps."""
-        if self._purchase is not None:
-            self._purchase.in_place()
+        if self._scaling is not None:
+            self._scaling.in_place()
         budget, aim = self._budget, self._aim
         if self.level:  # both folds have the same model, so the dealing does not matter
             trial = self._trial(np.arange(self.request.n) % FOLDS)

@@ -140,14 +140,14 @@ class ScalingForMethod:
     ) -> None:
         response = loss.link == "identity"
         self._request, self._scale, self._response = request, scale, response
-        self._purchase: PrivateScaling | GivenScaling
+        self._scaling: PrivateScaling | GivenScaling
         if given_units is None:
-            self._purchase, rest = plan_scaling(
+            self._scaling, rest = plan_scaling(
                 request, request.mu, response=response, labels=loss.binary_response,
                 responses=loss.responses,
             )  # fmt: skip
         else:
-            self._purchase, rest = GivenScaling(request, given_units, response=response), request.mu
+            self._scaling, rest = GivenScaling(request, given_units, response=response), request.mu
         self.rest = rest * (1.0 - ROUNDING_SUM)
 
     @property
@@ -171,11 +171,11 @@ class ScalingForMethod:
     @property
     def units(self) -> Standardized | None:
         """Private units, once they were estimated."""
-        return self._purchase.released
+        return self._scaling.released
 
     def run(self) -> Any:
         """Estimate the units, rescale the request's records, and return the scale in them."""
-        self._purchase.in_place()
+        self._scaling.in_place()
         if self._scale is None:
             return self.planned_scales[-1]
         coding = self._request.coding

@@ -57,8 +57,8 @@ class PrivateScaling(Analysis[Standardized]):
         self._response = response
         q, self._offset = request.n_covariates, offset
         self.names = request.column_names
-        self._alike = len(set(self.names)) < q
-        if covariates and self._alike:
+        self._names_repeat = len(set(self.names)) < q
+        if covariates and self._names_repeat:
             raise InvalidInput("names of the columns of X must differ.")
         self.request = request
         single, subsample = request.single, request.subsample
@@ -142,7 +142,7 @@ class PrivateScaling(Analysis[Standardized]):
         coding = released_coding(
             units,
             np.array([_clipping_range(column) for column in columns]).reshape(q, 2),
-            tuple(map(str, range(q))) if self._alike else self.names,
+            tuple(map(str, range(q))) if self._names_repeat else self.names,
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )

@@ -214,7 +214,7 @@ class _Absorbed(Analysis[Fit]):
         self.request = request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
-        self._purchase, rest = plan_scaling(request, mu)
+        self._scaling, rest = plan_scaling(request, mu)
         self._sums = [rest * math.sqrt(part) for part in SUM_SHARES]
         self._gram = rest * math.sqrt(GRAM_SHARE)
         used = sum(SUM_SHARES) + GRAM_SHARE * len(SUM_SHARES)
@@ -242,7 +242,7 @@ class _Absorbed(Analysis[Fit]):
 
     def query(self, report: Progress | None) -> _Estimate:
         """Release column scales and level means, and fit the centred records."""
-        self._purchase.in_place()
+        self._scaling.in_place()
         request = self.request
         levels = Levels(
             request.records, self._codes, self.n_levels, request.ledger, request.noise,
@@ -269,7 +269,7 @@ class _Absorbed(Analysis[Fit]):
     def _least_squares(self, request: FitRequest) -> DefaultFit:
         """Plan least squares in the released column scales."""
         return DefaultFit(
-            request, [LeastSquares()], scale=None, standardize=self._purchase,
+            request, [LeastSquares()], scale=None, standardize=self._scaling,
             inference=True,
         )  # fmt: skip
 

@@ -151,7 +151,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         self.least = max(min_count, MIN_RECORDS_FACTOR * p**1.5 / self._mu)
         # refuses, before the charge, what the fit of a level would refuse
         trial = self.request.with_account(Account(GDP(self._mu)))
-        DefaultFit(trial, [kind], scale=None, standardize=self._purchase, inference=True)
+        DefaultFit(trial, [kind], scale=None, standardize=self._scaling, inference=True)
         self._fits: list[Fit | None] = []
         self._counted: Answer | None = None
 
@@ -169,7 +169,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         cells = Records(np.empty((n, 0)), np.where(self._codes < 0, np.nan, self._codes), None)
         self._cells = Cells(cells, len(self.levels), (), request.ledger, request.noise)
         self._cells.counts_receipt(self._mu_counts)
-        self._purchase = PrivateScaling(
+        self._scaling = PrivateScaling(
             request, mu_scaling, response=not linked, linked=linked,
             labels=kind.binary_response, whole=mu,
         )  # fmt: skip
@@ -177,7 +177,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
     def query(self, report: Progress | None) -> Answer:
         """Release counts and column scales, and fit the levels with enough records."""
         self._counted = counted = self._cells.counts(self._mu_counts)
-        scaling = self._purchase.run()
+        scaling = self._scaling.run()
         spend = GDP(self._mu)
         ledgers = [Ledger(spend) for _ in self.levels]
         self.request.ledger.charge(spend, "levels side by side")

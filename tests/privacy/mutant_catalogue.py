@@ -6169,7 +6169,7 @@ ABSORBED_LEVELS = (
         ABSORBED,
         ABSORBED_TESTS,
         "        self._sums = [rest * math.sqrt(part)",
-        "        self._purchase._columns.ledger = request.with_account(request.account).ledger\n"
+        "        self._scaling._columns.ledger = request.with_account(request.account).ledger\n"
         "        self._sums = [rest * math.sqrt(part)",
     ),
 )
@@ -6209,7 +6209,7 @@ INSTRUMENTS = (
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
         "        refuse_too_few_records(n, p, mu, estimates",
-        "        self._purchase._columns.ledger = request.with_account(request.account).ledger\n"
+        "        self._scaling._columns.ledger = request.with_account(request.account).ledger\n"
         "        refuse_too_few_records(n, p, mu, estimates",
     ),
     plant(
@@ -6553,9 +6553,9 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "the units of a fit are charged to a ledger of their own",
         "dpfast/regression/method_fit.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "        else:\n            self._purchase, rest = GivenScaling(",
-        "            self._purchase._columns.ledger = request.with_account(request.account).ledger\n"
-        "        else:\n            self._purchase, rest = GivenScaling(",
+        "        else:\n            self._scaling, rest = GivenScaling(",
+        "            self._scaling._columns.ledger = request.with_account(request.account).ledger\n"
+        "        else:\n            self._scaling, rest = GivenScaling(",
     ),
     plant(
         "mean-of-persons-bought-as-records",
@@ -6730,7 +6730,7 @@ EXACT_DECISIONS = (
         "whether records are missing is told from their exact number",
         HAZARDS,
         THRESHOLDS,
-        "if complete_remarks(self._purchase._counted(), request.n, ()):",
+        "if complete_remarks(self._scaling._counted(), request.n, ()):",
         "if np.count_nonzero((self._event == 0.0) | (self._event == 1.0)) < request.n - 3:",
     ),
     plant(
