@@ -57,7 +57,7 @@ CALLS = {
     '`"logistic"`, counts, `standardize=True`, `weights`': COUNTS | {
         "standardize": True, "weights": dpfast.Mallows(2.0)
     },
-    '`"least-squares"`': {"loss": "least-squares"},
+    '`"least-squares"`, the default': {"loss": "least-squares"},
     '`"least-squares"`, `standardize=False`': {"loss": "least-squares", "standardize": False},
     '`"least-squares"`, a schema\'s design': {"loss": "least-squares", "X": DESIGN, "y": None},
     "`scale=FreeScale(...)`": {"scale": dpfast.FreeScale(200.0, 2e4)},
